@@ -1,0 +1,81 @@
+// Text to token ids and back, with the exact ids of Hugging Face's tokenizers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace beamline {
+
+struct Token {
+  int32_t id = 0;
+  // Byte range of the input text that the token stands for; empty (begin == end) for tokens that the
+  // template adds.
+  int32_t begin = 0;
+  int32_t end = 0;
+  bool special = false;
+};
+
+enum class Truncation : uint8_t { kNone, kRight, kLeft };
+
+struct EncodeTextOptions {
+  bool add_special_tokens = true;
+  // Keeps at most max_tokens tokens, special tokens included, by dropping from one side of the text.
+  // kNone never drops: the caller compares sizes. REQUIRES: max_tokens covers the template's own tokens.
+  Truncation truncation = Truncation::kNone;
+  int32_t max_tokens = 0;
+};
+
+// Turns a growing list of ids into text, piece by piece. The concatenation of all pieces, Finish()
+// included, equals Decode of the whole list; half a character is never emitted.
+class IncrementalDetokenizer {
+ public:
+  virtual ~IncrementalDetokenizer() = default;
+  // The text that became certain with this token; often empty in the middle of a character.
+  virtual std::string Append(int32_t id) = 0;
+  // What is still held back, as Decode would end it.
+  virtual std::string Finish() = 0;
+  // A copy in the same state, for a sequence that forks.
+  virtual std::unique_ptr<IncrementalDetokenizer> Clone() const = 0;
+};
+
+// Thread safe; immutable after loading.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // INVALID_ARGUMENT with the byte offset when text is not UTF-8.
+  virtual absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
+                                                    const EncodeTextOptions& options) const = 0;
+  // INVALID_ARGUMENT naming the id and the range when an id is outside the vocabulary.
+  virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
+                                             bool skip_special_tokens) const = 0;
+  virtual std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const = 0;
+
+  // Ids are 0 .. vocab_size() - 1, added tokens included.
+  virtual int32_t vocab_size() const = 0;
+  // The vocabulary's own spelling of a token ("Ġthe", "##ing", "▁Haus"); empty when the id is unused.
+  virtual std::string TokenText(int32_t id) const = 0;
+  virtual std::optional<int32_t> TokenId(std::string_view token_text) const = 0;
+  virtual bool IsSpecial(int32_t id) const = 0;
+  // How many tokens the template adds around one text.
+  virtual int32_t num_template_tokens() const = 0;
+  // model_max_length of tokenizer_config.json; 0 when absent or absurd (transformers writes 1e30).
+  virtual int64_t model_max_length() const = 0;
+  // "byte-level BPE", "WordPiece", "Unigram", "SentencePiece (Marian)".
+  virtual std::string Kind() const = 0;
+};
+
+// Loads the tokenizer of a Hugging Face model folder: source.spm + vocab.json for Marian, else
+// tokenizer.json, else a family's own files (vocab.txt, vocab.json + merges.txt, tokenizer.model).
+// Errors name the file and the fault.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder);
+
+}  // namespace beamline
