@@ -30,7 +30,8 @@ struct HostMatrix {
   DType dtype = DType::kFloat32;
   int64_t rows = 0;
   int64_t cols = 0;
-  bool transposed = false;  // false: [out_features, in_features] (Linear); true: the reverse (Conv1D)
+  bool transposed =
+      false;  // false: [out_features, in_features] (Linear); true: the reverse (Conv1D)
 };
 
 // Device memory, freed with the object.
@@ -58,15 +59,15 @@ class PackedWeight {
 };
 
 struct EmbedParams {
-  const int32_t* token_ids = nullptr;    // [num_tokens]
-  const int32_t* positions = nullptr;    // [num_tokens], rows of position_table
-  const int32_t* type_ids = nullptr;     // [num_tokens], rows of type_table; null without one
+  const int32_t* token_ids = nullptr;  // [num_tokens]
+  const int32_t* positions = nullptr;  // [num_tokens], rows of position_table
+  const int32_t* type_ids = nullptr;   // [num_tokens], rows of type_table; null without one
   int64_t num_tokens = 0;
-  Tensor token_table;                    // [vocab_size, hidden_size]
-  Tensor position_table;                 // [max_positions, hidden_size]; may be empty
-  Tensor type_table;                     // [num_types, hidden_size]; may be empty
-  float token_scale = 1.0f;              // multiplies the token row alone
-  Tensor output;                         // [num_tokens, hidden_size]
+  Tensor token_table;        // [vocab_size, hidden_size]
+  Tensor position_table;     // [max_positions, hidden_size]; may be empty
+  Tensor type_table;         // [num_types, hidden_size]; may be empty
+  float token_scale = 1.0f;  // multiplies the token row alone
+  Tensor output;             // [num_tokens, hidden_size]
 };
 
 // y = act(x W^T + bias), then * multiplied by the gate or + residual.
@@ -78,8 +79,8 @@ struct MatMulParams {
   // The weight holds the gate's rows first, then the up projection's; y = act(gate) * up has
   // out_features / 2 columns.
   bool gated = false;
-  Tensor residual;                       // as y, added last; may be empty; may alias y
-  Tensor y;                              // [num_rows, out_features]; must not alias x
+  Tensor residual;  // as y, added last; may be empty; may alias y
+  Tensor y;         // [num_rows, out_features]; must not alias x
 };
 
 enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
@@ -87,146 +88,147 @@ enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
 // y = norm(x + residual) * gain + bias over the last dimension; float32 accumulation.
 struct NormParams {
   NormKind kind = NormKind::kLayerNorm;
-  Tensor x;                              // [num_rows, hidden_size]
-  Tensor residual;                       // as x; may be empty
-  Tensor gain;                           // [hidden_size]
-  Tensor bias;                           // [hidden_size]; may be empty
+  Tensor x;         // [num_rows, hidden_size]
+  Tensor residual;  // as x; may be empty
+  Tensor gain;      // [hidden_size]
+  Tensor bias;      // [hidden_size]; may be empty
   float epsilon = 1e-5f;
-  Tensor sum;                            // as x: receives x + residual; may be empty; may alias x or residual
-  Tensor y;                              // as x; may alias x
+  Tensor sum;  // as x: receives x + residual; may be empty; may alias x or residual
+  Tensor y;    // as x; may alias x
 };
 
 // One layer's paged keys and values. A position's slot is block * block_size + offset.
 struct KvLayer {
-  Tensor keys;                           // [num_blocks, num_kv_heads, block_size, head_dim]
-  Tensor values;                         // as keys
+  Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
+  Tensor values;  // as keys
 };
 
 // Rotary position embedding, the Llama (half-split) or GPT-J (interleaved) pairing.
 struct Rotary {
-  Tensor cos_sin;                        // [max_positions, rotary_dim]: cos in the first half of the columns; float32
+  Tensor cos_sin;  // [max_positions, rotary_dim]: cos in the first half of the columns; float32
   bool interleaved = false;
 };
 
-// Queries, keys and values of a batch in one pass: x W^T + bias, rotary, query scaling, and the keys and
-// values stored where attention will look for them.
+// Queries, keys and values of a batch in one pass: x W^T + bias, rotary, query scaling, and the
+// keys and values stored where attention will look for them.
 struct ProjectHeadsParams {
-  Tensor x;                              // [num_tokens, hidden_size]
-  // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]: queries' rows, then keys', then values'.
-  // A weight with only the queries' rows (num_kv_heads = 0) or only keys' and values' (num_heads = 0)
-  // serves cross attention.
+  Tensor x;  // [num_tokens, hidden_size]
+  // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]: queries' rows, then keys', then
+  // values'. A weight with only the queries' rows (num_kv_heads = 0) or only keys' and values'
+  // (num_heads = 0) serves cross attention.
   const PackedWeight* weight = nullptr;
-  Tensor bias;                           // [out_features]; may be empty
+  Tensor bias;  // [out_features]; may be empty
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  float query_scale = 1.0f;              // applied to the queries before the product with the keys
-  const int32_t* positions = nullptr;    // [num_tokens], read with rotary only
+  float query_scale = 1.0f;            // applied to the queries before the product with the keys
+  const int32_t* positions = nullptr;  // [num_tokens], read with rotary only
   const Rotary* rotary = nullptr;
-  Tensor query;                          // [num_tokens, num_heads * head_dim]; empty when num_heads = 0
+  Tensor query;  // [num_tokens, num_heads * head_dim]; empty when num_heads = 0
   // Where keys and values go: into the cache when `cache` is set, else packed into key and value.
   const KvLayer* cache = nullptr;
-  const int32_t* slots = nullptr;        // [num_tokens]
-  Tensor key;                            // [num_tokens, num_kv_heads * head_dim]
-  Tensor value;                          // as key
-  Tensor workspace;                      // [num_tokens, out_features], any content
+  const int32_t* slots = nullptr;  // [num_tokens]
+  Tensor key;                      // [num_tokens, num_kv_heads * head_dim]
+  Tensor value;                    // as key
+  Tensor workspace;                // [num_tokens, out_features], any content
 };
 
 // softmax(Q K^T + bias) V for a ragged batch. Queries are scaled already.
 struct AttentionParams {
-  Tensor query;                          // [num_tokens, num_heads * head_dim]
+  Tensor query;  // [num_tokens, num_heads * head_dim]
   int num_heads = 0;
-  int num_kv_heads = 0;                  // divides num_heads
+  int num_kv_heads = 0;  // divides num_heads
   int head_dim = 0;
   int num_sequences = 0;
   const int32_t* query_offsets = nullptr;  // [num_sequences + 1], rows of query
   int max_query_length = 0;
   // Either packed keys and values with the queries' own offsets (an encoder's self attention) ...
-  Tensor key;                            // [num_tokens, num_kv_heads * head_dim]
-  Tensor value;                          // as key
-  // ... or paged ones: sequence s reads positions 0 .. context_lengths[s] - 1 through its block table row.
+  Tensor key;    // [num_tokens, num_kv_heads * head_dim]
+  Tensor value;  // as key
+  // ... or paged ones: sequence s reads positions 0 .. context_lengths[s] - 1 through its block
+  // table row.
   const KvLayer* cache = nullptr;
-  const int32_t* block_tables = nullptr;     // [num_sequences, max_blocks]
+  const int32_t* block_tables = nullptr;  // [num_sequences, max_blocks]
   int max_blocks = 0;
   const int32_t* context_lengths = nullptr;  // [num_sequences]
   int max_context_length = 0;
-  // The last query of a sequence sees all of its keys; with `causal` each earlier one sees one fewer.
+  // The last query of a sequence sees all of its keys; with `causal` each earlier one sees one
+  // fewer.
   bool causal = false;
-  const float* alibi_slopes = nullptr;   // [num_heads]; adds -slope * distance
-  Tensor position_bias;                  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty
-  Tensor output;                         // [num_tokens, num_heads * head_dim]
+  const float* alibi_slopes = nullptr;  // [num_heads]; adds -slope * distance
+  Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty
+  Tensor output;         // [num_tokens, num_heads * head_dim]
 };
 
 enum class Pooling : uint8_t { kMean, kCls, kLast, kMax, kMeanSqrtLength };
 
 struct PoolParams {
   Pooling pooling = Pooling::kMean;
-  bool normalize = false;                // to unit L2 norm (a zero vector stays zero)
-  Tensor hidden;                         // [num_tokens, hidden_size]
-  const int32_t* offsets = nullptr;      // [num_sequences + 1]
+  bool normalize = false;            // to unit L2 norm (a zero vector stays zero)
+  Tensor hidden;                     // [num_tokens, hidden_size]
+  const int32_t* offsets = nullptr;  // [num_sequences + 1]
   int num_sequences = 0;
-  Tensor output;                         // [num_sequences, hidden_size] float32
+  Tensor output;  // [num_sequences, hidden_size] float32
 };
 
 // Edits to the scores of one row before a token is chosen, with the arithmetic of Hugging Face's
 // logits processors. Host memory, read before the call returns.
 struct LogitsEdits {
-  struct Penalty {                       // a token seen in the history
+  struct Penalty {  // a token seen in the history
     int32_t id;
-    int32_t prompt_or_output_count;      // > 0; repetition penalty applies to every entry
-    int32_t output_count;                // presence and frequency count these alone
+    int32_t prompt_or_output_count;  // > 0; repetition penalty applies to every entry
+    int32_t output_count;            // presence and frequency count these alone
   };
   struct Bias {
     int32_t id;
-    float value;                         // added; -infinity bans
+    float value;  // added; -infinity bans
   };
-  float repetition_penalty = 1.0f;       // score < 0 ? score * p : score / p
-  float presence_penalty = 0.0f;         // subtracted once when output_count > 0
-  float frequency_penalty = 0.0f;        // subtracted output_count times
+  float repetition_penalty = 1.0f;  // score < 0 ? score * p : score / p
+  float presence_penalty = 0.0f;    // subtracted once when output_count > 0
+  float frequency_penalty = 0.0f;   // subtracted output_count times
   std::vector<Penalty> penalties;
-  std::vector<Bias> biases;              // after the penalties
-  int32_t forced_id = -1;                // >= 0: this id gets score 0, every other -infinity
-  bool empty() const {
-    return penalties.empty() && biases.empty() && forced_id < 0;
-  }
+  std::vector<Bias> biases;  // after the penalties
+  int32_t forced_id = -1;    // >= 0: this id gets score 0, every other -infinity
+  bool empty() const { return penalties.empty() && biases.empty() && forced_id < 0; }
 };
 
 // The best tokens of each row.
 // Beam search (normalize_first): s = log_softmax(logits), edited, not normalised again.
 // Otherwise: s = the edited logits.
 struct TopCandidatesParams {
-  Tensor logits;                         // [num_rows, vocab_size] float32; edited in place
+  Tensor logits;                              // [num_rows, vocab_size] float32; edited in place
   std::span<const LogitsEdits* const> edits;  // host, [num_rows]; null entries or empty: none
   std::span<const uint8_t> normalize_first;   // host, [num_rows]
-  std::span<const int32_t> counts;       // host, [num_rows], how many to find, 1 .. max_count
+  std::span<const int32_t> counts;            // host, [num_rows], how many to find, 1 .. max_count
   int max_count = 0;
-  float* values = nullptr;               // [num_rows, max_count], descending; ties by the lower id
-  int32_t* ids = nullptr;                // [num_rows, max_count]
+  float* values = nullptr;  // [num_rows, max_count], descending; ties by the lower id
+  int32_t* ids = nullptr;   // [num_rows, max_count]
   // log(sum(exp(logits))) of the row before its edits: logit - log_normalizer is the model's own
   // log-probability.
-  float* log_normalizers = nullptr;      // [num_rows]
+  float* log_normalizers = nullptr;  // [num_rows]
   // The unedited logit of each candidate.
-  float* raw_values = nullptr;           // [num_rows, max_count]
+  float* raw_values = nullptr;  // [num_rows, max_count]
 };
 
 // One draw from the edited logits of a row.
 struct SampleRow {
   int32_t row = 0;
-  float temperature = 1.0f;              // > 0
-  int32_t top_k = 0;                     // 0: off
-  float top_p = 1.0f;                    // 1: off
-  float min_p = 0.0f;                    // 0: off
-  float typical_p = 1.0f;                // 1: off
-  // The draw is a pure function of these (Philox4x32-10), so a request repeats alone and in any batch.
+  float temperature = 1.0f;  // > 0
+  int32_t top_k = 0;         // 0: off
+  float top_p = 1.0f;        // 1: off
+  float min_p = 0.0f;        // 0: off
+  float typical_p = 1.0f;    // 1: off
+  // The draw is a pure function of these (Philox4x32-10), so a request repeats alone and in any
+  // batch.
   uint64_t seed = 0;
   uint32_t sequence = 0;
   uint32_t position = 0;
 };
 
 struct SampleParams {
-  Tensor logits;                         // [num_rows, vocab_size] float32, already edited; left as it is
-  std::span<const SampleRow> rows;       // host
-  int32_t* ids = nullptr;                // [rows.size()]
+  Tensor logits;                    // [num_rows, vocab_size] float32, already edited; left as it is
+  std::span<const SampleRow> rows;  // host
+  int32_t* ids = nullptr;           // [rows.size()]
 };
 
 struct BlockCopy {
@@ -252,10 +254,10 @@ class Backend {
   virtual absl::Status CopyToHost(const void* device, void* host, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
 
-  // The parts, stacked along out_features, as one weight for MatMul and ProjectHeads that computes in `dtype`.
-  // The host memory may go away afterwards.
-  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                                   DType dtype) = 0;
+  // The parts, stacked along out_features, as one weight for MatMul and ProjectHeads that computes
+  // in `dtype`. The host memory may go away afterwards.
+  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
+      std::span<const HostMatrix> parts, DType dtype) = 0;
 
   virtual void Embed(const EmbedParams& params) = 0;
   virtual void MatMul(const MatMulParams& params) = 0;
@@ -266,7 +268,8 @@ class Backend {
   virtual void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) = 0;
   virtual void Pool(const PoolParams& params) = 0;
   // Copies whole blocks of one layer's keys and values. Copies do not overlap.
-  virtual void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) = 0;  // host span
+  virtual void CopyBlocks(const KvLayer& layer,
+                          std::span<const BlockCopy> copies) = 0;  // host span
   virtual void TopCandidates(const TopCandidatesParams& params) = 0;
   virtual void Sample(const SampleParams& params) = 0;
 };

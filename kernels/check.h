@@ -14,8 +14,8 @@ namespace beamline::internal {
 
 }  // namespace beamline::internal
 
-#define BEAMLINE_CHECK(condition)                                         \
-  do {                                                                    \
-    if (!(condition)) [[unlikely]]                                        \
+#define BEAMLINE_CHECK(condition)                                        \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
       ::beamline::internal::CheckFailed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -1,8 +1,8 @@
 #include "kernels/tensor.h"
 
-#include "kernels/check.h"
-
 #include <fmt/format.h>
+
+#include "kernels/check.h"
 
 namespace beamline {
 

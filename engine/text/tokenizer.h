@@ -16,8 +16,8 @@ namespace beamline {
 
 struct Token {
   int32_t id = 0;
-  // Byte range of the input text that the token stands for; empty (begin == end) for tokens that the
-  // template adds.
+  // Byte range of the input text that the token stands for; empty (begin == end) for tokens that
+  // the template adds.
   int32_t begin = 0;
   int32_t end = 0;
   bool special = false;
@@ -27,8 +27,9 @@ enum class Truncation : uint8_t { kNone, kRight, kLeft };
 
 struct EncodeTextOptions {
   bool add_special_tokens = true;
-  // Keeps at most max_tokens tokens, special tokens included, by dropping from one side of the text.
-  // kNone never drops: the caller compares sizes. REQUIRES: max_tokens covers the template's own tokens.
+  // Keeps at most max_tokens tokens, special tokens included, by dropping from one side of the
+  // text. kNone never drops: the caller compares sizes. REQUIRES: max_tokens covers the template's
+  // own tokens.
   Truncation truncation = Truncation::kNone;
   int32_t max_tokens = 0;
 };
@@ -61,7 +62,8 @@ class Tokenizer {
 
   // Ids are 0 .. vocab_size() - 1, added tokens included.
   virtual int32_t vocab_size() const = 0;
-  // The vocabulary's own spelling of a token ("Ġthe", "##ing", "▁Haus"); empty when the id is unused.
+  // The vocabulary's own spelling of a token ("Ġthe", "##ing", "▁Haus"); empty when the id is
+  // unused.
   virtual std::string TokenText(int32_t id) const = 0;
   virtual std::optional<int32_t> TokenId(std::string_view token_text) const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;

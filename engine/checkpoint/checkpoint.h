@@ -1,0 +1,44 @@
+// Hugging Face checkpoint folders as they are downloaded: config.json, generation_config.json,
+// weights in model.safetensors or sharded by model.safetensors.index.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/tensor.h"
+
+namespace beamline {
+
+// A tensor in the memory-mapped file; valid while the Checkpoint lives.
+struct CheckpointTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+  size_t size = 0;  // bytes
+};
+
+class Checkpoint {
+ public:
+  // Maps every weight file and checks all of it (header length, offsets, overlaps, exact end,
+  // dtype, shape). Errors name the file, the tensor and the fault.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
+  virtual ~Checkpoint() = default;
+
+  virtual const std::string& folder() const = 0;
+  virtual const nlohmann::json& config() const = 0;  // config.json
+  virtual const nlohmann::json& generation_config()
+      const = 0;  // an empty object when there is none
+  // NOT_FOUND naming the tensor.
+  virtual absl::StatusOr<CheckpointTensor> Find(std::string_view name) const = 0;
+  virtual std::vector<std::string> TensorNames() const = 0;
+};
+
+}  // namespace beamline

@@ -1,0 +1,71 @@
+// How one request's group of sequences advances: from the scores of a step to the next step's
+// tokens, to text, and to the finished hypotheses. Knows nothing of caches, batches or devices: the
+// step loop asks each group what it needs of its rows, and hands it what the backend found.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/decoding/resolved_decoding.h"
+#include "engine/request.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// What one live row needs of its logits.
+struct RowRequest {
+  const LogitsEdits* edits = nullptr;  // null: none; stays valid until Advance
+  bool normalize_first = false;        // as TopCandidatesParams
+  int32_t num_candidates = 1;          // best tokens wanted, 1 .. vocab_size
+  std::vector<SampleRow> samples;      // draws wanted; `row` is the step loop's to fill
+};
+
+// What the backend found for one row.
+struct RowResult {
+  std::span<const int32_t> ids;       // [num_candidates], best first
+  std::span<const float> values;      // [num_candidates], edited scores
+  std::span<const float> raw_values;  // [num_candidates], the model's own logits
+  float log_normalizer = 0.0f;        // raw_value - log_normalizer is the model's log-probability
+  std::span<const int32_t> sampled_ids;   // [samples.size()]
+  std::span<const float> sampled_values;  // [samples.size()], edited scores of the draws
+};
+
+// One live row of the next step: `parent` is the row of this step that it extends (several may
+// share one parent; some parents have none), `token` is what it appends.
+struct Continuation {
+  int32_t parent = 0;
+  int32_t token = 0;
+};
+
+class GroupDecoder {
+ public:
+  // prompt: the ids that the decoder has consumed before the first generated one (encoder-decoder
+  // models: start token and target prefix). The tokenizer must outlive the decoder. A group starts
+  // with one live row, its prompt's last token.
+  static std::unique_ptr<GroupDecoder> Create(const ResolvedDecoding& decoding, TokenIds prompt,
+                                              const Tokenizer& tokenizer, bool wants_deltas);
+  virtual ~GroupDecoder() = default;
+
+  // Most rows that the group can have live at once: the beam width or the number of samples.
+  virtual int32_t max_rows() const = 0;
+  // One entry per live row, in row order. Valid until Advance.
+  virtual std::span<const RowRequest> Requests() = 0;
+  // results: one per live row. Returns the live rows of the next step; empty when the group has
+  // finished.
+  virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
+  // Ends the group now with what it has (deadline, cancellation).
+  virtual void Stop(FinishReason reason) = 0;
+
+  virtual bool finished() const = 0;
+  // Tokens generated so far over all sequences that would be returned.
+  virtual int32_t num_generated_tokens() const = 0;
+  // What became certain since the last call. For beams: the settled prefix.
+  virtual std::vector<GenerateDelta> TakeDeltas() = 0;
+  // REQUIRES: finished(). Best first.
+  virtual std::vector<GeneratedSequence> TakeSequences() = 0;
+};
+
+}  // namespace beamline

@@ -1,0 +1,74 @@
+// A request's decoding options, validated and merged with the model's defaults: no optionals left.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/models/models.h"
+#include "engine/request.h"
+#include "engine/text/tokenizer.h"
+
+namespace beamline {
+
+enum class DecodingKind : uint8_t { kGreedy, kSampling, kBeam };
+
+struct ResolvedDecoding {
+  DecodingKind kind = DecodingKind::kGreedy;
+  int32_t num_sequences = 1;
+  // Sampling.
+  float temperature = 1.0f;
+  int32_t top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float typical_p = 1.0f;
+  uint64_t seed = 0;
+  // Beam search.
+  int32_t beam_width = 1;
+  float length_penalty = 1.0f;
+  EarlyStopping early_stopping = EarlyStopping::kHeuristic;
+
+  int32_t max_new_tokens = 0;  // fits the model's positions
+  int32_t min_new_tokens = 0;
+  std::vector<std::string> stop;
+  TokenIds stop_token_ids;     // end a sequence with STOP
+  TokenIds eos_token_ids;      // end a sequence with EOS; empty with ignore_eos
+  TokenIds all_eos_token_ids;  // the model's, for min_new_tokens and forced ends
+  bool include_stop = false;
+
+  float repetition_penalty = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  int32_t no_repeat_ngram_size = 0;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  std::vector<TokenIds> bad_words;
+  TokenIds suppress_tokens;
+  int32_t forced_bos = -1;  // first generated token, as forced_bos_token_id; -1: none
+  int32_t forced_eos = -1;  // last token at the length limit; -1: none
+
+  OutputOptions output;
+  int32_t vocab_size = 0;
+};
+
+struct DecodingLimits {
+  int32_t vocab_size = 0;
+  int32_t max_total_tokens = 0;  // decoder positions
+};
+
+// Checks everything that does not depend on the tokenized prompt. INVALID_ARGUMENT names the field,
+// the value and the accepted range. max_new_tokens is settled by FitLength.
+absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
+                                                 const GenerationDefaults& defaults,
+                                                 const Tokenizer& tokenizer,
+                                                 const DecodingLimits& limits);
+
+// Settles max_new_tokens for a decoder prompt of `prompt_tokens` (encoder-decoder models: start
+// token and target prefix). An explicit max_new_tokens that does not fit is INVALID_ARGUMENT with
+// both lengths; a default is cut to what fits.
+absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults& defaults,
+                       const DecodingLimits& limits, int32_t prompt_tokens,
+                       ResolvedDecoding& decoding);
+
+}  // namespace beamline

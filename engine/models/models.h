@@ -1,0 +1,53 @@
+// From a checkpoint to everything that serving needs to know of it. models.cc lists the families.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/request.h"
+#include "engine/transformer/spec.h"
+
+namespace beamline {
+
+// generation_config.json, with config.json's values where transformers falls back to them.
+struct GenerationDefaults {
+  int32_t decoder_start_token_id = -1;  // encoder-decoder models
+  TokenIds eos_token_ids;
+  int32_t pad_token_id = -1;
+  std::optional<int32_t> forced_bos_token_id;
+  std::optional<int32_t> forced_eos_token_id;
+  TokenIds suppress_tokens;
+  std::vector<TokenIds> bad_words_ids;
+  int32_t num_beams = 1;
+  bool do_sample = false;
+  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, repetition_penalty;
+  std::optional<int32_t> top_k, no_repeat_ngram_size;
+  std::optional<EarlyStopping> early_stopping;
+  std::optional<int32_t> max_new_tokens,
+      max_length;  // max_length counts the prompt (decoder start token included)
+};
+
+// sentence-transformers' modules.json, pooling config and prompts; the defaults without them.
+struct EncodingDefaults {
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;
+  int32_t max_input_tokens = 0;  // max_seq_length; 0: the model's positions
+  std::vector<std::pair<std::string, std::string>> prompts;  // name, text put before the input
+  std::string default_prompt_name;
+};
+
+struct ModelDescription {
+  TransformerSpec spec;
+  GenerationDefaults generation;
+  EncodingDefaults encoding;
+};
+
+// INVALID_ARGUMENT naming config.json's field and value where a family does not know them;
+// UNIMPLEMENTED listing the families for an unknown model_type.
+absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint);
+
+}  // namespace beamline

@@ -1,0 +1,83 @@
+// What a family is, as data: the description that the one forward pass executes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace beamline {
+
+enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary, kRelativeBias, kAlibi };
+enum class NormPlacement : uint8_t { kPre, kPost };
+
+// A weight matrix as the checkpoint names it: the parts are stacked along the output dimension.
+struct LinearNames {
+  std::vector<std::string> weights;
+  std::vector<std::string> biases;  // empty: no bias; else one per weight
+  bool transposed = false;          // stored [in, out], as GPT-2's Conv1D does
+};
+
+struct NormNames {
+  std::string gain;
+  std::string bias;  // empty: none
+};
+
+// Names of one layer; "{}" stands for the layer's index.
+struct LayerNames {
+  LinearNames qkv, attention_output;
+  NormNames attention_norm;
+  LinearNames cross_query, cross_key_value, cross_output;  // decoders with an encoder
+  NormNames cross_norm;
+  LinearNames feed_forward_in, feed_forward_out;
+  NormNames feed_forward_norm;
+};
+
+// One stack of layers: an encoder or a decoder.
+struct StackSpec {
+  int32_t num_layers = 0;
+  int32_t hidden_size = 0;
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t feed_forward_size = 0;
+  bool causal = false;
+  bool cross_attention = false;
+  float attention_scale = 1.0f;  // multiplies queries
+
+  NormKind norm = NormKind::kLayerNorm;
+  NormPlacement placement = NormPlacement::kPost;
+  float norm_epsilon = 1e-5f;
+  bool parallel_residual = false;
+  Activation activation = Activation::kGelu;
+  bool gated = false;
+
+  PositionKind positions = PositionKind::kNone;
+  int32_t max_positions = 0;
+  int32_t position_offset = 0;  // OPT and RoBERTa start their table at 2
+  float token_scale = 1.0f;
+
+  // Weight names.
+  std::string token_table, position_table,
+      type_table;            // position_table and type_table may be empty
+  NormNames embedding_norm;  // gain empty: none
+  NormNames final_norm;      // gain empty: none
+  LayerNames layers;
+};
+
+struct TransformerSpec {
+  std::string architecture;  // of config.json
+  std::optional<StackSpec> encoder;
+  std::optional<StackSpec> decoder;
+  int32_t vocab_size = 0;
+  // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias.
+  std::string head;
+  std::string head_bias;  // empty: none
+  // Every tensor of the file must be used or match one of these (names; a trailing * matches any
+  // rest).
+  std::vector<std::string> ignored_tensors;
+};
+
+}  // namespace beamline

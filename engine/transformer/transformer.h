@@ -1,0 +1,88 @@
+// The one forward pass, driven by the spec of a family. Activations are planned once, at creation,
+// for the largest batch; no step allocates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/spec.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+struct TransformerLimits {
+  int32_t max_batch_tokens = 4096;  // rows of one forward pass
+  int32_t max_sequences = 256;
+  int32_t max_logits_rows = 256;
+  int32_t num_blocks = 0;   // KV cache blocks, shared by self attention and encoder memory
+  int32_t block_size = 16;  // positions per block
+};
+
+// A batch for the encoder, in host memory. Sequence s owns tokens offsets[s] .. offsets[s + 1].
+struct EncoderBatch {
+  std::vector<int32_t> token_ids;  // [num_tokens]
+  std::vector<int32_t> type_ids;   // [num_tokens]; empty: all 0
+  std::vector<int32_t> offsets;    // [num_sequences + 1]
+  // Encoder-decoder models: the cache slot of each position's cross-attention keys and values.
+  std::vector<int32_t> slots;  // [num_tokens]
+
+  int num_sequences() const { return static_cast<int>(offsets.size()) - 1; }
+};
+
+// A batch for the decoder, in host memory: prefill chunks and single decode tokens alike.
+struct StepBatch {
+  std::vector<int32_t> token_ids;        // [num_tokens]
+  std::vector<int32_t> positions;        // [num_tokens], 0-based within the sequence
+  std::vector<int32_t> slots;            // [num_tokens], where each token's keys and values go
+  std::vector<int32_t> query_offsets;    // [num_sequences + 1]
+  std::vector<int32_t> context_lengths;  // [num_sequences], this step's tokens included
+  std::vector<int32_t> block_tables;     // [num_sequences, max_blocks]
+  int32_t max_blocks = 0;
+  // Encoder-decoder models: where each sequence's memory lies.
+  std::vector<int32_t> memory_lengths;  // [num_sequences]
+  std::vector<int32_t> memory_tables;   // [num_sequences, max_memory_blocks]
+  int32_t max_memory_blocks = 0;
+  std::vector<int32_t> logits_rows;  // [num_logits_rows], tokens whose logits are wanted
+
+  int num_sequences() const { return static_cast<int>(query_offsets.size()) - 1; }
+};
+
+class Transformer {
+ public:
+  // Reads, checks and packs every weight that the spec names. Errors name the tensor. The
+  // checkpoint may be closed afterwards; the backend must outlive the transformer.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
+                                                             const Checkpoint& checkpoint,
+                                                             DType dtype,
+                                                             const TransformerLimits& limits,
+                                                             Backend& backend);
+  virtual ~Transformer() = default;
+
+  // Encoder-only models: the last hidden states, [num_tokens, hidden_size]. Valid until the next
+  // call.
+  virtual Tensor Encode(const EncoderBatch& batch) = 0;
+  // Encoder-decoder models: runs the encoder and stores every decoder layer's cross-attention keys
+  // and values at batch.slots. Returns the last hidden states (for tests), valid until the next
+  // call.
+  virtual Tensor EncodeMemory(const EncoderBatch& batch) = 0;
+  // The logits of the rows asked for, [num_logits_rows, vocab_size] float32 on the device. Valid
+  // until the next call.
+  virtual Tensor Decode(const StepBatch& batch) = 0;
+  // Pools the result of Encode into [num_sequences, hidden_size] float32 on the device.
+  virtual Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
+                      bool normalize) = 0;
+  // Copies whole cache blocks, in every layer.
+  virtual void CopyBlocks(std::span<const BlockCopy> copies) = 0;
+
+  virtual const TransformerSpec& spec() const = 0;
+  virtual int64_t num_parameters() const = 0;
+  virtual int64_t weight_bytes() const = 0;
+  // Bytes that one cache block takes over all layers.
+  static int64_t BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size);
+};
+
+}  // namespace beamline
