@@ -229,6 +229,7 @@ struct SampleParams {
   Tensor logits;                    // [num_rows, vocab_size] float32, already edited; left as it is
   std::span<const SampleRow> rows;  // host
   int32_t* ids = nullptr;           // [rows.size()]
+  float* values = nullptr;          // [rows.size()], the edited logit of each draw
 };
 
 struct BlockCopy {

@@ -1,0 +1,75 @@
+// The step loop of a model that generates: receive, plan, compute, select, advance.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/engine.h"
+#include "engine/scheduling/group.h"
+#include "engine/scheduling/group_cache.h"
+#include "engine/scheduling/inbox.h"
+#include "engine/scheduling/planner.h"
+#include "engine/scheduling/replica_stats.h"
+#include "engine/scheduling/selector.h"
+#include "engine/scheduling/step_builder.h"
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+struct GenerateLoopOptions {
+  std::string model;
+  PlannerLimits limits;
+  int32_t num_blocks = 0;
+};
+
+// Everything but the inbox, the stats and Stop belongs to the thread that calls Run.
+class GenerateLoop {
+ public:
+  // The transformer, the backend, the stats and the observer (may be null) outlive the loop.
+  GenerateLoop(const GenerateLoopOptions& options, Transformer& transformer, Backend& backend,
+               ReplicaStats& stats, EngineObserver* observer);
+
+  // Groups to generate, whose decoder has one row of at least one token; any thread.
+  Inbox<std::unique_ptr<Group>>& inbox() { return inbox_; }
+  // Runs until the inbox is closed; groups still there get CANCELLED.
+  void Run();
+
+ private:
+  void Receive();
+  void EndOverdue(Clock::time_point now);
+  void Plan(Clock::time_point now);
+  void CarryOutPlan(Clock::time_point now);
+  absl::Status Compute();
+  void Advance();
+  void AdvanceGroup(Group& group, std::span<const RowResult> results);
+  void Finish(Group& group);
+  void Fail(Group& group, const absl::Status& status);
+  void RemoveFinished();
+  void Report(Clock::time_point started);
+
+  GenerateLoopOptions options_;
+  Transformer& transformer_;
+  Backend& backend_;
+  ReplicaStats& stats_;
+  EngineObserver* observer_;
+
+  Inbox<std::unique_ptr<Group>> inbox_;
+  std::vector<std::unique_ptr<Group>> received_;
+  bool open_ = true;
+
+  std::vector<std::unique_ptr<Group>> groups_;  // waiting and running; null once finished
+  GroupCache cache_;
+  uint64_t next_admission_ = 0;
+
+  // Of the current step; kept to reuse their memory.
+  std::vector<GroupState> group_states_;
+  std::vector<RowState> row_states_;
+  StepPlan plan_;
+  StepBuilder builder_;
+  Selector selector_;
+  std::vector<const RowRequest*> requests_;
+};
+
+}  // namespace beamline

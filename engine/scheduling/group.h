@@ -1,0 +1,48 @@
+// One generation request inside a replica: its sequences, their cache blocks and its decoder.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/cache/block_pool.h"
+#include "engine/decoding/group_decoder.h"
+#include "engine/request.h"
+#include "engine/scheduling/ticket.h"
+
+namespace beamline {
+
+// One growing list of tokens with its cache blocks.
+struct Sequence {
+  TokenIds tokens;           // the decoder's ids: prompt, then generated
+  int32_t num_computed = 0;  // of them, in the cache
+  BlockTable blocks;
+};
+
+struct Group {
+  std::shared_ptr<Ticket> ticket;  // declared first, given back last
+  std::shared_ptr<GenerateSink> sink;
+  std::unique_ptr<GroupDecoder> decoder;
+  // Set by any thread, read between steps.
+  std::shared_ptr<const std::atomic<bool>> cancelled;
+  std::optional<Clock::time_point> deadline;
+  Clock::time_point arrival;
+  int32_t priority = 0;
+  int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
+  uint64_t seed = 0;
+  bool wants_deltas = false;
+
+  TokenIds encoder_ids;  // empty for decoder-only models
+  BlockTable memory;     // where the encoder's keys and values lie
+  std::vector<Sequence> rows;
+
+  bool running = false;
+  uint64_t admission = 0;                         // order of admission
+  int32_t counted_tokens = 0;                     // generated ones, in the statistics so far
+  int32_t held_blocks = 0;                        // blocks out of the pool because of this group
+  std::chrono::nanoseconds queue_time{-1};        // arrival to the first step; < 0: not yet
+  std::chrono::nanoseconds first_token_time{-1};  // arrival to the first token
+};
+
+}  // namespace beamline

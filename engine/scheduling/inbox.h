@@ -1,0 +1,73 @@
+// What other threads hand to a replica's thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace beamline {
+
+// Any thread puts; one thread takes everything at once.
+template <typename T>
+class Inbox {
+ public:
+  // False, and the item is left alone, when the inbox is closed.
+  bool Put(T& item) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      items_.push_back(std::move(item));
+    }
+    filled_.notify_one();
+    return true;
+  }
+
+  // Wakes the taker up without an item.
+  void Nudge() {
+    {
+      std::lock_guard lock(mutex_);
+      nudged_ = true;
+    }
+    filled_.notify_one();
+  }
+
+  // No more items; the taker sees what is there and then closed() == true.
+  void Close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    filled_.notify_one();
+  }
+
+  // Moves what has come into `items` (which is emptied first). With `wait`, sleeps until there is
+  // something, a nudge, the time `until`, or the end. False when closed.
+  bool Take(bool wait, std::optional<std::chrono::steady_clock::time_point> until,
+            std::vector<T>& items) {
+    items.clear();
+    std::unique_lock lock(mutex_);
+    if (wait) {
+      const auto ready = [this] { return !items_.empty() || nudged_ || closed_; };
+      if (until.has_value()) {
+        filled_.wait_until(lock, *until, ready);
+      } else {
+        filled_.wait(lock, ready);
+      }
+    }
+    nudged_ = false;
+    std::swap(items, items_);
+    return !closed_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::vector<T> items_;
+  bool nudged_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace beamline

@@ -1,0 +1,200 @@
+#include "engine/scheduling/planner.h"
+
+#include <algorithm>
+
+#include "kernels/check.h"
+
+namespace beamline {
+namespace {
+
+int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
+
+// Blocks that computing `count` more tokens of a row takes from the pool, a copy of a shared tail
+// included.
+int32_t BlocksToGrow(const RowState& row, int32_t count, int32_t block_size) {
+  const int32_t needed = CeilDiv(row.num_computed + count, block_size);
+  return std::max(0, needed - row.num_blocks) + (row.shared_tail ? 1 : 0);
+}
+
+int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed; }
+
+class Planner {
+ public:
+  Planner(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+          Clock::time_point now, StepPlan& plan)
+      : groups_(groups),
+        limits_(limits),
+        now_(now),
+        plan_(plan),
+        free_blocks_(free_blocks),
+        free_tokens_(limits.max_batch_tokens) {}
+
+  void Plan() {
+    std::vector<int32_t> running, waiting;
+    int32_t used_rows = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
+      (groups_[i].running ? running : waiting).push_back(i);
+      if (groups_[i].running) used_rows += groups_[i].max_rows;
+    }
+    std::sort(running.begin(), running.end(),
+              [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
+    PlanRunning(running);
+    if (plan_.preempt.empty()) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
+  }
+
+ private:
+  // Longest wait and highest priority first.
+  bool RanksBefore(int32_t a, int32_t b) const {
+    const int64_t rank_a = Rank(groups_[a]), rank_b = Rank(groups_[b]);
+    if (rank_a != rank_b) return rank_a > rank_b;
+    return groups_[a].arrival < groups_[b].arrival;
+  }
+  int64_t Rank(const GroupState& group) const {
+    return group.priority + (now_ - group.arrival) / limits_.ageing;
+  }
+
+  void PlanRunning(std::vector<int32_t>& running) {
+    // Rows that decode before rows that prefill: a long prompt must not stall the streams.
+    std::stable_partition(running.begin(), running.end(),
+                          [this](int32_t group) { return Decodes(groups_[group]); });
+    auto next = running.begin();
+    while (next != running.end()) {
+      if (PlanGroup(*next)) {
+        ++next;
+        continue;
+      }
+      // Only groups not planned yet can be given up. Erasing the victim leaves `next` at the same
+      // group, or at its successor when it was itself the victim.
+      const auto victim = WorstRanked(next, running.end());
+      plan_.preempt.push_back(*victim);
+      free_blocks_ += groups_[*victim].held_blocks;
+      running.erase(victim);
+    }
+  }
+
+  static bool Decodes(const GroupState& group) {
+    return group.memory_tokens == 0 &&
+           std::all_of(group.rows.begin(), group.rows.end(), [](const RowState& row) {
+             return Pending(row) == 1 && row.num_computed > 0;
+           });
+  }
+
+  using GroupIterator = std::vector<int32_t>::iterator;
+
+  // The lowest priority, then the last admitted.
+  GroupIterator WorstRanked(GroupIterator first, GroupIterator last) const {
+    return std::min_element(first, last, [this](int32_t a, int32_t b) {
+      const GroupState& left = groups_[a];
+      const GroupState& right = groups_[b];
+      if (left.priority != right.priority) return left.priority < right.priority;
+      return left.admission > right.admission;
+    });
+  }
+
+  // Plans what fits of a running group. False when blocks are missing for its decode rows or for
+  // the first token of its prefill.
+  bool PlanGroup(int32_t index) {
+    const GroupState& group = groups_[index];
+    const bool one_row = group.rows.size() == 1;
+    int32_t tokens = 0, blocks = 0;
+    if (Decodes(group)) {
+      for (const RowState& row : group.rows) blocks += BlocksToGrow(row, 1, limits_.block_size);
+      tokens = static_cast<int32_t>(group.rows.size());
+      if (tokens > free_tokens_) return true;  // out of budget: next step
+      if (blocks > free_blocks_) return false;
+      for (int32_t row = 0; row < tokens; ++row) plan_.chunks.push_back({index, row, 1});
+      Take(tokens, blocks);
+      return true;
+    }
+    for (int32_t r = 0; r < static_cast<int32_t>(group.rows.size()); ++r) {
+      // Rows of a group that advances as one stop before their last token, to take it together.
+      const int32_t wanted = Pending(group.rows[r]) - (one_row ? 0 : 1);
+      const int32_t count = std::min(wanted, free_tokens_);
+      if (count <= 0) continue;
+      const int32_t fitting = FittingTokens(group.rows[r], count);
+      if (fitting == 0) return false;
+      plan_.chunks.push_back({index, r, fitting});
+      Take(fitting, BlocksToGrow(group.rows[r], fitting, limits_.block_size));
+    }
+    return true;
+  }
+
+  // How many of `count` tokens the free blocks allow.
+  int32_t FittingTokens(const RowState& row, int32_t count) const {
+    if (BlocksToGrow(row, count, limits_.block_size) <= free_blocks_) return count;
+    const int32_t usable = free_blocks_ - (row.shared_tail ? 1 : 0);
+    if (usable < 0) return 0;
+    return std::clamp((row.num_blocks + usable) * limits_.block_size - row.num_computed, 0, count);
+  }
+
+  void Take(int32_t tokens, int32_t blocks) {
+    free_tokens_ -= tokens;
+    free_blocks_ -= blocks;
+    plan_.num_tokens += tokens;
+  }
+
+  void Admit(std::vector<int32_t>& waiting, bool alone, int32_t free_rows) {
+    std::sort(waiting.begin(), waiting.end(),
+              [this](int32_t a, int32_t b) { return RanksBefore(a, b); });
+    for (const int32_t index : waiting) {
+      const GroupState& group = groups_[index];
+      if (group.max_rows > free_rows || free_tokens_ == 0) return;
+      if (!HasBlocksToStart(group, alone) || !AdmitOne(index)) return;
+      free_rows -= group.max_rows;
+      alone = false;
+    }
+  }
+
+  // A group starts when its whole prompt fits beside the watermark, so that it does not start only
+  // to be preempted. Alone it may use everything.
+  bool HasBlocksToStart(const GroupState& group, bool alone) const {
+    int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size);
+    for (const RowState& row : group.rows) {
+      blocks += BlocksToGrow(row, Pending(row), limits_.block_size);
+    }
+    return blocks + (alone ? 0 : limits_.watermark_blocks) <= free_blocks_;
+  }
+
+  bool AdmitOne(int32_t index) {
+    const GroupState& group = groups_[index];
+    // An encoder attends to its whole input at once: it is never cut into chunks.
+    if (group.memory_tokens > free_tokens_) return false;
+    if (group.memory_tokens > 0) {
+      plan_.encode.push_back(index);
+      Take(group.memory_tokens, CeilDiv(group.memory_tokens, limits_.block_size));
+    }
+    plan_.admit.push_back(index);
+    return PlanGroup(index);
+  }
+
+  std::span<const GroupState> groups_;
+  const PlannerLimits& limits_;
+  Clock::time_point now_;
+  StepPlan& plan_;
+  int32_t free_blocks_;
+  int32_t free_tokens_;
+};
+
+}  // namespace
+
+void StepPlan::Clear() {
+  preempt.clear();
+  admit.clear();
+  encode.clear();
+  chunks.clear();
+  num_tokens = 0;
+}
+
+void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+              Clock::time_point now, StepPlan& plan) {
+  plan.Clear();
+  Planner(groups, free_blocks, limits, now, plan).Plan();
+}
+
+int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,
+                        int32_t block_size) {
+  return CeilDiv(memory_tokens, block_size) +
+         static_cast<int64_t>(max_rows) * (CeilDiv(max_total_tokens, block_size) + 1);
+}
+
+}  // namespace beamline

@@ -1,0 +1,80 @@
+// What the next step computes. A pure function of the groups' state, the free blocks, the limits
+// and the clock: tests run it by simulation.
+//
+// The rules, in order:
+//  1. Running groups first, oldest admission first: one token for each row that decodes, and chunks
+//  of what rows still
+//     have to prefill. A group that advances as one (a beam) gets all of its rows or none.
+//  2. When blocks run out, the running group of the lowest rank is preempted: it gives up all of
+//  its blocks and
+//     waits, to be recomputed. Never the only running one: admission has checked that any group
+//     fits alone.
+//  3. Waiting groups are admitted by rank while rows, tokens and blocks last and the watermark
+//  stays free, and not at all
+//     in a step that preempted. The first that does not fit ends admission, so that a big request
+//     is not passed for ever.
+// Rank: priority plus one for every `ageing` spent waiting, then arrival.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace beamline {
+
+struct PlannerLimits {
+  int32_t max_batch_tokens = 4096;
+  int32_t max_rows = 256;
+  int32_t block_size = 16;
+  int32_t watermark_blocks = 0;  // kept free at admission, for the running groups' growth
+  std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
+};
+
+// One growing sequence as the planner sees it.
+struct RowState {
+  int32_t num_tokens = 0;    // known ids: prompt and generated
+  int32_t num_computed = 0;  // of them, in the cache
+  int32_t num_blocks = 0;    // in its table
+  bool shared_tail = false;  // the next position's block has other holders: writing copies it
+};
+
+struct GroupState {
+  bool running = false;
+  int32_t priority = 0;
+  Clock::time_point arrival;
+  uint64_t admission = 0;     // order of admission of the running
+  int32_t max_rows = 1;       // most rows it may ever have
+  int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
+  int32_t held_blocks = 0;    // that preempting it would free
+  std::span<const RowState> rows;  // at least one
+};
+
+struct RowChunk {
+  int32_t group = 0;  // index into the groups given
+  int32_t row = 0;
+  int32_t num_tokens = 0;  // to compute, from num_computed on
+};
+
+struct StepPlan {
+  std::vector<int32_t> preempt;  // groups, before anything is allocated
+  std::vector<int32_t> admit;    // groups, in order
+  std::vector<int32_t> encode;   // groups whose encoder input runs in this step
+  std::vector<RowChunk> chunks;  // by group, rows ascending
+  int32_t num_tokens = 0;        // of chunks and encoder inputs
+
+  void Clear();
+};
+
+// Fills `plan` (its memory is reused from step to step).
+void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+              Clock::time_point now, StepPlan& plan);
+
+// Blocks that a group of this shape can come to hold, with nothing shared: what admission compares
+// to the pool.
+int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,
+                        int32_t block_size);
+
+}  // namespace beamline

@@ -1,0 +1,107 @@
+#include "engine/scheduling/step_builder.h"
+
+#include <algorithm>
+
+namespace beamline {
+namespace {
+
+// Block tables as one rectangle [rows, width], rows padded with block 0, which no length reaches.
+void AppendTable(const BlockTable& table, int32_t width, std::vector<int32_t>& tables) {
+  tables.insert(tables.end(), table.begin(), table.end());
+  tables.resize(tables.size() + width - table.size(), 0);
+}
+
+}  // namespace
+
+void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
+                        GroupCache& cache) {
+  encoder_batch_.token_ids.clear();
+  encoder_batch_.slots.clear();
+  encoder_batch_.offsets.assign(1, 0);
+  copies_.clear();
+  step_batch_.token_ids.clear();
+  step_batch_.positions.clear();
+  step_batch_.slots.clear();
+  step_batch_.query_offsets.assign(1, 0);
+  step_batch_.context_lengths.clear();
+  num_prefill_tokens_ = 0;
+  num_decode_rows_ = 0;
+
+  for (const int32_t group : plan.encode) AddEncoderInput(*groups[group], cache);
+  for (const RowChunk& chunk : plan.chunks) AddChunk(*groups[chunk.group], chunk, cache);
+  FillTables(groups, plan);
+  FindLogitsRows(groups, plan);
+}
+
+void StepBuilder::AddEncoderInput(Group& group, GroupCache& cache) {
+  cache.AllocateMemory(group);
+  const auto length = static_cast<int32_t>(group.encoder_ids.size());
+  encoder_batch_.token_ids.insert(encoder_batch_.token_ids.end(), group.encoder_ids.begin(),
+                                  group.encoder_ids.end());
+  for (int32_t position = 0; position < length; ++position) {
+    encoder_batch_.slots.push_back(cache.Slot(group.memory, position));
+  }
+  encoder_batch_.offsets.push_back(encoder_batch_.offsets.back() + length);
+  num_prefill_tokens_ += length;
+}
+
+void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache) {
+  Sequence& row = group.rows[chunk.row];
+  (row.num_computed > 0 && chunk.num_tokens == 1 ? num_decode_rows_ : num_prefill_tokens_) +=
+      chunk.num_tokens;
+  cache.Grow(group, row, chunk.num_tokens, copies_);
+  const int32_t end = row.num_computed + chunk.num_tokens;
+  for (int32_t position = row.num_computed; position < end; ++position) {
+    step_batch_.token_ids.push_back(row.tokens[position]);
+    step_batch_.positions.push_back(position);
+    step_batch_.slots.push_back(cache.Slot(row.blocks, position));
+  }
+  step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + chunk.num_tokens);
+  step_batch_.context_lengths.push_back(end);
+  row.num_computed = end;
+}
+
+void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {
+  size_t max_blocks = 0, max_memory_blocks = 0;
+  for (const RowChunk& chunk : plan.chunks) {
+    const Group& group = *groups[chunk.group];
+    max_blocks = std::max(max_blocks, group.rows[chunk.row].blocks.size());
+    max_memory_blocks = std::max(max_memory_blocks, group.memory.size());
+  }
+  step_batch_.max_blocks = static_cast<int32_t>(max_blocks);
+  step_batch_.max_memory_blocks = static_cast<int32_t>(max_memory_blocks);
+  step_batch_.block_tables.clear();
+  step_batch_.memory_tables.clear();
+  step_batch_.memory_lengths.clear();
+  for (const RowChunk& chunk : plan.chunks) {
+    const Group& group = *groups[chunk.group];
+    AppendTable(group.rows[chunk.row].blocks, step_batch_.max_blocks, step_batch_.block_tables);
+    if (max_memory_blocks == 0) continue;
+    AppendTable(group.memory, step_batch_.max_memory_blocks, step_batch_.memory_tables);
+    step_batch_.memory_lengths.push_back(static_cast<int32_t>(group.encoder_ids.size()));
+  }
+}
+
+void StepBuilder::FindLogitsRows(std::span<const std::unique_ptr<Group>> groups,
+                                 const StepPlan& plan) {
+  step_batch_.logits_rows.clear();
+  logits_ranges_.clear();
+  for (size_t first = 0, last = 0; first < plan.chunks.size(); first = last) {
+    const int32_t index = plan.chunks[first].group;
+    while (last < plan.chunks.size() && plan.chunks[last].group == index) ++last;
+    Group& group = *groups[index];
+    const bool complete =
+        last - first == group.rows.size() &&
+        std::all_of(group.rows.begin(), group.rows.end(), [](const Sequence& row) {
+          return row.num_computed == static_cast<int32_t>(row.tokens.size());
+        });
+    if (!complete) continue;
+    logits_ranges_.push_back({&group, static_cast<int32_t>(step_batch_.logits_rows.size()),
+                              static_cast<int32_t>(group.rows.size())});
+    for (size_t sequence = first; sequence < last; ++sequence) {
+      step_batch_.logits_rows.push_back(step_batch_.query_offsets[sequence + 1] - 1);
+    }
+  }
+}
+
+}  // namespace beamline

@@ -1,0 +1,53 @@
+// Turns a plan into the packed batches that the transformer computes, and takes the blocks they
+// need.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/scheduling/group.h"
+#include "engine/scheduling/group_cache.h"
+#include "engine/scheduling/planner.h"
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+// Logits rows [begin, begin + count) of the step belong to a group's rows, in order.
+struct LogitsRange {
+  Group* group = nullptr;
+  int32_t begin = 0;
+  int32_t count = 0;
+};
+
+class StepBuilder {
+ public:
+  // Allocates from the cache, fills the batches and marks the planned tokens as computed.
+  void Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
+             GroupCache& cache);
+
+  const EncoderBatch& encoder_batch() const {
+    return encoder_batch_;
+  }  // no sequences: nothing to encode
+  const StepBatch& step_batch() const { return step_batch_; }
+  std::span<const BlockCopy> copies() const { return copies_; }
+  std::span<const LogitsRange> logits_ranges() const { return logits_ranges_; }
+  int32_t num_prefill_tokens() const { return num_prefill_tokens_; }
+  int32_t num_decode_rows() const { return num_decode_rows_; }
+
+ private:
+  void AddEncoderInput(Group& group, GroupCache& cache);
+  void AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache);
+  void FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
+  void FindLogitsRows(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
+
+  EncoderBatch encoder_batch_;
+  StepBatch step_batch_;
+  std::vector<BlockCopy> copies_;
+  std::vector<LogitsRange> logits_ranges_;
+  int32_t num_prefill_tokens_ = 0;
+  int32_t num_decode_rows_ = 0;
+};
+
+}  // namespace beamline
