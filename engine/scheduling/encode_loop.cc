@@ -57,7 +57,7 @@ void EncodeLoop::Run() {
 }
 
 void EncodeLoop::Receive() {
-  open_ = inbox_.Take(/*wait=*/jobs_.empty(), std::nullopt, received_);
+  open_ = inbox_.Take(/*wait=*/jobs_.empty(), received_);
   for (std::unique_ptr<EncodeJob>& job : received_) {
     job->embeddings.resize(job->inputs.size());
     const auto place =

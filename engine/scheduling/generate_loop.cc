@@ -6,14 +6,6 @@
 #include "kernels/status.h"
 
 namespace beamline {
-namespace {
-
-RowState StateOf(const Sequence& row, const GroupCache& cache) {
-  return {static_cast<int32_t>(row.tokens.size()), row.num_computed,
-          static_cast<int32_t>(row.blocks.size()), cache.TailIsShared(row)};
-}
-
-}  // namespace
 
 GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& transformer,
                            Backend& backend, ReplicaStats& stats, EngineObserver* observer)
@@ -22,7 +14,7 @@ GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& tran
       backend_(backend),
       stats_(stats),
       observer_(observer),
-      cache_(options.num_blocks, options.limits.block_size),
+      scheduler_(options.limits, options.num_blocks),
       selector_(backend) {
   stats_.total_blocks = options.num_blocks;
 }
@@ -33,31 +25,30 @@ void GenerateLoop::Run() {
     if (!open_) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now);
-    Plan(now);
-    if (!plan_.chunks.empty() || !plan_.encode.empty()) {
-      CarryOutPlan(now);
+    if (scheduler_.PrepareStep(now)) {
+      CountStep();
       if (absl::Status status = Compute(); status.ok()) {
         Advance();
       } else {
-        for (const auto& group : groups_) Fail(*group, status);
+        for (const auto& group : scheduler_.groups()) Fail(*group, status);
       }
       Report(now);
     }
     RemoveFinished();
   }
-  for (const auto& group : groups_) {
+  for (const auto& group : scheduler_.groups()) {
     Fail(*group, absl::CancelledError("the server is shutting down"));
   }
-  groups_.clear();
+  RemoveFinished();
 }
 
 void GenerateLoop::Receive() {
-  open_ = inbox_.Take(/*wait=*/groups_.empty(), std::nullopt, received_);
-  for (std::unique_ptr<Group>& group : received_) groups_.push_back(std::move(group));
+  open_ = inbox_.Take(/*wait=*/scheduler_.empty(), received_);
+  for (std::unique_ptr<Group>& group : received_) scheduler_.Add(std::move(group));
 }
 
 void GenerateLoop::EndOverdue(Clock::time_point now) {
-  for (const auto& group : groups_) {
+  for (const auto& group : scheduler_.groups()) {
     if (group->cancelled->load(std::memory_order_relaxed)) {
       ++stats_.cancelled;
       Fail(*group, absl::CancelledError("cancelled by the client"));
@@ -75,59 +66,27 @@ void GenerateLoop::EndOverdue(Clock::time_point now) {
   RemoveFinished();
 }
 
-void GenerateLoop::Plan(Clock::time_point now) {
-  row_states_.clear();
-  group_states_.clear();
-  for (const auto& group : groups_) {
-    for (const Sequence& row : group->rows) row_states_.push_back(StateOf(row, cache_));
-  }
-  size_t first_row = 0;
-  for (const auto& group : groups_) {
-    GroupState state;
-    state.running = group->running;
-    state.priority = group->priority;
-    state.arrival = group->arrival;
-    state.admission = group->admission;
-    state.max_rows = group->decoder->max_rows();
-    state.held_blocks = group->held_blocks;
-    if (group->memory.empty())
-      state.memory_tokens = static_cast<int32_t>(group->encoder_ids.size());
-    state.rows = {row_states_.data() + first_row, group->rows.size()};
-    first_row += group->rows.size();
-    group_states_.push_back(state);
-  }
-  PlanStep(group_states_, cache_.pool().num_free(), options_.limits, now, plan_);
-}
-
-void GenerateLoop::CarryOutPlan(Clock::time_point now) {
-  for (const int32_t index : plan_.preempt) {
-    cache_.Release(*groups_[index]);
-    groups_[index]->running = false;
-    ++stats_.preemptions;
-  }
-  for (const int32_t index : plan_.admit) {
-    Group& group = *groups_[index];
-    group.running = true;
-    group.admission = next_admission_++;
-    if (group.queue_time.count() < 0) {
-      group.queue_time = now - group.arrival;
+void GenerateLoop::CountStep() {
+  stats_.preemptions += scheduler_.num_preempted();
+  for (const auto& group : scheduler_.groups()) {
+    if (group->counted_waiting && group->queue_time.count() >= 0) {
+      group->counted_waiting = false;
       --stats_.waiting_requests;
     }
   }
-  builder_.Build(plan_, groups_, cache_);
 }
 
 absl::Status GenerateLoop::Compute() {
-  if (!builder_.copies().empty()) transformer_.CopyBlocks(builder_.copies());
-  if (builder_.encoder_batch().num_sequences() > 0) {
-    transformer_.EncodeMemory(builder_.encoder_batch());
+  if (!scheduler_.step().copies().empty()) transformer_.CopyBlocks(scheduler_.step().copies());
+  if (scheduler_.step().encoder_batch().num_sequences() > 0) {
+    transformer_.EncodeMemory(scheduler_.step().encoder_batch());
   }
-  if (plan_.chunks.empty()) return backend_.Synchronize();
-  const Tensor logits = transformer_.Decode(builder_.step_batch());
-  if (builder_.logits_ranges().empty()) return backend_.Synchronize();
+  if (scheduler_.step().step_batch().num_sequences() == 0) return backend_.Synchronize();
+  const Tensor logits = transformer_.Decode(scheduler_.step().step_batch());
+  if (scheduler_.step().logits_ranges().empty()) return backend_.Synchronize();
 
   requests_.clear();
-  for (const LogitsRange& range : builder_.logits_ranges()) {
+  for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
     for (const RowRequest& request : range.group->decoder->Requests()) {
       requests_.push_back(&request);
     }
@@ -136,7 +95,7 @@ absl::Status GenerateLoop::Compute() {
 }
 
 void GenerateLoop::Advance() {
-  for (const LogitsRange& range : builder_.logits_ranges()) {
+  for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
     AdvanceGroup(*range.group, selector_.results().subspan(range.begin, range.count));
   }
 }
@@ -151,7 +110,7 @@ void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results
     Finish(group);
     return;
   }
-  cache_.Fork(group, next);
+  scheduler_.Fork(group, next);
   if (!group.wants_deltas) return;
   for (GenerateDelta& delta : group.decoder->TakeDeltas()) group.sink->OnDelta(std::move(delta));
 }
@@ -169,40 +128,35 @@ void GenerateLoop::Finish(Group& group) {
   result.timing.first_token = std::max(group.first_token_time, std::chrono::nanoseconds(0));
   result.timing.total = Clock::now() - group.arrival;
   group.sink->OnFinish(std::move(result));
-  group.sink = nullptr;
+  group.done = true;
 }
 
 void GenerateLoop::Fail(Group& group, const absl::Status& status) {
-  if (group.sink == nullptr) return;
+  if (group.done) return;
   group.sink->OnFinish(status);
-  group.sink = nullptr;
+  group.done = true;
 }
 
 void GenerateLoop::RemoveFinished() {
-  std::erase_if(groups_, [this](std::unique_ptr<Group>& group) {
-    if (group->sink != nullptr) return false;
-    if (group->queue_time.count() < 0) --stats_.waiting_requests;
-    cache_.Release(*group);
-    return true;
-  });
-  stats_.used_blocks = cache_.pool().num_used();
+  for (const auto& group : scheduler_.groups()) {
+    if (group->done && group->counted_waiting) --stats_.waiting_requests;
+  }
+  scheduler_.RemoveDone();
+  stats_.used_blocks = scheduler_.pool().num_used();
 }
 
 void GenerateLoop::Report(Clock::time_point started) {
-  int64_t rows = 0;
-  for (const auto& group : groups_)
-    rows += group->running ? static_cast<int64_t>(group->rows.size()) : 0;
-  stats_.running_sequences = rows;
-  stats_.prompt_tokens += builder_.num_prefill_tokens();
+  stats_.running_sequences = scheduler_.num_running_rows();
+  stats_.prompt_tokens += scheduler_.step().num_prefill_tokens();
   ++stats_.steps;
   if (observer_ == nullptr) return;
   StepReport report;
-  report.phase = builder_.num_prefill_tokens() == 0 ? StepReport::Phase::kDecode
-                 : builder_.num_decode_rows() == 0  ? StepReport::Phase::kPrefill
-                                                    : StepReport::Phase::kMixed;
+  report.phase = scheduler_.step().num_prefill_tokens() == 0 ? StepReport::Phase::kDecode
+                 : scheduler_.step().num_decode_rows() == 0  ? StepReport::Phase::kPrefill
+                                                             : StepReport::Phase::kMixed;
   report.duration = Clock::now() - started;
-  report.num_tokens = plan_.num_tokens;
-  report.num_sequences = builder_.step_batch().num_sequences();
+  report.num_tokens = scheduler_.num_step_tokens();
+  report.num_sequences = scheduler_.step().step_batch().num_sequences();
   observer_->OnStep(options_.model, report);
 }
 

@@ -8,12 +8,10 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "engine/scheduling/group.h"
-#include "engine/scheduling/group_cache.h"
 #include "engine/scheduling/inbox.h"
-#include "engine/scheduling/planner.h"
 #include "engine/scheduling/replica_stats.h"
+#include "engine/scheduling/scheduler.h"
 #include "engine/scheduling/selector.h"
-#include "engine/scheduling/step_builder.h"
 #include "engine/transformer/transformer.h"
 
 namespace beamline {
@@ -39,14 +37,13 @@ class GenerateLoop {
  private:
   void Receive();
   void EndOverdue(Clock::time_point now);
-  void Plan(Clock::time_point now);
-  void CarryOutPlan(Clock::time_point now);
   absl::Status Compute();
   void Advance();
   void AdvanceGroup(Group& group, std::span<const RowResult> results);
   void Finish(Group& group);
   void Fail(Group& group, const absl::Status& status);
   void RemoveFinished();
+  void CountStep();
   void Report(Clock::time_point started);
 
   GenerateLoopOptions options_;
@@ -59,17 +56,9 @@ class GenerateLoop {
   std::vector<std::unique_ptr<Group>> received_;
   bool open_ = true;
 
-  std::vector<std::unique_ptr<Group>> groups_;  // waiting and running; null once finished
-  GroupCache cache_;
-  uint64_t next_admission_ = 0;
-
-  // Of the current step; kept to reuse their memory.
-  std::vector<GroupState> group_states_;
-  std::vector<RowState> row_states_;
-  StepPlan plan_;
-  StepBuilder builder_;
+  Scheduler scheduler_;
   Selector selector_;
-  std::vector<const RowRequest*> requests_;
+  std::vector<const RowRequest*> requests_;  // of the current step
 };
 
 }  // namespace beamline

@@ -38,7 +38,9 @@ struct Group {
   std::vector<Sequence> rows;
 
   bool running = false;
+  bool done = false;                              // answered; its blocks can go
   uint64_t admission = 0;                         // order of admission
+  bool counted_waiting = true;                    // in the statistics
   int32_t counted_tokens = 0;                     // generated ones, in the statistics so far
   int32_t held_blocks = 0;                        // blocks out of the pool because of this group
   std::chrono::nanoseconds queue_time{-1};        // arrival to the first step; < 0: not yet

@@ -1,10 +1,8 @@
 // What other threads hand to a replica's thread.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,15 +23,6 @@ class Inbox {
     return true;
   }
 
-  // Wakes the taker up without an item.
-  void Nudge() {
-    {
-      std::lock_guard lock(mutex_);
-      nudged_ = true;
-    }
-    filled_.notify_one();
-  }
-
   // No more items; the taker sees what is there and then closed() == true.
   void Close() {
     {
@@ -44,20 +33,11 @@ class Inbox {
   }
 
   // Moves what has come into `items` (which is emptied first). With `wait`, sleeps until there is
-  // something, a nudge, the time `until`, or the end. False when closed.
-  bool Take(bool wait, std::optional<std::chrono::steady_clock::time_point> until,
-            std::vector<T>& items) {
+  // something, or the end. False when closed.
+  bool Take(bool wait, std::vector<T>& items) {
     items.clear();
     std::unique_lock lock(mutex_);
-    if (wait) {
-      const auto ready = [this] { return !items_.empty() || nudged_ || closed_; };
-      if (until.has_value()) {
-        filled_.wait_until(lock, *until, ready);
-      } else {
-        filled_.wait(lock, ready);
-      }
-    }
-    nudged_ = false;
+    if (wait) filled_.wait(lock, [this] { return !items_.empty() || closed_; });
     std::swap(items, items_);
     return !closed_;
   }
@@ -66,7 +46,6 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::vector<T> items_;
-  bool nudged_ = false;
   bool closed_ = false;
 };
 

@@ -1,0 +1,28 @@
+// A checkpoint on a device: everything of a model that requests share and nothing of them.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/models/models.h"
+#include "engine/text/tokenizer.h"
+#include "engine/transformer/transformer.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+struct LoadedModel {
+  ModelOptions options;  // limits raised to what the model needs
+  ModelDescription description;
+  ModelInfo info;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Transformer> transformer;
+
+  // Errors name the model, the file and the fault.
+  static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const ModelOptions& options,
+                                                           int num_threads);
+};
+
+}  // namespace beamline

@@ -1,0 +1,247 @@
+#include "engine/pool/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/scheduling/planner.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr size_t kMaxInputs = 4096;
+// A token is rarely longer than this many bytes: a cheap bound that refuses a novel before
+// tokenizing it.
+constexpr size_t kMaxBytesPerToken = 256;
+
+absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}.ids[{}] is {}; accepted: 0 to {}", field, i, ids[i], vocab_size - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, bool may_be_empty,
+                         const LoadedModel& model) {
+  if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
+    if (ids->empty() && !may_be_empty) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.ids is empty; accepted: at least 1 token id", field));
+    }
+    return CheckIds(field, *ids, model.description.spec.vocab_size);
+  }
+  const std::string& text = std::get<std::string>(prompt);
+  if (text.empty() && !may_be_empty) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.text is empty; accepted: at least 1 character", field));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
+                     std::string_view hint) {
+  return absl::InvalidArgumentError(
+      fmt::format("{} has {} tokens; accepted: at most {}{}", field, length, limit, hint));
+}
+
+absl::StatusOr<TokenIds> Tokenize(std::string_view field, const Prompt& prompt,
+                                  const EncodeTextOptions& options, int32_t limit,
+                                  std::string_view hint, const LoadedModel& model) {
+  TokenIds ids;
+  if (const auto* given = std::get_if<TokenIds>(&prompt)) {
+    ids = *given;
+  } else {
+    const std::string& text = std::get<std::string>(prompt);
+    if (options.truncation == Truncation::kNone && text.size() > limit * kMaxBytesPerToken) {
+      return TooLong(field, fmt::format("more than {}", text.size() / kMaxBytesPerToken), limit,
+                     hint);
+    }
+    auto tokens = model.tokenizer->Encode(text, options);
+    if (!tokens.ok()) {
+      return absl::Status(
+          tokens.status().code(),
+          fmt::format("{}.text: {}", field, std::string(tokens.status().message())));
+    }
+    ids.reserve(tokens->size());
+    for (const Token& token : *tokens) ids.push_back(token.id);
+  }
+  if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
+    return TooLong(field, std::to_string(ids.size()), limit, hint);
+  }
+  return ids;
+}
+
+absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what) {
+  return absl::InvalidArgumentError(
+      fmt::format("model is '{}', which {}; {} accepts the others", model.options.name, what, rpc));
+}
+
+// The decoder's first ids: the prompt, or the start token and the target prefix.
+absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const LoadedModel& model) {
+  if (model.info.task == ModelTask::kGenerate) {
+    return Tokenize("prompt", request.prompt, {}, model.info.max_input_tokens, "", model);
+  }
+  TokenIds ids = {model.description.generation.decoder_start_token_id};
+  if (!request.target_prefix.has_value()) return ids;
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const TokenIds prefix,
+      Tokenize("target_prefix", *request.target_prefix, {.add_special_tokens = false},
+               model.info.max_total_tokens - 2, "", model));
+  ids.insert(ids.end(), prefix.begin(), prefix.end());
+  return ids;
+}
+
+absl::Status CheckCacheFits(const Group& group, const ResolvedDecoding& decoding,
+                            const LoadedModel& model) {
+  const auto total_tokens =
+      static_cast<int32_t>(group.rows[0].tokens.size()) + decoding.max_new_tokens;
+  const int64_t blocks =
+      WorstCaseBlocks(static_cast<int32_t>(group.encoder_ids.size()), group.decoder->max_rows(),
+                      total_tokens, model.info.block_size);
+  if (blocks <= model.info.cache_blocks) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "limits.max_new_tokens is {} for {} sequences, which can take {} cache blocks; this server "
+      "has {}",
+      decoding.max_new_tokens, group.decoder->max_rows(), blocks, model.info.cache_blocks));
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedDecoding> CheckGenerate(const GenerateRequest& request,
+                                               const LoadedModel& model) {
+  if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, /*may_be_empty=*/false, model));
+  if (request.target_prefix.has_value()) {
+    if (model.info.task != ModelTask::kTranslate) {
+      return absl::InvalidArgumentError(fmt::format(
+          "target_prefix is set; accepted for encoder-decoder models only, which '{}' is not",
+          model.options.name));
+    }
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix, true, model));
+  }
+  if (request.priority < -100 || request.priority > 100) {
+    return absl::InvalidArgumentError(
+        fmt::format("priority is {}; accepted: -100 to 100", request.priority));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding,
+                            ResolveDecoding(request, model.description.generation, *model.tokenizer,
+                                            {model.info.vocab_size, model.info.max_total_tokens}));
+  const int32_t rows = std::max(decoding.num_sequences, decoding.beam_width);
+  if (rows > model.options.max_sequences) {
+    return absl::InvalidArgumentError(
+        fmt::format("decoding asks for {} sequences at once; accepted: at most {} on this server",
+                    rows, model.options.max_sequences));
+  }
+  return decoding;
+}
+
+absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& request,
+                                                    ResolvedDecoding decoding, bool wants_deltas,
+                                                    const LoadedModel& model) {
+  auto group = std::make_unique<Group>();
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, DecoderPrompt(request, model));
+  group->prompt_tokens = static_cast<int32_t>(prompt.size());
+  if (model.info.task == ModelTask::kTranslate) {
+    BEAMLINE_ASSIGN_OR_RETURN(group->encoder_ids, Tokenize("prompt", request.prompt, {},
+                                                           model.info.max_input_tokens, "", model));
+    group->prompt_tokens = static_cast<int32_t>(group->encoder_ids.size());
+  }
+  if (group->prompt_tokens == 0) {
+    return absl::InvalidArgumentError("prompt has no tokens; accepted: at least 1");
+  }
+  BEAMLINE_RETURN_IF_ERROR(FitLength(request, model.description.generation,
+                                     {model.info.vocab_size, model.info.max_total_tokens},
+                                     static_cast<int32_t>(prompt.size()), decoding));
+  group->seed = decoding.seed;
+  group->priority = request.priority;
+  group->deadline = request.deadline;
+  group->wants_deltas = wants_deltas;
+  group->rows.resize(1);
+  group->rows[0].tokens = prompt;
+  group->decoder =
+      GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas);
+  BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));
+  return group;
+}
+
+absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model) {
+  if (model.info.task != ModelTask::kEncode) {
+    return WrongTask(model, "Encode", "generates text and has no embeddings");
+  }
+  if (request.inputs.empty() || request.inputs.size() > kMaxInputs) {
+    return absl::InvalidArgumentError(
+        fmt::format("inputs has {} entries; accepted: 1 to {}", request.inputs.size(), kMaxInputs));
+  }
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i], false, model));
+  }
+  if (request.dimensions < 0 || request.dimensions > model.info.embedding_dimensions) {
+    return absl::InvalidArgumentError(fmt::format("dimensions is {}; accepted: 0 to {}",
+                                                  request.dimensions,
+                                                  model.info.embedding_dimensions));
+  }
+  if (request.priority < -100 || request.priority > 100) {
+    return absl::InvalidArgumentError(
+        fmt::format("priority is {}; accepted: -100 to 100", request.priority));
+  }
+  const auto& names = model.info.prompt_names;
+  if (!request.prompt_name.empty() &&
+      std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
+    return absl::InvalidArgumentError(
+        fmt::format("prompt_name is '{}'; accepted: {}", request.prompt_name,
+                    names.empty() ? "none, this model has no prompts"
+                                  : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest& request,
+                                                            const LoadedModel& model) {
+  const EncodingDefaults& defaults = model.description.encoding;
+  auto job = std::make_unique<EncodeJob>();
+  job->pooling = request.pooling.value_or(defaults.pooling);
+  job->per_token = request.per_token;
+  job->normalize = request.normalize.value_or(defaults.normalize);
+  job->dimensions = request.dimensions;
+  job->priority = request.priority;
+  job->deadline = request.deadline;
+
+  std::string_view prefix;
+  const std::string& prompt_name =
+      request.prompt_name.empty() ? defaults.default_prompt_name : request.prompt_name;
+  for (const auto& [name, text] : defaults.prompts) {
+    if (name == prompt_name) prefix = text;
+  }
+  EncodeTextOptions options;
+  options.max_tokens = model.info.max_input_tokens;
+  options.truncation = request.truncate == EncodeTruncation::kRight  ? Truncation::kRight
+                       : request.truncate == EncodeTruncation::kLeft ? Truncation::kLeft
+                                                                     : Truncation::kNone;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    Prompt input = request.inputs[i];
+    if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        TokenIds ids, Tokenize(fmt::format("inputs[{}]", i), input, options,
+                               model.info.max_input_tokens, "; set truncate to cut it", model));
+    if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
+      const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
+      request.truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
+                                                  : ids.erase(ids.end() - excess, ids.end());
+    }
+    if (ids.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("inputs[{}] has no tokens; accepted: at least 1", i));
+    }
+    job->inputs.push_back(std::move(ids));
+  }
+  return job;
+}
+
+}  // namespace beamline

@@ -1,0 +1,40 @@
+// One thread and one device that serve one model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "engine/engine.h"
+#include "engine/pool/loaded_model.h"
+#include "engine/scheduling/encode_loop.h"
+#include "engine/scheduling/generate_loop.h"
+#include "engine/scheduling/replica_stats.h"
+
+namespace beamline {
+
+class Replica {
+ public:
+  // Starts the thread. The observer may be null; otherwise it outlives the replica.
+  Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer);
+  // Requests still running get CANCELLED.
+  ~Replica();
+
+  // Hands a request over; when the replica is ending, its sink gets CANCELLED. REQUIRES: the
+  // model's task.
+  void Submit(std::unique_ptr<Group> group);
+  void Submit(std::unique_ptr<EncodeJob> job);
+
+  const LoadedModel& model() const { return *model_; }
+  ReplicaStats& stats() { return stats_; }
+  const ReplicaStats& stats() const { return stats_; }
+
+ private:
+  std::unique_ptr<LoadedModel> model_;
+  ReplicaStats stats_;
+  std::optional<GenerateLoop> generate_;
+  std::optional<EncodeLoop> encode_;
+  std::thread thread_;
+};
+
+}  // namespace beamline

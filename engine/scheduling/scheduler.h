@@ -1,0 +1,60 @@
+// The groups of a replica, waiting and running, and their cache: plans a step, carries the plan out
+// as batches, and forks or frees when the groups have advanced. No device, no thread, no clock of
+// its own: the step loop and the simulator (tests/engine/scheduling) drive it alike.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/scheduling/group.h"
+#include "engine/scheduling/group_cache.h"
+#include "engine/scheduling/planner.h"
+#include "engine/scheduling/step_builder.h"
+
+namespace beamline {
+
+class Scheduler {
+ public:
+  Scheduler(const PlannerLimits& limits, int32_t num_blocks);
+
+  // A group whose decoder has one row of at least one token.
+  void Add(std::unique_ptr<Group> group);
+  // Plans the next step, preempts, admits and builds its batches. False when there is nothing to
+  // compute.
+  bool PrepareStep(Clock::time_point now);
+  // The prepared step, until the next PrepareStep.
+  const StepBuilder& step() const { return builder_; }
+  int32_t num_step_tokens() const { return plan_.num_tokens; }
+  int32_t num_preempted() const { return static_cast<int32_t>(plan_.preempt.size()); }
+  // The group's next rows, as its decoder chose them.
+  void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
+  // Frees the blocks of groups marked done, and drops them.
+  void RemoveDone();
+
+  std::span<const std::unique_ptr<Group>> groups() const { return groups_; }
+  bool empty() const { return groups_.empty(); }
+  const BlockPool& pool() const { return cache_.pool(); }
+  int32_t num_running_rows() const;
+  // Recounts every reference to a block: INTERNAL when a count is wrong. For tests and debugging.
+  absl::Status Verify() const;
+
+ private:
+  void Plan(Clock::time_point now);
+  void CarryOut(Clock::time_point now);
+
+  PlannerLimits limits_;
+  GroupCache cache_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  uint64_t next_admission_ = 0;
+
+  // Of the current step; kept to reuse their memory.
+  std::vector<GroupState> group_states_;
+  std::vector<RowState> row_states_;
+  StepPlan plan_;
+  StepBuilder builder_;
+};
+
+}  // namespace beamline

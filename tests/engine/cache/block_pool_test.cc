@@ -1,0 +1,48 @@
+#include "engine/cache/block_pool.h"
+
+#include <gtest/gtest.h>
+
+namespace beamline {
+namespace {
+
+TEST(BlockPoolTest, ReusesTheLongestFreeBlockFirst) {
+  BlockPool pool(3);
+  const int32_t a = pool.Allocate(), b = pool.Allocate(), c = pool.Allocate();
+  EXPECT_EQ(pool.num_free(), 0);
+  pool.Release(b);
+  pool.Release(a);
+  EXPECT_EQ(pool.Allocate(), b);
+  EXPECT_EQ(pool.Allocate(), a);
+  EXPECT_EQ(pool.num_used(), 3);
+  EXPECT_FALSE(pool.shared(c));
+}
+
+TEST(BlockPoolTest, FreesASharedBlockWithItsLastHolder) {
+  BlockPool pool(2);
+  BlockTable first = {pool.Allocate(), pool.Allocate()};
+  BlockTable second = first;
+  for (const int32_t block : second) pool.AddReference(block);
+  EXPECT_TRUE(pool.shared(first[0]));
+  EXPECT_TRUE(pool.Verify({&first, &second}).ok());
+  pool.ReleaseAll(first);
+  EXPECT_EQ(pool.num_free(), 0);
+  EXPECT_TRUE(pool.Verify({&first, &second}).ok());
+  pool.ReleaseAll(second);
+  EXPECT_EQ(pool.num_free(), 2);
+}
+
+TEST(BlockPoolTest, VerifyFindsAReferenceThatNoTableHolds) {
+  BlockPool pool(2);
+  BlockTable table = {pool.Allocate()};
+  EXPECT_TRUE(pool.Verify({&table}).ok());
+  pool.AddReference(table[0]);
+  EXPECT_EQ(pool.Verify({&table}).code(), absl::StatusCode::kInternal);
+}
+
+TEST(BlockPoolDeathTest, ReleasingAFreeBlockIsAProgrammerError) {
+  BlockPool pool(1);
+  EXPECT_DEATH(pool.Release(0), "CHECK failed");
+}
+
+}  // namespace
+}  // namespace beamline

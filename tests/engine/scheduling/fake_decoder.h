@@ -1,0 +1,58 @@
+// A GroupDecoder that forks at random and finishes after a given number of steps.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "engine/decoding/group_decoder.h"
+
+namespace beamline {
+
+class FakeDecoder : public GroupDecoder {
+ public:
+  // With `beam`, each step's rows descend from random rows of the step before; else each from
+  // itself.
+  FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed)
+      : max_rows_(max_rows), steps_left_(num_steps), beam_(beam), random_(seed), requests_(1) {}
+
+  int32_t max_rows() const override { return max_rows_; }
+  std::span<const RowRequest> Requests() override { return requests_; }
+
+  std::vector<Continuation> Advance(std::span<const RowResult> results) override {
+    const auto live = static_cast<int32_t>(results.size());
+    ++num_generated_;
+    if (--steps_left_ == 0) return {};
+    std::vector<Continuation> next;
+    // Independent sequences end one by one; a beam keeps its width.
+    const int32_t rows = live == 1 && num_generated_ == 1           ? max_rows_
+                         : !beam_ && live > 1 && random_() % 8 == 0 ? live - 1
+                                                                    : live;
+    for (int32_t row = 0; row < rows; ++row) {
+      const bool any_parent = beam_ && num_generated_ > 1;
+      const int32_t parent = num_generated_ == 1 ? 0
+                             : any_parent        ? static_cast<int32_t>(random_() % live)
+                                                 : row;
+      next.push_back({parent, static_cast<int32_t>(random_() % 1000)});
+    }
+    requests_.resize(next.size());
+    return next;
+  }
+
+  void Stop(FinishReason) override { steps_left_ = 0; }
+  bool finished() const override { return steps_left_ == 0; }
+  int32_t num_generated_tokens() const override { return num_generated_; }
+  std::vector<GenerateDelta> TakeDeltas() override { return {}; }
+  std::vector<GeneratedSequence> TakeSequences() override { return {}; }
+
+ private:
+  int32_t max_rows_;
+  int32_t steps_left_;
+  bool beam_;
+  std::mt19937_64 random_;
+  int32_t num_generated_ = 0;
+  std::vector<RowRequest> requests_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,134 @@
+#include "engine/scheduling/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/engine/scheduling/fake_decoder.h"
+#include "tests/engine/scheduling/simulator.h"
+
+namespace beamline {
+namespace {
+
+// Replays one seed alone with BEAMLINE_SIMULATION_SEED=<seed>.
+TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
+  constexpr uint64_t kNumSchedules = 10000;
+  uint64_t first = 0, last = kNumSchedules;
+  if (const char* seed = std::getenv("BEAMLINE_SIMULATION_SEED")) {
+    first = std::strtoull(seed, nullptr, 10);
+    last = first + 1;
+  }
+  int64_t finished = 0, cancelled = 0, preemptions = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    const SimulationResult result = Simulate({.seed = seed});
+    ASSERT_EQ(result.error, "");
+    finished += result.finished;
+    cancelled += result.cancelled;
+    preemptions += result.preemptions;
+  }
+  if (last - first == kNumSchedules) {
+    // The schedules must have been worth simulating.
+    EXPECT_GT(finished, 100000);
+    EXPECT_GT(cancelled, 5000);
+    EXPECT_GT(preemptions, 5000);
+  }
+}
+
+std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t priority,
+                                 Clock::time_point arrival) {
+  auto group = std::make_unique<Group>();
+  group->rows.resize(1);
+  group->rows[0].tokens.assign(prompt, 1);
+  group->decoder = std::make_unique<FakeDecoder>(1, steps, false, 1);
+  group->priority = priority;
+  group->arrival = arrival;
+  return group;
+}
+
+// Computes a step; returns how many groups finished.
+int RunStep(Scheduler& scheduler, Clock::time_point now) {
+  int finished = 0;
+  if (!scheduler.PrepareStep(now)) return 0;
+  for (const LogitsRange& range : scheduler.step().logits_ranges()) {
+    const std::vector<RowResult> results(range.count);
+    const auto next = range.group->decoder->Advance(results);
+    if (range.group->decoder->finished()) {
+      range.group->done = true;
+      ++finished;
+    } else {
+      scheduler.Fork(*range.group, next);
+    }
+  }
+  scheduler.RemoveDone();
+  return finished;
+}
+
+TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
+  PlannerLimits limits;
+  limits.max_batch_tokens = 64;
+  limits.max_rows = 4;
+  limits.ageing = std::chrono::milliseconds(100);
+  Scheduler scheduler(limits, 64);
+  Clock::time_point now;
+  scheduler.Add(MakeGroup(8, 4, /*priority=*/-100, now));
+  const Group* lowest = scheduler.groups()[0].get();
+  for (int i = 0; i < 8; ++i) scheduler.Add(MakeGroup(8, 4, 100, now));
+  // 200 levels of priority age away in 200 * ageing = 20 s of 1 ms steps.
+  for (int step = 0; step < 21000; ++step) {
+    now += std::chrono::milliseconds(1);
+    RunStep(scheduler, now);
+    if (scheduler.groups().empty() || scheduler.groups()[0].get() != lowest) return;
+    while (scheduler.groups().size() < 9) scheduler.Add(MakeGroup(8, 4, 100, now));
+  }
+  FAIL() << "starved";
+}
+
+TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
+  PlannerLimits limits;
+  limits.max_batch_tokens = 32;
+  Scheduler scheduler(limits, 256);
+  Clock::time_point now;
+  scheduler.Add(MakeGroup(4, 100, 0, now));
+  RunStep(scheduler, now);
+  scheduler.Add(MakeGroup(1000, 2, 0, now));
+  // 31 prompt tokens a step beside the decoding row, which gets its token in every one of them.
+  for (int step = 0; step < 32; ++step) {
+    const size_t before = scheduler.groups()[0]->rows[0].tokens.size();
+    RunStep(scheduler, now);
+    EXPECT_EQ(scheduler.groups()[0]->rows[0].tokens.size(), before + 1);
+  }
+  EXPECT_EQ(scheduler.groups()[1]->rows[0].num_computed, 32 * 31);
+}
+
+TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
+  PlannerLimits limits;
+  limits.block_size = 16;
+  Scheduler scheduler(limits, 1024);
+  Clock::time_point now;
+  auto group = MakeGroup(1, 64, 0, now);
+  group->rows[0].tokens.assign(1000, 1);
+  group->decoder = std::make_unique<FakeDecoder>(8, 64, /*beam=*/true, 3);
+  scheduler.Add(std::move(group));
+  size_t most_copies = 0;
+  int32_t most_blocks = 0;
+  while (!scheduler.empty()) {
+    ASSERT_TRUE(scheduler.PrepareStep(now));
+    most_copies = std::max(most_copies, scheduler.step().copies().size());
+    most_blocks = std::max(most_blocks, scheduler.pool().num_used());
+    for (const LogitsRange& range : scheduler.step().logits_ranges()) {
+      const std::vector<RowResult> results(range.count);
+      const auto next = range.group->decoder->Advance(results);
+      range.group->done = range.group->decoder->finished();
+      if (!range.group->done) scheduler.Fork(*range.group, next);
+    }
+    scheduler.RemoveDone();
+  }
+  EXPECT_LE(most_copies, 7u);  // eight rows share a partial block: the last one keeps it
+  // ceil(1000 / 16) = 63 blocks of the prompt, and of each row's 63 generated tokens at most 5
+  // more.
+  EXPECT_LE(most_blocks, 63 + 8 * 5);
+}
+
+}  // namespace
+}  // namespace beamline

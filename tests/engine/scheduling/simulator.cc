@@ -1,0 +1,211 @@
+#include "tests/engine/scheduling/simulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tests/engine/scheduling/fake_decoder.h"
+
+namespace beamline {
+namespace {
+
+uint64_t Mix(uint64_t history, uint64_t token) {
+  uint64_t z = history * 0x9e3779b97f4a7c15 + token + 1;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  return z ^ (z >> 31);
+}
+
+class Simulator {
+ public:
+  explicit Simulator(const SimulationOptions& options)
+      : options_(options),
+        random_(options.seed),
+        limits_(RandomLimits()),
+        num_blocks_(Uniform(8, 96)),
+        scheduler_(limits_, num_blocks_),
+        memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
+
+  SimulationResult Run() {
+    while (result_.error.empty() && (submitted_ < options_.num_requests || !scheduler_.empty())) {
+      if (++result_.steps > options_.max_steps) {
+        Error(fmt::format("{} groups left after {} steps", scheduler_.groups().size(),
+                          options_.max_steps));
+        break;
+      }
+      now_ += std::chrono::microseconds(Uniform(1, 2000));
+      SubmitSome();
+      CancelSome();
+      if (scheduler_.PrepareStep(now_)) {
+        ComputeStep();
+        AdvanceGroups();
+      } else if (!scheduler_.empty()) {
+        Error("groups wait and nothing runs");
+      }
+      scheduler_.RemoveDone();
+      if (absl::Status status = scheduler_.Verify(); !status.ok()) {
+        Error(std::string(status.message()));
+      }
+    }
+    if (result_.error.empty() && scheduler_.pool().num_used() != 0)
+      Error("blocks in use at the end");
+    if (result_.error.empty() && result_.finished + result_.cancelled != submitted_) {
+      Error("a request was lost or answered twice");
+    }
+    return result_;
+  }
+
+ private:
+  int32_t Uniform(int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(random_);
+  }
+
+  PlannerLimits RandomLimits() {
+    PlannerLimits limits;
+    limits.block_size = 1 << Uniform(0, 4);
+    limits.max_batch_tokens = Uniform(16, 64);
+    limits.max_rows = Uniform(8, 16);
+    limits.watermark_blocks = Uniform(0, 3);
+    return limits;
+  }
+
+  void Error(std::string message) {
+    if (result_.error.empty()) {
+      result_.error = fmt::format("seed {}, step {}: {}", options_.seed, result_.steps, message);
+    }
+  }
+
+  void SubmitSome() {
+    while (submitted_ < options_.num_requests && Uniform(0, 2) == 0) {
+      auto group = std::make_unique<Group>();
+      const int32_t max_rows = Uniform(0, 1) == 0 ? 1 : Uniform(1, 8);
+      const int32_t steps = Uniform(1, 30);
+      group->rows.resize(1);
+      group->rows[0].tokens = RandomTokens(Uniform(1, 40));
+      if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
+      // As the engine refuses what could never run alone.
+      const auto total = static_cast<int32_t>(group->rows[0].tokens.size()) + steps;
+      if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), max_rows, total,
+                          limits_.block_size) > num_blocks_) {
+        ++submitted_;
+        ++result_.cancelled;
+        continue;
+      }
+      group->decoder =
+          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_());
+      group->arrival = now_;
+      group->priority = Uniform(-3, 3);
+      scheduler_.Add(std::move(group));
+      ++submitted_;
+    }
+  }
+
+  TokenIds RandomTokens(int32_t count) {
+    TokenIds tokens(count);
+    for (int32_t& token : tokens) token = Uniform(0, 999);
+    return tokens;
+  }
+
+  void CancelSome() {
+    for (const auto& group : scheduler_.groups()) {
+      if (Uniform(0, 99) != 0) continue;
+      group->done = true;
+      ++result_.cancelled;
+    }
+    scheduler_.RemoveDone();
+  }
+
+  void ComputeStep() {
+    const StepBuilder& step = scheduler_.step();
+    result_.preemptions += scheduler_.num_preempted();
+    if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
+    if (scheduler_.num_running_rows() > limits_.max_rows) Error("too many rows run");
+    for (const BlockCopy& copy : step.copies()) {
+      std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(copy.source) * limits_.block_size,
+                  limits_.block_size,
+                  memory_.begin() + static_cast<std::ptrdiff_t>(copy.target) * limits_.block_size);
+    }
+    std::unordered_set<int32_t> written;
+    WriteEncoderMemory(step.encoder_batch(), written);
+    const StepBatch& batch = step.step_batch();
+    for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
+    for (const auto& group : scheduler_.groups()) CheckGroup(*group);
+  }
+
+  void Write(int32_t slot, uint64_t value, std::unordered_set<int32_t>& written) {
+    if (!written.insert(slot).second) Error(fmt::format("slot {} written twice in a step", slot));
+    memory_[slot] = value;
+  }
+
+  void WriteEncoderMemory(const EncoderBatch& batch, std::unordered_set<int32_t>& written) {
+    for (size_t token = 0; token < batch.token_ids.size(); ++token) {
+      Write(batch.slots[token], Mix(7, batch.token_ids[token]), written);
+    }
+  }
+
+  void WriteSequence(const StepBatch& batch, int s, std::unordered_set<int32_t>& written) {
+    const int32_t* table = batch.block_tables.data() + static_cast<ptrdiff_t>(s) * batch.max_blocks;
+    for (int32_t token = batch.query_offsets[s]; token < batch.query_offsets[s + 1]; ++token) {
+      const int32_t position = batch.positions[token];
+      uint64_t history = 0;
+      if (position > 0) {
+        const int32_t before = position - 1;
+        history = memory_[table[before / limits_.block_size] * limits_.block_size +
+                          before % limits_.block_size];
+      }
+      Write(batch.slots[token], Mix(history, batch.token_ids[token]), written);
+    }
+  }
+
+  // What every computed position of the group holds, against its tokens.
+  void CheckGroup(const Group& group) {
+    for (size_t i = 0; i < group.memory.size() * limits_.block_size && i < group.encoder_ids.size();
+         ++i) {
+      if (At(group.memory, static_cast<int32_t>(i)) != Mix(7, group.encoder_ids[i])) {
+        Error("encoder memory is wrong");
+      }
+    }
+    for (const Sequence& row : group.rows) {
+      uint64_t history = 0;
+      for (int32_t position = 0; position < row.num_computed; ++position) {
+        history = Mix(history, row.tokens[position]);
+        if (At(row.blocks, position) != history) Error("a sequence's cache is wrong");
+      }
+    }
+  }
+
+  uint64_t At(const BlockTable& table, int32_t position) const {
+    return memory_[table[position / limits_.block_size] * limits_.block_size +
+                   position % limits_.block_size];
+  }
+
+  void AdvanceGroups() {
+    for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
+      const std::vector<RowResult> results(range.count);
+      const auto next = range.group->decoder->Advance(results);
+      if (range.group->decoder->finished()) {
+        range.group->done = true;
+        ++result_.finished;
+      } else {
+        scheduler_.Fork(*range.group, next);
+      }
+    }
+  }
+
+  SimulationOptions options_;
+  std::mt19937_64 random_;
+  PlannerLimits limits_;
+  int32_t num_blocks_;
+  Scheduler scheduler_;
+  std::vector<uint64_t> memory_;  // [num_blocks * block_size]
+  Clock::time_point now_;
+  int32_t submitted_ = 0;
+  SimulationResult result_;
+};
+
+}  // namespace
+
+SimulationResult Simulate(const SimulationOptions& options) { return Simulator(options).Run(); }
+
+}  // namespace beamline
