@@ -29,7 +29,7 @@ class Planner {
         free_blocks_(free_blocks),
         free_tokens_(limits.max_batch_tokens) {}
 
-  void Plan() {
+  void Plan(bool may_admit) {
     std::vector<int32_t> running, waiting;
     int32_t used_rows = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
@@ -38,8 +38,8 @@ class Planner {
     }
     std::sort(running.begin(), running.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
-    PlanRunning(running);
-    if (plan_.preempt.empty()) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
+    if (!PlanRunning(running)) return;
+    if (may_admit) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
   }
 
  private:
@@ -53,23 +53,18 @@ class Planner {
     return group.priority + (now_ - group.arrival) / limits_.ageing;
   }
 
-  void PlanRunning(std::vector<int32_t>& running) {
+  // False when a group must be given up first.
+  bool PlanRunning(std::vector<int32_t>& running) {
     // Rows that decode before rows that prefill: a long prompt must not stall the streams.
     std::stable_partition(running.begin(), running.end(),
                           [this](int32_t group) { return Decodes(groups_[group]); });
-    auto next = running.begin();
-    while (next != running.end()) {
-      if (PlanGroup(*next)) {
-        ++next;
-        continue;
-      }
-      // Only groups not planned yet can be given up. Erasing the victim leaves `next` at the same
-      // group, or at its successor when it was itself the victim.
-      const auto victim = WorstRanked(next, running.end());
-      plan_.preempt.push_back(*victim);
-      free_blocks_ += groups_[*victim].held_blocks;
-      running.erase(victim);
+    for (const int32_t group : running) {
+      if (PlanGroup(group)) continue;
+      plan_.Clear();
+      plan_.preempt = WorstRanked(running);
+      return false;
     }
+    return true;
   }
 
   static bool Decodes(const GroupState& group) {
@@ -79,11 +74,9 @@ class Planner {
            });
   }
 
-  using GroupIterator = std::vector<int32_t>::iterator;
-
   // The lowest priority, then the last admitted.
-  GroupIterator WorstRanked(GroupIterator first, GroupIterator last) const {
-    return std::min_element(first, last, [this](int32_t a, int32_t b) {
+  int32_t WorstRanked(const std::vector<int32_t>& running) const {
+    return *std::min_element(running.begin(), running.end(), [this](int32_t a, int32_t b) {
       const GroupState& left = groups_[a];
       const GroupState& right = groups_[b];
       if (left.priority != right.priority) return left.priority < right.priority;
@@ -150,7 +143,7 @@ class Planner {
   bool HasBlocksToStart(const GroupState& group, bool alone) const {
     int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size);
     for (const RowState& row : group.rows) {
-      blocks += BlocksToGrow(row, Pending(row), limits_.block_size);
+      blocks += row.prefix_free_blocks + BlocksToGrow(row, Pending(row), limits_.block_size);
     }
     return blocks + (alone ? 0 : limits_.watermark_blocks) <= free_blocks_;
   }
@@ -164,6 +157,7 @@ class Planner {
       Take(group.memory_tokens, CeilDiv(group.memory_tokens, limits_.block_size));
     }
     plan_.admit.push_back(index);
+    for (const RowState& row : group.rows) free_blocks_ -= row.prefix_free_blocks;
     return PlanGroup(index);
   }
 
@@ -178,7 +172,7 @@ class Planner {
 }  // namespace
 
 void StepPlan::Clear() {
-  preempt.clear();
+  preempt = -1;
   admit.clear();
   encode.clear();
   chunks.clear();
@@ -186,9 +180,9 @@ void StepPlan::Clear() {
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
-              Clock::time_point now, StepPlan& plan) {
+              Clock::time_point now, bool may_admit, StepPlan& plan) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, now, plan).Plan();
+  Planner(groups, free_blocks, limits, now, plan).Plan(may_admit);
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

@@ -49,16 +49,15 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
   Sequence& row = group.rows[chunk.row];
   (row.num_computed > 0 && chunk.num_tokens == 1 ? num_decode_rows_ : num_prefill_tokens_) +=
       chunk.num_tokens;
+  const int32_t begin = row.num_computed;
   cache.Grow(group, row, chunk.num_tokens, copies_);
-  const int32_t end = row.num_computed + chunk.num_tokens;
-  for (int32_t position = row.num_computed; position < end; ++position) {
+  for (int32_t position = begin; position < row.num_computed; ++position) {
     step_batch_.token_ids.push_back(row.tokens[position]);
     step_batch_.positions.push_back(position);
     step_batch_.slots.push_back(cache.Slot(row.blocks, position));
   }
   step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + chunk.num_tokens);
-  step_batch_.context_lengths.push_back(end);
-  row.num_computed = end;
+  step_batch_.context_lengths.push_back(row.num_computed);
 }
 
 void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {
