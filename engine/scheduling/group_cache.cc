@@ -33,8 +33,9 @@ GroupCache::Prefix GroupCache::FindPrefix(const Group& group, Sequence& row) con
   Prefix prefix;
   // A decoder's keys and values depend on what its encoder read, so those are not shared.
   if (!share_prefixes_ || !group.encoder_ids.empty()) return prefix;
-  // The last token is always computed: its logits are wanted.
-  const int32_t candidates = (static_cast<int32_t>(row.tokens.size()) - 1) / block_size_;
+  // The last tokens are always computed: their logits are wanted.
+  const int32_t candidates =
+      (static_cast<int32_t>(row.tokens.size()) - row.num_logits) / block_size_;
   for (; prefix.num_blocks < candidates; ++prefix.num_blocks) {
     const auto block = index_.Find(Key(group, row, prefix.num_blocks));
     if (!block.has_value()) break;
@@ -106,10 +107,25 @@ void GroupCache::Fork(Group& group, std::span<const Continuation> continuations)
       for (const int32_t block : parent.blocks) pool_.AddReference(block);
       rows.push_back(parent);
     }
-    rows.back().tokens.push_back(next.token);
+    Extend(rows.back(), next);
   }
   for (Sequence& childless : group.rows) pool_.ReleaseAll(childless.blocks);
   group.rows = std::move(rows);
+}
+
+void GroupCache::Extend(Sequence& row, const Continuation& next) {
+  if (next.num_dropped > 0) {
+    row.tokens.resize(row.tokens.size() - next.num_dropped);
+    row.num_computed = std::min(row.num_computed, static_cast<int32_t>(row.tokens.size()));
+    // Blocks that held dropped tokens will be written again. Nobody has adopted them: they were
+    // computed in the step just done.
+    const size_t full_blocks = row.tokens.size() / block_size_;
+    for (size_t i = full_blocks; i < row.blocks.size(); ++i) index_.Erase(row.blocks[i]);
+    row.keys.resize(std::min(row.keys.size(), full_blocks));
+  }
+  row.tokens.push_back(next.token);
+  row.tokens.insert(row.tokens.end(), next.proposals.begin(), next.proposals.end());
+  row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
 }
 
 void GroupCache::Release(Group& group) {

@@ -47,6 +47,8 @@ class GroupCache {
 
  private:
   int32_t Allocate();
+  // Drops and appends the tokens of `next`, after its blocks are settled.
+  void Extend(Sequence& row, const Continuation& next);
   // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;

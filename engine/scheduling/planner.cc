@@ -27,7 +27,8 @@ class Planner {
         now_(now),
         plan_(plan),
         free_blocks_(free_blocks),
-        free_tokens_(limits.max_batch_tokens) {}
+        free_tokens_(limits.max_batch_tokens),
+        free_logits_(limits.max_logits_rows) {}
 
   void Plan(bool may_admit) {
     std::vector<int32_t> running, waiting;
@@ -70,7 +71,7 @@ class Planner {
   static bool Decodes(const GroupState& group) {
     return group.memory_tokens == 0 &&
            std::all_of(group.rows.begin(), group.rows.end(), [](const RowState& row) {
-             return Pending(row) == 1 && row.num_computed > 0;
+             return Pending(row) == row.num_logits && row.num_computed > 0;
            });
   }
 
@@ -84,30 +85,48 @@ class Planner {
     });
   }
 
-  // Plans what fits of a running group. False when blocks are missing for its decode rows or for
-  // the first token of its prefill.
+  // Plans what fits of a running group. False when blocks are missing to get on at all.
   bool PlanGroup(int32_t index) {
+    return Decodes(groups_[index]) ? PlanDecode(index) : PlanPrefill(index);
+  }
+
+  bool PlanDecode(int32_t index) {
     const GroupState& group = groups_[index];
-    const bool one_row = group.rows.size() == 1;
     int32_t tokens = 0, blocks = 0;
-    if (Decodes(group)) {
-      for (const RowState& row : group.rows) blocks += BlocksToGrow(row, 1, limits_.block_size);
-      tokens = static_cast<int32_t>(group.rows.size());
-      if (tokens > free_tokens_) return true;  // out of budget: next step
-      if (blocks > free_blocks_) return false;
-      for (int32_t row = 0; row < tokens; ++row) plan_.chunks.push_back({index, row, 1});
-      Take(tokens, blocks);
-      return true;
+    for (const RowState& row : group.rows) {
+      tokens += row.num_logits;
+      blocks += BlocksToGrow(row, row.num_logits, limits_.block_size);
     }
+    if (tokens > free_tokens_ || tokens > free_logits_) return true;  // out of budget: next step
+    if (blocks > free_blocks_) return false;
+    for (int32_t row = 0; row < static_cast<int32_t>(group.rows.size()); ++row) {
+      plan_.chunks.push_back({index, row, group.rows[row].num_logits});
+    }
+    Take(tokens, blocks);
+    free_logits_ -= tokens;
+    return true;
+  }
+
+  bool PlanPrefill(int32_t index) {
+    const GroupState& group = groups_[index];
+    // Rows of a group that advances as one stop before their last tokens, to take them together.
+    const bool may_complete = group.rows.size() == 1;
     for (int32_t r = 0; r < static_cast<int32_t>(group.rows.size()); ++r) {
-      // Rows of a group that advances as one stop before their last token, to take it together.
-      const int32_t wanted = Pending(group.rows[r]) - (one_row ? 0 : 1);
-      const int32_t count = std::min(wanted, free_tokens_);
-      if (count <= 0) continue;
-      const int32_t fitting = FittingTokens(group.rows[r], count);
-      if (fitting == 0) return false;
-      plan_.chunks.push_back({index, r, fitting});
-      Take(fitting, BlocksToGrow(group.rows[r], fitting, limits_.block_size));
+      const RowState& row = group.rows[r];
+      const int32_t before_tail = Pending(row) - row.num_logits;
+      const bool completes = may_complete && Pending(row) <= free_tokens_ &&
+                             row.num_logits <= free_logits_ &&
+                             FittingTokens(row, Pending(row)) == Pending(row);
+      const int32_t wanted = completes ? Pending(row) : std::min(before_tail, free_tokens_);
+      if (wanted <= 0) {
+        if (may_complete && FittingTokens(row, Pending(row)) < Pending(row)) return false;
+        continue;
+      }
+      const int32_t count = FittingTokens(row, wanted);
+      if (count == 0) return false;
+      plan_.chunks.push_back({index, r, count});
+      Take(count, BlocksToGrow(row, count, limits_.block_size));
+      if (completes) free_logits_ -= row.num_logits;
     }
     return true;
   }
@@ -167,6 +186,7 @@ class Planner {
   StepPlan& plan_;
   int32_t free_blocks_;
   int32_t free_tokens_;
+  int32_t free_logits_;
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ namespace beamline {
 struct PlannerLimits {
   int32_t max_batch_tokens = 4096;
   int32_t max_rows = 256;
+  int32_t max_logits_rows = 256;  // at least any row's num_logits
   int32_t block_size = 16;
   int32_t watermark_blocks = 0;  // kept free at admission, for the running groups' growth
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
@@ -40,6 +41,7 @@ struct RowState {
   int32_t num_computed = 0;        // of them, in the cache
   int32_t num_blocks = 0;          // in its table, or in the cached prefix that admission takes
   int32_t prefix_free_blocks = 0;  // of a waiting row's cached prefix, those off the free list
+  int32_t num_logits = 1;          // the last so many tokens are computed in one step
   bool shared_tail = false;        // the next position's block has other holders: writing copies it
 };
 

@@ -49,6 +49,7 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
 RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix) const {
   RowState state;
   state.num_tokens = static_cast<int32_t>(row.tokens.size());
+  state.num_logits = row.num_logits;
   if (group.running) {
     state.num_computed = row.num_computed;
     state.num_blocks = static_cast<int32_t>(row.blocks.size());

@@ -87,7 +87,10 @@ class Simulator {
       group->cache_salt = Uniform(0, 3) == 0 ? "other" : "";
       if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
       // As the engine refuses what could never run alone.
-      const auto total = static_cast<int32_t>(group->rows[0].tokens.size()) + steps;
+      // At most four tokens a step when proposals are accepted.
+      const bool proposes = max_rows == 1 && Uniform(0, 2) == 0;
+      const auto total =
+          static_cast<int32_t>(group->rows[0].tokens.size()) + (proposes ? 4 : 1) * steps;
       if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), max_rows, total,
                           limits_.block_size) > num_blocks_) {
         ++submitted_;
@@ -95,7 +98,7 @@ class Simulator {
         continue;
       }
       group->decoder =
-          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_());
+          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_(), proposes);
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
       scheduler_.Add(std::move(group));
@@ -198,6 +201,9 @@ class Simulator {
 
   void AdvanceGroups() {
     for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
+      if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
+        Error("logits rows and requests differ");
+      }
       const std::vector<RowResult> results(range.count);
       const auto next = range.group->decoder->Advance(results);
       if (range.group->decoder->finished()) {
