@@ -2,7 +2,7 @@
 
 usage: main.py [--beamline BINARY] [--rounds N] [--threads N] [--out PREFIX] [--lock FILE] [--tasks REGEX]
 
-Every engine keeps its own process. In each round every engine runs the same inputs, in an order that
+Every engine keeps its own process with one model. In each round every engine runs the same inputs, in an order that
 rotates from round to round; a figure is the median over the rounds. Token ids go in and come out, so
 no tokenizer is timed. Tokens are generated ids up to and with the end token (the best hypothesis of a
 beam), or the input ids of an embedding. Outputs are compared with tests/golden.
@@ -48,11 +48,11 @@ INPUTS_PER_BATCH = {1: 12, 8: 32, 64: 64}  # inputs of one round
 class Peer:
     """worker.py with a JSON line in and a JSON line out."""
 
-    def __init__(self, engine, threads):
+    def __init__(self, engine, model, threads):
         worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="false")
         self.process = subprocess.Popen(
-            [sys.executable, worker, engine, MODELS, str(threads)],
+            [sys.executable, worker, engine, MODELS, model, str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=environment,
         )
@@ -164,6 +164,20 @@ def measure(engines, task, batch, rounds, lock):
             "engines": cell}
 
 
+def measure_task(task, options):
+    engines = {name: Peer(name, task[1], options.threads) for name in PEERS}
+    if options.beamline:
+        engines["beamline"] = Beamline(options.beamline, options.threads)
+    try:
+        for batch in INPUTS_PER_BATCH:
+            cell = measure(engines, task, batch, options.rounds, options.lock)
+            print(table({"cells": [cell]}).splitlines()[-1], file=sys.stderr, flush=True)
+            yield cell
+    finally:
+        for engine in engines.values():
+            engine.close()
+
+
 def cpu_name():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
@@ -242,20 +256,10 @@ def main():
     parser.add_argument("--lock", help="lock file to hold while an engine runs")
     parser.add_argument("--out", help="writes OUT.json and OUT.md")
     options = parser.parse_args()
-    engines = {name: Peer(name, options.threads) for name in PEERS}
-    if options.beamline:
-        engines["beamline"] = Beamline(options.beamline, options.threads)
     cells = []
-    try:
-        for task in TASKS:
-            if not re.search(options.tasks, task[0]):
-                continue
-            for batch in INPUTS_PER_BATCH:
-                cells.append(measure(engines, task, batch, options.rounds, options.lock))
-                print(table({"cells": cells[-1:]}).splitlines()[-1], file=sys.stderr, flush=True)
-    finally:
-        for engine in engines.values():
-            engine.close()
+    for task in TASKS:
+        if re.search(options.tasks, task[0]):
+            cells += measure_task(task, options)
     result = {"environment": environment(options), "cells": cells}
     if options.out:
         with open(options.out + ".json", "w", encoding="utf-8") as file:

@@ -1,8 +1,11 @@
 """One peer engine as a process: answers one JSON request a line on stdin with one JSON line on stdout.
 
-usage: worker.py ENGINE MODELS_FOLDER THREADS        ENGINE: torch-eager, torch-sdpa, ctranslate2
+usage: worker.py ENGINE MODELS_FOLDER MODEL THREADS        ENGINE: torch-eager, torch-sdpa, ctranslate2
 
-Request: {"model", "task", "batch", "max_new_tokens", "inputs": [[ids], ...]}.
+One model a process: two OpenMP teams in one process make Intel's runtime yield instead of spin, which
+slows the smallest steps tenfold.
+
+Request: {"task", "batch", "max_new_tokens", "inputs": [[ids], ...]}.
 Answer:  {"seconds", "outputs"}: generated ids up to and with the end token, or embeddings.
 Tokens go in and come out: no tokenizer is timed. Inputs run `batch` at a time, in their order.
 """
@@ -29,7 +32,7 @@ def batches(inputs, batch):
 class Torch:
     """transformers' generate() and BertModel, float32, padded batches, as its documentation shows."""
 
-    def __init__(self, models, threads, attention):
+    def __init__(self, folder, name, threads, attention):
         import torch
         import transformers
 
@@ -42,12 +45,12 @@ class Torch:
             "write-en": transformers.AutoModelForCausalLM,
             "embed-en": transformers.AutoModel,
         }
-        self.models = {
-            name: cls.from_pretrained(
-                os.path.join(models, name), dtype=torch.float32, attn_implementation=attention
-            ).eval()
-            for name, cls in classes.items()
-        }
+        self.name = name
+        self.model = (
+            classes[name]
+            .from_pretrained(os.path.join(folder, name), dtype=torch.float32, attn_implementation=attention)
+            .eval()
+        )
 
     def pad(self, inputs, pad_id, left):
         width = max(len(ids) for ids in inputs)
@@ -60,15 +63,15 @@ class Torch:
         return ids, mask
 
     def run(self, request, inputs):
-        model = self.models[request["model"]]
+        model = self.model
         if request["task"] == "embed":
             ids, mask = self.pad(inputs, 0, left=False)
             hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
             weights = mask.unsqueeze(-1).to(hidden.dtype)
             mean = (hidden * weights).sum(1) / weights.sum(1)
             return self.torch.nn.functional.normalize(mean, dim=-1).tolist()
-        end_token = END_TOKEN[request["model"]]
-        decoder_only = request["model"] == "write-en"
+        end_token = END_TOKEN[self.name]
+        decoder_only = self.name == "write-en"
         ids, mask = self.pad(inputs, end_token if decoder_only else 7999, left=decoder_only)
         generated = model.generate(
             input_ids=ids,
@@ -103,12 +106,12 @@ def keep_start_token(converters):
 class CTranslate2:
     """The demo checkpoints converted by ctranslate2's own converter, float32."""
 
-    def __init__(self, models, threads):
+    def __init__(self, folder, name, threads):
         import ctranslate2
         import numpy
         import transformers
 
-        self.ct2, self.numpy = ctranslate2, numpy
+        self.name, self.numpy = name, numpy
         # transformers 5 dropped this field of BertConfig, which the converter still reads.
         transformers.BertConfig.position_embedding_type = "absolute"
         keep_start_token(ctranslate2.converters.transformers)
@@ -117,38 +120,36 @@ class CTranslate2:
             "write-en": ctranslate2.Generator,
             "embed-en": ctranslate2.Encoder,
         }
-        self.models, self.to_tokens = {}, {}
-        with tempfile.TemporaryDirectory() as folder:
-            for name, kind in kinds.items():
-                source, target = os.path.join(models, name), os.path.join(folder, name)
-                ctranslate2.converters.TransformersConverter(source).convert(target, quantization="float32")
-                self.models[name] = kind(
-                    target, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
-                )
-                if name != "embed-en":
-                    self.to_tokens[name] = transformers.AutoTokenizer.from_pretrained(source)
-        self.cached_tokens = {}
+        source = os.path.join(folder, name)
+        with tempfile.TemporaryDirectory() as target:
+            converter = ctranslate2.converters.TransformersConverter(source)
+            converter.convert(target, quantization="float32", force=True)
+            self.model = kinds[name](
+                target, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
+            )
+        if name != "embed-en":
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+        self.known_tokens = {}
 
-    def tokens(self, model, ids):
-        key = (model, tuple(ids))
-        if key not in self.cached_tokens:
-            self.cached_tokens[key] = self.to_tokens[model].convert_ids_to_tokens(ids)
-        return self.cached_tokens[key]
+    def tokens(self, ids):
+        key = tuple(ids)
+        if key not in self.known_tokens:
+            self.known_tokens[key] = self.tokenizer.convert_ids_to_tokens(ids)
+        return self.known_tokens[key]
 
     def prepare(self, request):
         """Turns ids into the token strings of CTranslate2's interface before the clock starts."""
         if request["task"] != "embed":
             for ids in request["inputs"]:
-                self.tokens(request["model"], ids)
+                self.tokens(ids)
 
     def run(self, request, inputs):
-        name, limit = request["model"], request["max_new_tokens"]
-        model = self.models[name]
+        name, model, limit = self.name, self.model, request["max_new_tokens"]
         if request["task"] == "embed":
             hidden = self.numpy.array(model.forward_batch(inputs).last_hidden_state)
             means = [hidden[row, : len(ids)].mean(0) for row, ids in enumerate(inputs)]
             return [(mean / self.numpy.linalg.norm(mean)).tolist() for mean in means]
-        tokens = [self.tokens(name, ids) for ids in inputs]
+        tokens = [self.tokens(ids) for ids in inputs]
         if name == "write-en":
             results = model.generate_batch(
                 tokens,
@@ -165,18 +166,18 @@ class CTranslate2:
             length_penalty=1.0,
             return_end_token=True,
         )
-        to_ids = self.to_tokens[name].convert_tokens_to_ids
+        to_ids = self.tokenizer.convert_tokens_to_ids
         return [cut_at_end(to_ids(result.hypotheses[0]), END_TOKEN[name]) for result in results]
 
 
 def main():
-    engine, models, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    engine, folder, name, threads = *sys.argv[1:4], int(sys.argv[4])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes to stderr
     if engine == "ctranslate2":
-        peer = CTranslate2(models, threads)
+        peer = CTranslate2(folder, name, threads)
     else:
-        peer = Torch(models, threads, engine.removeprefix("torch-"))
+        peer = Torch(folder, name, threads, engine.removeprefix("torch-"))
     for line in sys.stdin:
         request = json.loads(line)
         if hasattr(peer, "prepare"):
