@@ -37,7 +37,7 @@ std::optional<std::string> FindField(const google::protobuf::Message& message,
   return std::nullopt;
 }
 
-// Messages of the engine begin with the field's name: "top_p must be ...", "prompt: too long".
+// Messages of the engine begin with the field's name: "limits.max_new_tokens is 0; accepted: ...".
 std::string FieldOf(const absl::Status& status, const google::protobuf::Message* request) {
   if (const auto payload = status.GetPayload(kFieldPayload)) return std::string(*payload);
   if (request == nullptr) return "";

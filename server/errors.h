@@ -11,7 +11,7 @@
 namespace beamline {
 
 // INVALID_ARGUMENT about one field of a request; `field` is its path ("limits.stop[2]"), `problem`
-// goes on from it: "must be 1 .. 64, got 0".
+// goes on from it: "is 0; accepted: 1 to 64".
 absl::Status FieldError(std::string_view field, std::string_view problem);
 
 // The same for a field or RPC that this server does not have yet: UNIMPLEMENTED.

@@ -46,22 +46,21 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
     for (const ModelInfo& model : models_) {
       if (!Suits(model, use)) continue;
       if (only != nullptr) {
-        return FieldError("model", fmt::format("must be one of: {}; got none", Names(use)));
+        return FieldError("model", fmt::format("is empty; accepted: {}", Names(use)));
       }
       only = &model;
     }
     if (only != nullptr) return only;
-    return FieldError("model", fmt::format("is not given, and this server has no model that can "
-                                           "{}",
-                                           Verb(use)));
+    return FieldError("model",
+                      fmt::format("is empty, and this server has none that can {}", Verb(use)));
   }
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
-    return FieldError("model", fmt::format("must be one of: {}; got '{}'", Names(use),
-                                           name.substr(0, 100)));
+    return FieldError("model",
+                      fmt::format("is '{}'; accepted: {}", name.substr(0, 100), Names(use)));
   }
   if (!Suits(*model, use)) {
-    return FieldError("model", fmt::format("'{}' ({}) cannot {}; models that can: {}", name,
+    return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,
                                            model->architecture, Verb(use), Names(use)));
   }
   return model;

@@ -46,10 +46,9 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
                                                static_cast<int>(bytes.size()));
   std::map<int, int> counts;  // of repeated fields so far
   while (const uint32_t tag = input.ReadTag()) {
-    const FieldDescriptor* field =
-        type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
-    if (field == nullptr || WireFormatLite::GetTagWireType(tag) !=
-                                WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+    const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (field == nullptr ||
+        WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&input, tag)) break;
       continue;
     }
@@ -61,7 +60,7 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
     if (field->type() == FieldDescriptor::TYPE_STRING) {
       const int32_t offset = FindInvalidUtf8(value);
       if (offset >= 0) {
-        return FieldError(path, fmt::format("is not valid UTF-8 at byte {}", offset));
+        return FieldError(path, fmt::format("is not UTF-8 at byte {}; accepted: UTF-8", offset));
       }
     } else if (field->message_type() != nullptr && depth < kMaxDepth) {
       BEAMLINE_RETURN_IF_ERROR(
@@ -77,12 +76,12 @@ absl::Status CheckEnum(const FieldDescriptor& field, int value, const std::strin
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     names += (i == 0 ? "" : ", ") + field.enum_type()->value(i)->name();
   }
-  return FieldError(path, fmt::format("must be one of {}, got {}", names, value));
+  return FieldError(path, fmt::format("is {}; accepted: {}", value, names));
 }
 
 absl::Status CheckFinite(double value, const std::string& path) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return FieldError(path, fmt::format("must be a finite number, got {}", value));
+  return FieldError(path, fmt::format("is {}; accepted: finite numbers", value));
 }
 
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float.
@@ -96,16 +95,14 @@ absl::Status CheckValues(const Message& message, const std::string& prefix) {
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
       for (int i = 0; i < count; ++i) {
         BEAMLINE_RETURN_IF_ERROR(
-            field->is_repeated()
-                ? CheckValues(reflection.GetRepeatedMessage(message, field, i),
-                              fmt::format("{}[{}].", path, i))
-                : CheckValues(reflection.GetMessage(message, field), path + "."));
+            field->is_repeated() ? CheckValues(reflection.GetRepeatedMessage(message, field, i),
+                                               fmt::format("{}[{}].", path, i))
+                                 : CheckValues(reflection.GetMessage(message, field), path + "."));
       }
     } else if (field->is_repeated()) {
       continue;
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-      BEAMLINE_RETURN_IF_ERROR(
-          CheckEnum(*field, reflection.GetEnumValue(message, field), path));
+      BEAMLINE_RETURN_IF_ERROR(CheckEnum(*field, reflection.GetEnumValue(message, field), path));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
       BEAMLINE_RETURN_IF_ERROR(CheckFinite(reflection.GetFloat(message, field), path));
     }

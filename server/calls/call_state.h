@@ -6,10 +6,10 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
+#include "engine/pool/worker_pool.h"
 #include "server/admission.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
-#include "server/worker_pool.h"
 
 namespace beamline {
 

@@ -6,10 +6,9 @@
 namespace beamline {
 
 void DeltaBuffer::Add(GenerateDelta delta) {
-  const auto it =
-      std::find_if(deltas_.begin(), deltas_.end(), [&delta](const GenerateDelta& waiting) {
-        return waiting.sequence == delta.sequence;
-      });
+  const auto it = std::find_if(
+      deltas_.begin(), deltas_.end(),
+      [&delta](const GenerateDelta& waiting) { return waiting.sequence == delta.sequence; });
   if (it == deltas_.end()) {
     deltas_.push_back(std::move(delta));
     return;

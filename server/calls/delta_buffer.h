@@ -1,6 +1,6 @@
 // What a stream has still to write. While a write is in flight, everything that arrives is merged,
-// one entry per sequence: a slow reader gets fewer, larger messages and loses nothing, and what waits
-// for it is never more than its own request's answer.
+// one entry per sequence: a slow reader gets fewer, larger messages and loses nothing, and what
+// waits for it is never more than its own request's answer.
 #pragma once
 
 #include <utility>

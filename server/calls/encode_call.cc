@@ -22,8 +22,7 @@ class EncodeCall::Sink final : public EncodeSink {
   EncodeCall& call_;
 };
 
-void EncodeCall::Start(const grpc::CallbackServerContext& context,
-                       const grpc::ByteBuffer& buffer) {
+void EncodeCall::Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
   const absl::Status status = Submit(context, buffer);
   if (!status.ok()) Fail(status, &message_);
 }

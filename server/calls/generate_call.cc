@@ -41,8 +41,7 @@ absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
   PreparedGenerate prepared;
   BEAMLINE_ASSIGN_OR_RETURN(prepared.request, ToEngineRequest(message));
   prepared.request.model = model->name;
-  prepared.request.deadline =
-      EngineDeadline(context.deadline(), std::chrono::system_clock::now());
+  prepared.request.deadline = EngineDeadline(context.deadline(), std::chrono::system_clock::now());
   prepared.answer.model = model->name;
   prepared.answer.request_id = message.request_id();
   prepared.answer.sampling = message.has_sampling();

@@ -21,8 +21,7 @@ class StreamCall::Sink final : public GenerateSink {
   StreamCall& call_;
 };
 
-void StreamCall::Start(const grpc::CallbackServerContext& context,
-                       const grpc::ByteBuffer& buffer) {
+void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
   const absl::Status status = Submit(context, buffer);
   if (!status.ok()) Fail(status);
 }
@@ -33,9 +32,9 @@ absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                             PrepareGenerate(state_, context, buffer, message_));
   answer_ = std::move(prepared.answer);
   // OnCancel is not called before the service's method has returned, so it sees the handle.
-  BEAMLINE_ASSIGN_OR_RETURN(
-      handle_, state_.services().engine.Generate(std::move(prepared.request),
-                                                 std::make_shared<Sink>(*this)));
+  BEAMLINE_ASSIGN_OR_RETURN(handle_,
+                            state_.services().engine.Generate(std::move(prepared.request),
+                                                              std::make_shared<Sink>(*this)));
   return absl::OkStatus();
 }
 

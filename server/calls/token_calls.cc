@@ -79,14 +79,13 @@ absl::Status DetokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
   for (int i = 0; i < message_.ids_size(); ++i) {
     if (message_.ids(i) >= 0 && message_.ids(i) < vocab_size) continue;
     return FieldError(fmt::format("ids[{}]", i),
-                      fmt::format("must be 0 .. {}, got {}", vocab_size - 1, message_.ids(i)));
+                      fmt::format("is {}; accepted: 0 to {}", message_.ids(i), vocab_size - 1));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::DetokenizeResponse> DetokenizeCall::Detokenize() const {
-  const bool skip_special =
-      !message_.has_skip_special_tokens() || message_.skip_special_tokens();
+  const bool skip_special = !message_.has_skip_special_tokens() || message_.skip_special_tokens();
   const std::vector<int32_t> ids(message_.ids().begin(), message_.ids().end());
   v1::DetokenizeResponse response;
   BEAMLINE_ASSIGN_OR_RETURN(*response.mutable_text(), tokenizer_->Decode(ids, skip_special));

@@ -1,5 +1,5 @@
-// The reactor of a unary call. It lives until gRPC says OnDone, which comes only after Reply or Fail,
-// and never before the service's method has returned it.
+// The reactor of a unary call. It lives until gRPC says OnDone, which comes only after Reply or
+// Fail, and never before the service's method has returned it.
 #pragma once
 
 #include "absl/status/status.h"

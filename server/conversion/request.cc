@@ -13,18 +13,17 @@ namespace beamline {
 namespace {
 
 constexpr int kMaxListedTokens = 1024;  // logit_bias, bad_words, suppress_tokens
-constexpr int kMaxInputs = 4096;
 constexpr size_t kMaxNameBytes = 256;
 
 absl::Status CheckCount(std::string_view field, int count, int most) {
   if (count <= most) return absl::OkStatus();
-  return FieldError(field, fmt::format("must have at most {} entries, got {}", most, count));
+  return FieldError(field, fmt::format("has {} entries; accepted: at most {}", count, most));
 }
 
 absl::Status CheckName(std::string_view field, std::string_view name) {
   if (name.size() <= kMaxNameBytes) return absl::OkStatus();
   return FieldError(field,
-                    fmt::format("must have at most {} bytes, got {}", kMaxNameBytes, name.size()));
+                    fmt::format("has {} bytes; accepted: at most {}", name.size(), kMaxNameBytes));
 }
 
 template <typename T, typename Field>
@@ -39,15 +38,13 @@ TokenIds ToIds(const google::protobuf::RepeatedField<int32_t>& ids) {
 absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& field) {
   switch (message.kind_case()) {
     case v1::Prompt::kText:
-      if (message.text().empty()) return FieldError(field + ".text", "must not be empty");
       return Prompt(message.text());
     case v1::Prompt::kIds:
-      if (message.ids().ids().empty()) return FieldError(field + ".ids", "must not be empty");
       return Prompt(ToIds(message.ids().ids()));
     case v1::Prompt::KIND_NOT_SET:
       break;
   }
-  return FieldError(field, "must have text or ids, got neither");
+  return FieldError(field, "is not given; accepted: text or ids");
 }
 
 SamplingOptions ToSampling(const v1::Sampling& message) {
@@ -117,9 +114,8 @@ absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
 }
 
 absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.logit_bias", static_cast<int>(message.logit_bias_size()),
-                 kMaxListedTokens));
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(
+      "shaping.logit_bias", static_cast<int>(message.logit_bias_size()), kMaxListedTokens));
   BEAMLINE_RETURN_IF_ERROR(
       CheckCount("shaping.bad_words", message.bad_words_size(), kMaxListedTokens));
   BEAMLINE_RETURN_IF_ERROR(
@@ -213,12 +209,8 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
 
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
   BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
-  if (message.inputs_size() < 1 || message.inputs_size() > kMaxInputs) {
-    return FieldError("inputs", fmt::format("must have 1 .. {} entries, got {}", kMaxInputs,
-                                            message.inputs_size()));
-  }
   if (message.has_dimensions() && message.dimensions() < 1) {
-    return FieldError("dimensions", fmt::format("must be at least 1, got {}",
+    return FieldError("dimensions", fmt::format("is {}; accepted: 1 to the model's dimensions",
                                                 message.dimensions()));
   }
   EncodeRequest request;
@@ -239,9 +231,8 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   return request;
 }
 
-std::optional<Clock::time_point> EngineDeadline(
-    std::chrono::system_clock::time_point call_deadline,
-    std::chrono::system_clock::time_point now) {
+std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
+                                                std::chrono::system_clock::time_point now) {
   using std::chrono::milliseconds;
   if (call_deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
   const auto left = std::chrono::duration_cast<Clock::duration>(call_deadline - now);

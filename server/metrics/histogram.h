@@ -21,7 +21,7 @@ class Histogram {
   prometheus::ClientMetric::Histogram Snapshot() const;
 
  private:
-  const std::vector<double>& edges_;  // static storage
+  const std::vector<double>& edges_;                 // static storage
   std::unique_ptr<std::atomic<uint64_t>[]> counts_;  // [edges + 1]
   std::atomic<double> sum_{0.0};
 };

@@ -73,9 +73,9 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
 
 void Metrics::CollectCalls(std::vector<prometheus::MetricFamily>& families) const {
   auto calls = CounterFamily("beamline_requests_total", "Calls that are over");
-  auto durations = MakeFamily("beamline_request_duration_seconds",
-                              "From a call's arrival to its last byte",
-                              prometheus::MetricType::Histogram);
+  auto durations =
+      MakeFamily("beamline_request_duration_seconds", "From a call's arrival to its last byte",
+                 prometheus::MetricType::Histogram);
   for (const auto& model : models_) {
     for (size_t i = 0; i < kRpcNames.size(); ++i) {
       const RpcSeries& rpc = model->rpcs[i];
@@ -116,8 +116,7 @@ void Metrics::CollectHistograms(std::vector<prometheus::MetricFamily>& families)
       {"beamline_inter_token_seconds", "Mean time between the tokens of one request",
        &ModelSeries::inter_token},
       {"beamline_queue_seconds", "From acceptance to the first step", &ModelSeries::queue},
-      {"beamline_prefill_seconds", "From the first step to the first token",
-       &ModelSeries::prefill},
+      {"beamline_prefill_seconds", "From the first step to the first token", &ModelSeries::prefill},
       {"beamline_batch_tokens", "Tokens of one step", &ModelSeries::batch_tokens},
       {"beamline_batch_sequences", "Sequences of one step", &ModelSeries::batch_sequences},
   };
@@ -139,8 +138,7 @@ void Metrics::CollectHistograms(std::vector<prometheus::MetricFamily>& families)
                           prometheus::MetricType::Histogram);
   for (const auto& model : models_) {
     for (size_t i = 0; i < kNumPhases; ++i) {
-      add(steps, {{"model", model->name}, {"phase", std::string(kPhaseNames[i])}},
-          model->steps[i]);
+      add(steps, {{"model", model->name}, {"phase", std::string(kPhaseNames[i])}}, model->steps[i]);
     }
   }
   families.push_back(std::move(steps));
@@ -172,11 +170,9 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
   row(CounterFamily("beamline_prefix_cache_hit_tokens_total", "Prompt tokens found in the cache"),
       [](const ModelStats& s) { return static_cast<double>(s.cached_prompt_tokens); });
   for (const ModelInfo& model : engine->Models()) {
-    AddValue(info,
-             {{"model", model.name},
-              {"architecture", model.architecture},
-              {"device", model.device}},
-             1);
+    AddValue(
+        info,
+        {{"model", model.name}, {"architecture", model.architecture}, {"device", model.device}}, 1);
     AddValue(up, {{"model", model.name}, {"replica", "0"}, {"device", model.device}}, 1);
     const auto stats = engine->Stats(model.name);
     if (!stats.ok()) continue;
