@@ -5,7 +5,7 @@
 #   --fast        without the sanitizer builds
 #   --only REGEX  only tests whose name matches; implies --fast
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 sanitizers=yes
 filter=()
