@@ -21,9 +21,7 @@ class RandomModelTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string folder = std::string("random/") + GetParam();
-    auto runner =
-        ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder,
-                          DType::kFloat32, ::testing::UnitTest::GetInstance()->random_seed());
+    auto runner = ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder);
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
     rows_ = GoldenFile(folder + "/expected.json")["rows"];
