@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
 #include "engine/engine.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/unary_call.h"
 #include "server/conversion/response.h"
