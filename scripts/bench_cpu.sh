@@ -11,7 +11,7 @@ python=${PYTHON:-python3}
   exit 1
 }
 scripts/install_packages.sh --build --test
-cmake --preset release
+cmake --preset release -DBEAMLINE_BUILD_BENCHMARKS=ON
 cmake --build build/release -j "$(nproc)" --target beamline-bench
 mkdir -p docs/results
 "$python" tools/bench_peers/main.py --beamline "$(find build/release -name beamline-bench -type f)" \

@@ -113,6 +113,7 @@ class CheckStyle(unittest.TestCase):
 
     def test_include_order(self):
         self.assert_clean("engine/a.cc", '#include "engine/a.h"\n\n#include <string>\n\n#include "engine/b.h"\n')
+        self.assert_clean("engine/a.cc", '#include "engine/a.h"\n\n#include "b/a.h"\n#include "engine/b.h"\n')
         self.assert_fault("engine/a.cc", '#include "engine/b.h"\n#include <string>\n', "should stand before")
         self.assert_fault("engine/a.cc", "#include <vector>\n#include <string>\n", "<string> should stand before <vector>")
 
