@@ -59,8 +59,7 @@ class PieceStage : public DecodeStage {
     space_seen_ = false;
     if (kind == SentencePieceModel::PieceKind::kControl) return;
     if (kind == SentencePieceModel::PieceKind::kUnknown) {
-      *out +=
-          model_->IsUnknownPiece(piece) ? model_->Decode({std::string(piece)}) : std::string(piece);
+      *out += model_->IsUnknownPiece(piece) ? model_->unknown_surface() : std::string(piece);
       return;
     }
     if (at_start_ && model_->drops_first_space() && piece.starts_with(kSpaceMark)) {

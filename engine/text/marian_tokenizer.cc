@@ -145,12 +145,7 @@ class MarianTokenizer : public Tokenizer {
         begin += length;
       }
     }
-    std::vector<SentencePiece> pieces;
-    std::string error;
-    if (!parts_.source->Encode(text, &pieces, &error)) {
-      return absl::InternalError(fmt::format("SentencePiece: {}", error));
-    }
-    for (const SentencePiece& piece : pieces) {
+    for (const SentencePiece& piece : parts_.source->Encode(text)) {
       add(piece.text, begin + piece.begin, begin + piece.end);
     }
     return absl::OkStatus();
@@ -160,16 +155,6 @@ class MarianTokenizer : public Tokenizer {
   DecodeChain decoder_;  // in its initial state
   int32_t vocab_size_ = 0;
 };
-
-absl::StatusOr<std::unique_ptr<SentencePieceModel>> LoadModel(const std::string& path) {
-  if (!std::filesystem::exists(path)) {
-    return absl::NotFoundError(fmt::format("{}: cannot be opened", path));
-  }
-  std::string error;
-  std::unique_ptr<SentencePieceModel> model = SentencePieceModel::Load(path, &error);
-  if (model == nullptr) return absl::InvalidArgumentError(fmt::format("{}: {}", path, error));
-  return model;
-}
 
 absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& path) {
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonFile(path));
@@ -209,8 +194,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
                                                                const TokenizerConfig& config) {
   MarianParts parts;
   const std::string vocab_path = folder + "/vocab.json";
-  BEAMLINE_ASSIGN_OR_RETURN(parts.source, LoadModel(folder + "/source.spm"));
-  BEAMLINE_ASSIGN_OR_RETURN(parts.target, LoadModel(folder + "/target.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder + "/source.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder + "/target.spm"));
   BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));

@@ -89,25 +89,43 @@ absl::StatusOr<PrecompiledCharsmap> PrecompiledCharsmap::Parse(std::string_view 
   return map;
 }
 
-std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view chunk) const {
+template <typename Visit>
+void PrecompiledCharsmap::ForEachKey(std::string_view text, Visit visit) const {
   size_t node = Offset(units_[0]);
-  for (const char c : chunk) {
-    const auto byte = static_cast<uint8_t>(c);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
     node ^= byte;
-    if (byte == 0 || node >= units_.size()) return std::nullopt;
+    if (byte == 0 || node >= units_.size()) return;
     const uint32_t unit = units_[node];
-    if (Label(unit) != byte) return std::nullopt;
+    if (Label(unit) != byte) return;
     node ^= Offset(unit);
-    if (node >= units_.size()) return std::nullopt;
-    if (HasLeaf(unit)) {
-      const size_t begin = LeafValue(units_[node]);
-      if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) {
-        return std::nullopt;
-      }
-      return std::string_view(replacements_.data() + begin);  // up to its NUL
-    }
+    if (node >= units_.size()) return;
+    if (!HasLeaf(unit)) continue;
+    const size_t begin = LeafValue(units_[node]);
+    if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) return;
+    // The replacement ends with its NUL.
+    if (!visit(i + 1, std::string_view(replacements_.data() + begin))) return;
   }
-  return std::nullopt;
+}
+
+std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view chunk) const {
+  std::optional<std::string_view> found;
+  ForEachKey(chunk, [&](size_t, std::string_view replacement) {
+    found = replacement;
+    return false;
+  });
+  return found;
+}
+
+std::optional<std::string_view> PrecompiledCharsmap::FindLongest(std::string_view text,
+                                                                 size_t* length) const {
+  std::optional<std::string_view> found;
+  ForEachKey(text, [&](size_t key_length, std::string_view replacement) {
+    *length = key_length;
+    found = replacement;
+    return true;
+  });
+  return found;
 }
 
 void PrecompiledCharsmap::NormalizeChar(const AlignedText& text, size_t begin, size_t end,

@@ -22,11 +22,18 @@ class PrecompiledCharsmap {
   // The replacement of the *shortest* key that `chunk` begins with; what the reference looks up
   // too.
   std::optional<std::string_view> Find(std::string_view chunk) const;
+  // The replacement of the longest key that `text` begins with, and the key's length; what
+  // SentencePiece itself looks up.
+  std::optional<std::string_view> FindLongest(std::string_view text, size_t* length) const;
 
   // Replaces grapheme clusters under six bytes as a whole, else character by character.
   absl::Status Normalize(AlignedText* text) const;
 
  private:
+  // Calls visit(length, replacement) for each key that `text` begins with, shortest first, while it
+  // returns true.
+  template <typename Visit>
+  void ForEachKey(std::string_view text, Visit visit) const;
   void NormalizeCluster(const AlignedText& text, size_t begin, size_t end,
                         AlignedWriter* writer) const;
   void NormalizeChar(const AlignedText& text, size_t begin, size_t end,
