@@ -5,8 +5,10 @@
 
 #include <utility>
 
+#include "engine/text/oniguruma.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
+#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {
@@ -47,23 +49,6 @@ std::string ErrorMessage(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-// Oniguruma intersects classes with &&, which PCRE2 reads as two literal ampersands.
-bool HasClassIntersection(std::string_view pattern) {
-  int depth = 0;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '\\') {
-      ++i;
-    } else if (pattern[i] == '[') {
-      ++depth;
-    } else if (pattern[i] == ']' && depth > 0) {
-      --depth;
-    } else if (depth > 0 && pattern.substr(i, 2) == "&&") {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 struct Regex::Impl {
@@ -82,16 +67,13 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
     return absl::InvalidArgumentError(fmt::format("pattern of {} bytes; at most {} are accepted",
                                                   pattern.size(), kMaxPatternBytes));
   }
-  if (HasClassIntersection(pattern)) {
-    return absl::InvalidArgumentError(
-        fmt::format("pattern {} uses a class intersection (&&), which is not supported", pattern));
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string translated, TranslatePattern(pattern));
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE error_offset = 0;
   auto impl = std::make_unique<Impl>();
-  impl->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+  impl->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                              &error, &error_offset, context);
   pcre2_compile_context_free(context);

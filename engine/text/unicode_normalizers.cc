@@ -47,7 +47,7 @@ class FormBuilder {
     UErrorCode error = U_ZERO_ERROR;
     const int32_t length = unorm2_getDecomposition(rules_, static_cast<UChar32>(c), buffer,
                                                    static_cast<int32_t>(std::size(buffer)), &error);
-    if (length < 0 || U_FAILURE(error)) {
+    if (length < 0 || U_FAILURE(error) || !IsNormalized(c)) {
       Push(c, 1);
       return;
     }
@@ -85,7 +85,7 @@ class FormBuilder {
         FormChar& base = composed[static_cast<size_t>(starter)];
         const UChar32 pair =
             unorm2_composePair(rules_, static_cast<UChar32>(base.c), static_cast<UChar32>(next.c));
-        if (pair >= 0) {
+        if (pair >= 0 && IsNormalized(static_cast<char32_t>(pair))) {
           base.c = static_cast<char32_t>(pair);
           base.consumed += next.consumed;
           continue;
@@ -128,11 +128,9 @@ class BertNormalizer : public Normalizer {
     const bool ascii = IsAscii(text->text());
     if (clean_text_) {
       text->RewriteChars([](char32_t c, ByteRange source, AlignedWriter* writer) {
-        if (IsWhitespace(c)) {
-          writer->Append(U' ', source);
-        } else if (c != 0xFFFD && !IsControlOrUnassigned(c)) {
-          writer->Append(c, source);
-        }
+        const bool kept_control = c == U'\t' || c == U'\n' || c == U'\r';
+        if (c == 0 || c == 0xFFFD || (IsControl(c) && !kept_control)) return;
+        writer->Append(IsWhitespace(c) ? U' ' : c, source);
       });
     }
     if (handle_chinese_chars_ && !ascii) {
