@@ -45,8 +45,20 @@ struct BadRequest {
 void SetSampling(GenerateRequest& request, SamplingOptions options) { request.decoding = options; }
 void SetBeam(GenerateRequest& request, BeamOptions options) { request.decoding = options; }
 
-TEST(ResolveDecoding, NamesTheFieldTheValueAndTheRange) {
-  const std::vector<BadRequest> cases = {
+// Each request is INVALID_ARGUMENT with exactly this message.
+void ExpectMessages(const std::vector<BadRequest>& cases) {
+  for (const BadRequest& bad : cases) {
+    GenerateRequest request;
+    bad.edit(request);
+    const auto resolved = Resolve(request);
+    ASSERT_FALSE(resolved.ok()) << bad.message;
+    EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(std::string(resolved.status().message()), bad.message);
+  }
+}
+
+TEST(ResolveDecoding, ChecksTheDecodingOptions) {
+  ExpectMessages({
       {"decoding.sampling.temperature is 3.5; accepted: above 0, at most 2",
        [](auto& r) { SetSampling(r, {.temperature = 3.5f}); }},
       {"decoding.sampling.temperature is 0; accepted: above 0, at most 2",
@@ -68,6 +80,11 @@ TEST(ResolveDecoding, NamesTheFieldTheValueAndTheRange) {
        [](auto& r) { SetBeam(r, {.width = 4, .num_sequences = 5}); }},
       {"decoding.beam.length_penalty is -inf; accepted: -10 to 10",
        [](auto& r) { SetBeam(r, {.length_penalty = -kInf}); }},
+  });
+}
+
+TEST(ResolveDecoding, ChecksTheLimits) {
+  ExpectMessages({
       {"limits.max_new_tokens is 0; accepted: 1 to 100",
        [](auto& r) { r.limits.max_new_tokens = 0; }},
       {"limits.max_new_tokens is 101; accepted: 1 to 100",
@@ -90,6 +107,11 @@ TEST(ResolveDecoding, NamesTheFieldTheValueAndTheRange) {
        }},
       {"limits.stop_token_ids has 257 entries; accepted: at most 256",
        [](auto& r) { r.limits.stop_token_ids.assign(257, 1); }},
+  });
+}
+
+TEST(ResolveDecoding, ChecksTheShaping) {
+  ExpectMessages({
       {"shaping.repetition_penalty is 0; accepted: above 0, at most 10",
        [](auto& r) { r.shaping.repetition_penalty = 0.0f; }},
       {"shaping.presence_penalty is nan; accepted: -2 to 2",
@@ -129,17 +151,14 @@ TEST(ResolveDecoding, NamesTheFieldTheValueAndTheRange) {
       {"shaping.suppress_tokens[0] is 10; accepted: 0 to 9",
        [](auto& r) { r.shaping.suppress_tokens = {10}; }},
       {"shaping.forced_eos is -1; accepted: 0 to 9", [](auto& r) { r.shaping.forced_eos = -1; }},
+  });
+}
+
+TEST(ResolveDecoding, ChecksTheRest) {
+  ExpectMessages({
       {"output.logprobs is 21; accepted: 0 to 20", [](auto& r) { r.output.logprobs = 21; }},
       {"priority is 101; accepted: -100 to 100", [](auto& r) { r.priority = 101; }},
-  };
-  for (const BadRequest& bad : cases) {
-    GenerateRequest request;
-    bad.edit(request);
-    const auto resolved = Resolve(request);
-    ASSERT_FALSE(resolved.ok()) << bad.message;
-    EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(std::string(resolved.status().message()), bad.message);
-  }
+  });
 }
 
 TEST(ResolveDecoding, TakesTheModelsDefaultsAndTheRequestOverThem) {
