@@ -1,9 +1,8 @@
 // Beam search with the hypotheses and scores of Hugging Face's vectorised `_beam_search`
 // (transformers/generation/utils.py, since 4.49): see beam_decoder.cc for the step.
 //
-// Where transformers would keep going with placeholders (beams at -1e9, because fewer tokens are
-// allowed than there are beams) there is no beam here; a hypothesis that a placeholder would fill
-// is not returned.
+// Where transformers fills up with beams at -1e9, because fewer tokens are allowed than there are
+// beams, there is no beam here, and a hypothesis that such a beam would become is not returned.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // A tokenizer of given pieces for tests of decoding: any bytes may be a piece, half characters too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,15 +16,24 @@
 
 namespace beamline {
 
-// How many bytes at the end of `text` are the beginning of a UTF-8 character.
-inline size_t IncompleteBytes(std::string_view text) {
-  for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;
-    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
-    return length > back ? back : 0;
+// Bytes of the UTF-8 character that `text` begins with; 0: its beginning is no character's; more
+// than text.size(): it may become one.
+inline size_t CharacterBytes(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  for (size_t i = 1; i < std::min(length, text.size()); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
   }
-  return 0;
+  return length;
+}
+
+inline bool IsWholeCharacters(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = CharacterBytes(text);
+    if (length == 0 || length > text.size()) return false;
+    text.remove_prefix(length);
+  }
+  return true;
 }
 
 class ToyTokenizer final : public Tokenizer {
@@ -77,9 +87,13 @@ class ToyTokenizer final : public Tokenizer {
     std::string Append(int32_t id) override {
       if (skip_ && tokenizer_.IsSpecial(id)) return "";
       held_ += tokenizer_.TokenText(id);
-      const size_t whole = held_.size() - IncompleteBytes(held_);
-      std::string text = held_.substr(0, whole);
-      held_.erase(0, whole);
+      std::string text;
+      while (!held_.empty()) {
+        const size_t length = CharacterBytes(held_);
+        if (length > held_.size()) break;
+        text += length == 0 ? "\uFFFD" : held_.substr(0, length);
+        held_.erase(0, std::max<size_t>(length, 1));
+      }
       return text;
     }
     std::string Finish() override { return held_.empty() ? "" : "\uFFFD"; }
