@@ -78,7 +78,7 @@ beamline() {
   done
   printf '\n$ beamline%s\n' "$shown"
   started=$(date +%s%N)
-  BEAMLINE_ADDRESS=$address timeout 60 $build/client/beamline "$@" </dev/null
+  BEAMLINE_ADDRESS=$address timeout 60 $build/client/cli/beamline "$@" </dev/null
   status=$?
   ended=$(date +%s%N)
   printf '[%d.%03d s]\n' $(((ended - started) / 1000000000)) $(((ended - started) / 1000000 % 1000))
@@ -104,7 +104,7 @@ call_every_rpc() {
     $'Package: password-gorilla\nSynopsis: cross-platform password manager\nDescription:'
   ok generate --model write-en --no-stream --temperature 0.8 --top-p 0.95 --seed 7 --n 2 --max-new-tokens 24 \
     "This package contains"
-  ok generate --model write-en --json --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
+  ok --json generate --model write-en --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
 
   title "Embed (Encode)"
   ok encode "edit photos" "an image manipulation program" "a mail server"
