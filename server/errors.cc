@@ -1,8 +1,6 @@
 #include "server/errors.h"
 
 #include <chrono>
-#include <optional>
-#include <vector>
 
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
@@ -16,41 +14,33 @@ namespace {
 
 constexpr char kFieldPayload[] = "beamline.field";
 constexpr std::chrono::milliseconds kRetryDelay{200};
+// Status and details travel in headers, of which clients take 8 KiB and else lose the error.
+constexpr size_t kMaxMessageBytes = 1000;
 
 bool IsFaultOfTheServer(absl::StatusCode code) {
   return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
          code == absl::StatusCode::kDataLoss;
 }
 
-// The path of the field called `name` in the message or its set submessages, breadth first.
-std::optional<std::string> FindField(const google::protobuf::Message& message,
-                                     const std::string& name) {
-  const auto* descriptor = message.GetDescriptor();
-  if (descriptor->FindFieldByName(name) != nullptr) return name;
-  std::vector<const google::protobuf::FieldDescriptor*> set_fields;
-  message.GetReflection()->ListFields(message, &set_fields);
-  for (const auto* field : set_fields) {
-    if (field->is_repeated() || field->message_type() == nullptr) continue;
-    const auto path = FindField(message.GetReflection()->GetMessage(message, field), name);
-    if (path.has_value()) return field->name() + "." + *path;
-  }
-  return std::nullopt;
-}
-
-// Messages of the engine begin with the field's name: "limits.max_new_tokens is 0; accepted: ...".
+// Messages of the engine begin with the field's path: "limits.max_new_tokens is 0; accepted: ...".
 std::string FieldOf(const absl::Status& status, const google::protobuf::Message* request) {
   if (const auto payload = status.GetPayload(kFieldPayload)) return std::string(*payload);
   if (request == nullptr) return "";
   const std::string text(status.message());
-  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]");
-  const std::string word = text.substr(0, end);
-  // "limits.stop[2]": the path is the engine's; "stop[2]" is completed by where "stop" is.
-  const size_t name_end = word.find_first_of(".[");
-  const std::string name = word.substr(0, name_end);
-  if (name.empty()) return "";
-  const auto path = FindField(*request, name);
-  if (!path.has_value()) return "";
-  return name_end == std::string::npos ? *path : *path + word.substr(name_end);
+  const std::string path =
+      text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]"));
+  const std::string name = path.substr(0, path.find_first_of(".["));
+  const auto* descriptor = request->GetDescriptor();
+  const bool known =
+      descriptor->FindFieldByName(name) != nullptr || descriptor->FindOneofByName(name) != nullptr;
+  return known ? path : "";
+}
+
+std::string Shorten(std::string_view message) {
+  if (message.size() <= kMaxMessageBytes) return std::string(message);
+  size_t end = kMaxMessageBytes;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
+  return std::string(message.substr(0, end)) + "...";
 }
 
 }  // namespace
@@ -69,7 +59,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Me
   if (status.ok()) return grpc::Status::OK;
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
-  details.set_message(std::string(status.message()));
+  details.set_message(Shorten(std::string(status.message())));
   if (IsFaultOfTheServer(status.code())) {
     spdlog::error("a request failed: {}", status.ToString());
     details.set_code(static_cast<int>(absl::StatusCode::kInternal));
