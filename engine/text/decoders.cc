@@ -1,3 +1,4 @@
+// Long because every decoder of tokenizer.json stands here, each a few lines.
 #include "engine/text/decoders.h"
 
 #include <algorithm>
