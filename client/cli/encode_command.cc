@@ -38,7 +38,10 @@ void AddOptions(CLI::App& command, EncodeOptions& o) {
   command.add_option("--truncate", o.truncate, "side that loses what is too long; default: error")
       ->check(CLI::IsMember({"none", "right", "left"}));
   command.add_option("--dimensions", o.dimensions, "only the first N")->type_name("N");
-  command.add_flag("--normalize,!--no-normalize", o.normalize, "default: the model's own");
+  command.add_flag_callback(
+      "--normalize", [&o] { o.normalize = true; }, "to unit length; default: the model's own");
+  command.add_flag_callback(
+      "--no-normalize", [&o] { o.normalize = false; }, "not so");
   command.add_option("--prompt-name", o.prompt_name, "one of the model's prompts")
       ->type_name("NAME");
 }
