@@ -1,201 +1,197 @@
-// Starting, stopping and failing as an operator sees it, and the command line as a user does.
+// How the program starts, fails to start, and ends.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstdlib>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+#include <thread>
 
 #include "client/client.h"
-#include "tests/e2e/process.h"
+#include "tests/e2e/server_process.h"
 
 namespace beamline {
 namespace {
 
-using e2e::Finished;
-using e2e::RunProgram;
-using e2e::ServerProcess;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
 
-const std::string kModels = std::string(BEAMLINE_SOURCE_DIR) + "/models/";
+constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
 
-// How many lines of its own the program wrote.
-size_t NumLines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+std::string DemoModel(const std::string& name) {
+  return std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
+}
 
-// A copy of the write-en checkpoint to damage.
-class DamagedModel {
- public:
-  DamagedModel() {
-    std::string pattern = std::filesystem::temp_directory_path() / "beamline-e2e-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    std::filesystem::copy(kModels + "write-en", folder_, std::filesystem::copy_options::recursive);
-  }
-  ~DamagedModel() { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& file) const { return folder_ + "/" + file; }
-  Finished Serve() const {
-    return RunProgram({BEAMLINE_SERVER_BINARY, "--listen", "127.0.0.1:0", "--metrics-listen",
-                       "127.0.0.1:0", "--model", "broken=" + folder_});
-  }
+// Runs the server with wrong arguments: it ends with `status` and one line.
+std::string ExpectFailure(const std::vector<std::string>& arguments, int status) {
+  ChildProcess process(BEAMLINE_SERVER_BINARY, arguments);
+  EXPECT_EQ(process.Wait(), status) << process.err();
+  EXPECT_EQ(process.out(), "");
+  const std::string& line = process.err();
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
+  EXPECT_EQ(line.rfind("beamline-server: ", 0), 0u) << line;
+  return line;
+}
 
- private:
-  std::string folder_;
-};
-
-TEST(LifecycleTest, SigtermFinishesTheRunningStream) {
-  ServerProcess server({"--model", "write-en=" + kModels + "write-en"});
+TEST(Lifecycle, SigtermFinishesARunningStream) {
+  ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
   Client client({.address = server.address()});
   v1::GenerateRequest request;
-  request.set_model("write-en");
-  request.mutable_prompt()->set_text("Package: last");
-  request.mutable_greedy();
-  request.mutable_limits()->set_max_new_tokens(300);
+  request.mutable_prompt()->set_text("Package: ");
+  request.mutable_sampling()->set_num_sequences(16);
+  request.mutable_limits()->set_max_new_tokens(400);
   request.mutable_limits()->set_ignore_eos(true);
-  int num_ids = 0;
-  bool signalled = false;
-  const auto end = client.GenerateStream(request,
-                                         [&](const v1::GenerateStreamResponse& message) {
-                                           for (const auto& delta : message.deltas())
-                                             num_ids += delta.ids_size();
-                                           if (!signalled) server.Signal(SIGTERM);
-                                           signalled = true;
-                                           return true;
-                                         },
-                                         {milliseconds(60000)});
-  ASSERT_TRUE(end.ok()) << end.status();
-  EXPECT_EQ(num_ids, 300);
-  EXPECT_EQ(server.Wait(seconds(30)), 0);
-  EXPECT_EQ(client.Generate(request, {milliseconds(2000)}).status().code(),
-            absl::StatusCode::kUnavailable);
+  std::promise<void> started;
+  int messages = 0;
+  auto end = std::async(std::launch::async, [&] {
+    return client.GenerateStream(
+        request,
+        [&](const v1::GenerateStreamResponse&) {
+          if (++messages == 1) started.set_value();
+          return true;
+        },
+        kSoon);
+  });
+  ASSERT_EQ(started.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  server.process().Signal(SIGTERM);
+  const auto result = end.get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->usage().generated_tokens(), 16 * 400);
+  EXPECT_EQ(server.process().Wait(), 0);
+  EXPECT_THAT(server.process().err(), HasSubstr("every request was answered"));
 }
 
-TEST(LifecycleTest, StopsSoonWhenIdle) {
-  ServerProcess server({"--model", "write-en=" + kModels + "write-en"});
-  server.Signal(SIGINT);
-  EXPECT_EQ(server.Wait(seconds(5)), 0);
+TEST(Lifecycle, DrainTimeoutCancelsWhatTakesTooLong) {
+  ServerProcess server(
+      {"--model", "write-en=" + DemoModel("write-en"), "--drain-timeout-ms", "50"});
+  Client client({.address = server.address()});
+  std::atomic<bool> stop{false};
+  std::atomic<int> answers{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&] {
+      v1::GenerateRequest request;
+      request.mutable_prompt()->set_text("Package: ");
+      request.mutable_sampling()->set_num_sequences(64);
+      request.mutable_limits()->set_max_new_tokens(500);
+      request.mutable_limits()->set_ignore_eos(true);
+      while (!stop) {
+        const auto answer = client.Generate(request, kSoon);
+        if (!answer.ok()) break;
+        ++answers;
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  server.process().Signal(SIGINT);
+  EXPECT_EQ(server.process().Wait(std::chrono::seconds(20)), 0);
+  stop = true;
+  for (std::thread& thread : clients) thread.join();
 }
 
-TEST(LifecycleTest, TwoServersOnOnePortAreRefused) {
-  ServerProcess server({"--model", "write-en=" + kModels + "write-en"});
-  const Finished second =
-      RunProgram({BEAMLINE_SERVER_BINARY, "--listen", server.address(), "--metrics-listen",
-                  "127.0.0.1:0", "--model", "write-en=" + kModels + "write-en"});
-  EXPECT_EQ(second.status, 1);
-  EXPECT_NE(second.err.find(server.address()), std::string::npos) << second.err;
+TEST(Lifecycle, SecondSignalEndsAtOnce) {
+  ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
+  Client client({.address = server.address()});
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("Package: ");
+  request.mutable_sampling()->set_num_sequences(64);
+  request.mutable_limits()->set_max_new_tokens(500);
+  request.mutable_limits()->set_ignore_eos(true);
+  auto answer = std::async(std::launch::async, [&] { return client.Generate(request, kSoon); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server.process().Signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server.process().Signal(SIGTERM);
+  const int status = server.process().Wait(std::chrono::seconds(20));
+  EXPECT_TRUE(status == 128 + SIGTERM || status == 0) << status;  // 0: it had finished already
+  answer.get();
 }
 
-TEST(LifecycleTest, MissingModelIsOneClearLine) {
-  const Finished run = RunProgram({BEAMLINE_SERVER_BINARY, "--model", "x=/nonexistent/folder"});
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("/nonexistent/folder"), std::string::npos) << run.err;
-  EXPECT_EQ(NumLines(run.err), 1u) << run.err;
+TEST(Lifecycle, TwoServersOnOnePort) {
+  const std::string& address = SharedServer().address();
+  EXPECT_THAT(ExpectFailure({"--listen", address, "--metrics-listen", "off", "--model",
+                             "e=" + DemoModel("embed-en")},
+                            1),
+              HasSubstr("cannot listen on " + address));
+  const std::string metrics = SharedServer().metrics_url().substr(7);
+  EXPECT_THAT(
+      ExpectFailure({"--listen", "127.0.0.1:0", "--metrics-listen",
+                     metrics.substr(0, metrics.find('/')), "--model", "e=" + DemoModel("embed-en")},
+                    1),
+      HasSubstr("for metrics"));
 }
 
-TEST(LifecycleTest, DamagedWeightsAreOneClearLine) {
-  const DamagedModel model;
-  std::filesystem::resize_file(model.path("model.safetensors"), 1000000);
-  const Finished run = model.Serve();
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("model.safetensors"), std::string::npos) << run.err;
-  EXPECT_EQ(NumLines(run.err), 1u) << run.err;
+TEST(Lifecycle, WrongCommandLinesAreOneLine) {
+  EXPECT_THAT(ExpectFailure({"--bogus"}, 2), HasSubstr("--bogus"));
+  EXPECT_THAT(ExpectFailure({"--threads", "-3"}, 2), HasSubstr("threads is '-3'"));
+  EXPECT_THAT(ExpectFailure({"--listen", "nowhere"}, 2), HasSubstr("listen is 'nowhere'"));
+  EXPECT_THAT(ExpectFailure({"--device", "cuda"}, 2), HasSubstr("does not have"));
+  EXPECT_THAT(ExpectFailure({"--config", "/no/such/file"}, 2), HasSubstr("/no/such/file"));
+  EXPECT_THAT(ExpectFailure({"--model", "justaname"}, 2), HasSubstr("justaname"));
 }
 
-TEST(LifecycleTest, DamagedConfigIsOneClearLine) {
-  const DamagedModel model;
-  std::ofstream(model.path("config.json")) << "{\"model_type\": \"gpt2\", ";
-  const Finished run = model.Serve();
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("config.json"), std::string::npos) << run.err;
-  EXPECT_EQ(NumLines(run.err), 1u) << run.err;
-}
-
-TEST(LifecycleTest, DamagedTokenizerIsOneClearLine) {
-  const DamagedModel model;
-  std::ofstream(model.path("tokenizer.json")) << "[]";
-  const Finished run = model.Serve();
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("tokenizer.json"), std::string::npos) << run.err;
-  EXPECT_EQ(NumLines(run.err), 1u) << run.err;
-}
-
-TEST(LifecycleTest, WrongFlagIsAUsageError) {
-  EXPECT_EQ(RunProgram({BEAMLINE_SERVER_BINARY, "--no-such-flag"}).status, 2);
-  EXPECT_EQ(RunProgram({BEAMLINE_SERVER_BINARY, "--threads", "many"}).status, 2);
-  EXPECT_EQ(RunProgram({BEAMLINE_CLIENT_BINARY, "--no-such-flag"}).status, 2);
-}
-
-class CommandLineTest : public testing::Test {
+// A copy of a demo model to be damaged.
+class DamagedModel : public testing::Test {
  protected:
-  static void SetUpTestSuite() { server_ = new ServerProcess(); }
-  static void TearDownTestSuite() {
-    delete server_;
-    server_ = nullptr;
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("beamline_damaged_" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::copy(DemoModel("write-en"), folder_, fs::copy_options::recursive);
   }
-  static Finished Beamline(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {BEAMLINE_CLIENT_BINARY, "--address", server_->address()});
-    return RunProgram(arguments);
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string ExpectRefused() {
+    return ExpectFailure(
+        {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--model", "m=" + folder_.string()},
+        1);
   }
-  static ServerProcess* server_;
+  void Overwrite(const std::string& file, const std::string& text) {
+    std::ofstream(folder_ / file, std::ios::binary) << text;
+  }
+
+  fs::path folder_;
 };
 
-ServerProcess* CommandLineTest::server_ = nullptr;
-
-TEST_F(CommandLineTest, TranslatesInOneLine) {
-  const Finished run = Beamline({"translate", "The package was not found."});
-  EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_NE(run.out.find("Paket"), std::string::npos) << run.out;
+TEST_F(DamagedModel, MissingFolder) {
+  fs::remove_all(folder_);
+  EXPECT_THAT(ExpectRefused(), HasSubstr(folder_.string()));
 }
 
-TEST_F(CommandLineTest, JsonIsMachineReadable) {
-  const Finished run = Beamline({"generate", "--model", "write-en", "--greedy", "--max-new-tokens",
-                                 "5", "--logprobs", "2", "--json", "Package: "});
-  ASSERT_EQ(run.status, 0) << run.err;
-  const auto answer = nlohmann::json::parse(run.out, nullptr, false);
-  ASSERT_TRUE(answer.is_object()) << run.out;
-  EXPECT_EQ(answer["sequences"][0]["ids"].size(), 5u);
-}
-
-TEST_F(CommandLineTest, EncodesWithTheModelsOwnNormalisation) {
-  const Finished run = Beamline({"encode", "--json", "a text editor"});
-  ASSERT_EQ(run.status, 0) << run.err;
-  const auto answer = nlohmann::json::parse(run.out, nullptr, false);
-  ASSERT_TRUE(answer.is_object()) << run.out;
-  double squares = 0.0;
-  for (const auto& value : answer["embeddings"][0]["values"]) {
-    squares += value.get<double>() * value.get<double>();
-  }
-  EXPECT_NEAR(squares, 1.0, 1e-4);
-}
-
-TEST_F(CommandLineTest, EveryOtherCommandAnswers) {
-  const std::vector<std::vector<std::string>> commands = {
-      {"encode", "a", "b"},
-      {"tokenize", "--model", "embed-en", "hello"},
-      {"detokenize", "--model", "write-en", "50", "41"},
-      {"models"},
-      {"models", "write-en"},
-      {"health"},
-      {"health", "embed-en"},
-      {"generate", "--model", "write-en", "--stream", "--greedy", "--max-new-tokens", "4",
-       "Package:"}};
-  for (const auto& command : commands) {
-    const Finished run = Beamline(command);
-    EXPECT_EQ(run.status, 0) << command[0] << ": " << run.err;
-    EXPECT_FALSE(run.out.empty()) << command[0];
+TEST_F(DamagedModel, MissingFiles) {
+  for (const char* file : {"model.safetensors", "config.json"}) {
+    SetUp();
+    fs::remove(folder_ / file);
+    EXPECT_THAT(ExpectRefused(), HasSubstr(file));
   }
 }
 
-TEST_F(CommandLineTest, ErrorsAreOneLineWithTheCode) {
-  const Finished run =
-      Beamline({"generate", "--model", "write-en", "--max-new-tokens", "0", "Package:"});
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("INVALID_ARGUMENT"), std::string::npos) << run.err;
-  EXPECT_NE(run.err.find("limits.max_new_tokens"), std::string::npos) << run.err;
-  EXPECT_EQ(NumLines(run.err), 1u) << run.err;
+TEST_F(DamagedModel, MissingTokenizer) {
+  for (const char* file : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    fs::remove(folder_ / file);
+  }
+  ExpectRefused();
+}
+
+TEST_F(DamagedModel, CutWeights) {
+  fs::resize_file(folder_ / "model.safetensors", fs::file_size(folder_ / "model.safetensors") / 2);
+  EXPECT_THAT(ExpectRefused(), HasSubstr("model.safetensors"));
+}
+
+TEST_F(DamagedModel, HostileFiles) {
+  Overwrite("model.safetensors", std::string(64, '\xFF'));
+  EXPECT_THAT(ExpectRefused(), HasSubstr("model.safetensors"));
+  SetUp();
+  Overwrite("config.json", "{\"model_type\": ");
+  EXPECT_THAT(ExpectRefused(), HasSubstr("config.json"));
+  SetUp();
+  Overwrite("config.json", "{\"model_type\": \"mamba\", \"architectures\": [\"Mamba\"]}");
+  ExpectRefused();
+  SetUp();
+  Overwrite("tokenizer.json", "[]");
+  EXPECT_THAT(ExpectRefused(), HasSubstr("tokenizer.json"));
 }
 
 }  // namespace
