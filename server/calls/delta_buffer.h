@@ -1,6 +1,6 @@
-// What a stream has still to write. While a write is in flight, what arrives is merged by sequence: a
-// slow reader gets fewer, larger messages and loses nothing, and what waits for it is never more than
-// its own request's answer. Messages stay far below the 4 MiB that clients accept by default.
+// What a stream has still to write. While a write is in flight, what arrives is merged by sequence:
+// a slow reader gets fewer, larger messages and loses nothing, and what waits for it is never more
+// than its own request's answer. Messages stay far below the 4 MiB that clients accept by default.
 #pragma once
 
 #include <cstddef>
