@@ -198,7 +198,7 @@ TEST(EngineTest, FullQueueRefusesAtOnce) {
   options.models[0].max_sequences = 1;
   auto engine = Engine::Create(options);
   ASSERT_TRUE(engine.ok()) << engine.status();
-  GenerateRequest request = Write("Package: queue", 300);
+  GenerateRequest request = Write("Package: queue", 100);
   request.limits.ignore_eos = true;
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   int refused = 0;
