@@ -1,0 +1,284 @@
+// Blocked attention with an online softmax (Milakov and Gimelshein, arXiv:1805.02867; Dao,
+// arXiv:2205.14135).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace beamline::cpu::HWY_NAMESPACE {
+
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64
+inline constexpr int kBlockVectors = 4;  // x 4 rows = 16 of 32 registers
+#else
+inline constexpr int kBlockVectors = 2;  // x 4 rows = 8 of 16 registers
+#endif
+inline constexpr int kBlockRows = 4;
+
+// Working memory of one tile. head_dim_padded is head_dim rounded up to whole vectors.
+struct Workspace {
+  float* keys;    // [head_dim, kKeyBlock]: the block's keys, transposed
+  float* scores;  // [kTileRows, kKeyBlock]
+  float* sums;    // [kTileRows, head_dim_padded]: sum of probability * value
+  float* maxima;  // [kTileRows]
+  float* totals;  // [kTileRows]: sum of probabilities
+  float* decays;  // [kTileRows]: what the latest maximum does to the sums before it
+  int64_t head_dim_padded;
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// Four values of each of Lanes(d) / 4 rows, every fourth row: block b holds rows[4 * b][0 .. 3].
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFours(D d, const float* const* rows, int column) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, rows[0] + column);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, LoadFours(half, rows + hn::MaxLanes(half), column),
+                       LoadFours(half, rows, column));
+  }
+}
+#endif
+
+// keys[d][j] = rows[j][d] for j < num_keys rounded up to whole vectors.
+void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* keys) {
+  const int lanes = static_cast<int>(NumLanes());
+  for (int j = 0; j < num_keys; j += lanes) {
+    int d = 0;
+#if HWY_TARGET != HWY_SCALAR
+    // 4 x 4 transpositions, one in each 128-bit block.
+    for (; d + 4 <= head_dim; d += 4) {
+      const VF v0 = LoadFours(kF32, rows + j, d);
+      const VF v1 = LoadFours(kF32, rows + j + 1, d);
+      const VF v2 = LoadFours(kF32, rows + j + 2, d);
+      const VF v3 = LoadFours(kF32, rows + j + 3, d);
+      const VF low02 = hn::InterleaveLower(kF32, v0, v2);
+      const VF low13 = hn::InterleaveLower(kF32, v1, v3);
+      const VF high02 = hn::InterleaveUpper(kF32, v0, v2);
+      const VF high13 = hn::InterleaveUpper(kF32, v1, v3);
+      float* to = keys + d * kKeyBlock + j;
+      hn::Store(hn::InterleaveLower(kF32, low02, low13), kF32, to);
+      hn::Store(hn::InterleaveUpper(kF32, low02, low13), kF32, to + kKeyBlock);
+      hn::Store(hn::InterleaveLower(kF32, high02, high13), kF32, to + 2 * kKeyBlock);
+      hn::Store(hn::InterleaveUpper(kF32, high02, high13), kF32, to + 3 * kKeyBlock);
+    }
+#endif
+    for (; d < head_dim; ++d) {
+      for (int i = 0; i < lanes; ++i) keys[d * kKeyBlock + j + i] = rows[j + i][d];
+    }
+  }
+}
+
+// Scores of kRows rows against the block's keys: one chain of multiply-adds over head_dim each.
+template <int kRows>
+void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  const float* queries[kRows];
+  for (int r = 0; r < kRows; ++r) queries[r] = tile.rows[first_row + r].query;
+  for (int j = 0; j < num_keys; j += kBlockVectors * lanes) {
+    VF sums[kRows][kBlockVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < kBlockVectors; ++c) sums[r][c] = hn::Zero(kF32);
+    }
+    const float* keys = w.keys + j;
+    for (int d = 0; d < tile.head_dim; ++d, keys += kKeyBlock) {
+      VF k[kBlockVectors];
+#pragma GCC unroll 8
+      for (int c = 0; c < kBlockVectors; ++c) k[c] = hn::Load(kF32, keys + c * lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const VF q = hn::Set(kF32, queries[r][d]);
+#pragma GCC unroll 8
+        for (int c = 0; c < kBlockVectors; ++c) sums[r][c] = hn::MulAdd(q, k[c], sums[r][c]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      float* scores = w.scores + (first_row + r) * kKeyBlock + j;
+#pragma GCC unroll 8
+      for (int c = 0; c < kBlockVectors; ++c) hn::Store(sums[r][c], kF32, scores + c * lanes);
+    }
+  }
+}
+
+void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first_key, int num_keys,
+               float* scores) {
+  if (row.alibi_slope == 0.0f && row.position_bias == nullptr) return;
+  for (int j = 0; j < num_keys; ++j) {
+    const int distance = first_key + j - row.position;
+    scores[j] -= row.alibi_slope * static_cast<float>(std::abs(distance));
+    if (row.position_bias != nullptr) {
+      scores[j] += row.position_bias[std::clamp(distance, -tile.max_distance, tile.max_distance)];
+    }
+  }
+}
+
+// Scores to probabilities relative to the row's running maximum; keys that the row does not see get
+// 0.
+void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, const Workspace& w) {
+  const AttentionTileRow& row = tile.rows[r];
+  float* scores = w.scores + r * kKeyBlock;
+  const int num_keys = std::min(kKeyBlock, row.num_keys - first_key);
+  if (num_keys <= 0) {
+    std::fill_n(scores, kKeyBlock, 0.0f);
+    w.decays[r] = 1.0f;
+    return;
+  }
+  AddBiases(tile, row, first_key, num_keys, scores);
+  const float lowest = -std::numeric_limits<float>::infinity();
+  std::fill(scores + num_keys, scores + kKeyBlock, lowest);
+  const int lanes = static_cast<int>(NumLanes());
+  VF maxima = hn::Set(kF32, lowest);
+  for (int j = 0; j < kKeyBlock; j += lanes) {
+    maxima = hn::Max(maxima, hn::Load(kF32, scores + j));
+  }
+  const float maximum = std::max(w.maxima[r], Max(maxima));
+  // A row whose every score is -infinity stays at zero instead of turning into NaN.
+  const VF shift = hn::Set(kF32, maximum == lowest ? 0.0f : maximum);
+  VF totals = hn::Zero(kF32);
+  for (int j = 0; j < kKeyBlock; j += lanes) {
+    const VF p = Exp(hn::Sub(hn::Load(kF32, scores + j), shift));
+    totals = hn::Add(totals, p);
+    hn::Store(p, kF32, scores + j);
+  }
+  const float decay = hn::GetLane(Exp(hn::Sub(hn::Set(kF32, w.maxima[r]), shift)));
+  w.decays[r] = decay;
+  w.maxima[r] = maximum;
+  w.totals[r] = w.totals[r] * decay + Sum(totals);
+}
+
+// sums = sums * decay + probabilities * values for kRows rows and kVectors vectors of columns.
+template <int kRows, int kVectors>
+void AccumulateBlock(const float* const* values, int num_keys, int64_t column, bool partial,
+                     size_t num_columns, int first_row, const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  VF sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const VF decay = hn::Set(kF32, w.decays[first_row + r]);
+    const float* from = w.sums + (first_row + r) * w.head_dim_padded + column;
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      sums[r][c] = hn::Mul(decay, hn::Load(kF32, from + c * lanes));
+    }
+  }
+  const float* probabilities = w.scores + first_row * kKeyBlock;
+  for (int j = 0; j < num_keys; ++j) {
+    VF v[kVectors];
+    if (partial) {
+      v[0] = LoadFirst(values[j] + column, num_columns);
+    } else {
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) v[c] = hn::LoadU(kF32, values[j] + column + c * lanes);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const VF p = hn::Set(kF32, probabilities[r * kKeyBlock + j]);
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::MulAdd(p, v[c], sums[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float* to = w.sums + (first_row + r) * w.head_dim_padded + column;
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) hn::Store(sums[r][c], kF32, to + c * lanes);
+  }
+}
+
+template <int kRows>
+void AccumulateRows(const AttentionTile& tile, const float* const* values, int first_row,
+                    int first_key, const Workspace& w) {
+  int num_keys = 0;
+  for (int r = 0; r < kRows; ++r) {
+    num_keys =
+        std::max(num_keys, std::min(kKeyBlock, tile.rows[first_row + r].num_keys - first_key));
+  }
+  if (num_keys <= 0) return;
+  const int64_t lanes = static_cast<int64_t>(NumLanes());
+  int64_t column = 0;
+  for (; column + kBlockVectors * lanes <= tile.head_dim; column += kBlockVectors * lanes) {
+    AccumulateBlock<kRows, kBlockVectors>(values, num_keys, column, false, 0, first_row, w);
+  }
+  for (; column < tile.head_dim; column += lanes) {
+    const int64_t rest = tile.head_dim - column;
+    AccumulateBlock<kRows, 1>(values, num_keys, column, rest < lanes, rest, first_row, w);
+  }
+}
+
+void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
+                        const Workspace& w) {
+  const float* key_rows[kKeyBlock];
+  const float* value_rows[kKeyBlock];
+  tile.keys.Rows(first_key, num_keys, kKeyBlock, key_rows);
+  tile.values.Rows(first_key, num_keys, kKeyBlock, value_rows);
+  const int step = kBlockVectors * static_cast<int>(NumLanes());
+  const int padded_keys = std::min(kKeyBlock, (num_keys + step - 1) / step * step);
+  TransposeKeys(key_rows, padded_keys, tile.head_dim, w.keys);
+  int r = 0;
+  for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
+    ScoreRows<kBlockRows>(tile, r, padded_keys, w);
+  }
+  for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, r, padded_keys, w);
+  for (r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, w);
+  for (r = 0; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
+    AccumulateRows<kBlockRows>(tile, value_rows, r, first_key, w);
+  }
+  for (; r < tile.num_rows; ++r) AccumulateRows<1>(tile, value_rows, r, first_key, w);
+}
+
+void AttendTile(const AttentionTile& tile, Scratch& scratch) {
+  const int64_t lanes = static_cast<int64_t>(NumLanes());
+  const int64_t padded = (tile.head_dim + lanes - 1) / lanes * lanes;
+  const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
+  scratch.Reset(
+      Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(kTileRows * kKeyBlock) +
+      Scratch::BytesFor<float>(kTileRows * padded) + 3 * Scratch::BytesFor<float>(kTileRows));
+  Workspace w;
+  w.head_dim_padded = padded;
+  w.keys = scratch.Take<float>(keys_size);
+  w.scores = scratch.Take<float>(kTileRows * kKeyBlock);
+  w.sums = scratch.Take<float>(kTileRows * padded);
+  w.maxima = scratch.Take<float>(kTileRows);
+  w.totals = scratch.Take<float>(kTileRows);
+  w.decays = scratch.Take<float>(kTileRows);
+  std::fill_n(w.sums, tile.num_rows * padded, 0.0f);
+  std::fill_n(w.maxima, tile.num_rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(w.totals, tile.num_rows, 0.0f);
+  int num_keys = 0;
+  for (int r = 0; r < tile.num_rows; ++r) num_keys = std::max(num_keys, tile.rows[r].num_keys);
+  for (int first = 0; first < num_keys; first += kKeyBlock) {
+    ComputeBlockOfKeys(tile, first, std::min(kKeyBlock, num_keys - first), w);
+  }
+  for (int r = 0; r < tile.num_rows; ++r) {
+    // A query without keys gets zeros.
+    const VF scale = hn::Set(kF32, w.totals[r] == 0.0f ? 0.0f : 1.0f / w.totals[r]);
+    const float* sums = w.sums + r * padded;
+    ForEachVector(tile.head_dim, [&](size_t i, auto load, auto store) HWY_ATTR {
+      store(hn::Mul(load(sums + i), scale), tile.rows[r].output + i);
+    });
+  }
+}
+
+}  // namespace beamline::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace beamline::cpu {
+namespace {
+HWY_EXPORT(AttendTile);
+}  // namespace
+
+void ComputeAttentionTile(const AttentionTile& tile, Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(AttendTile)(tile, scratch);
+}
+
+}  // namespace beamline::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,59 @@
+// The inner part of attention: a tile of query rows that share one key-value head, over that head's
+// keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/scratch.h"
+
+namespace beamline::cpu {
+
+// Rows of a tile, and keys that it meets at a time. Blocks of keys start at multiples of kKeyBlock
+// counted from position 0, and a row's arithmetic does not depend on the tile's other rows: so a
+// query's result is the same alone, in any batch and however its prefill is chunked.
+inline constexpr int kTileRows = 32;
+inline constexpr int kKeyBlock = 64;
+
+// Where one sequence's keys (or values) of one head lie: consecutive rows, or blocks of them.
+struct KvRows {
+  const float* base = nullptr;           // of this head; with a block table, in block 0
+  int64_t row_stride = 0;                // within a block
+  const int32_t* block_table = nullptr;  // null: one block holds everything
+  int block_size = 1;
+  int64_t block_stride = 0;
+
+  const float* Row(int position) const {
+    if (block_table == nullptr) return base + position * row_stride;
+    return base + block_table[position / block_size] * block_stride +
+           position % block_size * row_stride;
+  }
+  // The rows of positions first .. first + count - 1. The last one is repeated up to
+  // `padded_count`.
+  void Rows(int first, int count, int padded_count, const float** rows) const {
+    for (int i = 0; i < padded_count; ++i) rows[i] = Row(first + std::min(i, count - 1));
+  }
+};
+
+struct AttentionTileRow {
+  const float* query = nullptr;  // [head_dim]
+  float* output = nullptr;       // [head_dim]
+  int num_keys = 0;              // it sees keys 0 .. num_keys - 1
+  int position = 0;
+  float alibi_slope = 0.0f;
+  // Indexed by key - position, clamped to +-max_distance; null without.
+  const float* position_bias = nullptr;
+};
+
+struct AttentionTile {
+  AttentionTileRow rows[kTileRows];
+  int num_rows = 0;
+  int head_dim = 0;
+  int max_distance = 0;
+  KvRows keys;
+  KvRows values;
+};
+
+void ComputeAttentionTile(const AttentionTile& tile, Scratch& scratch);
+
+}  // namespace beamline::cpu

@@ -1,0 +1,31 @@
+// What every operator of one CPU backend shares: its share of the threads and their scratch memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace beamline::cpu {
+
+class Context {
+ public:
+  using Body = absl::FunctionRef<void(int64_t begin, int64_t end, Scratch& scratch)>;
+
+  // Uses up to num_threads threads of the process's pool.
+  explicit Context(int num_threads);
+
+  int num_threads() const { return num_threads_; }
+
+  // Runs body over [0, num_items), on all threads when `cost_ns`, an estimate of the time on one
+  // thread, outweighs waking them; otherwise here and now. Threads take `chunk` items at a time.
+  void Run(int64_t num_items, int64_t chunk, double cost_ns, Body body);
+
+ private:
+  int num_threads_;
+  std::unique_ptr<Scratch[]> scratch_;  // [num_threads]
+};
+
+}  // namespace beamline::cpu

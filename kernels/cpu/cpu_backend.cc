@@ -1,0 +1,146 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <new>
+
+#include "hwy/targets.h"
+#include "kernels/check.h"
+#include "kernels/cpu/check_params.h"
+#include "kernels/cpu/cpu_count.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+class CpuBuffer : public Buffer {
+ public:
+  CpuBuffer(cpu::AlignedBytes memory, size_t bytes) : memory_(std::move(memory)) {
+    data_ = memory_.get();
+    size_ = bytes;
+  }
+
+ private:
+  cpu::AlignedBytes memory_;
+};
+
+std::string CpuModelName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+const char* VectorExtension() {
+  const auto targets = hwy::SupportedTargets();
+  if (targets & HWY_AVX3) return "AVX-512";
+  if (targets & HWY_AVX2) return "AVX2";
+  if (targets & HWY_NEON) return "NEON";
+  return "baseline vectors";
+}
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(int num_threads) : context_(num_threads) {}
+
+  std::string Name() const override { return "cpu"; }
+  std::string Description() const override {
+    return fmt::format("{}, {} thread{}, {}", CpuModelName(), context_.num_threads(),
+                       context_.num_threads() == 1 ? "" : "s", VectorExtension());
+  }
+
+  absl::Status SupportsDType(DType dtype) const override {
+    if (dtype == DType::kFloat32) return absl::OkStatus();
+    if (dtype == DType::kBFloat16) return cpu::SupportsBFloat16();
+    return absl::UnimplementedError(fmt::format(
+        "the CPU backend computes in float32 and bfloat16, not in {}", beamline::Name(dtype)));
+  }
+  DType ActivationDType(DType) const override { return DType::kFloat32; }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    try {
+      return std::make_unique<CpuBuffer>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
+    }
+  }
+  void CopyToDevice(const void* host, void* device, size_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
+    if (bytes > 0) std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
+                                                           DType dtype) override {
+    BEAMLINE_RETURN_IF_ERROR(cpu::ValidateWeightParts(parts));
+    BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
+    if (dtype == DType::kBFloat16) {
+      return cpu::PackBFloat16Weight(parts, context_.num_threads());
+    }
+    return cpu::PackFloat32Weight(parts, context_.num_threads());
+  }
+
+  void Embed(const EmbedParams& params) override {
+    cpu::Check(params);
+    cpu::Embed(context_, params);
+  }
+  void MatMul(const MatMulParams& params) override {
+    cpu::Check(params);
+    cpu::MatMul(context_, params);
+  }
+  void Norm(const NormParams& params) override {
+    cpu::Check(params);
+    cpu::Norm(context_, params);
+  }
+  void ProjectHeads(const ProjectHeadsParams& params) override {
+    cpu::Check(params);
+    cpu::ProjectHeads(context_, params);
+  }
+  void Attention(const AttentionParams& params) override {
+    cpu::Check(params);
+    cpu::Attention(context_, params);
+  }
+  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
+    cpu::CheckGatherRows(input, rows, output);
+    cpu::GatherRows(context_, input, rows, output);
+  }
+  void Pool(const PoolParams& params) override {
+    cpu::Check(params);
+    cpu::Pool(context_, params);
+  }
+  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
+    cpu::CheckCopyBlocks(layer, copies);
+    cpu::CopyBlocks(context_, layer, copies);
+  }
+  void TopCandidates(const TopCandidatesParams& params) override {
+    cpu::Check(params);
+    cpu::TopCandidates(context_, params);
+  }
+  void Sample(const SampleParams& params) override {
+    cpu::Check(params);
+    cpu::Sample(context_, params);
+  }
+
+ private:
+  cpu::Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const CpuBackendOptions& options) {
+  BEAMLINE_CHECK(options.num_threads >= 0);
+  const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::AvailableCpus();
+  return std::make_unique<CpuBackend>(std::min(num_threads, cpu::ThreadPool::kMaxThreads));
+}
+
+}  // namespace beamline

@@ -1,0 +1,57 @@
+// A packed weight that computes its product strip by strip: the seam between MatMul, which divides
+// the work and applies the epilogue, and the inner kernels, one per data type.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/scratch.h"
+
+namespace beamline::cpu {
+
+class CpuWeight : public PackedWeight {
+ public:
+  DType dtype() const { return dtype_; }
+  // A strip is this many consecutive output features (the last one may have fewer).
+  int strip_width() const { return strip_width_; }
+  int num_strips() const { return num_strips_; }
+  // The most rows that one ComputeStrip takes.
+  int max_rows() const { return max_rows_; }
+  double gflops_per_core() const { return gflops_per_core_; }
+
+  // tile[r][c] = sum over k of x[r][k] * weight[strip * strip_width + c][k]. Columns past
+  // out_features may hold anything. `workspace` has workspace_floats() floats. REQUIRES: 1 <=
+  // num_rows <= max_rows(); tile is cache-line aligned.
+  virtual void ComputeStrip(const float* x,  // [num_rows, in_features], rows x_stride apart
+                            int64_t x_stride, int num_rows, int strip,
+                            float* tile,  // [num_rows, strip_width]
+                            float* workspace) const = 0;
+  virtual size_t workspace_floats() const { return 0; }
+
+ protected:
+  DType dtype_ = DType::kFloat32;
+  int strip_width_ = 0;
+  int num_strips_ = 0;
+  int max_rows_ = 0;
+  double gflops_per_core_ = 50;  // a rough figure, to tell small products from large ones
+};
+
+// Packs for `num_threads` threads. The parts' shapes are checked already.
+std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, int num_threads);
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
+                                                              int num_threads);
+
+// OK when this CPU multiplies bfloat16 numbers natively.
+absl::Status SupportsBFloat16();
+
+// Element (out_feature, in_feature) of stacked parts, row by row: calls row(out_feature, values)
+// with values [in_features] converted to float32.
+void ForEachWeightRow(std::span<const HostMatrix> parts,
+                      absl::FunctionRef<void(int64_t out_feature, const float* values)> row);
+
+}  // namespace beamline::cpu

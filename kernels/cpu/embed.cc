@@ -1,0 +1,83 @@
+// Operators that move rows: embedding, gathering, block copies.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/embed.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace beamline::cpu::HWY_NAMESPACE {
+
+// output = token * scale + position + type, each [hidden_size]; position and type may be null.
+void EmbedRow(const float* token, float scale, const float* position, const float* type,
+              size_t hidden_size, float* output) {
+  const VF vector_scale = hn::Set(kF32, scale);
+  ForEachVector(hidden_size, [&](size_t i, auto load, auto store) HWY_ATTR {
+    VF sum = hn::Mul(load(token + i), vector_scale);
+    if (type != nullptr) sum = hn::Add(sum, load(type + i));
+    if (position != nullptr) sum = hn::Add(sum, load(position + i));
+    store(sum, output + i);
+  });
+}
+
+}  // namespace beamline::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <cstring>
+
+namespace beamline::cpu {
+namespace {
+
+HWY_EXPORT(EmbedRow);
+
+constexpr double kCopyBytesPerNs = 8;
+
+}  // namespace
+
+void Embed(Context& context, const EmbedParams& params) {
+  const int64_t hidden_size = params.output.dim(-1);
+  const auto row_of = [](const Tensor& table, const int32_t* index, int64_t i) -> const float* {
+    return table.empty() ? nullptr : table.row<float>(index[i]);
+  };
+  const double cost_ns = params.num_tokens * (20.0 + hidden_size * 4 / kCopyBytesPerNs);
+  context.Run(params.num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+    for (int64_t i = begin; i < end; ++i) {
+      HWY_DYNAMIC_DISPATCH(EmbedRow)
+      (params.token_table.row<float>(params.token_ids[i]), params.token_scale,
+       row_of(params.position_table, params.positions, i),
+       row_of(params.type_table, params.type_ids, i), hidden_size, params.output.row<float>(i));
+    }
+  });
+}
+
+void GatherRows(Context& context, const Tensor& input, const int32_t* rows, const Tensor& output) {
+  const size_t element_bytes = SizeOf(input.dtype);
+  const size_t row_bytes = output.dim(-1) * element_bytes;
+  const double cost_ns = output.num_rows() * (10.0 + row_bytes / kCopyBytesPerNs);
+  context.Run(output.num_rows(), 16, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(output.as<char>() + i * output.row_stride * element_bytes,
+                  input.as<char>() + rows[i] * input.row_stride * element_bytes, row_bytes);
+    }
+  });
+}
+
+void CopyBlocks(Context& context, const KvLayer& layer, std::span<const BlockCopy> copies) {
+  const size_t block_bytes =
+      layer.keys.dim(1) * layer.keys.dim(2) * layer.keys.dim(3) * SizeOf(layer.keys.dtype);
+  const int64_t num_copies = static_cast<int64_t>(copies.size());
+  const double cost_ns = num_copies * 2 * block_bytes / kCopyBytesPerNs;
+  context.Run(num_copies, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (const Tensor* tensor : {&layer.keys, &layer.values}) {
+        std::memcpy(tensor->as<char>() + copies[i].target * block_bytes,
+                    tensor->as<char>() + copies[i].source * block_bytes, block_bytes);
+      }
+    }
+  });
+}
+
+}  // namespace beamline::cpu
+#endif  // HWY_ONCE

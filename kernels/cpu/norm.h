@@ -1,0 +1,22 @@
+// One row of NormParams, as the vectorised loop sees it.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/backend.h"
+
+namespace beamline::cpu {
+
+struct NormRowParams {
+  NormKind kind = NormKind::kLayerNorm;
+  const float* x = nullptr;         // [hidden_size]
+  const float* residual = nullptr;  // [hidden_size]; may be null
+  const float* gain = nullptr;      // [hidden_size]
+  const float* bias = nullptr;      // [hidden_size]; may be null
+  float epsilon = 0;
+  size_t hidden_size = 0;
+  float* sum = nullptr;  // [hidden_size], receives x + residual; may be x or residual
+  float* y = nullptr;    // [hidden_size]; may be any of the above
+};
+
+}  // namespace beamline::cpu

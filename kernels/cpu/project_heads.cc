@@ -1,0 +1,113 @@
+// ProjectHeads: the product into the workspace, then every head to its place.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/project_heads.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include <algorithm>
+
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace beamline::cpu::HWY_NAMESPACE {
+
+void CopyScaled(const float* from, float scale, size_t size, float* to) {
+  const VF scales = hn::Set(kF32, scale);
+  ForEachVector(size, [&](size_t i, auto load, auto store)
+                          HWY_ATTR { store(hn::Mul(load(from + i), scales), to + i); });
+}
+
+}  // namespace beamline::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace beamline::cpu {
+namespace {
+
+HWY_EXPORT(CopyScaled);
+
+constexpr double kNsPerElement = 0.2;
+
+// Rotates the first rotary_dim values of a head, [head_dim], in place.
+void Rotate(const float* cos_sin, int64_t rotary_dim, bool interleaved, float* head) {
+  const int64_t half = rotary_dim / 2;
+  const float* cosines = cos_sin;
+  const float* sines = cos_sin + half;
+  const int64_t pair_step = interleaved ? 2 : 1;
+  const int64_t partner = interleaved ? 1 : half;
+  for (int64_t i = 0; i < half; ++i) {
+    float& first = head[i * pair_step];
+    float& second = head[i * pair_step + partner];
+    const float a = first;
+    const float b = second;
+    first = a * cosines[i] - b * sines[i];
+    second = b * cosines[i] + a * sines[i];
+  }
+}
+
+// Moves one token's heads out of its workspace row.
+class HeadMover {
+ public:
+  explicit HeadMover(const ProjectHeadsParams& params) : p_(params) {}
+
+  void Move(int64_t token) const {
+    float* heads = p_.workspace.row<float>(token);
+    if (p_.rotary != nullptr) RotateHeads(token, heads);
+    const int64_t query_size = static_cast<int64_t>(p_.num_heads) * p_.head_dim;
+    const int64_t key_size = static_cast<int64_t>(p_.num_kv_heads) * p_.head_dim;
+    if (query_size > 0) {
+      HWY_DYNAMIC_DISPATCH(CopyScaled)
+      (heads, p_.query_scale, query_size, p_.query.row<float>(token));
+    }
+    const float* keys = heads + query_size;
+    const float* values = keys + key_size;
+    if (key_size == 0) return;
+    if (p_.cache == nullptr) {
+      std::copy_n(keys, key_size, p_.key.row<float>(token));
+      std::copy_n(values, key_size, p_.value.row<float>(token));
+      return;
+    }
+    for (int h = 0; h < p_.num_kv_heads; ++h) {
+      const int64_t offset = SlotOffset(p_.slots[token], h);
+      std::copy_n(keys + h * p_.head_dim, p_.head_dim, p_.cache->keys.as<float>() + offset);
+      std::copy_n(values + h * p_.head_dim, p_.head_dim, p_.cache->values.as<float>() + offset);
+    }
+  }
+
+ private:
+  void RotateHeads(int64_t token, float* heads) const {
+    const float* cos_sin = p_.rotary->cos_sin.row<float>(p_.positions[token]);
+    for (int h = 0; h < p_.num_heads + p_.num_kv_heads; ++h) {
+      Rotate(cos_sin, p_.rotary->cos_sin.dim(-1), p_.rotary->interleaved, heads + h * p_.head_dim);
+    }
+  }
+
+  // Where a slot's head starts in the cache [num_blocks, num_kv_heads, block_size, head_dim].
+  int64_t SlotOffset(int64_t slot, int64_t head) const {
+    const int64_t block_size = p_.cache->keys.dim(2);
+    const int64_t block = slot / block_size;
+    return ((block * p_.num_kv_heads + head) * block_size + slot % block_size) * p_.head_dim;
+  }
+
+  const ProjectHeadsParams& p_;
+};
+
+}  // namespace
+
+void ProjectHeads(Context& context, const ProjectHeadsParams& params) {
+  MatMulParams product;
+  product.x = params.x;
+  product.weight = params.weight;
+  product.bias = params.bias;
+  product.y = params.workspace;
+  MatMul(context, product);
+  const int64_t num_tokens = params.x.num_rows();
+  const double cost_ns = kNsPerElement * num_tokens * params.weight->out_features();
+  const HeadMover mover(params);
+  context.Run(num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+    for (int64_t token = begin; token < end; ++token) mover.Move(token);
+  });
+}
+
+}  // namespace beamline::cpu
+#endif  // HWY_ONCE

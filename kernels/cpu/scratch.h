@@ -1,0 +1,56 @@
+// Working memory of one thread. It grows to what the largest call needs and stays: operators do not
+// allocate once they are warm.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+namespace beamline::cpu {
+
+inline constexpr size_t kCacheLineBytes = 64;
+
+struct AlignedDelete {
+  void operator()(std::byte* memory) const {
+    ::operator delete(memory, std::align_val_t(kCacheLineBytes));
+  }
+};
+using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
+
+inline AlignedBytes AllocateAligned(size_t bytes) {
+  return AlignedBytes(
+      static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kCacheLineBytes))));
+}
+
+class Scratch {
+ public:
+  // Forgets what was taken since the last Reset, and makes sure that `bytes` can be taken.
+  void Reset(size_t bytes) {
+    used_ = 0;
+    if (bytes <= capacity_) return;
+    memory_ = AllocateAligned(bytes);
+    capacity_ = bytes;
+  }
+
+  // Uninitialised memory for `count` objects, aligned to a cache line, valid until the next Reset.
+  // REQUIRES: the sum of BytesFor(count) since Reset is at most the bytes given to it.
+  template <typename T>
+  T* Take(size_t count) {
+    T* taken = reinterpret_cast<T*>(memory_.get() + used_);
+    used_ += BytesFor<T>(count);
+    return taken;
+  }
+
+  // What Take<T>(count) uses up.
+  template <typename T>
+  static constexpr size_t BytesFor(size_t count) {
+    return (count * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+  }
+
+ private:
+  AlignedBytes memory_;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+};
+
+}  // namespace beamline::cpu

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "tests/kernels/op_test.h"
+
+namespace beamline {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// What TopCandidates found, as host arrays.
+struct Found {
+  std::vector<float> values;
+  std::vector<int32_t> ids;
+  std::vector<float> log_normalizers;
+  std::vector<float> raw_values;
+  std::vector<float> edited;
+};
+
+class CandidatesTest : public OpTest {
+ protected:
+  Found Run(const std::vector<float>& logits, int vocab_size,
+            const std::vector<const LogitsEdits*>& edits, const std::vector<uint8_t>& normalize,
+            const std::vector<int32_t>& counts) {
+    const int num_rows = static_cast<int>(counts.size());
+    const int max_count = *std::max_element(counts.begin(), counts.end());
+    const auto device_logits = Upload(logits);
+    const auto values = Output(num_rows * max_count);
+    const auto ids = UploadIds(std::vector<int32_t>(num_rows * max_count, -7));
+    const auto log_normalizers = Output(num_rows);
+    const auto raw_values = Output(num_rows * max_count);
+    TopCandidatesParams params;
+    params.logits = device_logits.tensor({num_rows, vocab_size});
+    params.edits = edits;
+    params.normalize_first = normalize;
+    params.counts = counts;
+    params.max_count = max_count;
+    params.values = values.data();
+    params.ids = ids.data();
+    params.log_normalizers = log_normalizers.data();
+    params.raw_values = raw_values.data();
+    backend().TopCandidates(params);
+    return {values.Read(), ids.Read(), log_normalizers.Read(), raw_values.Read(),
+            device_logits.Read()};
+  }
+
+  LogitsEdits RandomEdits(int vocab_size) {
+    LogitsEdits edits;
+    edits.repetition_penalty = 1.3f;
+    edits.presence_penalty = 0.4f;
+    edits.frequency_penalty = 0.15f;
+    std::vector<int32_t> ids(vocab_size);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(RandomInt(0, 1 << 30)));
+    for (int i = 0; i < std::min(60, vocab_size / 2); ++i) {
+      const int output_count = RandomInt(0, 4);
+      edits.penalties.push_back({ids[i], output_count + RandomInt(0, 1) + 1, output_count});
+      edits.biases.push_back({ids[2 * i], RandomInt(0, 3) == 0 ? -kInfinity : 1.5f});
+    }
+    return edits;
+  }
+
+  // Compares one row with the reference: the right scores at the right ids, in order, none better
+  // left out.
+  static void ExpectRow(const Found& found, int row, int max_count, int count,
+                        const std::vector<float>& logits, const LogitsEdits* edits,
+                        bool normalize) {
+    const reference::CandidatesResult expected = reference::EditScores(logits, edits, normalize);
+    const int vocab_size = static_cast<int>(logits.size());
+    EXPECT_NEAR(found.log_normalizers[row], expected.log_normalizer,
+                2e-6 * (1 + std::abs(expected.log_normalizer)));
+    std::vector<double> sorted = expected.scores;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (int i = 0; i < count; ++i) {
+      const int32_t id = found.ids[row * max_count + i];
+      const float value = found.values[row * max_count + i];
+      ASSERT_GE(id, 0);
+      ASSERT_LT(id, vocab_size);
+      if (std::isinf(expected.scores[id])) {
+        EXPECT_EQ(value, -kInfinity);
+        EXPECT_EQ(sorted[i], -kInfinity);
+      } else {
+        EXPECT_NEAR(value, expected.scores[id], 3e-6 * (1 + std::abs(expected.scores[id])));
+        EXPECT_NEAR(value, sorted[i], 3e-6 * (1 + std::abs(sorted[i])));
+      }
+      EXPECT_EQ(value, found.edited[row * vocab_size + id]);
+      EXPECT_EQ(found.raw_values[row * max_count + i], logits[id]);
+      if (i == 0) continue;
+      const float before = found.values[row * max_count + i - 1];
+      EXPECT_TRUE(before > value || (before == value && found.ids[row * max_count + i - 1] < id));
+    }
+    for (int i = count; i < max_count; ++i) EXPECT_EQ(found.ids[row * max_count + i], -7);
+  }
+};
+BEAMLINE_INSTANTIATE_OP_TEST(CandidatesTest);
+
+TEST_P(CandidatesTest, MatchesReference) {
+  for (int vocab_size : {1, 5, 64, 130, 6001}) {
+    const std::vector<int32_t> all_counts = {1, 4, 130, 17, 2, 8};
+    std::vector<int32_t> counts;
+    for (int32_t count : all_counts) counts.push_back(std::min(count, vocab_size));
+    const int num_rows = static_cast<int>(counts.size());
+    const int max_count = *std::max_element(counts.begin(), counts.end());
+    const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 3.0f);
+    const LogitsEdits none;
+    const LogitsEdits some = RandomEdits(vocab_size);
+    LogitsEdits forced = RandomEdits(vocab_size);
+    forced.forced_id = vocab_size / 2;
+    const std::vector<const LogitsEdits*> edits = {nullptr, &some, &some, &none, &forced, &forced};
+    const std::vector<uint8_t> normalize = {0, 0, 1, 1, 0, 1};
+    const Found found = Run(logits, vocab_size, edits, normalize, counts);
+    for (int row = 0; row < num_rows; ++row) {
+      SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
+      const std::vector<float> row_logits(logits.begin() + row * vocab_size,
+                                          logits.begin() + (row + 1) * vocab_size);
+      ExpectRow(found, row, max_count, counts[row], row_logits, edits[row], normalize[row] != 0);
+    }
+  }
+}
+
+TEST_P(CandidatesTest, TiesGoToTheLowerId) {
+  std::vector<float> logits(6001, 1.0f);
+  logits[4000] = 2.0f;
+  const Found found = Run(logits, 6001, {nullptr}, {0}, {5});
+  EXPECT_EQ(found.ids, (std::vector<int32_t>{4000, 0, 1, 2, 3}));
+}
+
+TEST_P(CandidatesTest, RowsDoNotDependOnTheirBatch) {
+  const int vocab_size = 777;
+  const int num_rows = 9;
+  const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 2.0f);
+  const LogitsEdits edits = RandomEdits(vocab_size);
+  const Found all = Run(logits, vocab_size, std::vector<const LogitsEdits*>(num_rows, &edits),
+                        std::vector<uint8_t>(num_rows, 1), std::vector<int32_t>(num_rows, 12));
+  for (int row = 0; row < num_rows; ++row) {
+    const std::vector<float> one(logits.begin() + row * vocab_size,
+                                 logits.begin() + (row + 1) * vocab_size);
+    const Found alone = Run(one, vocab_size, {&edits}, {1}, {12});
+    ExpectSameBits(alone.values, std::span(all.values).subspan(row * 12, 12));
+    ExpectSameBits(alone.edited, std::span(all.edited).subspan(row * vocab_size, vocab_size));
+    for (int i = 0; i < 12; ++i) EXPECT_EQ(alone.ids[i], all.ids[row * 12 + i]);
+  }
+}
+
+TEST_P(CandidatesTest, SurvivesNumbersThatAreNone) {
+  const float nan = std::nanf("");
+  const int vocab_size = 200;
+  std::vector<float> logits(5 * vocab_size);
+  std::fill_n(logits.begin(), vocab_size, nan);
+  std::fill_n(logits.begin() + vocab_size, vocab_size, -kInfinity);
+  std::fill_n(logits.begin() + 2 * vocab_size, vocab_size, kInfinity);
+  for (int i = 0; i < vocab_size; ++i) logits[3 * vocab_size + i] = i % 3 == 0 ? nan : float(i);
+  for (int i = 0; i < vocab_size; ++i)
+    logits[4 * vocab_size + i] = i % 3 == 0 ? -kInfinity : float(i);
+  for (uint8_t normalize : {0, 1}) {
+    const Found found = Run(logits, vocab_size, std::vector<const LogitsEdits*>(5, nullptr),
+                            std::vector<uint8_t>(5, normalize), std::vector<int32_t>(5, 9));
+    for (int32_t id : found.ids) {
+      EXPECT_GE(id, 0);
+      EXPECT_LT(id, vocab_size);
+    }
+    EXPECT_EQ(found.ids[4 * 9], 199);
+    EXPECT_TRUE(normalize != 0 || found.ids[3 * 9] == 199);
+  }
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,311 @@
+#include "tests/kernels/reference_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+namespace beamline::reference {
+namespace {
+
+// Row r, column c of a float32 tensor; an empty one is all zeros.
+double At(const Tensor& tensor, int64_t r, int64_t c) {
+  return tensor.empty() ? 0.0 : static_cast<double>(tensor.row<float>(r)[c]);
+}
+
+double VectorAt(const Tensor& tensor, int64_t i) {
+  return tensor.empty() ? 0.0 : static_cast<double>(tensor.as<float>()[i]);
+}
+
+double Product(const Tensor& x, int64_t row, const Matrix& weight, int64_t out) {
+  double sum = 0;
+  for (int64_t k = 0; k < weight.cols; ++k) sum += At(x, row, k) * weight.at(out, k);
+  return sum;
+}
+
+// A head of a packed matrix of heads.
+void RotateHead(const Rotary& rotary, int64_t position, double* head) {
+  const int64_t half = rotary.cos_sin.dim(-1) / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const int64_t first = rotary.interleaved ? 2 * i : i;
+    const int64_t second = rotary.interleaved ? 2 * i + 1 : i + half;
+    const double cosine = At(rotary.cos_sin, position, i);
+    const double sine = At(rotary.cos_sin, position, half + i);
+    const double a = head[first];
+    const double b = head[second];
+    head[first] = a * cosine - b * sine;
+    head[second] = a * sine + b * cosine;
+  }
+}
+
+// Element d of the key (or value) at a position of one sequence.
+double CachedAt(const AttentionParams& p, const Tensor& packed, const Tensor& paged, int sequence,
+                int position, int kv_head, int d) {
+  if (p.cache == nullptr) {
+    return At(packed, p.query_offsets[sequence] + position, kv_head * p.head_dim + d);
+  }
+  const int64_t block_size = paged.dim(2);
+  const int64_t block =
+      p.block_tables[static_cast<int64_t>(sequence) * p.max_blocks + position / block_size];
+  const int64_t row = (block * p.num_kv_heads + kv_head) * block_size + position % block_size;
+  return paged.as<float>()[row * p.head_dim + d];
+}
+
+// One query of one head.
+void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matrix& output) {
+  const int first = p.query_offsets[sequence];
+  const int query_length = p.query_offsets[sequence + 1] - first;
+  const int context = p.cache == nullptr ? query_length : p.context_lengths[sequence];
+  const int position = context - query_length + query;
+  const int num_keys = p.causal ? position + 1 : context;
+  const int kv_head = head / (p.num_heads / p.num_kv_heads);
+  std::vector<double> scores(std::max(0, num_keys));
+  for (int j = 0; j < num_keys; ++j) {
+    for (int d = 0; d < p.head_dim; ++d) {
+      scores[j] +=
+          At(p.query, first + query, head * p.head_dim + d) *
+          CachedAt(p, p.key, p.cache == nullptr ? p.key : p.cache->keys, sequence, j, kv_head, d);
+    }
+    if (p.alibi_slopes != nullptr) scores[j] -= p.alibi_slopes[head] * std::abs(position - j);
+    if (!p.position_bias.empty()) {
+      const int max_distance = static_cast<int>(p.position_bias.dim(-1) - 1) / 2;
+      const int distance = std::clamp(j - position, -max_distance, max_distance);
+      scores[j] += At(p.position_bias, head, distance + max_distance);
+    }
+  }
+  if (scores.empty()) return;
+  const double maximum = *std::max_element(scores.begin(), scores.end());
+  double total = 0;
+  for (double& score : scores) total += score = std::exp(score - maximum);
+  for (int d = 0; d < p.head_dim; ++d) {
+    double sum = 0;
+    for (int j = 0; j < num_keys; ++j) {
+      sum += scores[j] * CachedAt(p, p.value, p.cache == nullptr ? p.value : p.cache->values,
+                                  sequence, j, kv_head, d);
+    }
+    output.at(first + query, head * p.head_dim + d) = sum / total;
+  }
+}
+
+double PoolColumn(const PoolParams& p, int64_t begin, int64_t end, int64_t c) {
+  const double length = static_cast<double>(end - begin);
+  if (begin == end) return 0;
+  if (p.pooling == Pooling::kCls) return At(p.hidden, begin, c);
+  if (p.pooling == Pooling::kLast) return At(p.hidden, end - 1, c);
+  double sum = 0;
+  double maximum = -std::numeric_limits<double>::infinity();
+  for (int64_t i = begin; i < end; ++i) {
+    sum += At(p.hidden, i, c);
+    maximum = std::max(maximum, At(p.hidden, i, c));
+  }
+  if (p.pooling == Pooling::kMax) return maximum;
+  return sum / (p.pooling == Pooling::kMean ? length : std::sqrt(length));
+}
+
+std::vector<double> Softmax(const std::vector<double>& scores) {
+  const double maximum = *std::max_element(scores.begin(), scores.end());
+  std::vector<double> probabilities(scores.size());
+  double total = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    total += probabilities[i] = std::exp(scores[i] - maximum);
+  }
+  for (double& probability : probabilities) probability /= total;
+  return probabilities;
+}
+
+// Removes all tokens but the shortest prefix, in the order of keys, whose probability reaches
+// `mass`.
+void KeepPrefix(const std::vector<double>& keys, double mass, std::vector<double>& scores) {
+  const std::vector<double> probabilities = Softmax(scores);
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  double before = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && before >= mass) scores[order[i]] = -std::numeric_limits<double>::infinity();
+    before += probabilities[order[i]];
+  }
+}
+
+void KeepTypical(double mass, std::vector<double>& scores) {
+  const std::vector<double> probabilities = Softmax(scores);
+  double entropy = 0;
+  for (double p : probabilities) entropy -= p > 0 ? p * std::log(p) : 0;
+  std::vector<double> keys(scores.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys[i] = std::abs(-std::log(probabilities[i]) - entropy);
+  }
+  KeepPrefix(keys, mass, scores);
+}
+
+}  // namespace
+
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return std::max(0.0, x);
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::kGeluTanh:
+      return 0.5 * x *
+             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+Matrix Embed(const EmbedParams& p) {
+  Matrix output(p.num_tokens, p.output.dim(-1));
+  for (int64_t i = 0; i < output.rows; ++i) {
+    for (int64_t c = 0; c < output.cols; ++c) {
+      double sum = At(p.token_table, p.token_ids[i], c) * p.token_scale;
+      if (!p.position_table.empty()) sum += At(p.position_table, p.positions[i], c);
+      if (!p.type_table.empty()) sum += At(p.type_table, p.type_ids[i], c);
+      output.at(i, c) = sum;
+    }
+  }
+  return output;
+}
+
+Matrix MatMul(const MatMulParams& p, const Matrix& weight) {
+  const int64_t columns = p.gated ? weight.rows / 2 : weight.rows;
+  Matrix y(p.x.num_rows(), columns);
+  for (int64_t r = 0; r < y.rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      double value = Activate(p.activation, Product(p.x, r, weight, c) + VectorAt(p.bias, c));
+      if (p.gated) value *= Product(p.x, r, weight, c + columns) + VectorAt(p.bias, c + columns);
+      y.at(r, c) = value + At(p.residual, r, c);
+    }
+  }
+  return y;
+}
+
+NormResult Norm(const NormParams& p) {
+  const int64_t size = p.x.dim(-1);
+  NormResult result{Matrix(p.x.num_rows(), size), Matrix(p.x.num_rows(), size)};
+  for (int64_t r = 0; r < result.y.rows; ++r) {
+    double mean = 0;
+    for (int64_t c = 0; c < size; ++c) {
+      result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
+      mean += result.sum.at(r, c) / static_cast<double>(size);
+    }
+    if (p.kind == NormKind::kRmsNorm) mean = 0;
+    double variance = 0;
+    for (int64_t c = 0; c < size; ++c) {
+      variance += std::pow(result.sum.at(r, c) - mean, 2) / static_cast<double>(size);
+    }
+    for (int64_t c = 0; c < size; ++c) {
+      result.y.at(r, c) =
+          (result.sum.at(r, c) - mean) / std::sqrt(variance + p.epsilon) * VectorAt(p.gain, c) +
+          VectorAt(p.bias, c);
+    }
+  }
+  return result;
+}
+
+HeadsResult ProjectHeads(const ProjectHeadsParams& p, const Matrix& weight) {
+  const int64_t num_tokens = p.x.num_rows();
+  const int64_t query_size = static_cast<int64_t>(p.num_heads) * p.head_dim;
+  const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
+  HeadsResult result{Matrix(num_tokens, query_size), Matrix(num_tokens, key_size),
+                     Matrix(num_tokens, key_size)};
+  for (int64_t t = 0; t < num_tokens; ++t) {
+    std::vector<double> heads(weight.rows);
+    for (int64_t o = 0; o < weight.rows; ++o) {
+      heads[o] = Product(p.x, t, weight, o) + VectorAt(p.bias, o);
+    }
+    for (int h = 0; p.rotary != nullptr && h < p.num_heads + p.num_kv_heads; ++h) {
+      RotateHead(*p.rotary, p.positions[t], heads.data() + h * p.head_dim);
+    }
+    for (int64_t c = 0; c < query_size; ++c) result.query.at(t, c) = heads[c] * p.query_scale;
+    for (int64_t c = 0; c < key_size; ++c) {
+      result.key.at(t, c) = heads[query_size + c];
+      result.value.at(t, c) = heads[query_size + key_size + c];
+    }
+  }
+  return result;
+}
+
+Matrix Attention(const AttentionParams& p) {
+  Matrix output(p.query.num_rows(), static_cast<int64_t>(p.num_heads) * p.head_dim);
+  for (int s = 0; s < p.num_sequences; ++s) {
+    for (int q = 0; q < p.query_offsets[s + 1] - p.query_offsets[s]; ++q) {
+      for (int h = 0; h < p.num_heads; ++h) AttendOne(p, s, q, h, output);
+    }
+  }
+  return output;
+}
+
+Matrix Pool(const PoolParams& p) {
+  Matrix output(p.num_sequences, p.hidden.dim(-1));
+  for (int64_t s = 0; s < output.rows; ++s) {
+    double squares = 0;
+    for (int64_t c = 0; c < output.cols; ++c) {
+      output.at(s, c) = PoolColumn(p, p.offsets[s], p.offsets[s + 1], c);
+      squares += output.at(s, c) * output.at(s, c);
+    }
+    if (!p.normalize || squares == 0) continue;
+    for (int64_t c = 0; c < output.cols; ++c) output.at(s, c) /= std::sqrt(squares);
+  }
+  return output;
+}
+
+CandidatesResult EditScores(const std::vector<float>& logits, const LogitsEdits* edits,
+                            bool normalize_first) {
+  CandidatesResult result;
+  result.scores.assign(logits.begin(), logits.end());
+  const double maximum = *std::max_element(result.scores.begin(), result.scores.end());
+  double total = 0;
+  for (double score : result.scores) total += std::exp(score - maximum);
+  result.log_normalizer = maximum + std::log(total);
+  if (normalize_first) {
+    for (double& score : result.scores) score -= result.log_normalizer;
+  }
+  if (edits == nullptr) return result;
+  for (const LogitsEdits::Penalty& penalty : edits->penalties) {
+    double& score = result.scores[penalty.id];
+    score = score < 0 ? score * edits->repetition_penalty : score / edits->repetition_penalty;
+    if (penalty.output_count > 0) score -= edits->presence_penalty;
+    score -= static_cast<double>(edits->frequency_penalty) * penalty.output_count;
+  }
+  for (const LogitsEdits::Bias& bias : edits->biases) result.scores[bias.id] += bias.value;
+  if (edits->forced_id >= 0) {
+    std::fill(result.scores.begin(), result.scores.end(), -std::numeric_limits<double>::infinity());
+    result.scores[edits->forced_id] = 0;
+  }
+  return result;
+}
+
+std::vector<double> SampleProbabilities(const std::vector<float>& logits, const SampleRow& row) {
+  std::vector<double> scores(logits.begin(), logits.end());
+  for (double& score : scores) score /= row.temperature;
+  const double removed = -std::numeric_limits<double>::infinity();
+  if (row.top_k > 0 && static_cast<size_t>(row.top_k) < scores.size()) {
+    std::vector<double> sorted = scores;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (double& score : scores) score = score < sorted[row.top_k - 1] ? removed : score;
+  }
+  if (row.top_p < 1) {
+    std::vector<double> keys(scores.size());
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = -scores[i];
+    KeepPrefix(keys, row.top_p, scores);
+  }
+  if (row.min_p > 0) {
+    const std::vector<double> probabilities = Softmax(scores);
+    const double best = *std::max_element(probabilities.begin(), probabilities.end());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (probabilities[i] < row.min_p * best) scores[i] = removed;
+    }
+  }
+  if (row.typical_p < 1) KeepTypical(row.typical_p, scores);
+  return Softmax(scores);
+}
+
+}  // namespace beamline::reference
