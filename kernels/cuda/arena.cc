@@ -41,7 +41,7 @@ absl::StatusOr<void*> Arena::AddSlab(size_t bytes) {
   return slab;
 }
 
-absl::StatusOr<void*> Arena::Allocate(size_t bytes, MemoryUse use) {
+absl::StatusOr<void*> Arena::Allocate(size_t bytes, ArenaUse use) {
   bytes = RoundUp(bytes);
   // Best fit keeps the large ranges whole.
   auto best = free_.end();

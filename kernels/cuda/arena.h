@@ -12,8 +12,8 @@
 namespace beamline::cuda {
 
 // What memory is for, in reports.
-enum class MemoryUse { kWeights, kBuffers, kWorkspace };
-inline constexpr int kNumMemoryUses = 3;
+enum class ArenaUse { kWeights, kBuffers, kWorkspace };
+inline constexpr int kNumArenaUses = 3;
 
 // Not thread-safe. Memory that is freed may be handed out again at once: users work in the order of
 // one stream, so nothing still running writes to it after its next owner began.
@@ -27,17 +27,17 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   // At least `bytes` of device memory, kAlignment-aligned. RESOURCE_EXHAUSTED when the GPU has none.
-  absl::StatusOr<void*> Allocate(size_t bytes, MemoryUse use);
+  absl::StatusOr<void*> Allocate(size_t bytes, ArenaUse use);
   // REQUIRES: `memory` came from Allocate and is freed once.
   void Free(void* memory);
 
-  size_t used(MemoryUse use) const { return used_[static_cast<int>(use)]; }
+  size_t used(ArenaUse use) const { return used_[static_cast<int>(use)]; }
   size_t reserved() const { return reserved_; }  // bytes taken from the driver
 
  private:
   struct Block {
     size_t size = 0;
-    MemoryUse use = MemoryUse::kBuffers;
+    ArenaUse use = ArenaUse::kBuffers;
   };
 
   absl::StatusOr<void*> AddSlab(size_t bytes);
@@ -46,7 +46,7 @@ class Arena {
   std::map<char*, size_t> free_;    // by address, neighbours of one slab merged
   std::map<char*, Block> blocks_;   // handed out
   std::map<char*, size_t> bounds_;  // slab start -> size: free blocks of two slabs never merge
-  std::array<size_t, kNumMemoryUses> used_ = {};
+  std::array<size_t, kNumArenaUses> used_ = {};
   size_t reserved_ = 0;
 };
 

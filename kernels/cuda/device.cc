@@ -29,7 +29,7 @@ absl::StatusOr<void*> Scratch::Take(size_t bytes) {
   bytes = (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (used_ + bytes > capacity_) {
     const size_t capacity = std::max({kFirstScratchBytes, bytes, capacity_ + capacity_ / 2});
-    BEAMLINE_ASSIGN_OR_RETURN(void* memory, arena_.Allocate(capacity, MemoryUse::kWorkspace));
+    BEAMLINE_ASSIGN_OR_RETURN(void* memory, arena_.Allocate(capacity, ArenaUse::kWorkspace));
     if (memory_ != nullptr) outgrown_.push_back(memory_);
     memory_ = static_cast<char*>(memory);
     capacity_ = capacity;

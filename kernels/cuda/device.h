@@ -46,6 +46,7 @@ class Device {
   int num_multiprocessors() const { return properties_.multiProcessorCount; }
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
+  const Arena& arena() const { return arena_; }
   // Makes this GPU the calling thread's. Every entry from outside begins with it.
   void Use();
 

@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<LtMatMul>> LtMatMul::Create(Device& device) {
         fmt::format("cuBLASLt does not start: {}", cublasLtGetStatusString(status)));
   }
   BEAMLINE_ASSIGN_OR_RETURN(lt->workspace_,
-                            device.arena().Allocate(kWorkspaceBytes, MemoryUse::kWorkspace));
+                            device.arena().Allocate(kWorkspaceBytes, ArenaUse::kWorkspace));
   return lt;
 }
 

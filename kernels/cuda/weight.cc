@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
   weight->padded_rows_ = RoundUp(weight->out_features_, kPadding);
   const int64_t row_bytes = weight->row_stride_ * element_bytes;
   const auto bytes = static_cast<size_t>(weight->padded_rows_ * row_bytes);
-  BEAMLINE_ASSIGN_OR_RETURN(weight->data_, device.arena().Allocate(bytes, MemoryUse::kWeights));
+  BEAMLINE_ASSIGN_OR_RETURN(weight->data_, device.arena().Allocate(bytes, ArenaUse::kWeights));
   device.Check(cudaMemsetAsync(weight->data_, 0, bytes, device.stream()), "PackWeight");
 
   char* rows = static_cast<char*>(weight->data_);
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
     const size_t part_bytes = static_cast<size_t>(part.rows * part.cols) * SizeOf(part.dtype);
     // The raw part gets memory of its own rather than scratch, which would keep its size for good.
     BEAMLINE_ASSIGN_OR_RETURN(void* raw,
-                              device.arena().Allocate(part_bytes, MemoryUse::kWorkspace));
+                              device.arena().Allocate(part_bytes, ArenaUse::kWorkspace));
     device.CopyToDevice(part.data, raw, part_bytes);
     LayOutPart(device, part, raw, dtype, rows, weight->row_stride_);
     device.arena().Free(raw);
