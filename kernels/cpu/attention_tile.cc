@@ -74,43 +74,56 @@ void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* 
   }
 }
 
-// Scores of kRows rows against the block's keys: one chain of multiply-adds over head_dim each.
-template <int kRows>
-void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Workspace& w) {
+// Scores of kRows rows against kVectors vectors of keys: one chain of multiply-adds over head_dim
+// each.
+template <int kRows, int kVectors>
+HWY_INLINE void ScoreBlock(const AttentionTile& tile, int first_row, int first_column,
+                           const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const float* queries[kRows];
   for (int r = 0; r < kRows; ++r) queries[r] = tile.rows[first_row + r].query;
-  for (int j = 0; j < num_keys; j += kBlockVectors * lanes) {
-    VF sums[kRows][kBlockVectors];
+  VF sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::Zero(kF32);
+  }
+  const float* keys = w.keys + first_column;
+  for (int d = 0; d < tile.head_dim; ++d, keys += kKeyBlock) {
+    VF k[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) k[c] = hn::Load(kF32, keys + c * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+      const VF q = hn::Set(kF32, queries[r][d]);
 #pragma GCC unroll 8
-      for (int c = 0; c < kBlockVectors; ++c) sums[r][c] = hn::Zero(kF32);
-    }
-    const float* keys = w.keys + j;
-    for (int d = 0; d < tile.head_dim; ++d, keys += kKeyBlock) {
-      VF k[kBlockVectors];
-#pragma GCC unroll 8
-      for (int c = 0; c < kBlockVectors; ++c) k[c] = hn::Load(kF32, keys + c * lanes);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const VF q = hn::Set(kF32, queries[r][d]);
-#pragma GCC unroll 8
-        for (int c = 0; c < kBlockVectors; ++c) sums[r][c] = hn::MulAdd(q, k[c], sums[r][c]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      float* scores = w.scores + (first_row + r) * kKeyBlock + j;
-#pragma GCC unroll 8
-      for (int c = 0; c < kBlockVectors; ++c) hn::Store(sums[r][c], kF32, scores + c * lanes);
+      for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::MulAdd(q, k[c], sums[r][c]);
     }
   }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float* scores = w.scores + (first_row + r) * kKeyBlock + first_column;
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) hn::Store(sums[r][c], kF32, scores + c * lanes);
+  }
+}
+
+// REQUIRES: num_keys is a whole number of vectors.
+template <int kRows>
+void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  int j = 0;
+  for (; j + kBlockVectors * lanes <= num_keys; j += kBlockVectors * lanes) {
+    ScoreBlock<kRows, kBlockVectors>(tile, first_row, j, w);
+  }
+  if constexpr (kBlockVectors > 2) {
+    for (; j + 2 * lanes <= num_keys; j += 2 * lanes) ScoreBlock<kRows, 2>(tile, first_row, j, w);
+  }
+  for (; j < num_keys; j += lanes) ScoreBlock<kRows, 1>(tile, first_row, j, w);
 }
 
 void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first_key, int num_keys,
                float* scores) {
-  if (row.alibi_slope == 0.0f && row.position_bias == nullptr) return;
   for (int j = 0; j < num_keys; ++j) {
     const int distance = first_key + j - row.position;
     scores[j] -= row.alibi_slope * static_cast<float>(std::abs(distance));
@@ -121,37 +134,49 @@ void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first
 }
 
 // Scores to probabilities relative to the row's running maximum; keys that the row does not see get
-// 0.
-void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, const Workspace& w) {
+// 0. padded_keys is the block's number of keys, rounded up to whole vectors.
+void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_keys,
+                   const Workspace& w) {
   const AttentionTileRow& row = tile.rows[r];
   float* scores = w.scores + r * kKeyBlock;
-  const int num_keys = std::min(kKeyBlock, row.num_keys - first_key);
-  if (num_keys <= 0) {
-    std::fill_n(scores, kKeyBlock, 0.0f);
-    w.decays[r] = 1.0f;
-    return;
-  }
-  AddBiases(tile, row, first_key, num_keys, scores);
-  const float lowest = -std::numeric_limits<float>::infinity();
-  std::fill(scores + num_keys, scores + kKeyBlock, lowest);
   const int lanes = static_cast<int>(NumLanes());
-  VF maxima = hn::Set(kF32, lowest);
-  for (int j = 0; j < kKeyBlock; j += lanes) {
-    maxima = hn::Max(maxima, hn::Load(kF32, scores + j));
+  const int num_keys = std::clamp(row.num_keys - first_key, 0, padded_keys);
+  w.decays[r] = 1.0f;
+  if (num_keys > 0) {
+    if (row.alibi_slope != 0.0f || row.position_bias != nullptr) {
+      AddBiases(tile, row, first_key, num_keys, scores);
+    }
+    const VF lowest = hn::Set(kF32, -std::numeric_limits<float>::infinity());
+    VF maxima = hn::Set(kF32, w.maxima[r]);
+    int j = 0;
+    for (; j + lanes <= num_keys; j += lanes) {
+      maxima = hn::Max(maxima, hn::Load(kF32, scores + j));
+    }
+    if (j < num_keys) {
+      const auto seen = hn::FirstN(kF32, num_keys - j);
+      const VF last = hn::IfThenElse(seen, hn::Load(kF32, scores + j), lowest);
+      hn::Store(last, kF32, scores + j);
+      maxima = hn::Max(maxima, last);
+    }
+    const float maximum = Max(maxima);
+    // A row whose every score is -infinity stays at zero instead of turning into NaN.
+    const VF shift =
+        hn::Set(kF32, maximum == -std::numeric_limits<float>::infinity() ? 0.0f : maximum);
+    VF totals = hn::Zero(kF32);
+    for (j = 0; j < num_keys; j += lanes) {
+      const VF p = Exp(hn::Sub(hn::Load(kF32, scores + j), shift));
+      totals = hn::Add(totals, p);
+      hn::Store(p, kF32, scores + j);
+    }
+    if (maximum != w.maxima[r]) {
+      w.decays[r] = hn::GetLane(Exp(hn::Sub(hn::Set(kF32, w.maxima[r]), shift)));
+      w.maxima[r] = maximum;
+    }
+    w.totals[r] = w.totals[r] * w.decays[r] + Sum(totals);
   }
-  const float maximum = std::max(w.maxima[r], Max(maxima));
-  // A row whose every score is -infinity stays at zero instead of turning into NaN.
-  const VF shift = hn::Set(kF32, maximum == lowest ? 0.0f : maximum);
-  VF totals = hn::Zero(kF32);
-  for (int j = 0; j < kKeyBlock; j += lanes) {
-    const VF p = Exp(hn::Sub(hn::Load(kF32, scores + j), shift));
-    totals = hn::Add(totals, p);
-    hn::Store(p, kF32, scores + j);
+  for (int j = (num_keys + lanes - 1) / lanes * lanes; j < padded_keys; j += lanes) {
+    hn::Store(hn::Zero(kF32), kF32, scores + j);
   }
-  const float decay = hn::GetLane(Exp(hn::Sub(hn::Set(kF32, w.maxima[r]), shift)));
-  w.decays[r] = decay;
-  w.maxima[r] = maximum;
-  w.totals[r] = w.totals[r] * decay + Sum(totals);
 }
 
 // sums = sums * decay + probabilities * values for kRows rows and kVectors vectors of columns.
@@ -172,11 +197,10 @@ void AccumulateBlock(const float* const* values, int num_keys, int64_t column, b
   const float* probabilities = w.scores + first_row * kKeyBlock;
   for (int j = 0; j < num_keys; ++j) {
     VF v[kVectors];
-    if (partial) {
-      v[0] = LoadFirst(values[j] + column, num_columns);
-    } else {
 #pragma GCC unroll 8
-      for (int c = 0; c < kVectors; ++c) v[c] = hn::LoadU(kF32, values[j] + column + c * lanes);
+    for (int c = 0; c < kVectors; ++c) {
+      const float* from = values[j] + column + c * lanes;
+      v[c] = kVectors == 1 && partial ? LoadFirst(from, num_columns) : hn::LoadU(kF32, from);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -215,19 +239,19 @@ void AccumulateRows(const AttentionTile& tile, const float* const* values, int f
 
 void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
                         const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  const int padded_keys = (num_keys + lanes - 1) / lanes * lanes;
   const float* key_rows[kKeyBlock];
   const float* value_rows[kKeyBlock];
-  tile.keys.Rows(first_key, num_keys, kKeyBlock, key_rows);
-  tile.values.Rows(first_key, num_keys, kKeyBlock, value_rows);
-  const int step = kBlockVectors * static_cast<int>(NumLanes());
-  const int padded_keys = std::min(kKeyBlock, (num_keys + step - 1) / step * step);
+  tile.keys.Rows(first_key, num_keys, padded_keys, key_rows);
+  tile.values.Rows(first_key, num_keys, num_keys, value_rows);
   TransposeKeys(key_rows, padded_keys, tile.head_dim, w.keys);
   int r = 0;
   for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
     ScoreRows<kBlockRows>(tile, r, padded_keys, w);
   }
   for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, r, padded_keys, w);
-  for (r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, w);
+  for (r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, padded_keys, w);
   for (r = 0; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
     AccumulateRows<kBlockRows>(tile, value_rows, r, first_key, w);
   }

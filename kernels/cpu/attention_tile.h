@@ -20,18 +20,30 @@ struct KvRows {
   const float* base = nullptr;           // of this head; with a block table, in block 0
   int64_t row_stride = 0;                // within a block
   const int32_t* block_table = nullptr;  // null: one block holds everything
-  int block_size = 1;
+  int block_size = 0;
   int64_t block_stride = 0;
 
-  const float* Row(int position) const {
-    if (block_table == nullptr) return base + position * row_stride;
-    return base + block_table[position / block_size] * block_stride +
-           position % block_size * row_stride;
-  }
   // The rows of positions first .. first + count - 1. The last one is repeated up to
   // `padded_count`.
   void Rows(int first, int count, int padded_count, const float** rows) const {
-    for (int i = 0; i < padded_count; ++i) rows[i] = Row(first + std::min(i, count - 1));
+    int entry = block_table == nullptr ? 0 : first / block_size;
+    int offset = first - entry * block_size;
+    const float* row = nullptr;
+    for (int i = 0; i < count; ++i) {
+      if (block_table != nullptr && offset == block_size) {
+        ++entry;
+        offset = 0;
+      }
+      if (row == nullptr || offset == 0) {
+        const int64_t block = block_table == nullptr ? 0 : block_table[entry];
+        row = base + block * block_stride + offset * row_stride;
+      } else {
+        row += row_stride;
+      }
+      rows[i] = row;
+      ++offset;
+    }
+    for (int i = count; i < padded_count; ++i) rows[i] = row;
   }
 };
 

@@ -34,6 +34,13 @@ class CpuWeight : public PackedWeight {
   virtual size_t workspace_floats() const { return 0; }
 
  protected:
+  void SetShape(std::span<const HostMatrix> parts) {
+    for (const HostMatrix& part : parts) {
+      out_features_ += part.transposed ? part.cols : part.rows;
+      in_features_ = part.transposed ? part.rows : part.cols;
+    }
+  }
+
   DType dtype_ = DType::kFloat32;
   int strip_width_ = 0;
   int num_strips_ = 0;

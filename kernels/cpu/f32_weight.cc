@@ -119,10 +119,7 @@ int ChooseStripPanels(int64_t num_panels, int num_threads) {
 class Float32Weight : public CpuWeight {
  public:
   Float32Weight(std::span<const HostMatrix> parts, int num_threads) {
-    for (const HostMatrix& part : parts) {
-      out_features_ += part.transposed ? part.cols : part.rows;
-      in_features_ = part.transposed ? part.rows : part.cols;
-    }
+    SetShape(parts);
     panel_width_ = HWY_DYNAMIC_DISPATCH(PanelWidth)();
     max_rows_ = HWY_DYNAMIC_DISPATCH(MaxRows)();
     num_panels_ = (out_features_ + panel_width_ - 1) / panel_width_;

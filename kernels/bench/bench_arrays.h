@@ -1,0 +1,59 @@
+// Inputs of the operator benchmarks, on the CPU.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "kernels/check.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace beamline::bench {
+
+inline Backend& TheBackend() {
+  static const std::unique_ptr<Backend> backend = MakeCpuBackend({});
+  return *backend;
+}
+
+// A float32 matrix of random numbers that owns its memory.
+class Matrix {
+ public:
+  Matrix(int64_t rows, int64_t cols, float scale = 1.0f)
+      : rows_(rows), cols_(cols), values_(rows * cols) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0.0f, scale);
+    for (float& value : values_) value = normal(random);
+  }
+  Tensor tensor() { return Tensor(values_.data(), DType::kFloat32, {rows_, cols_}); }
+  Tensor vector() { return Tensor(values_.data(), DType::kFloat32, {rows_ * cols_}); }
+  float* data() { return values_.data(); }
+
+ private:
+  int64_t rows_;
+  int64_t cols_;
+  std::vector<float> values_;
+};
+
+inline std::unique_ptr<PackedWeight> RandomWeight(int64_t out_features, int64_t in_features,
+                                                  DType dtype) {
+  Matrix values(out_features, in_features, 0.05f);
+  const HostMatrix matrix = {.data = values.data(), .rows = out_features, .cols = in_features};
+  auto packed = TheBackend().PackWeight({&matrix, 1}, dtype);
+  BEAMLINE_CHECK(packed.ok());
+  return *std::move(packed);
+}
+
+inline void CountFlops(benchmark::State& state, double flops_per_call) {
+  state.counters["FLOP/s"] = benchmark::Counter(
+      flops_per_call * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+inline void CountBytes(benchmark::State& state, double bytes_per_call) {
+  state.counters["B/s"] = benchmark::Counter(
+      bytes_per_call * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
+}  // namespace beamline::bench
