@@ -19,24 +19,22 @@ void BlockPool::PushFree(int32_t block) {
   ++num_free_;
 }
 
-int32_t BlockPool::PopFree() {
-  const int32_t block = oldest_free_;
-  oldest_free_ = next_[block];
-  (oldest_free_ == kNone ? newest_free_ : previous_[oldest_free_]) = kNone;
+void BlockPool::RemoveFree(int32_t block) {
+  (previous_[block] == kNone ? oldest_free_ : next_[previous_[block]]) = next_[block];
+  (next_[block] == kNone ? newest_free_ : previous_[next_[block]]) = previous_[block];
   --num_free_;
-  return block;
 }
 
 int32_t BlockPool::Allocate() {
   BEAMLINE_CHECK(num_free_ > 0);
-  const int32_t block = PopFree();
+  const int32_t block = oldest_free_;
+  RemoveFree(block);
   references_[block] = 1;
   return block;
 }
 
 void BlockPool::AddReference(int32_t block) {
-  BEAMLINE_CHECK(references_[block] > 0);
-  ++references_[block];
+  if (references_[block]++ == 0) RemoveFree(block);
 }
 
 void BlockPool::Release(int32_t block) {

@@ -25,7 +25,8 @@ class BlockPool {
 
   // A block with one reference. REQUIRES: num_free() > 0.
   int32_t Allocate();
-  // One more holder. REQUIRES: the block is in use.
+  // One more holder. A free block, whose content is still what its last holder left, is taken back
+  // into use.
   void AddReference(int32_t block);
   // One holder fewer; the last one frees the block. REQUIRES: the block is in use.
   void Release(int32_t block);
@@ -44,7 +45,7 @@ class BlockPool {
   static constexpr int32_t kNone = -1;
 
   void PushFree(int32_t block);
-  int32_t PopFree();
+  void RemoveFree(int32_t block);
 
   std::vector<int32_t> references_;
   // The free list, linked through the blocks themselves, oldest first.

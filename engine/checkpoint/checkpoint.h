@@ -2,11 +2,10 @@
 // weights in model.safetensors or sharded by model.safetensors.index.json.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +20,8 @@ struct CheckpointTensor {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  const void* data = nullptr;
-  size_t size = 0;  // bytes
+  const void* data = nullptr;  // aligned to its dtype
+  size_t size = 0;             // bytes
 };
 
 class Checkpoint {
@@ -36,9 +35,10 @@ class Checkpoint {
   virtual const nlohmann::json& config() const = 0;  // config.json
   virtual const nlohmann::json& generation_config()
       const = 0;  // an empty object when there is none
-  // NOT_FOUND naming the tensor.
+  // NOT_FOUND naming the tensor; UNIMPLEMENTED for a dtype that Beamline does not compute with.
   virtual absl::StatusOr<CheckpointTensor> Find(std::string_view name) const = 0;
-  virtual std::vector<std::string> TensorNames() const = 0;
+  virtual bool Contains(std::string_view name) const = 0;
+  virtual std::vector<std::string> TensorNames() const = 0;  // ascending
 };
 
 }  // namespace beamline

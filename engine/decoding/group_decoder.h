@@ -38,6 +38,11 @@ struct RowResult {
 struct Continuation {
   int32_t parent = 0;
   int32_t token = 0;
+  // The parent's last tokens that this row does not keep: refuted proposals.
+  int32_t num_dropped = 0;
+  // Further tokens behind `token`, guessed or given: the next step computes all of them and the row
+  // asks for the logits after each.
+  TokenIds proposals = {};
 };
 
 class GroupDecoder {
@@ -51,9 +56,10 @@ class GroupDecoder {
 
   // Most rows that the group can have live at once: the beam width or the number of samples.
   virtual int32_t max_rows() const = 0;
-  // One entry per live row, in row order. Valid until Advance.
+  // One entry per live row, in row order; a row with proposals has one for `token` and one for each
+  // of them. Valid until Advance.
   virtual std::span<const RowRequest> Requests() = 0;
-  // results: one per live row. Returns the live rows of the next step; empty when the group has
+  // results: one per request. Returns the live rows of the next step; empty when the group has
   // finished.
   virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
   // Ends the group now with what it has (deadline, cancellation).

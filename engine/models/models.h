@@ -27,8 +27,11 @@ struct GenerationDefaults {
   std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, repetition_penalty;
   std::optional<int32_t> top_k, no_repeat_ngram_size;
   std::optional<EarlyStopping> early_stopping;
-  std::optional<int32_t> max_new_tokens,
-      max_length;  // max_length counts the prompt (decoder start token included)
+  // Beam search: scores are log-softmaxed once more after the logits processors.
+  bool renormalize_logits = false;
+  // The lengths count the prompt (of the decoder: its start token).
+  std::optional<int32_t> max_new_tokens, max_length;
+  std::optional<int32_t> min_new_tokens, min_length;
 };
 
 // sentence-transformers' modules.json, pooling config and prompts; the defaults without them.

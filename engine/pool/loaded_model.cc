@@ -14,6 +14,8 @@ namespace beamline {
 namespace {
 
 constexpr int32_t kBlockSize = 16;
+// Of a step: room for a row that verifies or scores many tokens at once.
+constexpr int32_t kMinLogitsRows = 64;
 // Of a cache that nobody sized: enough for the demo models' full batches, and no surprise on a
 // laptop.
 constexpr int64_t kMaxDefaultCacheBytes = int64_t{1} << 30;
@@ -125,13 +127,14 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->backend = MakeCpuBackend({.num_threads = num_threads});
   BEAMLINE_RETURN_IF_ERROR(model->backend->SupportsDType(options.dtype));
   RaiseLimits(model->description, model->options);
+  model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
 
   const int64_t block_bytes =
       Transformer::BlockBytes(spec, model->backend->ActivationDType(options.dtype), kBlockSize);
   TransformerLimits limits;
   limits.max_batch_tokens = model->options.max_batch_tokens;
   limits.max_sequences = model->options.max_sequences;
-  limits.max_logits_rows = model->options.max_sequences;
+  limits.max_logits_rows = model->max_logits_rows;
   limits.num_blocks = NumBlocks(model->options, spec, block_bytes);
   limits.block_size = kBlockSize;
   BEAMLINE_ASSIGN_OR_RETURN(

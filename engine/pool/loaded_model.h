@@ -13,7 +13,8 @@
 namespace beamline {
 
 struct LoadedModel {
-  ModelOptions options;  // limits raised to what the model needs
+  ModelOptions options;         // limits raised to what the model needs
+  int32_t max_logits_rows = 0;  // of one step
   ModelDescription description;
   ModelInfo info;
   std::unique_ptr<Tokenizer> tokenizer;

@@ -179,8 +179,8 @@ absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model)
         fmt::format("inputs has {} entries; accepted: 1 to {}", request.inputs.size(), kMaxInputs));
   }
   for (size_t i = 0; i < request.inputs.size(); ++i) {
-    BEAMLINE_RETURN_IF_ERROR(
-        CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i], false, model));
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
+                                         /*may_be_empty=*/true, model));
   }
   if (request.dimensions < 0 || request.dimensions > model.info.embedding_dimensions) {
     return absl::InvalidArgumentError(fmt::format("dimensions is {}; accepted: 0 to {}",

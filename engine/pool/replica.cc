@@ -17,6 +17,7 @@ GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
   options.num_blocks = model.info.cache_blocks;
   options.limits.max_batch_tokens = model.options.max_batch_tokens;
   options.limits.max_rows = model.options.max_sequences;
+  options.limits.max_logits_rows = model.max_logits_rows;
   options.limits.block_size = model.info.block_size;
   options.limits.watermark_blocks = model.info.cache_blocks / kWatermarkDivisor;
   return options;

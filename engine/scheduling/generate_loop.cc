@@ -14,7 +14,7 @@ GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& tran
       backend_(backend),
       stats_(stats),
       observer_(observer),
-      scheduler_(options.limits, options.num_blocks),
+      scheduler_(options.limits, options.num_blocks, options.share_prefixes),
       selector_(backend) {
   stats_.total_blocks = options.num_blocks;
 }
@@ -31,6 +31,7 @@ void GenerateLoop::Run() {
         Advance();
       } else {
         for (const auto& group : scheduler_.groups()) Fail(*group, status);
+        scheduler_.ForgetPrefixes();
       }
       Report(now);
     }
@@ -71,6 +72,7 @@ void GenerateLoop::CountStep() {
   for (const auto& group : scheduler_.groups()) {
     if (group->counted_waiting && group->queue_time.count() >= 0) {
       group->counted_waiting = false;
+      stats_.cached_prompt_tokens += group->cached_tokens;
       --stats_.waiting_requests;
     }
   }
@@ -121,6 +123,7 @@ void GenerateLoop::Finish(Group& group) {
   }
   GenerateResult result;
   result.usage.prompt_tokens = group.prompt_tokens;
+  result.usage.cached_tokens = group.cached_tokens;
   result.usage.generated_tokens = group.decoder->num_generated_tokens();
   result.sequences = group.decoder->TakeSequences();
   result.seed = group.seed;

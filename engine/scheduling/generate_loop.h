@@ -20,6 +20,7 @@ struct GenerateLoopOptions {
   std::string model;
   PlannerLimits limits;
   int32_t num_blocks = 0;
+  bool share_prefixes = true;  // of prompts, between requests
 };
 
 // Everything but the inbox, the stats and Stop belongs to the thread that calls Run.

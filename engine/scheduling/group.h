@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/cache/block_pool.h"
+#include "engine/cache/prefix_index.h"
 #include "engine/decoding/group_decoder.h"
 #include "engine/request.h"
 #include "engine/scheduling/ticket.h"
@@ -17,7 +20,9 @@ namespace beamline {
 struct Sequence {
   TokenIds tokens;           // the decoder's ids: prompt, then generated
   int32_t num_computed = 0;  // of them, in the cache
+  int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
   BlockTable blocks;
+  std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };
 
 struct Group {
@@ -29,6 +34,8 @@ struct Group {
   std::optional<Clock::time_point> deadline;
   Clock::time_point arrival;
   int32_t priority = 0;
+  std::string cache_salt;     // only requests of the same salt share cached beginnings
+  int32_t cached_tokens = 0;  // of the prompt, found in the cache at the first admission
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
   uint64_t seed = 0;
   bool wants_deltas = false;
@@ -42,7 +49,6 @@ struct Group {
   uint64_t admission = 0;                         // order of admission
   bool counted_waiting = true;                    // in the statistics
   int32_t counted_tokens = 0;                     // generated ones, in the statistics so far
-  int32_t held_blocks = 0;                        // blocks out of the pool because of this group
   std::chrono::nanoseconds queue_time{-1};        // arrival to the first step; < 0: not yet
   std::chrono::nanoseconds first_token_time{-1};  // arrival to the first token
 };

@@ -1,27 +1,64 @@
 #include "engine/scheduling/group_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/check.h"
 
 namespace beamline {
 
-int32_t GroupCache::Allocate(Group& group) {
-  ++group.held_blocks;
-  return pool_.Allocate();
+GroupCache::GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes)
+    : pool_(num_blocks),
+      index_(num_blocks),
+      block_size_(block_size),
+      share_prefixes_(share_prefixes) {}
+
+int32_t GroupCache::Allocate() {
+  const int32_t block = pool_.Allocate();
+  index_.Erase(block);
+  return block;
 }
 
-void GroupCache::Release(Group& group, BlockTable& table) {
-  const int32_t free_before = pool_.num_free();
-  pool_.ReleaseAll(table);
-  group.held_blocks -= pool_.num_free() - free_before;
+const BlockKey& GroupCache::Key(const Group& group, Sequence& row, int32_t index) const {
+  while (static_cast<int32_t>(row.keys.size()) <= index) {
+    const size_t block = row.keys.size();
+    const std::span<const int32_t> tokens(row.tokens.data() + block * block_size_, block_size_);
+    const BlockKey parent = block == 0 ? index_.Root(group.cache_salt) : row.keys.back();
+    row.keys.push_back(index_.Next(parent, tokens));
+  }
+  return row.keys[index];
+}
+
+GroupCache::Prefix GroupCache::FindPrefix(const Group& group, Sequence& row) const {
+  Prefix prefix;
+  // A decoder's keys and values depend on what its encoder read, so those are not shared.
+  if (!share_prefixes_ || !group.encoder_ids.empty()) return prefix;
+  // The last tokens are always computed: their logits are wanted.
+  const int32_t candidates =
+      (static_cast<int32_t>(row.tokens.size()) - row.num_logits) / block_size_;
+  for (; prefix.num_blocks < candidates; ++prefix.num_blocks) {
+    const auto block = index_.Find(Key(group, row, prefix.num_blocks));
+    if (!block.has_value()) break;
+    if (pool_.references(*block) == 0) ++prefix.num_free_blocks;
+  }
+  return prefix;
+}
+
+void GroupCache::AdoptPrefix(const Group& group, Sequence& row) {
+  BEAMLINE_CHECK(row.blocks.empty());
+  const int32_t num_blocks = FindPrefix(group, row).num_blocks;
+  for (int32_t i = 0; i < num_blocks; ++i) {
+    row.blocks.push_back(*index_.Find(row.keys[i]));
+    pool_.AddReference(row.blocks.back());
+  }
+  row.num_computed = num_blocks * block_size_;
 }
 
 void GroupCache::AllocateMemory(Group& group) {
   BEAMLINE_CHECK(group.memory.empty());
   const auto length = static_cast<int32_t>(group.encoder_ids.size());
   for (int32_t position = 0; position < length; position += block_size_) {
-    group.memory.push_back(Allocate(group));
+    group.memory.push_back(Allocate());
   }
 }
 
@@ -30,18 +67,29 @@ bool GroupCache::TailIsShared(const Sequence& row) const {
   return index < row.blocks.size() && pool_.shared(row.blocks[index]);
 }
 
-void GroupCache::Grow(Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies) {
+void GroupCache::Grow(const Group& group, Sequence& row, int32_t count,
+                      std::vector<BlockCopy>& copies) {
   if (TailIsShared(row)) {
     int32_t& tail = row.blocks[row.num_computed / block_size_];
-    const int32_t copy = Allocate(group);
+    const int32_t copy = Allocate();
     copies.push_back({tail, copy});
     pool_.Release(tail);  // others hold it, so it stays in use until the copy is made
     tail = copy;
   }
   const int32_t end = row.num_computed + count;
   while (static_cast<int32_t>(row.blocks.size()) * block_size_ < end) {
-    row.blocks.push_back(Allocate(group));
+    row.blocks.push_back(Allocate());
   }
+  const int32_t first_block = row.num_computed / block_size_;
+  row.num_computed = end;
+  if (share_prefixes_ && group.encoder_ids.empty()) {
+    Index(group, row, first_block, end / block_size_);
+  }
+}
+
+void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block) {
+  for (int32_t i = first_block; i < end_block; ++i)
+    index_.Insert(Key(group, row, i), row.blocks[i]);
 }
 
 void GroupCache::Fork(Group& group, std::span<const Continuation> continuations) {
@@ -59,16 +107,31 @@ void GroupCache::Fork(Group& group, std::span<const Continuation> continuations)
       for (const int32_t block : parent.blocks) pool_.AddReference(block);
       rows.push_back(parent);
     }
-    rows.back().tokens.push_back(next.token);
+    Extend(rows.back(), next);
   }
-  for (Sequence& childless : group.rows) Release(group, childless.blocks);
+  for (Sequence& childless : group.rows) pool_.ReleaseAll(childless.blocks);
   group.rows = std::move(rows);
 }
 
+void GroupCache::Extend(Sequence& row, const Continuation& next) {
+  if (next.num_dropped > 0) {
+    row.tokens.resize(row.tokens.size() - next.num_dropped);
+    row.num_computed = std::min(row.num_computed, static_cast<int32_t>(row.tokens.size()));
+    // Blocks that held dropped tokens will be written again. Nobody has adopted them: they were
+    // computed in the step just done.
+    const size_t full_blocks = row.tokens.size() / block_size_;
+    for (size_t i = full_blocks; i < row.blocks.size(); ++i) index_.Erase(row.blocks[i]);
+    row.keys.resize(std::min(row.keys.size(), full_blocks));
+  }
+  row.tokens.push_back(next.token);
+  row.tokens.insert(row.tokens.end(), next.proposals.begin(), next.proposals.end());
+  row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
+}
+
 void GroupCache::Release(Group& group) {
-  Release(group, group.memory);
+  pool_.ReleaseAll(group.memory);
   for (Sequence& row : group.rows) {
-    Release(group, row.blocks);
+    pool_.ReleaseAll(row.blocks);
     row.num_computed = 0;
   }
 }

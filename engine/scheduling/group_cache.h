@@ -1,28 +1,42 @@
-// The cache blocks of groups: growing, forking, copying on write, giving back.
+// The cache blocks of groups: growing, forking, copying on write, sharing beginnings, giving back.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "engine/cache/block_pool.h"
+#include "engine/cache/prefix_index.h"
 #include "engine/scheduling/group.h"
 
 namespace beamline {
 
 class GroupCache {
  public:
-  GroupCache(int32_t num_blocks, int32_t block_size) : pool_(num_blocks), block_size_(block_size) {}
+  // Without `share_prefixes`, requests never share blocks (the sequences of one request always do).
+  GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes);
+
+  // The blocks that already hold the beginning of a row that has none yet.
+  struct Prefix {
+    int32_t num_blocks = 0;
+    int32_t num_free_blocks =
+        0;  // of them, those that nobody holds: taking them uses up free blocks
+  };
+  Prefix FindPrefix(const Group& group, Sequence& row) const;
+  // Takes what FindPrefix finds; the row's positions in these blocks count as computed.
+  void AdoptPrefix(const Group& group, Sequence& row);
 
   // Blocks for the encoder's keys and values. REQUIRES: the planner saw that they are free.
   void AllocateMemory(Group& group);
-  // Makes positions num_computed .. num_computed + count - 1 of a row writable: allocates, and
-  // replaces a shared block by a copy, which is added to `copies` (to be made before the step
-  // writes).
-  void Grow(Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
+  // Makes positions num_computed .. num_computed + count - 1 of a row writable and counts them as
+  // computed: allocates, and replaces a shared block by a copy, which is added to `copies` (to be
+  // made before the step writes). Full blocks can be found as a prefix from the next step on.
+  void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
   // The group's rows become those of `continuations`: blocks are shared, none is copied.
   void Fork(Group& group, std::span<const Continuation> continuations);
   // Gives back everything; the rows' tokens stay, to be computed again.
   void Release(Group& group);
+  // No block's content is to be trusted any more.
+  void ForgetPrefixes() { index_.Clear(); }
 
   // Whether writing the row's next position would copy a block.
   bool TailIsShared(const Sequence& row) const;
@@ -30,14 +44,20 @@ class GroupCache {
     return table[position / block_size_] * block_size_ + position % block_size_;
   }
   const BlockPool& pool() const { return pool_; }
-  int32_t block_size() const { return block_size_; }
 
  private:
-  int32_t Allocate(Group& group);
-  void Release(Group& group, BlockTable& table);
+  int32_t Allocate();
+  // Drops and appends the tokens of `next`, after its blocks are settled.
+  void Extend(Sequence& row, const Continuation& next);
+  // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
+  // block.
+  const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
+  void Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block);
 
   BlockPool pool_;
+  PrefixIndex index_;
   int32_t block_size_;
+  bool share_prefixes_;
 };
 
 }  // namespace beamline

@@ -27,9 +27,10 @@ class Planner {
         now_(now),
         plan_(plan),
         free_blocks_(free_blocks),
-        free_tokens_(limits.max_batch_tokens) {}
+        free_tokens_(limits.max_batch_tokens),
+        free_logits_(limits.max_logits_rows) {}
 
-  void Plan() {
+  void Plan(bool may_admit) {
     std::vector<int32_t> running, waiting;
     int32_t used_rows = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
@@ -38,8 +39,8 @@ class Planner {
     }
     std::sort(running.begin(), running.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
-    PlanRunning(running);
-    if (plan_.preempt.empty()) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
+    if (!PlanRunning(running)) return;
+    if (may_admit) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
   }
 
  private:
@@ -53,37 +54,30 @@ class Planner {
     return group.priority + (now_ - group.arrival) / limits_.ageing;
   }
 
-  void PlanRunning(std::vector<int32_t>& running) {
+  // False when a group must be given up first.
+  bool PlanRunning(std::vector<int32_t>& running) {
     // Rows that decode before rows that prefill: a long prompt must not stall the streams.
     std::stable_partition(running.begin(), running.end(),
                           [this](int32_t group) { return Decodes(groups_[group]); });
-    auto next = running.begin();
-    while (next != running.end()) {
-      if (PlanGroup(*next)) {
-        ++next;
-        continue;
-      }
-      // Only groups not planned yet can be given up. Erasing the victim leaves `next` at the same
-      // group, or at its successor when it was itself the victim.
-      const auto victim = WorstRanked(next, running.end());
-      plan_.preempt.push_back(*victim);
-      free_blocks_ += groups_[*victim].held_blocks;
-      running.erase(victim);
+    for (const int32_t group : running) {
+      if (PlanGroup(group)) continue;
+      plan_.Clear();
+      plan_.preempt = WorstRanked(running);
+      return false;
     }
+    return true;
   }
 
   static bool Decodes(const GroupState& group) {
     return group.memory_tokens == 0 &&
            std::all_of(group.rows.begin(), group.rows.end(), [](const RowState& row) {
-             return Pending(row) == 1 && row.num_computed > 0;
+             return Pending(row) == row.num_logits && row.num_computed > 0;
            });
   }
 
-  using GroupIterator = std::vector<int32_t>::iterator;
-
   // The lowest priority, then the last admitted.
-  GroupIterator WorstRanked(GroupIterator first, GroupIterator last) const {
-    return std::min_element(first, last, [this](int32_t a, int32_t b) {
+  int32_t WorstRanked(const std::vector<int32_t>& running) const {
+    return *std::min_element(running.begin(), running.end(), [this](int32_t a, int32_t b) {
       const GroupState& left = groups_[a];
       const GroupState& right = groups_[b];
       if (left.priority != right.priority) return left.priority < right.priority;
@@ -91,30 +85,48 @@ class Planner {
     });
   }
 
-  // Plans what fits of a running group. False when blocks are missing for its decode rows or for
-  // the first token of its prefill.
+  // Plans what fits of a running group. False when blocks are missing to get on at all.
   bool PlanGroup(int32_t index) {
+    return Decodes(groups_[index]) ? PlanDecode(index) : PlanPrefill(index);
+  }
+
+  bool PlanDecode(int32_t index) {
     const GroupState& group = groups_[index];
-    const bool one_row = group.rows.size() == 1;
     int32_t tokens = 0, blocks = 0;
-    if (Decodes(group)) {
-      for (const RowState& row : group.rows) blocks += BlocksToGrow(row, 1, limits_.block_size);
-      tokens = static_cast<int32_t>(group.rows.size());
-      if (tokens > free_tokens_) return true;  // out of budget: next step
-      if (blocks > free_blocks_) return false;
-      for (int32_t row = 0; row < tokens; ++row) plan_.chunks.push_back({index, row, 1});
-      Take(tokens, blocks);
-      return true;
+    for (const RowState& row : group.rows) {
+      tokens += row.num_logits;
+      blocks += BlocksToGrow(row, row.num_logits, limits_.block_size);
     }
+    if (tokens > free_tokens_ || tokens > free_logits_) return true;  // out of budget: next step
+    if (blocks > free_blocks_) return false;
+    for (int32_t row = 0; row < static_cast<int32_t>(group.rows.size()); ++row) {
+      plan_.chunks.push_back({index, row, group.rows[row].num_logits});
+    }
+    Take(tokens, blocks);
+    free_logits_ -= tokens;
+    return true;
+  }
+
+  bool PlanPrefill(int32_t index) {
+    const GroupState& group = groups_[index];
+    // Rows of a group that advances as one stop before their last tokens, to take them together.
+    const bool may_complete = group.rows.size() == 1;
     for (int32_t r = 0; r < static_cast<int32_t>(group.rows.size()); ++r) {
-      // Rows of a group that advances as one stop before their last token, to take it together.
-      const int32_t wanted = Pending(group.rows[r]) - (one_row ? 0 : 1);
-      const int32_t count = std::min(wanted, free_tokens_);
-      if (count <= 0) continue;
-      const int32_t fitting = FittingTokens(group.rows[r], count);
-      if (fitting == 0) return false;
-      plan_.chunks.push_back({index, r, fitting});
-      Take(fitting, BlocksToGrow(group.rows[r], fitting, limits_.block_size));
+      const RowState& row = group.rows[r];
+      const int32_t before_tail = Pending(row) - row.num_logits;
+      const bool completes = may_complete && Pending(row) <= free_tokens_ &&
+                             row.num_logits <= free_logits_ &&
+                             FittingTokens(row, Pending(row)) == Pending(row);
+      const int32_t wanted = completes ? Pending(row) : std::min(before_tail, free_tokens_);
+      if (wanted <= 0) {
+        if (may_complete && FittingTokens(row, Pending(row)) < Pending(row)) return false;
+        continue;
+      }
+      const int32_t count = FittingTokens(row, wanted);
+      if (count == 0) return false;
+      plan_.chunks.push_back({index, r, count});
+      Take(count, BlocksToGrow(row, count, limits_.block_size));
+      if (completes) free_logits_ -= row.num_logits;
     }
     return true;
   }
@@ -150,7 +162,7 @@ class Planner {
   bool HasBlocksToStart(const GroupState& group, bool alone) const {
     int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size);
     for (const RowState& row : group.rows) {
-      blocks += BlocksToGrow(row, Pending(row), limits_.block_size);
+      blocks += row.prefix_free_blocks + BlocksToGrow(row, Pending(row), limits_.block_size);
     }
     return blocks + (alone ? 0 : limits_.watermark_blocks) <= free_blocks_;
   }
@@ -164,6 +176,7 @@ class Planner {
       Take(group.memory_tokens, CeilDiv(group.memory_tokens, limits_.block_size));
     }
     plan_.admit.push_back(index);
+    for (const RowState& row : group.rows) free_blocks_ -= row.prefix_free_blocks;
     return PlanGroup(index);
   }
 
@@ -173,12 +186,13 @@ class Planner {
   StepPlan& plan_;
   int32_t free_blocks_;
   int32_t free_tokens_;
+  int32_t free_logits_;
 };
 
 }  // namespace
 
 void StepPlan::Clear() {
-  preempt.clear();
+  preempt = -1;
   admit.clear();
   encode.clear();
   chunks.clear();
@@ -186,9 +200,9 @@ void StepPlan::Clear() {
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
-              Clock::time_point now, StepPlan& plan) {
+              Clock::time_point now, bool may_admit, StepPlan& plan) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, now, plan).Plan();
+  Planner(groups, free_blocks, limits, now, plan).Plan(may_admit);
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

@@ -5,10 +5,11 @@
 //  1. Running groups first, oldest admission first: one token for each row that decodes, and chunks
 //  of what rows still
 //     have to prefill. A group that advances as one (a beam) gets all of its rows or none.
-//  2. When blocks run out, the running group of the lowest rank is preempted: it gives up all of
-//  its blocks and
-//     waits, to be recomputed. Never the only running one: admission has checked that any group
-//     fits alone.
+//  2. When blocks run out, one running group is given up: the lowest priority, then the last
+//  admitted. The plan then
+//     says only that; its blocks go back and the step is planned anew. (What a group frees depends
+//     on who shares with it, which the planner does not see.) Never the only running one: admission
+//     has checked that any group fits alone.
 //  3. Waiting groups are admitted by rank while rows, tokens and blocks last and the watermark
 //  stays free, and not at all
 //     in a step that preempted. The first that does not fit ends admission, so that a big request
@@ -28,6 +29,7 @@ namespace beamline {
 struct PlannerLimits {
   int32_t max_batch_tokens = 4096;
   int32_t max_rows = 256;
+  int32_t max_logits_rows = 256;  // at least any row's num_logits
   int32_t block_size = 16;
   int32_t watermark_blocks = 0;  // kept free at admission, for the running groups' growth
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
@@ -35,10 +37,12 @@ struct PlannerLimits {
 
 // One growing sequence as the planner sees it.
 struct RowState {
-  int32_t num_tokens = 0;    // known ids: prompt and generated
-  int32_t num_computed = 0;  // of them, in the cache
-  int32_t num_blocks = 0;    // in its table
-  bool shared_tail = false;  // the next position's block has other holders: writing copies it
+  int32_t num_tokens = 0;          // known ids: prompt and generated
+  int32_t num_computed = 0;        // of them, in the cache
+  int32_t num_blocks = 0;          // in its table, or in the cached prefix that admission takes
+  int32_t prefix_free_blocks = 0;  // of a waiting row's cached prefix, those off the free list
+  int32_t num_logits = 1;          // the last so many tokens are computed in one step
+  bool shared_tail = false;        // the next position's block has other holders: writing copies it
 };
 
 struct GroupState {
@@ -48,7 +52,6 @@ struct GroupState {
   uint64_t admission = 0;     // order of admission of the running
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
-  int32_t held_blocks = 0;    // that preempting it would free
   std::span<const RowState> rows;  // at least one
 };
 
@@ -59,7 +62,7 @@ struct RowChunk {
 };
 
 struct StepPlan {
-  std::vector<int32_t> preempt;  // groups, before anything is allocated
+  int32_t preempt = -1;          // the group to give up before planning anew; -1: none
   std::vector<int32_t> admit;    // groups, in order
   std::vector<int32_t> encode;   // groups whose encoder input runs in this step
   std::vector<RowChunk> chunks;  // by group, rows ascending
@@ -70,7 +73,7 @@ struct StepPlan {
 
 // Fills `plan` (its memory is reused from step to step).
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
-              Clock::time_point now, StepPlan& plan);
+              Clock::time_point now, bool may_admit, StepPlan& plan);
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares
 // to the pool.

@@ -15,6 +15,7 @@ struct ReplicaStats {
   std::atomic<int64_t> total_blocks = 0;
   std::atomic<uint64_t> steps = 0;
   std::atomic<uint64_t> prompt_tokens = 0;
+  std::atomic<uint64_t> cached_prompt_tokens = 0;
   std::atomic<uint64_t> generated_tokens = 0;
   std::atomic<uint64_t> encoded_tokens = 0;
   std::atomic<uint64_t> preemptions = 0;
@@ -28,6 +29,7 @@ struct ReplicaStats {
     stats.total_blocks = total_blocks;
     stats.steps = steps;
     stats.prompt_tokens = prompt_tokens;
+    stats.cached_prompt_tokens = cached_prompt_tokens;
     stats.generated_tokens = generated_tokens;
     stats.encoded_tokens = encoded_tokens;
     stats.preemptions = preemptions;

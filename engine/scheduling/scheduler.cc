@@ -4,25 +4,29 @@
 
 namespace beamline {
 
-Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks)
-    : limits_(limits), cache_(num_blocks, limits.block_size) {}
+Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
+    : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
 
 void Scheduler::Add(std::unique_ptr<Group> group) { groups_.push_back(std::move(group)); }
 
 bool Scheduler::PrepareStep(Clock::time_point now) {
-  Plan(now);
-  CarryOut(now);
+  num_preempted_ = 0;
+  for (Plan(now, /*may_admit=*/true); plan_.preempt >= 0; Plan(now, /*may_admit=*/false)) {
+    Preempt(*groups_[plan_.preempt]);
+    ++num_preempted_;
+  }
+  for (const int32_t index : plan_.admit) Admit(*groups_[index], now);
+  builder_.Build(plan_, groups_, cache_);
   return plan_.num_tokens > 0;
 }
 
-void Scheduler::Plan(Clock::time_point now) {
+void Scheduler::Plan(Clock::time_point now, bool may_admit) {
   row_states_.clear();
   group_states_.clear();
+  // Under load most groups wait for rows: what the cache holds of them does not matter yet.
+  may_admit = may_admit && num_reserved_rows() < limits_.max_rows;
   for (const auto& group : groups_) {
-    for (const Sequence& row : group->rows) {
-      row_states_.push_back({static_cast<int32_t>(row.tokens.size()), row.num_computed,
-                             static_cast<int32_t>(row.blocks.size()), cache_.TailIsShared(row)});
-    }
+    for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row, may_admit));
   }
   size_t first_row = 0;
   for (const auto& group : groups_) {
@@ -32,7 +36,6 @@ void Scheduler::Plan(Clock::time_point now) {
     state.arrival = group->arrival;
     state.admission = group->admission;
     state.max_rows = group->decoder->max_rows();
-    state.held_blocks = group->held_blocks;
     if (group->memory.empty()) {
       state.memory_tokens = static_cast<int32_t>(group->encoder_ids.size());
     }
@@ -40,21 +43,39 @@ void Scheduler::Plan(Clock::time_point now) {
     first_row += group->rows.size();
     group_states_.push_back(state);
   }
-  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, plan_);
+  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_);
 }
 
-void Scheduler::CarryOut(Clock::time_point now) {
-  for (const int32_t index : plan_.preempt) {
-    cache_.Release(*groups_[index]);
-    groups_[index]->running = false;
+RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix) const {
+  RowState state;
+  state.num_tokens = static_cast<int32_t>(row.tokens.size());
+  state.num_logits = row.num_logits;
+  if (group.running) {
+    state.num_computed = row.num_computed;
+    state.num_blocks = static_cast<int32_t>(row.blocks.size());
+    state.shared_tail = cache_.TailIsShared(row);
+  } else if (find_prefix) {
+    const GroupCache::Prefix prefix = cache_.FindPrefix(group, row);
+    state.num_blocks = prefix.num_blocks;
+    state.num_computed = prefix.num_blocks * limits_.block_size;
+    state.prefix_free_blocks = prefix.num_free_blocks;
   }
-  for (const int32_t index : plan_.admit) {
-    Group& group = *groups_[index];
-    group.running = true;
-    group.admission = next_admission_++;
-    if (group.queue_time.count() < 0) group.queue_time = now - group.arrival;
+  return state;
+}
+
+void Scheduler::Preempt(Group& group) {
+  cache_.Release(group);
+  group.running = false;
+}
+
+void Scheduler::Admit(Group& group, Clock::time_point now) {
+  group.running = true;
+  group.admission = next_admission_++;
+  for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);
+  if (group.queue_time.count() < 0) {
+    group.queue_time = now - group.arrival;
+    group.cached_tokens = group.rows[0].num_computed;
   }
-  builder_.Build(plan_, groups_, cache_);
 }
 
 void Scheduler::RemoveDone() {
@@ -68,6 +89,14 @@ int32_t Scheduler::num_running_rows() const {
   int32_t rows = 0;
   for (const auto& group : groups_) {
     if (group->running) rows += static_cast<int32_t>(group->rows.size());
+  }
+  return rows;
+}
+
+int32_t Scheduler::num_reserved_rows() const {
+  int32_t rows = 0;
+  for (const auto& group : groups_) {
+    if (group->running) rows += group->decoder->max_rows();
   }
   return rows;
 }

@@ -18,7 +18,7 @@ namespace beamline {
 
 class Scheduler {
  public:
-  Scheduler(const PlannerLimits& limits, int32_t num_blocks);
+  Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes);
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group);
@@ -28,9 +28,11 @@ class Scheduler {
   // The prepared step, until the next PrepareStep.
   const StepBuilder& step() const { return builder_; }
   int32_t num_step_tokens() const { return plan_.num_tokens; }
-  int32_t num_preempted() const { return static_cast<int32_t>(plan_.preempt.size()); }
+  int32_t num_preempted() const { return num_preempted_; }
   // The group's next rows, as its decoder chose them.
   void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
+  // A step failed: what the cache holds is not to be trusted.
+  void ForgetPrefixes() { cache_.ForgetPrefixes(); }
   // Frees the blocks of groups marked done, and drops them.
   void RemoveDone();
 
@@ -38,12 +40,15 @@ class Scheduler {
   bool empty() const { return groups_.empty(); }
   const BlockPool& pool() const { return cache_.pool(); }
   int32_t num_running_rows() const;
+  int32_t num_reserved_rows() const;  // that the running groups may come to have
   // Recounts every reference to a block: INTERNAL when a count is wrong. For tests and debugging.
   absl::Status Verify() const;
 
  private:
-  void Plan(Clock::time_point now);
-  void CarryOut(Clock::time_point now);
+  void Plan(Clock::time_point now, bool may_admit);
+  RowState StateOf(const Group& group, Sequence& row, bool find_prefix) const;
+  void Preempt(Group& group);
+  void Admit(Group& group, Clock::time_point now);
 
   PlannerLimits limits_;
   GroupCache cache_;
@@ -54,6 +59,7 @@ class Scheduler {
   std::vector<GroupState> group_states_;
   std::vector<RowState> row_states_;
   StepPlan plan_;
+  int32_t num_preempted_ = 0;
   StepBuilder builder_;
 };
 

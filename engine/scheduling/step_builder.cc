@@ -47,18 +47,18 @@ void StepBuilder::AddEncoderInput(Group& group, GroupCache& cache) {
 
 void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache) {
   Sequence& row = group.rows[chunk.row];
-  (row.num_computed > 0 && chunk.num_tokens == 1 ? num_decode_rows_ : num_prefill_tokens_) +=
+  (row.num_computed > 0 && chunk.num_tokens == row.num_logits ? num_decode_rows_
+                                                              : num_prefill_tokens_) +=
       chunk.num_tokens;
+  const int32_t begin = row.num_computed;
   cache.Grow(group, row, chunk.num_tokens, copies_);
-  const int32_t end = row.num_computed + chunk.num_tokens;
-  for (int32_t position = row.num_computed; position < end; ++position) {
+  for (int32_t position = begin; position < row.num_computed; ++position) {
     step_batch_.token_ids.push_back(row.tokens[position]);
     step_batch_.positions.push_back(position);
     step_batch_.slots.push_back(cache.Slot(row.blocks, position));
   }
   step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + chunk.num_tokens);
-  step_batch_.context_lengths.push_back(end);
-  row.num_computed = end;
+  step_batch_.context_lengths.push_back(row.num_computed);
 }
 
 void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {
@@ -96,11 +96,16 @@ void StepBuilder::FindLogitsRows(std::span<const std::unique_ptr<Group>> groups,
           return row.num_computed == static_cast<int32_t>(row.tokens.size());
         });
     if (!complete) continue;
-    logits_ranges_.push_back({&group, static_cast<int32_t>(step_batch_.logits_rows.size()),
-                              static_cast<int32_t>(group.rows.size())});
+    LogitsRange range = {&group, static_cast<int32_t>(step_batch_.logits_rows.size()), 0};
     for (size_t sequence = first; sequence < last; ++sequence) {
-      step_batch_.logits_rows.push_back(step_batch_.query_offsets[sequence + 1] - 1);
+      const int32_t num_logits = group.rows[plan.chunks[sequence].row].num_logits;
+      const int32_t end = step_batch_.query_offsets[sequence + 1];
+      for (int32_t token = end - num_logits; token < end; ++token) {
+        step_batch_.logits_rows.push_back(token);
+      }
+      range.count += num_logits;
     }
+    logits_ranges_.push_back(range);
   }
 }
 

@@ -14,7 +14,8 @@
 
 namespace beamline {
 
-// Logits rows [begin, begin + count) of the step belong to a group's rows, in order.
+// Logits rows [begin, begin + count) of the step belong to a group's rows, in order: of each row
+// its last num_logits tokens.
 struct LogitsRange {
   Group* group = nullptr;
   int32_t begin = 0;

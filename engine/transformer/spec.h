@@ -10,7 +10,8 @@
 
 namespace beamline {
 
-enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary, kRelativeBias, kAlibi };
+// kSinusoidal: sines in the first half of the columns, cosines in the second, not in the file.
+enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal };
 enum class NormPlacement : uint8_t { kPre, kPost };
 
 // A weight matrix as the checkpoint names it: the parts are stacked along the output dimension.
@@ -45,25 +46,28 @@ struct StackSpec {
   int32_t feed_forward_size = 0;
   bool causal = false;
   bool cross_attention = false;
-  float attention_scale = 1.0f;  // multiplies queries
+  float attention_scale = 1.0f;         // multiplies queries
+  bool scale_by_inverse_layer = false;  // and divides them by the layer's number, from 1
 
   NormKind norm = NormKind::kLayerNorm;
   NormPlacement placement = NormPlacement::kPost;
   float norm_epsilon = 1e-5f;
-  bool parallel_residual = false;
   Activation activation = Activation::kGelu;
-  bool gated = false;
+  bool gated = false;  // feed_forward_in holds the gate's rows, then the up projection's
 
   PositionKind positions = PositionKind::kNone;
-  int32_t max_positions = 0;
-  int32_t position_offset = 0;  // OPT and RoBERTa start their table at 2
-  float token_scale = 1.0f;
+  int32_t max_positions = 0;    // the longest sequence
+  int32_t position_offset = 0;  // rows of position_table before position 0: RoBERTa has 2
+  int32_t vocab_size = 0;       // rows of token_table
+  int32_t num_types = 0;        // rows of type_table
+  float token_scale = 1.0f;     // multiplies token embeddings
 
   // Weight names.
-  std::string token_table, position_table,
-      type_table;            // position_table and type_table may be empty
-  NormNames embedding_norm;  // gain empty: none
-  NormNames final_norm;      // gain empty: none
+  std::string token_table;
+  std::string position_table;  // learned positions
+  std::string type_table;      // empty: none
+  NormNames embedding_norm;    // gain empty: none
+  NormNames final_norm;        // gain empty: none
   LayerNames layers;
 };
 
@@ -71,12 +75,12 @@ struct TransformerSpec {
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;
+  // Columns of the logits: the decoder's vocabulary. Encoders alone: the encoder's.
   int32_t vocab_size = 0;
-  // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias.
+  // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias [vocab_size].
   std::string head;
   std::string head_bias;  // empty: none
-  // Every tensor of the file must be used or match one of these (names; a trailing * matches any
-  // rest).
+  // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.
   std::vector<std::string> ignored_tensors;
 };
 

@@ -46,7 +46,8 @@ struct StepBatch {
   std::vector<int32_t> memory_lengths;  // [num_sequences]
   std::vector<int32_t> memory_tables;   // [num_sequences, max_memory_blocks]
   int32_t max_memory_blocks = 0;
-  std::vector<int32_t> logits_rows;  // [num_logits_rows], tokens whose logits are wanted
+  // [num_logits_rows], tokens whose logits are wanted, ascending; may be empty.
+  std::vector<int32_t> logits_rows;
 
   int num_sequences() const { return static_cast<int>(query_offsets.size()) - 1; }
 };
@@ -54,7 +55,8 @@ struct StepBatch {
 class Transformer {
  public:
   // Reads, checks and packs every weight that the spec names. Errors name the tensor. The
-  // checkpoint may be closed afterwards; the backend must outlive the transformer.
+  // checkpoint may be closed afterwards; the backend must outlive the transformer. Batches over the
+  // limits, and ids, positions or slots outside their ranges, CHECK.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
                                                              const Checkpoint& checkpoint,
                                                              DType dtype,

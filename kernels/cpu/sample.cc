@@ -166,7 +166,9 @@ void Sample(Context& context, const SampleParams& params) {
     RowSampler sampler(vocab_size, scratch);
     for (int64_t i = begin; i < end; ++i) {
       const SampleRow& row = params.rows[i];
-      params.ids[i] = sampler.Draw(params.logits.row<float>(row.row), row);
+      const float* logits = params.logits.row<float>(row.row);
+      params.ids[i] = sampler.Draw(logits, row);
+      params.values[i] = logits[params.ids[i]];
     }
   });
 }

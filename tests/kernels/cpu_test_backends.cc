@@ -1,4 +1,5 @@
-// The CPU backend with one and with several threads, and once for each vector extension that this machine has.
+// The CPU backend with one and with several threads, and once for each vector extension that this
+// machine has.
 #include "hwy/highway.h"
 #include "hwy/targets.h"
 #include "kernels/cpu/cpu_backend.h"

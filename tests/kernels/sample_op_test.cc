@@ -16,9 +16,18 @@ class SampleTest : public OpTest {
         device_logits.tensor({static_cast<int64_t>(logits.size()) / vocab_size, vocab_size});
     params.rows = rows;
     params.ids = ids.data();
+    const auto values = Output(rows.size());
+    params.values = values.data();
     backend().Sample(params);
     ExpectSameBits(device_logits.Read(), logits);
-    return ids.Read();
+    const std::vector<int32_t> drawn = ids.Read();
+    const std::vector<float> drawn_values = values.Read();
+    std::vector<float> expected_values;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      expected_values.push_back(logits[static_cast<size_t>(rows[i].row) * vocab_size + drawn[i]]);
+    }
+    ExpectSameBits(drawn_values, expected_values);
+    return drawn;
   }
 
   // Draws many tokens of one row and compares their frequencies with the reference's probabilities.

@@ -31,6 +31,19 @@ TEST(BlockPoolTest, FreesASharedBlockWithItsLastHolder) {
   EXPECT_EQ(pool.num_free(), 2);
 }
 
+TEST(BlockPoolTest, TakesAFreeBlockBackFromTheMiddleOfTheList) {
+  BlockPool pool(3);
+  BlockTable table = {pool.Allocate(), pool.Allocate(), pool.Allocate()};
+  const BlockTable blocks = table;
+  pool.ReleaseAll(table);
+  pool.AddReference(blocks[1]);
+  EXPECT_EQ(pool.num_free(), 2);
+  BlockTable held = {blocks[1]};
+  EXPECT_TRUE(pool.Verify({&held}).ok());
+  EXPECT_NE(pool.Allocate(), blocks[1]);
+  EXPECT_NE(pool.Allocate(), blocks[1]);
+}
+
 TEST(BlockPoolTest, VerifyFindsAReferenceThatNoTableHolds) {
   BlockPool pool(2);
   BlockTable table = {pool.Allocate()};

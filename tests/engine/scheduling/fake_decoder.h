@@ -1,4 +1,5 @@
-// A GroupDecoder that forks at random and finishes after a given number of steps.
+// A GroupDecoder that forks, proposes and refutes at random and finishes after a given number of
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,21 @@ class FakeDecoder : public GroupDecoder {
  public:
   // With `beam`, each step's rows descend from random rows of the step before; else each from
   // itself.
-  FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed)
-      : max_rows_(max_rows), steps_left_(num_steps), beam_(beam), random_(seed), requests_(1) {}
+  // With `proposes`, a single row proposes up to three tokens a step and keeps some of them.
+  FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed, bool proposes = false)
+      : max_rows_(max_rows),
+        steps_left_(num_steps),
+        beam_(beam),
+        proposes_(proposes),
+        random_(seed),
+        requests_(1) {}
 
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override { return requests_; }
 
   std::vector<Continuation> Advance(std::span<const RowResult> results) override {
-    const auto live = static_cast<int32_t>(results.size());
+    const auto live = static_cast<int32_t>(num_proposals_.size());
+    static_cast<void>(results);
     ++num_generated_;
     if (--steps_left_ == 0) return {};
     std::vector<Continuation> next;
@@ -34,9 +42,17 @@ class FakeDecoder : public GroupDecoder {
       const int32_t parent = num_generated_ == 1 ? 0
                              : any_parent        ? static_cast<int32_t>(random_() % live)
                                                  : row;
-      next.push_back({parent, static_cast<int32_t>(random_() % 1000)});
+      Continuation continuation = {parent, static_cast<int32_t>(random_() % 1000)};
+      if (max_rows_ == 1 && proposes_) {
+        if (num_proposals_[0] > 0) continuation.num_dropped = random_() % (num_proposals_[0] + 1);
+        for (uint64_t i = random_() % 4; i > 0; --i)
+          continuation.proposals.push_back(random_() % 1000);
+      }
+      next.push_back(continuation);
     }
-    requests_.resize(next.size());
+    num_proposals_.clear();
+    for (const Continuation& row : next) num_proposals_.push_back(row.proposals.size());
+    requests_.resize(next.size() + (next.size() == 1 ? num_proposals_[0] : 0));
     return next;
   }
 
@@ -50,9 +66,11 @@ class FakeDecoder : public GroupDecoder {
   int32_t max_rows_;
   int32_t steps_left_;
   bool beam_;
+  bool proposes_;
   std::mt19937_64 random_;
   int32_t num_generated_ = 0;
   std::vector<RowRequest> requests_;
+  std::vector<size_t> num_proposals_ = {0};  // of each live row
 };
 
 }  // namespace beamline

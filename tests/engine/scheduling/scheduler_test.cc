@@ -19,19 +19,21 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     first = std::strtoull(seed, nullptr, 10);
     last = first + 1;
   }
-  int64_t finished = 0, cancelled = 0, preemptions = 0;
+  int64_t finished = 0, cancelled = 0, preemptions = 0, cached_tokens = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const SimulationResult result = Simulate({.seed = seed});
     ASSERT_EQ(result.error, "");
     finished += result.finished;
     cancelled += result.cancelled;
     preemptions += result.preemptions;
+    cached_tokens += result.cached_tokens;
   }
   if (last - first == kNumSchedules) {
     // The schedules must have been worth simulating.
     EXPECT_GT(finished, 100000);
     EXPECT_GT(cancelled, 5000);
     EXPECT_GT(preemptions, 5000);
+    EXPECT_GT(cached_tokens, 50000);
   }
 }
 
@@ -40,6 +42,7 @@ std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t priority
   auto group = std::make_unique<Group>();
   group->rows.resize(1);
   group->rows[0].tokens.assign(prompt, 1);
+  group->cache_salt = std::to_string(prompt);
   group->decoder = std::make_unique<FakeDecoder>(1, steps, false, 1);
   group->priority = priority;
   group->arrival = arrival;
@@ -69,7 +72,7 @@ TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
   limits.max_batch_tokens = 64;
   limits.max_rows = 4;
   limits.ageing = std::chrono::milliseconds(100);
-  Scheduler scheduler(limits, 64);
+  Scheduler scheduler(limits, 64, true);
   Clock::time_point now;
   scheduler.Add(MakeGroup(8, 4, /*priority=*/-100, now));
   const Group* lowest = scheduler.groups()[0].get();
@@ -87,7 +90,7 @@ TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
 TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
   PlannerLimits limits;
   limits.max_batch_tokens = 32;
-  Scheduler scheduler(limits, 256);
+  Scheduler scheduler(limits, 256, true);
   Clock::time_point now;
   scheduler.Add(MakeGroup(4, 100, 0, now));
   RunStep(scheduler, now);
@@ -104,7 +107,7 @@ TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
 TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
   PlannerLimits limits;
   limits.block_size = 16;
-  Scheduler scheduler(limits, 1024);
+  Scheduler scheduler(limits, 1024, true);
   Clock::time_point now;
   auto group = MakeGroup(1, 64, 0, now);
   group->rows[0].tokens.assign(1000, 1);

@@ -24,7 +24,7 @@ class Simulator {
         random_(options.seed),
         limits_(RandomLimits()),
         num_blocks_(Uniform(8, 96)),
-        scheduler_(limits_, num_blocks_),
+        scheduler_(limits_, num_blocks_, /*share_prefixes=*/options.seed % 4 != 0),
         memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
@@ -43,6 +43,7 @@ class Simulator {
       } else if (!scheduler_.empty()) {
         Error("groups wait and nothing runs");
       }
+      CountCached();
       scheduler_.RemoveDone();
       if (absl::Status status = scheduler_.Verify(); !status.ok()) {
         Error(std::string(status.message()));
@@ -82,10 +83,14 @@ class Simulator {
       const int32_t max_rows = Uniform(0, 1) == 0 ? 1 : Uniform(1, 8);
       const int32_t steps = Uniform(1, 30);
       group->rows.resize(1);
-      group->rows[0].tokens = RandomTokens(Uniform(1, 40));
+      group->rows[0].tokens = RandomPrompt();
+      group->cache_salt = Uniform(0, 3) == 0 ? "other" : "";
       if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
       // As the engine refuses what could never run alone.
-      const auto total = static_cast<int32_t>(group->rows[0].tokens.size()) + steps;
+      // At most four tokens a step when proposals are accepted.
+      const bool proposes = max_rows == 1 && Uniform(0, 2) == 0;
+      const auto total =
+          static_cast<int32_t>(group->rows[0].tokens.size()) + (proposes ? 4 : 1) * steps;
       if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), max_rows, total,
                           limits_.block_size) > num_blocks_) {
         ++submitted_;
@@ -93,7 +98,7 @@ class Simulator {
         continue;
       }
       group->decoder =
-          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_());
+          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_(), proposes);
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
       scheduler_.Add(std::move(group));
@@ -101,10 +106,24 @@ class Simulator {
     }
   }
 
+  // Often begins as another one does.
+  TokenIds RandomPrompt() {
+    TokenIds prompt(Uniform(0, 1) == 0 ? 0 : Uniform(1, 30), Uniform(0, 1));
+    const TokenIds rest = RandomTokens(Uniform(1, 20));
+    prompt.insert(prompt.end(), rest.begin(), rest.end());
+    return prompt;
+  }
+
   TokenIds RandomTokens(int32_t count) {
     TokenIds tokens(count);
     for (int32_t& token : tokens) token = Uniform(0, 999);
     return tokens;
+  }
+
+  void CountCached() {
+    for (const auto& group : scheduler_.groups()) {
+      if (group->done) result_.cached_tokens += group->cached_tokens;
+    }
   }
 
   void CancelSome() {
@@ -182,6 +201,9 @@ class Simulator {
 
   void AdvanceGroups() {
     for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
+      if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
+        Error("logits rows and requests differ");
+      }
       const std::vector<RowResult> results(range.count);
       const auto next = range.group->decoder->Advance(results);
       if (range.group->decoder->finished()) {

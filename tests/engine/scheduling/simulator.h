@@ -29,6 +29,7 @@ struct SimulationResult {
   int32_t preemptions = 0;
   int32_t finished = 0;
   int32_t cancelled = 0;
+  int64_t cached_tokens = 0;
 };
 
 // A pure function of the options.

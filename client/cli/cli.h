@@ -1,0 +1,62 @@
+// The `beamline` command line: each command is one file here.
+#pragma once
+
+#include <functional>
+#include <istream>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "client/client.h"
+
+namespace beamline::cli {
+
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  bool in_is_terminal = false;
+  bool out_is_terminal = false;
+};
+
+// Options of every command.
+struct GlobalOptions {
+  std::string address = "127.0.0.1:50051";
+  double timeout_seconds = 60.0;  // 0: none
+  bool json = false;
+
+  CallOptions call() const {
+    return {std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000))};
+  }
+};
+
+// What a command works with.
+struct Session {
+  Client& client;
+  const Console& console;
+  const GlobalOptions& options;
+};
+
+using Command = std::function<absl::Status(const Session&)>;
+
+// Each adds its subcommands to `app`; the one that is given sets `chosen`.
+void AddGenerateCommands(CLI::App& app, Command& chosen);
+void AddEncodeCommand(CLI::App& app, Command& chosen);
+void AddTokenCommands(CLI::App& app, Command& chosen);
+void AddModelCommands(CLI::App& app, Command& chosen);
+
+// Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
+// err, "beamline: CODE: message"), 2 for a wrong command line.
+int Run(int argc, const char* const* argv, const Console& console);
+
+// A wrong command line that only the command itself can tell: exit status 2.
+absl::Status UsageError(std::string_view message);
+
+// The texts of the command line; without any, or for "-", the lines of standard input.
+std::vector<std::string> ReadTexts(const std::vector<std::string>& arguments,
+                                   const Console& console);
+
+}  // namespace beamline::cli

@@ -1,0 +1,150 @@
+// `beamline encode`: embeddings of texts, and how similar they are.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "fmt/format.h"
+#include "fmt/ostream.h"
+
+namespace beamline::cli {
+namespace {
+
+constexpr int kShownValues = 6;
+constexpr size_t kShownTextBytes = 40;
+
+struct EncodeOptions {
+  std::vector<std::string> texts;
+  std::string model;
+  std::string pooling;
+  std::string truncate;
+  std::string prompt_name;
+  std::optional<int32_t> dimensions;
+  std::optional<bool> normalize;
+};
+
+void AddOptions(CLI::App& command, EncodeOptions& o) {
+  command.add_option("text", o.texts, "texts; without any, or '-': the lines of standard input");
+  command.add_option("--model", o.model, "name of a model; see 'beamline models'")
+      ->type_name("NAME");
+  command.add_option("--pooling", o.pooling, "default: the model's own")
+      ->check(CLI::IsMember({"model", "mean", "cls", "last", "none"}));
+  command.add_option("--truncate", o.truncate, "side that loses what is too long; default: error")
+      ->check(CLI::IsMember({"none", "right", "left"}));
+  command.add_option("--dimensions", o.dimensions, "only the first N")->type_name("N");
+  command.add_flag("--normalize,!--no-normalize", o.normalize, "default: the model's own");
+  command.add_option("--prompt-name", o.prompt_name, "one of the model's prompts")
+      ->type_name("NAME");
+}
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+v1::EncodeRequest MakeRequest(const EncodeOptions& o, const std::vector<std::string>& texts) {
+  v1::EncodeRequest request;
+  request.set_model(o.model);
+  for (const std::string& text : texts) request.add_inputs()->set_text(text);
+  v1::Pooling pooling = v1::POOLING_MODEL;
+  if (!o.pooling.empty()) v1::Pooling_Parse("POOLING_" + Upper(o.pooling), &pooling);
+  request.set_pooling(pooling);
+  v1::Truncation truncate = v1::TRUNCATION_NONE;
+  if (!o.truncate.empty()) v1::Truncation_Parse("TRUNCATION_" + Upper(o.truncate), &truncate);
+  request.set_truncate(truncate);
+  if (o.dimensions) request.set_dimensions(*o.dimensions);
+  if (o.normalize) request.set_normalize(*o.normalize);
+  request.set_prompt_name(o.prompt_name);
+  return request;
+}
+
+// Cosine; 0 when one vector is zero.
+double Similarity(std::span<const float> a, std::span<const float> b) {
+  double dot = 0, a_squared = 0, b_squared = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    dot += double{a[i]} * b[i];
+    a_squared += double{a[i]} * a[i];
+    b_squared += double{b[i]} * b[i];
+  }
+  const double norms = std::sqrt(a_squared * b_squared);
+  return norms > 0 ? dot / norms : 0;
+}
+
+std::string Shorten(const std::string& text) {
+  if (text.size() <= kShownTextBytes) return text;
+  size_t end = kShownTextBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string FirstValues(const v1::Embedding& embedding) {
+  std::string values;
+  for (int i = 0; i < std::min(kShownValues, embedding.values_size()); ++i) {
+    values += fmt::format("{:8.4f}", embedding.values(i));
+  }
+  return values + (embedding.values_size() > kShownValues ? " ..." : "");
+}
+
+void Print(const v1::EncodeResponse& response, const std::vector<std::string>& texts,
+           const Console& console) {
+  std::vector<std::vector<std::string>> rows = {
+      {"", "text", "tokens", "vectors", "dimensions", "first values"}};
+  std::vector<std::span<const float>> vectors;
+  bool one_each = true;
+  for (int i = 0; i < response.embeddings_size(); ++i) {
+    const v1::Embedding& embedding = response.embeddings(i);
+    rows.push_back({std::to_string(i + 1), Shorten(texts[static_cast<size_t>(i)]),
+                    std::to_string(embedding.num_tokens()), std::to_string(embedding.num_vectors()),
+                    std::to_string(embedding.dimensions()), FirstValues(embedding)});
+    vectors.emplace_back(embedding.values().data(), embedding.values().size());
+    one_each = one_each && embedding.num_vectors() == 1;
+  }
+  console.out << FormatTable(rows);
+  if (one_each && vectors.size() > 1) {
+    rows = {{"similarity"}};
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      rows[0].push_back(std::to_string(i + 1));
+      rows.push_back({std::to_string(i + 1)});
+      for (const auto& other : vectors) {
+        rows.back().push_back(fmt::format("{:.4f}", Similarity(vectors[i], other)));
+      }
+    }
+    console.out << "\n" << FormatTable(rows);
+  }
+  console.out.flush();
+  fmt::print(console.err, "({} tokens, {} in all)\n", response.usage().prompt_tokens(),
+             FormatDuration(response.timing().total()));
+}
+
+absl::Status RunEncode(const Session& session, const EncodeOptions& options) {
+  const std::vector<std::string> texts = ReadTexts(options.texts, session.console);
+  if (texts.empty()) return UsageError("there is no text: give one, or lines on standard input");
+  const auto response = session.client.Encode(MakeRequest(options, texts), session.options.call());
+  if (!response.ok()) return response.status();
+  if (session.options.json) {
+    fmt::print(session.console.out, "{}\n", ToJson(*response));
+  } else {
+    Print(*response, texts, session.console);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEncodeCommand(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<EncodeOptions>();
+  CLI::App* command = app.add_subcommand("encode", "embeds texts, and compares them");
+  AddOptions(*command, *options);
+  command->callback([&chosen, options] {
+    chosen = [options](const Session& session) { return RunEncode(session, *options); };
+  });
+}
+
+}  // namespace beamline::cli

@@ -1,0 +1,108 @@
+#include "client/cli/format.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "fmt/format.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace beamline::cli {
+namespace {
+
+size_t CountCharacters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not a continuation byte
+  }));
+}
+
+bool LooksLikeNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == ',' || c == '.' || c == '-';
+  });
+}
+
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  return status.ok() ? json : "{}";
+}
+
+double Seconds(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + duration.nanos() * 1e-9;
+}
+
+std::string FormatDuration(const google::protobuf::Duration& duration) {
+  const double seconds = Seconds(duration);
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1.0) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string FormatBytes(int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", value / (1 << 10));
+  if (bytes < 1 << 30) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  return fmt::format("{:.1f} GiB", value / (1 << 30));
+}
+
+std::string FormatCount(int64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const bool after_digit = i > 0 && digits[i - 1] != '-';
+    if (after_digit && (digits.size() - i) % 3 == 0) text.push_back(',');
+    text.push_back(digits[i]);
+  }
+  return text;
+}
+
+std::string FormatFinish(v1::FinishReason reason) {
+  constexpr std::string_view kPrefix = "FINISH_REASON_";
+  const std::string name = v1::FinishReason_Name(reason);
+  return name.rfind(kPrefix, 0) == 0 ? name.substr(kPrefix.size()) : name;
+}
+
+std::string SummaryLine(const v1::Usage& usage, const v1::Timing& timing,
+                        const std::vector<v1::FinishReason>& reasons) {
+  std::string line = fmt::format("{} prompt", usage.prompt_tokens());
+  if (usage.cached_tokens() > 0) line += fmt::format(" ({} cached)", usage.cached_tokens());
+  line += fmt::format(" + {} generated tokens", usage.generated_tokens());
+  if (timing.has_first_token()) {
+    line += fmt::format(", first after {}", FormatDuration(timing.first_token()));
+  }
+  line += fmt::format(", {} in all", FormatDuration(timing.total()));
+  const double seconds = Seconds(timing.total());
+  if (seconds > 0) line += fmt::format(" ({:.0f} tokens/s)", usage.generated_tokens() / seconds);
+  for (const v1::FinishReason reason : reasons) line += ", " + FormatFinish(reason);
+  return line;
+}
+
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], CountCharacters(row[i]));
+    }
+  }
+  std::string table;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - CountCharacters(row[i]), ' ');
+      line += (i == 0 ? "" : "  ");
+      line += LooksLikeNumber(row[i]) ? padding + row[i] : row[i] + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    table += line + "\n";
+  }
+  return table;
+}
+
+}  // namespace beamline::cli

@@ -1,0 +1,36 @@
+// How answers look on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "beamline/v1/inference.pb.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/message.h"
+
+namespace beamline::cli {
+
+// One line of JSON with the contract's field names, absent and zero fields included.
+std::string ToJson(const google::protobuf::Message& message);
+
+// "850 us", "3.1 ms", "2.45 s".
+std::string FormatDuration(const google::protobuf::Duration& duration);
+double Seconds(const google::protobuf::Duration& duration);
+// "15.9 MiB".
+std::string FormatBytes(int64_t bytes);
+// "8,376,320".
+std::string FormatCount(int64_t count);
+// "EOS" of FINISH_REASON_EOS.
+std::string FormatFinish(v1::FinishReason reason);
+
+// "17 prompt + 19 generated tokens, first after 2.1 ms, 25.0 ms in all (760 tokens/s), EOS".
+std::string SummaryLine(const v1::Usage& usage, const v1::Timing& timing,
+                        const std::vector<v1::FinishReason>& reasons);
+
+// Rows with their columns aligned, two spaces apart; the first row is the head. Widths count
+// characters, not bytes. Numbers go to the right.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace beamline::cli

@@ -1,0 +1,136 @@
+// `beamline generate` and `beamline translate`: the same RPCs, another default model.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "client/cli/generate_options.h"
+#include "fmt/format.h"
+#include "fmt/ostream.h"
+
+namespace beamline::cli {
+namespace {
+
+// The only model of a task, when the command line names none. Empty when there is no such one: the
+// server's answer then lists the models.
+absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) {
+  const auto models = session.client.ListModels(session.options.call());
+  if (!models.ok()) return models.status();
+  std::string only;
+  for (const v1::Model& model : models->models()) {
+    if (model.task() != task) continue;
+    if (!only.empty()) return std::string();
+    only = model.name();
+  }
+  return only;
+}
+
+std::string LogprobLine(const v1::PositionLogprobs& position) {
+  std::string line =
+      fmt::format("  {:>6} {:9.4f}", position.chosen().id(), position.chosen().logprob());
+  for (const v1::TokenLogprob& token : position.top()) {
+    line += fmt::format("  {}:{:.4f}", token.id(), token.logprob());
+  }
+  return line + "\n";
+}
+
+template <typename Sequences>
+std::vector<v1::FinishReason> FinishReasons(const Sequences& sequences) {
+  std::vector<v1::FinishReason> reasons;
+  for (const auto& sequence : sequences) reasons.push_back(sequence.finish_reason());
+  return reasons;
+}
+
+void Print(const v1::GenerateResponse& response, const Console& console) {
+  int index = 0;
+  for (const v1::Sequence& sequence : response.sequences()) {
+    if (response.sequences_size() > 1) {
+      fmt::print(console.out, "[{}] score {:.4f}\n", ++index, sequence.score());
+    }
+    fmt::print(console.out, "{}\n", sequence.text());
+    for (const auto& position : sequence.logprobs()) console.out << LogprobLine(position);
+  }
+  console.out.flush();
+  fmt::print(console.err, "({})\n",
+             SummaryLine(response.usage(), response.timing(), FinishReasons(response.sequences())));
+}
+
+absl::Status RunUnary(const Session& session, const v1::GenerateRequest& request) {
+  const auto response = session.client.Generate(request, session.options.call());
+  if (!response.ok()) return response.status();
+  if (session.options.json) {
+    fmt::print(session.console.out, "{}\n", ToJson(*response));
+  } else {
+    Print(*response, session.console);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunStream(const Session& session, const v1::GenerateRequest& request) {
+  const Console& console = session.console;
+  const auto on_message = [&](const v1::GenerateStreamResponse& message) {
+    if (session.options.json) {
+      fmt::print(console.out, "{}\n", ToJson(message));
+    } else {
+      for (const v1::SequenceDelta& delta : message.deltas()) console.out << delta.text();
+    }
+    console.out.flush();
+    return console.out.good();
+  };
+  const auto end = session.client.GenerateStream(request, on_message, session.options.call());
+  if (!session.options.json) console.out << std::endl;
+  if (!end.ok()) return end.status();
+  if (!session.options.json) {
+    fmt::print(console.err, "({})\n",
+               SummaryLine(end->usage(), end->timing(), FinishReasons(end->sequences())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
+  const std::vector<std::string> texts = ReadTexts(options.texts, session.console);
+  std::vector<v1::GenerateRequest> requests;
+  for (const std::string& text : texts) {
+    auto request = MakeRequest(options, text);
+    if (!request.ok()) return request.status();
+    requests.push_back(*std::move(request));
+  }
+  if (requests.empty()) return UsageError("there is no text: give one, or lines on standard input");
+  if (options.model.empty()) {
+    auto model = DefaultModel(session, task);
+    if (!model.ok()) return model.status();
+    for (v1::GenerateRequest& request : requests) request.set_model(*model);
+  }
+  // Several sequences, or logprobs, cannot be told apart in a stream of text.
+  const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value();
+  const bool stream = options.stream.value_or(session.console.out_is_terminal && plain_text &&
+                                              !session.options.json);
+  for (const v1::GenerateRequest& request : requests) {
+    const absl::Status status = stream ? RunStream(session, request) : RunUnary(session, request);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void AddCommand(CLI::App& app, Command& chosen, const char* name, const char* help, v1::Task task) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand(name, help);
+  AddGenerateOptions(*command, *options);
+  command->callback([&chosen, options, task] {
+    chosen = [options, task](const Session& session) {
+      return RunGenerate(session, *options, task);
+    };
+  });
+}
+
+}  // namespace
+
+void AddGenerateCommands(CLI::App& app, Command& chosen) {
+  AddCommand(app, chosen, "generate", "continues a text", v1::TASK_GENERATE);
+  AddCommand(app, chosen, "translate", "rewrites a text with the encoder-decoder model",
+             v1::TASK_TRANSLATE);
+}
+
+}  // namespace beamline::cli

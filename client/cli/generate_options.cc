@@ -1,0 +1,224 @@
+#include "client/cli/generate_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include "client/cli/cli.h"
+#include "fmt/format.h"
+
+namespace beamline::cli {
+namespace {
+
+void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
+  const std::string group = "Decoding";
+  auto* greedy = command.add_flag("--greedy", o.greedy, "the likeliest token, always");
+  auto* beam = command.add_option("--beam", o.beam, "beam search of this width, 1 to 64");
+  auto* sample = command.add_flag("--sample", o.sample, "random tokens, with the model's defaults");
+  greedy->group(group)->excludes(beam)->excludes(sample);
+  beam->group(group)->type_name("N")->excludes(sample);
+  sample->group(group);
+  const auto sampling = [&](CLI::Option* option, const char* type) {
+    option->group(group)->type_name(type)->excludes(greedy)->excludes(beam);
+  };
+  sampling(command.add_option("--temperature", o.temperature, "(0, 2]; implies --sample"), "X");
+  sampling(command.add_option("--top-k", o.top_k, "0: all; implies --sample"), "N");
+  sampling(command.add_option("--top-p", o.top_p, "(0, 1]; implies --sample"), "X");
+  sampling(command.add_option("--min-p", o.min_p, "[0, 1]; implies --sample"), "X");
+  sampling(command.add_option("--typical-p", o.typical_p, "(0, 1]; implies --sample"), "X");
+  sampling(command.add_option("--seed", o.seed, "same seed, same answer; implies --sample"), "N");
+  command.add_option("--n", o.num_sequences, "answers: samples, or hypotheses of a beam search")
+      ->group(group)
+      ->type_name("N")
+      ->excludes(greedy);
+  command.add_option("--length-penalty", o.length_penalty, "of beam search")
+      ->group(group)
+      ->type_name("X")
+      ->needs(beam);
+  command.add_option("--early-stopping", o.early_stopping, "of beam search")
+      ->group(group)
+      ->check(CLI::IsMember({"eager", "heuristic", "exhaustive"}))
+      ->needs(beam);
+}
+
+void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
+  const std::string group = "Limits";
+  command.add_option("--max-new-tokens", o.max_new_tokens, "most tokens to generate")
+      ->group(group)
+      ->type_name("N");
+  command.add_option("--min-new-tokens", o.min_new_tokens, "no end before")
+      ->group(group)
+      ->type_name("N");
+  command.add_option("--stop", o.stop, "ends at this text; may be repeated")
+      ->group(group)
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--stop-token-id", o.stop_token_ids, "ends at this token; may be repeated")
+      ->group(group)
+      ->type_name("ID")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--ignore-eos", o.ignore_eos, "goes on after the end token")->group(group);
+  command.add_flag("--include-stop", o.include_stop, "keeps the stop text")->group(group);
+}
+
+void AddShapingOptions(CLI::App& command, GenerateOptions& o) {
+  const std::string group = "Shaping";
+  const auto number = [&](const char* name, auto& value, const char* help) {
+    command.add_option(name, value, help)->group(group)->type_name("X");
+  };
+  const auto list = [&](const char* name, auto& values, const char* type, const char* help) {
+    command.add_option(name, values, help)
+        ->group(group)
+        ->type_name(type)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  number("--repetition-penalty", o.repetition_penalty, "> 1: fewer repetitions");
+  number("--presence-penalty", o.presence_penalty, "[-2, 2]");
+  number("--frequency-penalty", o.frequency_penalty, "[-2, 2]");
+  number("--no-repeat-ngram-size", o.no_repeat_ngram_size, "no run of N tokens twice");
+  list("--bad-word", o.bad_words, "TEXT", "text that must not appear; may be repeated");
+  list("--suppress-token", o.suppress_tokens, "ID", "token that must not appear; may be repeated");
+  list("--logit-bias", o.logit_bias, "ID=X", "added to a token's logit; may be repeated");
+}
+
+void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
+  const std::string group = "Output";
+  command
+      .add_flag("--stream,!--no-stream", o.stream,
+                "prints while it is generated; default on a terminal")
+      ->group(group);
+  command.add_option("--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
+      ->group(group)
+      ->type_name("N");
+  command.add_flag("--echo", o.echo, "prints the prompt too")->group(group);
+  command.add_flag("--special-tokens", o.special_tokens, "keeps special tokens in the text")
+      ->group(group);
+  command.add_option("--priority", o.priority, "-100 to 100, higher first")->group(group);
+  command.add_option("--request-id", o.request_id, "comes back in the answer")->group(group);
+}
+
+bool WantsSampling(const GenerateOptions& o) {
+  return o.sample || o.temperature || o.top_k || o.top_p || o.min_p || o.typical_p || o.seed;
+}
+
+void SetSampling(const GenerateOptions& o, v1::Sampling& sampling) {
+  if (o.temperature) sampling.set_temperature(*o.temperature);
+  if (o.top_k) sampling.set_top_k(*o.top_k);
+  if (o.top_p) sampling.set_top_p(*o.top_p);
+  if (o.min_p) sampling.set_min_p(*o.min_p);
+  if (o.typical_p) sampling.set_typical_p(*o.typical_p);
+  if (o.seed) sampling.set_seed(*o.seed);
+  if (o.num_sequences) sampling.set_num_sequences(*o.num_sequences);
+}
+
+void SetBeam(const GenerateOptions& o, v1::Beam& beam) {
+  beam.set_width(*o.beam);
+  if (o.num_sequences) beam.set_num_sequences(*o.num_sequences);
+  if (o.length_penalty) beam.set_length_penalty(*o.length_penalty);
+  if (o.early_stopping == "eager") beam.set_early_stopping(v1::EARLY_STOPPING_EAGER);
+  if (o.early_stopping == "heuristic") beam.set_early_stopping(v1::EARLY_STOPPING_HEURISTIC);
+  if (o.early_stopping == "exhaustive") beam.set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
+}
+
+void SetLimits(const GenerateOptions& o, v1::Limits& limits) {
+  if (o.max_new_tokens) limits.set_max_new_tokens(*o.max_new_tokens);
+  if (o.min_new_tokens) limits.set_min_new_tokens(*o.min_new_tokens);
+  limits.mutable_stop()->Add(o.stop.begin(), o.stop.end());
+  limits.mutable_stop_token_ids()->Add(o.stop_token_ids.begin(), o.stop_token_ids.end());
+  limits.set_ignore_eos(o.ignore_eos);
+  limits.set_include_stop(o.include_stop);
+}
+
+absl::Status SetShaping(const GenerateOptions& o, v1::Shaping& shaping) {
+  if (o.repetition_penalty) shaping.set_repetition_penalty(*o.repetition_penalty);
+  if (o.presence_penalty) shaping.set_presence_penalty(*o.presence_penalty);
+  if (o.frequency_penalty) shaping.set_frequency_penalty(*o.frequency_penalty);
+  if (o.no_repeat_ngram_size) shaping.set_no_repeat_ngram_size(*o.no_repeat_ngram_size);
+  for (const std::string& word : o.bad_words) shaping.add_bad_words()->set_text(word);
+  shaping.mutable_suppress_tokens()->Add(o.suppress_tokens.begin(), o.suppress_tokens.end());
+  for (const std::string& entry : o.logit_bias) {
+    int32_t id = 0;
+    float bias = 0;
+    char rest = 0;
+    if (std::sscanf(entry.c_str(), "%d=%f%c", &id, &bias, &rest) != 2) {
+      return UsageError(fmt::format("--logit-bias is '{}'; accepted: ID=X", entry));
+    }
+    (*shaping.mutable_logit_bias())[id] = bias;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPrompt(const GenerateOptions& o, const std::string& text, v1::Prompt& prompt) {
+  if (!o.ids) {
+    prompt.set_text(text);
+    return absl::OkStatus();
+  }
+  const auto ids = ParseIds(text);
+  if (!ids.ok()) return ids.status();
+  prompt.mutable_ids()->mutable_ids()->Add(ids->begin(), ids->end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
+  command.add_option("text", o.texts, "prompts; without any, or '-': the lines of standard input");
+  command.add_option("--model", o.model, "name of a model; see 'beamline models'")
+      ->type_name("NAME");
+  command.add_flag("--ids", o.ids, "prompts are token ids");
+  command.add_option("--target-prefix", o.target_prefix, "what every translation begins with")
+      ->type_name("TEXT");
+  AddDecodingOptions(command, o);
+  AddLimitOptions(command, o);
+  AddShapingOptions(command, o);
+  AddOutputOptions(command, o);
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& text) {
+  std::string spaced = text;
+  std::replace(spaced.begin(), spaced.end(), ',', ' ');
+  std::istringstream words(spaced);
+  std::vector<int32_t> ids;
+  for (std::string word; words >> word;) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || end != word.data() + word.size()) {
+      return UsageError(fmt::format("'{}' is not a token id", word));
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const std::string& text) {
+  v1::GenerateRequest request;
+  request.set_model(o.model);
+  absl::Status status = SetPrompt(o, text, *request.mutable_prompt());
+  if (!status.ok()) return status;
+  if (!o.target_prefix.empty()) request.mutable_target_prefix()->set_text(o.target_prefix);
+  if (o.greedy) {
+    request.mutable_greedy();
+  } else if (o.beam) {
+    SetBeam(o, *request.mutable_beam());
+  } else if (WantsSampling(o)) {
+    SetSampling(o, *request.mutable_sampling());
+  } else if (o.num_sequences) {
+    return UsageError("--n goes with --sample or --beam");
+  }
+  SetLimits(o, *request.mutable_limits());
+  status = SetShaping(o, *request.mutable_shaping());
+  if (!status.ok()) return status;
+  if (o.logprobs) request.mutable_output()->set_logprobs(*o.logprobs);
+  request.mutable_output()->set_echo(o.echo);
+  if (o.special_tokens) request.mutable_output()->set_skip_special_tokens(false);
+  request.set_priority(o.priority);
+  request.set_request_id(o.request_id);
+  return request;
+}
+
+}  // namespace beamline::cli

@@ -1,0 +1,59 @@
+// The options of `generate` and `translate`, and the request that they make.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+
+namespace beamline::cli {
+
+// Absent: not given, so the model's own default.
+struct GenerateOptions {
+  std::vector<std::string> texts;
+  std::string model;
+  bool ids = false;  // the texts are token ids
+  std::string target_prefix;
+  // Decoding.
+  bool greedy = false;
+  bool sample = false;
+  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty;
+  std::optional<int32_t> top_k, beam, num_sequences;
+  std::optional<uint64_t> seed;
+  std::string early_stopping;
+  // Limits.
+  std::optional<int32_t> max_new_tokens, min_new_tokens;
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_token_ids;
+  bool ignore_eos = false;
+  bool include_stop = false;
+  // Shaping.
+  std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<int32_t> no_repeat_ngram_size;
+  std::vector<std::string> bad_words;
+  std::vector<int32_t> suppress_tokens;
+  std::vector<std::string> logit_bias;  // "ID=BIAS"
+  // Output.
+  std::optional<int32_t> logprobs;
+  bool echo = false;
+  bool special_tokens = false;
+  std::optional<bool> stream;
+  // Service.
+  int32_t priority = 0;
+  std::string request_id;
+};
+
+void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
+
+// A UsageError when options contradict each other or a text is not a list of ids.
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options,
+                                                const std::string& text);
+
+// "12 34 56", commas allowed.
+absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& text);
+
+}  // namespace beamline::cli

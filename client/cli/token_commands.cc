@@ -1,0 +1,116 @@
+// `beamline tokenize` and `beamline detokenize`.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "client/cli/generate_options.h"
+#include "fmt/format.h"
+#include "fmt/ostream.h"
+
+namespace beamline::cli {
+namespace {
+
+struct TokenizeOptions {
+  std::vector<std::string> texts;
+  std::string model;
+  bool no_special_tokens = false;
+};
+
+struct DetokenizeOptions {
+  std::vector<std::string> ids;
+  std::string model;
+  bool special_tokens = false;
+};
+
+void AddModelOption(CLI::App& command, std::string& model) {
+  command.add_option("--model", model, "name of a model; see 'beamline models'")->type_name("NAME");
+}
+
+void Print(const v1::TokenizeResponse& response, const Console& console) {
+  std::vector<std::vector<std::string>> rows = {{"id", "bytes", "piece"}};
+  for (const v1::Token& token : response.tokens()) {
+    const std::string bytes =
+        token.begin() == token.end() ? "" : fmt::format("{}..{}", token.begin(), token.end());
+    rows.push_back({std::to_string(token.id()), bytes,
+                    token.piece() + (token.special() ? "  (special)" : "")});
+  }
+  console.out << FormatTable(rows);
+  console.out.flush();
+  fmt::print(console.err, "({} tokens of {})\n", response.tokens_size(), response.model());
+}
+
+absl::Status RunTokenize(const Session& session, const TokenizeOptions& options) {
+  for (const std::string& text : ReadTexts(options.texts, session.console)) {
+    v1::TokenizeRequest request;
+    request.set_model(options.model);
+    request.set_text(text);
+    if (options.no_special_tokens) request.set_add_special_tokens(false);
+    const auto response = session.client.Tokenize(request, session.options.call());
+    if (!response.ok()) return response.status();
+    if (session.options.json) {
+      fmt::print(session.console.out, "{}\n", ToJson(*response));
+    } else {
+      Print(*response, session.console);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& options,
+                           const std::string& text) {
+  const auto ids = ParseIds(text);
+  if (!ids.ok()) return ids.status();
+  v1::DetokenizeRequest request;
+  request.set_model(options.model);
+  request.mutable_ids()->Add(ids->begin(), ids->end());
+  if (options.special_tokens) request.set_skip_special_tokens(false);
+  const auto response = session.client.Detokenize(request, session.options.call());
+  if (!response.ok()) return response.status();
+  fmt::print(session.console.out, "{}\n",
+             session.options.json ? ToJson(*response) : response->text());
+  return absl::OkStatus();
+}
+
+// The ids of the command line are one list; each line of standard input is one.
+absl::Status RunDetokenize(const Session& session, const DetokenizeOptions& options) {
+  std::vector<std::string> lists = ReadTexts(options.ids, session.console);
+  if (!options.ids.empty() && lists == options.ids) {
+    std::string joined;
+    for (const std::string& id : options.ids) joined += id + " ";
+    lists = {joined};
+  }
+  for (const std::string& list : lists) {
+    const absl::Status status = DetokenizeOne(session, options, list);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTokenCommands(CLI::App& app, Command& chosen) {
+  auto tokenize = std::make_shared<TokenizeOptions>();
+  CLI::App* command = app.add_subcommand("tokenize", "text to token ids");
+  command->add_option("text", tokenize->texts,
+                      "texts; without any, or '-': the lines of standard input");
+  AddModelOption(*command, tokenize->model);
+  command->add_flag("--no-special-tokens", tokenize->no_special_tokens,
+                    "without what the model's template adds");
+  command->callback([&chosen, tokenize] {
+    chosen = [tokenize](const Session& session) { return RunTokenize(session, *tokenize); };
+  });
+
+  auto detokenize = std::make_shared<DetokenizeOptions>();
+  command = app.add_subcommand("detokenize", "token ids to text");
+  command->add_option("ids", detokenize->ids,
+                      "token ids; without any, or '-': lines of ids on standard input");
+  AddModelOption(*command, detokenize->model);
+  command->add_flag("--special-tokens", detokenize->special_tokens, "keeps special tokens");
+  command->callback([&chosen, detokenize] {
+    chosen = [detokenize](const Session& session) { return RunDetokenize(session, *detokenize); };
+  });
+}
+
+}  // namespace beamline::cli

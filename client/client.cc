@@ -1,0 +1,146 @@
+#include "client/client.h"
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kDetailsPayload[] = "type.googleapis.com/google.rpc.Status";
+
+absl::Status ToStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (!status.error_details().empty()) {
+    result.SetPayload(kDetailsPayload, absl::Cord(status.error_details()));
+  }
+  return result;
+}
+
+void SetDeadline(const CallOptions& options, grpc::ClientContext& context) {
+  if (options.timeout.count() > 0) {
+    context.set_deadline(std::chrono::system_clock::now() + options.timeout);
+  }
+}
+
+// Calls one unary method of a stub.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Call(Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const Request& request, const CallOptions& options) {
+  grpc::ClientContext context;
+  SetDeadline(options, context);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return ToStatus(status);
+  return response;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+struct Client::Stubs {
+  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
+      : inference(channel), models(channel), health(channel) {}
+  v1::Inference::Stub inference;
+  v1::Models::Stub models;
+  grpc::health::v1::Health::Stub health;
+};
+
+Client::Client(const ClientOptions& options)
+    : stubs_(std::make_unique<Stubs>(MakeChannel(options))) {}
+Client::~Client() = default;
+
+absl::StatusOr<v1::GenerateResponse> Client::Generate(const v1::GenerateRequest& request,
+                                                      const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Generate, request, options);
+}
+
+absl::StatusOr<v1::StreamEnd> Client::GenerateStream(const v1::GenerateRequest& request,
+                                                     const OnMessage& on_message,
+                                                     const CallOptions& options) {
+  grpc::ClientContext context;
+  SetDeadline(options, context);
+  const auto reader = stubs_->inference.GenerateStream(&context, request);
+  v1::GenerateStreamResponse message;
+  v1::StreamEnd end;
+  bool has_end = false;
+  bool cancelled = false;
+  while (reader->Read(&message)) {
+    if (!cancelled && !on_message(message)) {
+      cancelled = true;
+      context.TryCancel();
+    }
+    if (message.has_end()) {
+      has_end = true;
+      end = std::move(*message.mutable_end());
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (cancelled) return absl::CancelledError("cancelled by the caller");
+  if (!status.ok()) return ToStatus(status);
+  if (!has_end) return absl::DataLossError("the stream ended without its last message");
+  return end;
+}
+
+absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& request,
+                                                  const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Encode, request, options);
+}
+
+absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
+                                                      const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Tokenize, request, options);
+}
+
+absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
+                                                          const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Detokenize, request, options);
+}
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const CallOptions& options) {
+  return Call(stubs_->models, &v1::Models::Stub::ListModels, v1::ListModelsRequest(), options);
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const std::string& name, const CallOptions& options) {
+  v1::GetModelRequest request;
+  request.set_name(name);
+  return Call(stubs_->models, &v1::Models::Stub::GetModel, request, options);
+}
+
+absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions& options) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(model);
+  const auto response =
+      Call(stubs_->health, &grpc::health::v1::Health::Stub::Check, request, options);
+  if (!response.ok()) return response.status();
+  return response->status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+std::string InvalidField(const absl::Status& status) {
+  const auto payload = status.GetPayload(kDetailsPayload);
+  google::rpc::Status details;
+  if (!payload.has_value() || !details.ParseFromString(std::string(*payload))) return "";
+  for (const auto& detail : details.details()) {
+    google::rpc::BadRequest bad_request;
+    if (detail.UnpackTo(&bad_request) && bad_request.field_violations_size() > 0) {
+      return bad_request.field_violations(0).field();
+    }
+  }
+  return "";
+}
+
+}  // namespace beamline

@@ -1,0 +1,78 @@
+// The C++ client: one connection to a server, its RPCs as functions that wait for the answer.
+//
+//   beamline::Client client({.address = "127.0.0.1:50051"});
+//   beamline::v1::GenerateRequest request;
+//   request.set_model("write-en");
+//   request.mutable_prompt()->set_text("Package: ");
+//   auto answer = client.Generate(request, {.timeout = std::chrono::seconds(5)});
+//   if (!answer.ok()) std::cerr << answer.status() << "\n";
+//
+// Requests and answers are the messages of proto/beamline/v1, whose comments are the reference.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "beamline/v1/models.pb.h"
+
+namespace beamline {
+
+struct ClientOptions {
+  std::string address = "127.0.0.1:50051";  // host:port
+  int32_t max_message_bytes = 64 << 20;     // of an answer
+};
+
+struct CallOptions {
+  // From now until the whole answer; 0: no limit. A stream that it cuts ends with
+  // FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.
+  std::chrono::milliseconds timeout{0};
+};
+
+// Thread safe: any number of calls may run at once over one client. Errors have the server's code
+// and message; UNAVAILABLE when it cannot be reached.
+class Client {
+ public:
+  // Connects with the first call.
+  explicit Client(const ClientOptions& options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  absl::StatusOr<v1::GenerateResponse> Generate(const v1::GenerateRequest& request,
+                                                const CallOptions& options = {});
+
+  // Called with each message, on the calling thread. False cancels the request.
+  using OnMessage = std::function<bool(const v1::GenerateStreamResponse&)>;
+  // Returns the end that the last message holds; CANCELLED when on_message returned false.
+  absl::StatusOr<v1::StreamEnd> GenerateStream(const v1::GenerateRequest& request,
+                                               const OnMessage& on_message,
+                                               const CallOptions& options = {});
+
+  absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
+                                            const CallOptions& options = {});
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
+                                                const CallOptions& options = {});
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
+  absl::StatusOr<v1::Model> GetModel(const std::string& name, const CallOptions& options = {});
+
+  // Whether the model (empty: the server as a whole) can answer. NOT_FOUND when there is no such
+  // model.
+  absl::StatusOr<bool> Health(const std::string& model = "", const CallOptions& options = {});
+
+ private:
+  struct Stubs;
+  std::unique_ptr<Stubs> stubs_;
+};
+
+// The path of the request's field that an INVALID_ARGUMENT is about, "limits.max_new_tokens"; empty
+// when the error names none.
+std::string InvalidField(const absl::Status& status);
+
+}  // namespace beamline

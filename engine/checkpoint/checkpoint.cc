@@ -1,0 +1,170 @@
+#include "engine/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/checkpoint/json_file.h"
+#include "engine/checkpoint/mapped_file.h"
+#include "engine/checkpoint/safetensors.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+class FolderCheckpoint final : public Checkpoint {
+ public:
+  explicit FolderCheckpoint(std::string folder) : folder_(std::move(folder)) {}
+
+  absl::Status Load() {
+    BEAMLINE_ASSIGN_OR_RETURN(config_, ReadJsonObject(Path("config.json")));
+    if (Exists(Path("generation_config.json"))) {
+      BEAMLINE_ASSIGN_OR_RETURN(generation_config_, ReadJsonObject(Path("generation_config.json")));
+    }
+    if (Exists(Path(kSingleFile))) return AddWeightFile(kSingleFile);
+    if (Exists(Path(kIndexFile))) return AddShards();
+    return absl::NotFoundError(
+        fmt::format("{}: neither {} nor {}{}", folder_, kSingleFile, kIndexFile,
+                    Exists(Path("pytorch_model.bin"))
+                        ? "; pytorch_model.bin is not read, convert it to safetensors"
+                        : ""));
+  }
+
+  const std::string& folder() const override { return folder_; }
+  const nlohmann::json& config() const override { return config_; }
+  const nlohmann::json& generation_config() const override { return generation_config_; }
+
+  absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      return absl::NotFoundError(fmt::format("{}: no tensor \"{}\"", folder_, name));
+    }
+    const SafetensorsEntry& entry = found->second.entry;
+    if (!entry.dtype.has_value()) {
+      return absl::UnimplementedError(fmt::format("{}: tensor \"{}\": dtype {} is not supported",
+                                                  Path(found->second.file), name,
+                                                  entry.dtype_name));
+    }
+    return CheckpointTensor{entry.name, *entry.dtype, entry.shape, entry.bytes.data(),
+                            entry.bytes.size()};
+  }
+
+  bool Contains(std::string_view name) const override { return tensors_.contains(name); }
+
+  std::vector<std::string> TensorNames() const override {
+    std::vector<std::string> names;
+    names.reserve(tensors_.size());
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  struct StoredTensor {
+    std::string file;  // without the folder
+    SafetensorsEntry entry;
+  };
+
+  std::string Path(std::string_view file) const { return fmt::format("{}/{}", folder_, file); }
+
+  absl::Status AddWeightFile(const std::string& file) {
+    const std::string path = Path(file);
+    BEAMLINE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
+                              ParseSafetensors(mapped.bytes(), path));
+    files_.push_back(std::move(mapped));
+    for (SafetensorsEntry& entry : entries) {
+      Align(entry);
+      const auto [other, added] = tensors_.try_emplace(entry.name, StoredTensor{file, entry});
+      if (!added) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: tensor \"{}\" is in {} too", path, entry.name, other->second.file));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddShards() {
+    const std::string path = Path(kIndexFile);
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json index, ReadJsonObject(path));
+    const auto weight_map = index.find("weight_map");
+    if (weight_map == index.end() || !weight_map->is_object()) {
+      return absl::InvalidArgumentError(fmt::format("{}: no weight_map object", path));
+    }
+    std::set<std::string> shards;
+    for (const auto& [tensor, shard] : weight_map->items()) {
+      if (!shard.is_string() || !IsPlainFileName(shard.get_ref<const std::string&>())) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: tensor \"{}\": {} is not the name of a file in the folder", path,
+                        tensor, shard.dump(-1, ' ', true)));
+      }
+      shards.insert(shard.get<std::string>());
+    }
+    for (const std::string& shard : shards) BEAMLINE_RETURN_IF_ERROR(AddWeightFile(shard));
+    return CheckIndex(*weight_map);
+  }
+
+  // The index and the shards list the same tensors in the same files.
+  absl::Status CheckIndex(const nlohmann::json& weight_map) const {
+    for (const auto& [name, shard] : weight_map.items()) {
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end() || found->second.file != shard) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: tensor \"{}\" is not in {}, where {} says it is", folder_, name,
+                        shard.get_ref<const std::string&>(), kIndexFile));
+      }
+    }
+    for (const auto& [name, tensor] : tensors_) {
+      if (!weight_map.contains(name)) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: tensor \"{}\" is missing in {}", Path(tensor.file), name, kIndexFile));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static bool IsPlainFileName(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." &&
+           name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+  }
+
+  // The format does not align tensors; readers of CheckpointTensor need it.
+  void Align(SafetensorsEntry& entry) {
+    if (!entry.dtype.has_value() || entry.bytes.empty()) return;
+    if (reinterpret_cast<uintptr_t>(entry.bytes.data()) % SizeOf(*entry.dtype) == 0) return;
+    aligned_copies_.emplace_back(entry.bytes.begin(), entry.bytes.end());
+    entry.bytes = aligned_copies_.back();
+  }
+
+  std::string folder_;
+  nlohmann::json config_;
+  nlohmann::json generation_config_ = nlohmann::json::object();
+  std::vector<MappedFile> files_;
+  std::vector<std::vector<std::byte>> aligned_copies_;
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return absl::NotFoundError(fmt::format("{}: no such folder", folder));
+  }
+  auto checkpoint = std::make_unique<FolderCheckpoint>(folder);
+  BEAMLINE_RETURN_IF_ERROR(checkpoint->Load());
+  return checkpoint;
+}
+
+}  // namespace beamline

@@ -1,0 +1,32 @@
+// A read-only memory mapping of a whole file.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace beamline {
+
+class MappedFile {
+ public:
+  // NOT_FOUND or PERMISSION_DENIED naming the path; INVALID_ARGUMENT when it is not a regular file.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  // Valid while this object lives and nobody truncates the file.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,34 @@
+// The safetensors container: 8 bytes of header length, a JSON header, the tensors' bytes.
+// Format: https://huggingface.co/docs/safetensors (all integers little-endian).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/tensor.h"
+
+namespace beamline {
+
+// One entry of the header with its bytes in the file.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype_name;      // as the file spells it
+  std::optional<DType> dtype;  // absent: a type of the format that Beamline does not compute with
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // not necessarily aligned
+};
+
+// Checks the whole file and lists its tensors in the order of their bytes. The header must fit the
+// file and 100 MB, every dtype be one of the format's, every shape's byte size equal its range, and
+// the ranges cover the data exactly: no overlap, no hole, nothing behind the last one. Faults are
+// INVALID_ARGUMENT naming `file_name`, the tensor and the fault.
+absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
+                                                               std::string_view file_name);
+
+}  // namespace beamline

@@ -1,0 +1,43 @@
+// The tokens of all hypotheses of a beam search as one tree: a fork shares its past, so a step
+// costs O(width) whatever the length.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace beamline {
+
+class HypothesisTree {
+ public:
+  static constexpr int32_t kRoot = 0;  // the prompt: no token
+
+  struct Node {
+    int32_t parent = -1;
+    int32_t length = 0;  // tokens from the root to here
+    int32_t token = -1;
+    float logprob = 0.0f;
+    int32_t top = -1;  // of AddTop; -1: none
+  };
+
+  HypothesisTree() : nodes_(1) {}
+
+  // The alternatives at one row of one step, shared by the nodes that continue it.
+  int32_t AddTop(std::vector<TokenLogprob> top);
+  int32_t Add(int32_t parent, int32_t token, float logprob, int32_t top);
+
+  const Node& operator[](int32_t node) const { return nodes_[node]; }
+  // The nodes from below `ancestor` down to `node`.
+  std::vector<int32_t> Path(int32_t ancestor, int32_t node) const;
+  // The deepest node that all are, or descend from. REQUIRES: nodes is not empty. Reorders it.
+  int32_t CommonAncestor(std::vector<int32_t>& nodes) const;
+  PositionLogprobs Logprobs(int32_t node) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<std::vector<TokenLogprob>> tops_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,165 @@
+#include "engine/decoding/independent_decoder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/decoding/finish_rules.h"
+#include "kernels/check.h"
+
+namespace beamline {
+
+IndependentDecoder::IndependentDecoder(const ResolvedDecoding& decoding,
+                                       std::span<const int32_t> prompt, const Tokenizer& tokenizer,
+                                       bool wants_deltas)
+    : decoding_(decoding), wants_deltas_(wants_deltas), stop_strings_(decoding.stop) {
+  const auto rules = std::make_shared<const ShapingRules>(decoding);
+  const LogitsShaper shaper(rules, prompt);
+  sequences_.reserve(decoding.num_sequences);
+  for (int32_t i = 0; i < decoding.num_sequences; ++i) {
+    sequences_.push_back(
+        {.result = {},
+         .shaper = shaper,
+         .text = SequenceText(tokenizer, stop_strings_, ResolvedTextOptions(decoding)),
+         .delta = {.sequence = i, .ids = {}, .text = {}, .logprobs = {}}});
+  }
+  live_.resize(decoding.num_sequences);
+  std::iota(live_.begin(), live_.end(), 0);
+  WriteRequests();
+}
+
+void IndependentDecoder::WriteRequests() {
+  if (first_step_) {
+    requests_.resize(1);
+    AddRequest(0, 0, decoding_.num_sequences);
+    return;
+  }
+  requests_.resize(live_.size());
+  for (size_t row = 0; row < live_.size(); ++row) {
+    AddRequest(static_cast<int32_t>(row), live_[row], 1);
+  }
+}
+
+void IndependentDecoder::AddRequest(int32_t row, int32_t first_sequence, int32_t num_draws) {
+  const Sequence& sequence = sequences_[first_sequence];
+  RowRequest& request = requests_[row];
+  request.edits = sequence.shaper.edits();
+  request.num_candidates = std::clamp(
+      decoding_.output.return_logprobs ? decoding_.output.logprobs : 1, 1, decoding_.vocab_size);
+  request.samples.clear();
+  if (decoding_.kind != DecodingKind::kSampling) return;
+  for (int32_t draw = 0; draw < num_draws; ++draw) {
+    request.samples.push_back({.row = 0,
+                               .temperature = decoding_.temperature,
+                               .top_k = decoding_.top_k,
+                               .top_p = decoding_.top_p,
+                               .min_p = decoding_.min_p,
+                               .typical_p = decoding_.typical_p,
+                               .seed = decoding_.seed,
+                               .sequence = static_cast<uint32_t>(first_sequence + draw),
+                               .position = static_cast<uint32_t>(sequence.result.ids.size())});
+  }
+}
+
+std::vector<Continuation> IndependentDecoder::Advance(std::span<const RowResult> results) {
+  BEAMLINE_CHECK(!finished() && results.size() == requests_.size());
+  std::vector<Continuation> continuations;
+  continuations.reserve(live_.size());
+  next_live_.clear();
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const size_t row = first_step_ ? 0 : i;
+    const size_t draw = first_step_ ? i : 0;
+    Sequence& sequence = sequences_[live_[i]];
+    const TokenChoice choice = decoding_.kind == DecodingKind::kSampling
+                                   ? SampledChoice(results[row], draw, requests_[row].edits)
+                                   : CandidateChoice(results[row], 0);
+    if (!choice.allowed()) {
+      Finish(sequence, FinishReason::kLength);
+      continue;
+    }
+    AppendToken(sequence, results[row], choice);
+    if (const FinishReason reason = FinishAfter(sequence, choice.token);
+        reason != FinishReason::kNone) {
+      Finish(sequence, reason);
+      continue;
+    }
+    next_live_.push_back(live_[i]);
+    continuations.push_back({static_cast<int32_t>(row), choice.token});
+  }
+  // Only now: sequences of the first step share the edits that their draws were made with.
+  for (const int32_t index : next_live_) {
+    sequences_[index].shaper.Append(sequences_[index].result.ids.back());
+  }
+  live_.swap(next_live_);
+  first_step_ = false;
+  WriteRequests();
+  return continuations;
+}
+
+void IndependentDecoder::AppendToken(Sequence& sequence, const RowResult& row,
+                                     const TokenChoice& choice) {
+  ++num_generated_tokens_;
+  GeneratedSequence& result = sequence.result;
+  result.ids.push_back(choice.token);
+  result.cumulative_logprob += choice.logprob;
+  if (wants_deltas_) sequence.delta.ids.push_back(choice.token);
+  if (!decoding_.output.return_logprobs) return;
+  result.logprobs.push_back({.chosen = {choice.token, choice.logprob},
+                             .top = TopLogprobs(row, decoding_.output.logprobs)});
+  if (wants_deltas_) sequence.delta.logprobs.push_back(result.logprobs.back());
+}
+
+FinishReason IndependentDecoder::FinishAfter(Sequence& sequence, int32_t token) {
+  const auto num_tokens = static_cast<int32_t>(sequence.result.ids.size());
+  const FinishReason reason = FinishAtToken(decoding_, token, num_tokens);
+  if (TokenHasText(decoding_, reason) && sequence.text.Append(token)) return FinishReason::kStop;
+  if (reason == FinishReason::kNone && wants_deltas_) TakeText(sequence);
+  return reason;
+}
+
+void IndependentDecoder::TakeText(Sequence& sequence) {
+  const std::string certain = sequence.text.TakeCertain();
+  sequence.result.text += certain;
+  if (wants_deltas_) sequence.delta.text += certain;
+}
+
+void IndependentDecoder::Finish(Sequence& sequence, FinishReason reason) {
+  sequence.text.Finish();
+  TakeText(sequence);
+  sequence.result.finish_reason = reason;
+  sequence.result.score = static_cast<float>(sequence.result.cumulative_logprob);
+}
+
+void IndependentDecoder::Stop(FinishReason reason) {
+  for (const int32_t index : live_) Finish(sequences_[index], reason);
+  live_.clear();
+  requests_.clear();
+}
+
+std::vector<GenerateDelta> IndependentDecoder::TakeDeltas() {
+  std::vector<GenerateDelta> deltas;
+  if (!wants_deltas_) return deltas;
+  for (Sequence& sequence : sequences_) {
+    GenerateDelta& delta = sequence.delta;
+    if (delta.ids.empty() && delta.text.empty()) continue;
+    const int32_t index = delta.sequence;
+    deltas.push_back(
+        std::exchange(delta, {.sequence = index, .ids = {}, .text = {}, .logprobs = {}}));
+  }
+  return deltas;
+}
+
+std::vector<GeneratedSequence> IndependentDecoder::TakeSequences() {
+  BEAMLINE_CHECK(finished());
+  std::vector<GeneratedSequence> taken;
+  taken.reserve(sequences_.size());
+  for (Sequence& sequence : sequences_) taken.push_back(std::move(sequence.result));
+  sequences_.clear();
+  // A stream has named its sequences by their place already.
+  if (!wants_deltas_) {
+    std::ranges::stable_sort(taken, std::ranges::greater{}, &GeneratedSequence::cumulative_logprob);
+  }
+  return taken;
+}
+
+}  // namespace beamline

@@ -1,0 +1,291 @@
+#include "engine/decoding/resolved_decoding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <variant>
+
+#include "engine/decoding/bad_words.h"
+#include "engine/decoding/option_checks.h"
+#include "engine/decoding/stop_matcher.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr int32_t kMaxSequences = 64;
+constexpr size_t kMaxStopTokenIds = 256;
+constexpr size_t kMaxBiases = 1024;
+constexpr size_t kMaxSuppressed = 1024;
+constexpr int32_t kMaxNgramSize = 1024;
+constexpr int32_t kMaxLogprobs = 20;
+constexpr int32_t kNoLimit = std::numeric_limits<int32_t>::max();
+
+// A request's value, or the model's default, or the library's, under the name that an error gives
+// it.
+template <typename T>
+struct Option {
+  T value;
+  std::string field;
+};
+
+template <typename T>
+Option<T> Choose(std::string_view field, const std::optional<T>& requested,
+                 const std::optional<T>& model_default, T library_default) {
+  if (requested.has_value()) return {*requested, std::string(field)};
+  const std::string_view name = field.substr(field.rfind('.') + 1);
+  return {model_default.value_or(library_default), fmt::format("generation_config.json: {}", name)};
+}
+
+Decoding DefaultDecoding(const GenerationDefaults& defaults) {
+  if (defaults.num_beams > 1) return BeamOptions{.width = defaults.num_beams};
+  if (defaults.do_sample) return SamplingOptions{};
+  return GreedyOptions{};
+}
+
+absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDefaults& defaults,
+                             ResolvedDecoding& decoding) {
+  decoding.kind = DecodingKind::kSampling;
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckInt("decoding.sampling.num_sequences", options.num_sequences, 1, kMaxSequences));
+  decoding.num_sequences = options.num_sequences;
+
+  const auto temperature =
+      Choose("decoding.sampling.temperature", options.temperature, defaults.temperature, 1.0f);
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckFloat(temperature.field, temperature.value, 0.0f, 2.0f, Lower::kExcluded));
+  decoding.temperature = temperature.value;
+
+  const auto top_k = Choose("decoding.sampling.top_k", options.top_k, defaults.top_k, 0);
+  BEAMLINE_RETURN_IF_ERROR(CheckInt(top_k.field, top_k.value, 0, kNoLimit));
+  decoding.top_k = top_k.value;
+
+  const auto top_p = Choose("decoding.sampling.top_p", options.top_p, defaults.top_p, 1.0f);
+  BEAMLINE_RETURN_IF_ERROR(CheckFloat(top_p.field, top_p.value, 0.0f, 1.0f, Lower::kExcluded));
+  decoding.top_p = top_p.value;
+
+  const auto min_p = Choose("decoding.sampling.min_p", options.min_p, defaults.min_p, 0.0f);
+  BEAMLINE_RETURN_IF_ERROR(CheckFloat(min_p.field, min_p.value, 0.0f, 1.0f));
+  decoding.min_p = min_p.value;
+
+  const auto typical_p =
+      Choose("decoding.sampling.typical_p", options.typical_p, defaults.typical_p, 1.0f);
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckFloat(typical_p.field, typical_p.value, 0.0f, 1.0f, Lower::kExcluded));
+  decoding.typical_p = typical_p.value;
+
+  if (options.seed.has_value()) {
+    decoding.seed = *options.seed;
+  } else {
+    std::random_device device;
+    decoding.seed = (static_cast<uint64_t>(device()) << 32) | device();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& defaults,
+                         ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("decoding.beam.width", options.width, 1, kMaxSequences));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckInt("decoding.beam.num_sequences", options.num_sequences, 1, options.width));
+  const auto length_penalty =
+      Choose("decoding.beam.length_penalty", options.length_penalty, defaults.length_penalty, 1.0f);
+  BEAMLINE_RETURN_IF_ERROR(CheckFloat(length_penalty.field, length_penalty.value, -10.0f, 10.0f));
+  // transformers searches greedily with one beam: edits act on logits, the first end token ends.
+  decoding.kind = options.width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
+  decoding.num_sequences = options.num_sequences;
+  decoding.beam_width = options.width;
+  decoding.length_penalty = length_penalty.value;
+  decoding.early_stopping =
+      options.early_stopping.value_or(defaults.early_stopping.value_or(EarlyStopping::kHeuristic));
+  return absl::OkStatus();
+}
+
+absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults& defaults,
+                           const DecodingLimits& model, ResolvedDecoding& decoding) {
+  if (limits.max_new_tokens.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckInt("limits.max_new_tokens", *limits.max_new_tokens, 1, model.max_total_tokens));
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("limits.min_new_tokens", limits.min_new_tokens, 0,
+                                    limits.max_new_tokens.value_or(model.max_total_tokens)));
+  decoding.min_new_tokens = limits.min_new_tokens;
+
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", limits.stop.size(), kMaxStopStrings));
+  for (size_t i = 0; i < limits.stop.size(); ++i) {
+    const size_t bytes = limits.stop[i].size();
+    if (bytes == 0 || bytes > kMaxStopStringBytes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "limits.stop[{}] is {} bytes long; accepted: 1 to {}", i, bytes, kMaxStopStringBytes));
+    }
+  }
+  decoding.stop = limits.stop;
+  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("limits.stop_token_ids", limits.stop_token_ids,
+                                         kMaxStopTokenIds, model.vocab_size));
+  decoding.stop_token_ids = limits.stop_token_ids;
+  decoding.include_stop = limits.include_stop;
+  decoding.all_eos_token_ids = defaults.eos_token_ids;
+  if (!limits.ignore_eos) decoding.eos_token_ids = defaults.eos_token_ids;
+  return absl::OkStatus();
+}
+
+absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDefaults& defaults,
+                              ResolvedDecoding& decoding) {
+  const auto repetition = Choose("shaping.repetition_penalty", shaping.repetition_penalty,
+                                 defaults.repetition_penalty, 1.0f);
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckFloat(repetition.field, repetition.value, 0.0f, 10.0f, Lower::kExcluded));
+  decoding.repetition_penalty = repetition.value;
+
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckFloat("shaping.presence_penalty", shaping.presence_penalty, -2.0f, 2.0f));
+  decoding.presence_penalty = shaping.presence_penalty;
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckFloat("shaping.frequency_penalty", shaping.frequency_penalty, -2.0f, 2.0f));
+  decoding.frequency_penalty = shaping.frequency_penalty;
+
+  const auto ngram = Choose("shaping.no_repeat_ngram_size", shaping.no_repeat_ngram_size,
+                            defaults.no_repeat_ngram_size, 0);
+  BEAMLINE_RETURN_IF_ERROR(CheckInt(ngram.field, ngram.value, 0, kMaxNgramSize));
+  decoding.no_repeat_ngram_size = ngram.value;
+  return absl::OkStatus();
+}
+
+absl::Status AddBadWords(std::string_view field, const std::vector<TokenIds>& words,
+                         int32_t vocab_size, ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(field, words.size(), kMaxBadWords));
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string entry = fmt::format("{}[{}]", field, i);
+    if (words[i].empty())
+      return RangeError(entry, "empty", fmt::format("1 to {} tokens", kMaxBadWordTokens));
+    BEAMLINE_RETURN_IF_ERROR(CheckTokenIds(entry, words[i], kMaxBadWordTokens, vocab_size));
+    decoding.bad_words.push_back(words[i]);
+  }
+  return absl::OkStatus();
+}
+
+// The model's own bans hold besides the request's.
+absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults& defaults,
+                         const Tokenizer& tokenizer, int32_t vocab_size,
+                         ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(AddBadWords("generation_config.json: bad_words_ids",
+                                       defaults.bad_words_ids, vocab_size, decoding));
+  BEAMLINE_RETURN_IF_ERROR(
+      AddBadWords("shaping.bad_words", shaping.bad_words, vocab_size, decoding));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckCount("shaping.bad_word_texts", shaping.bad_word_texts.size(), kMaxBadWords));
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<TokenIds> words,
+                            TokenizeBadWords(shaping.bad_word_texts, tokenizer));
+  decoding.bad_words.insert(decoding.bad_words.end(), words.begin(), words.end());
+
+  // A model may suppress its whole vocabulary but a few.
+  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("generation_config.json: suppress_tokens",
+                                         defaults.suppress_tokens, vocab_size, vocab_size));
+  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("shaping.suppress_tokens", shaping.suppress_tokens,
+                                         kMaxSuppressed, vocab_size));
+  decoding.suppress_tokens = defaults.suppress_tokens;
+  decoding.suppress_tokens.insert(decoding.suppress_tokens.end(), shaping.suppress_tokens.begin(),
+                                  shaping.suppress_tokens.end());
+  return absl::OkStatus();
+}
+
+absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
+                           ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.logit_bias", shaping.logit_bias.size(), kMaxBiases));
+  for (size_t i = 0; i < shaping.logit_bias.size(); ++i) {
+    const auto& [id, bias] = shaping.logit_bias[i];
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckInt(fmt::format("shaping.logit_bias[{}].id", i), id, 0, vocab_size - 1));
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckFloat(fmt::format("shaping.logit_bias[{}].bias", i), bias, -100.0f, 100.0f));
+  }
+  decoding.logit_bias = shaping.logit_bias;
+  return absl::OkStatus();
+}
+
+absl::Status ResolveForcedTokens(const ShapingOptions& shaping, const GenerationDefaults& defaults,
+                                 int32_t vocab_size, ResolvedDecoding& decoding) {
+  if (defaults.forced_bos_token_id.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(CheckInt("generation_config.json: forced_bos_token_id",
+                                      *defaults.forced_bos_token_id, 0, vocab_size - 1));
+    decoding.forced_bos = *defaults.forced_bos_token_id;
+  }
+  if (shaping.forced_eos.has_value() || defaults.forced_eos_token_id.has_value()) {
+    const auto forced =
+        Choose("shaping.forced_eos", shaping.forced_eos, defaults.forced_eos_token_id, -1);
+    BEAMLINE_RETURN_IF_ERROR(CheckInt(forced.field, forced.value, 0, vocab_size - 1));
+    decoding.forced_eos = forced.value;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
+                                                 const GenerationDefaults& defaults,
+                                                 const Tokenizer& tokenizer,
+                                                 const DecodingLimits& limits) {
+  ResolvedDecoding decoding;
+  decoding.vocab_size = limits.vocab_size;
+  decoding.output = request.output;
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("output.logprobs", request.output.logprobs, 0, kMaxLogprobs));
+  decoding.output.return_logprobs |= request.output.logprobs > 0;
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("priority", request.priority, -100, 100));
+
+  const Decoding chosen = std::holds_alternative<std::monostate>(request.decoding)
+                              ? DefaultDecoding(defaults)
+                              : request.decoding;
+  if (const auto* sampling = std::get_if<SamplingOptions>(&chosen)) {
+    BEAMLINE_RETURN_IF_ERROR(ResolveSampling(*sampling, defaults, decoding));
+  } else if (const auto* beam = std::get_if<BeamOptions>(&chosen)) {
+    BEAMLINE_RETURN_IF_ERROR(ResolveBeam(*beam, defaults, decoding));
+  }
+  BEAMLINE_RETURN_IF_ERROR(ResolveLimits(request.limits, defaults, limits, decoding));
+  BEAMLINE_RETURN_IF_ERROR(ResolvePenalties(request.shaping, defaults, decoding));
+  BEAMLINE_RETURN_IF_ERROR(
+      ResolveBans(request.shaping, defaults, tokenizer, limits.vocab_size, decoding));
+  BEAMLINE_RETURN_IF_ERROR(ResolveBiases(request.shaping, limits.vocab_size, decoding));
+  BEAMLINE_RETURN_IF_ERROR(
+      ResolveForcedTokens(request.shaping, defaults, limits.vocab_size, decoding));
+  return decoding;
+}
+
+absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults& defaults,
+                       const DecodingLimits& limits, int32_t prompt_tokens,
+                       ResolvedDecoding& decoding) {
+  const int32_t room = limits.max_total_tokens - prompt_tokens;
+  if (room < 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("prompt has {} tokens; accepted: at most {}, which leaves one position of {} "
+                    "for an answer",
+                    prompt_tokens, limits.max_total_tokens - 1, limits.max_total_tokens));
+  }
+  if (const std::optional<int32_t> requested = request.limits.max_new_tokens) {
+    if (*requested > room) {
+      return absl::InvalidArgumentError(
+          fmt::format("limits.max_new_tokens is {}; accepted: 1 to {} after a prompt of {} tokens "
+                      "({} positions)",
+                      *requested, room, prompt_tokens, limits.max_total_tokens));
+    }
+    decoding.max_new_tokens = *requested;
+  } else if (defaults.max_new_tokens.has_value()) {
+    decoding.max_new_tokens = std::clamp(*defaults.max_new_tokens, 1, room);
+  } else if (defaults.max_length.has_value()) {
+    if (*defaults.max_length <= prompt_tokens) {
+      return absl::InvalidArgumentError(fmt::format(
+          "prompt has {} tokens and the model's max_length is {}: set limits.max_new_tokens; "
+          "accepted: 1 to {}",
+          prompt_tokens, *defaults.max_length, room));
+    }
+    decoding.max_new_tokens = std::min(*defaults.max_length - prompt_tokens, room);
+  } else {
+    decoding.max_new_tokens = room;
+  }
+  return CheckInt("limits.min_new_tokens", decoding.min_new_tokens, 0, decoding.max_new_tokens);
+}
+
+}  // namespace beamline

@@ -1,0 +1,46 @@
+// Finds stop strings in text that arrives byte by byte (Knuth, Morris and Pratt, 1977), and knows
+// how much of the text's end may still become one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace beamline {
+
+inline constexpr size_t kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStringBytes = 256;
+
+// The strings of one request with their failure functions; shared by its sequences.
+class StopStrings {
+ public:
+  // REQUIRES: at most kMaxStopStrings strings of 1 .. kMaxStopStringBytes bytes.
+  explicit StopStrings(std::vector<std::string> strings);
+  bool empty() const { return strings_.empty(); }
+
+ private:
+  friend class StopMatcher;
+  std::vector<std::string> strings_;
+  // failures_[s][n]: the longest proper prefix of string s that ends its first n bytes.
+  std::vector<std::vector<uint16_t>> failures_;
+};
+
+// One sequence's place in the strings; copied when the sequence forks.
+class StopMatcher {
+ public:
+  // strings outlives the matcher.
+  explicit StopMatcher(const StopStrings& strings) : strings_(&strings) {}
+
+  // Takes the next byte. Returns the size of the longest string that ends with it, 0 for none.
+  size_t Feed(char byte);
+  // How many of the bytes so far may be the beginning of a stop string.
+  size_t held_bytes() const;
+
+ private:
+  const StopStrings* strings_;
+  std::array<uint16_t, kMaxStopStrings> matched_{};  // bytes of each string matched so far
+};
+
+}  // namespace beamline

@@ -1,0 +1,105 @@
+// BERT and RoBERTa: post-norm encoders with learned positions. Heads of any task are left out: the
+// model answers with hidden states.
+#include <cmath>
+#include <string>
+
+#include "engine/models/config_fields.h"
+#include "engine/models/families.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
+
+// Checkpoints converted from TensorFlow call a norm's gain gamma and its bias beta.
+NormNames Norm(const std::string& name, bool tensorflow_names) {
+  if (tensorflow_names) return {name + ".gamma", name + ".beta"};
+  return {name + ".weight", name + ".bias"};
+}
+
+LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
+  const std::string layer = prefix + "encoder.layer.{}.";
+  const std::string self = layer + "attention.self.";
+  LayerNames names;
+  names.qkv = {{self + "query.weight", self + "key.weight", self + "value.weight"},
+               {self + "query.bias", self + "key.bias", self + "value.bias"}};
+  names.attention_output = Linear(layer + "attention.output.dense");
+  names.attention_norm = Norm(layer + "attention.output.LayerNorm", tensorflow_names);
+  names.feed_forward_in = Linear(layer + "intermediate.dense");
+  names.feed_forward_out = Linear(layer + "output.dense");
+  names.feed_forward_norm = Norm(layer + "output.LayerNorm", tensorflow_names);
+  return names;
+}
+
+// `family_prefix` stands before the encoder's names where the checkpoint has a head for a task.
+absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigFields& config,
+                                           const std::string& family_prefix) {
+  FamilyDescription description;
+  StackSpec& encoder = description.spec.encoder.emplace();
+  encoder.num_layers = config.Size("num_hidden_layers", 12);
+  encoder.hidden_size = config.Size("hidden_size", 768);
+  encoder.num_heads = config.Size("num_attention_heads", 12);
+  encoder.num_kv_heads = encoder.num_heads;
+  encoder.head_dim = encoder.hidden_size / encoder.num_heads;
+  if (encoder.head_dim * encoder.num_heads != encoder.hidden_size) {
+    config.Fault("num_attention_heads", "hidden_size must be a multiple of it");
+  }
+  encoder.feed_forward_size = config.Size("intermediate_size", 3072);
+  encoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(encoder.head_dim));
+  encoder.placement = NormPlacement::kPost;
+  encoder.norm_epsilon = config.Float("layer_norm_eps", 1e-12f);
+  encoder.activation = config.ActivationFunction("hidden_act", "gelu");
+  encoder.positions = PositionKind::kLearned;
+  encoder.max_positions = config.Size("max_position_embeddings", 512);
+  encoder.vocab_size = config.Size("vocab_size", 30522);
+  encoder.num_types = config.Size("type_vocab_size", 2);
+  config.RequireString("position_embedding_type", "absolute", "absolute");
+  config.RequireBool("is_decoder", false, false);
+  config.RequireBool("add_cross_attention", false, false);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  const std::string embeddings = "embeddings.word_embeddings.weight";
+  const std::string prefix = checkpoint.Contains(family_prefix + embeddings) ? family_prefix : "";
+  const bool tensorflow_names = checkpoint.Contains(prefix + "embeddings.LayerNorm.gamma");
+  encoder.token_table = prefix + embeddings;
+  encoder.position_table = prefix + "embeddings.position_embeddings.weight";
+  encoder.type_table = prefix + "embeddings.token_type_embeddings.weight";
+  encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm", tensorflow_names);
+  encoder.layers = Layers(prefix, tensorflow_names);
+
+  description.spec.vocab_size = encoder.vocab_size;
+  description.spec.ignored_tensors = {prefix + "embeddings.position_ids",
+                                      prefix + "embeddings.token_type_ids",
+                                      prefix + "pooler.*",
+                                      "cls.*",
+                                      "lm_head.*",
+                                      "classifier.*",
+                                      "qa_outputs.*"};
+  return description;
+}
+
+}  // namespace
+
+absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  return Describe(checkpoint, config, "bert.");
+}
+
+// The same layers; the position table's first rows belong to padding.
+absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  const int32_t reserved = config.Int("pad_token_id", 0, 1 << 20, 1) + 1;
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
+                            Describe(checkpoint, config, "roberta."));
+  StackSpec& encoder = *description.spec.encoder;
+  if (encoder.max_positions <= reserved) {
+    config.Fault("max_position_embeddings", "it must exceed pad_token_id + 1");
+  }
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  encoder.position_offset = reserved;
+  encoder.max_positions -= reserved;
+  return description;
+}
+
+}  // namespace beamline

@@ -1,0 +1,145 @@
+#include "engine/models/config_fields.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace beamline {
+namespace {
+
+// transformers.activations.ACT2FN, those that Beamline computes.
+constexpr std::array<std::pair<std::string_view, Activation>, 12> kActivations = {{
+    {"gelu", Activation::kGelu},
+    {"gelu_python", Activation::kGelu},
+    {"gelu_new", Activation::kGeluTanh},
+    {"gelu_fast", Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"gelu_python_tanh", Activation::kGeluTanh},
+    {"gelu_accurate", Activation::kGeluTanh},
+    {"relu", Activation::kRelu},
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"tanh", Activation::kTanh},
+    {"linear", Activation::kNone},
+}};
+
+constexpr int32_t kMaxSize = 1 << 20;
+constexpr int32_t kMaxId = std::numeric_limits<int32_t>::max();
+
+bool IsIntWithin(const nlohmann::json& value, int64_t min, int64_t max) {
+  if (value.is_number_unsigned()) {
+    return value.get<uint64_t>() <= static_cast<uint64_t>(max) && value.get<int64_t>() >= min;
+  }
+  return value.is_number_integer() && value.get<int64_t>() >= min && value.get<int64_t>() <= max;
+}
+
+}  // namespace
+
+ConfigFields::ConfigFields(const nlohmann::json& object, std::string file)
+    : object_(object), file_(std::move(file)) {}
+
+const nlohmann::json* ConfigFields::Find(std::string_view name) const {
+  const auto field = object_.find(name);
+  return field == object_.end() || field->is_null() ? nullptr : &*field;
+}
+
+bool ConfigFields::Has(std::string_view name) const { return Find(name) != nullptr; }
+
+void ConfigFields::Fault(std::string_view name, std::string_view fault) {
+  if (!status_.ok()) return;
+  const nlohmann::json* field = Find(name);
+  status_ = absl::InvalidArgumentError(
+      field == nullptr ? fmt::format("{}: {} is missing; {}", file_, name, fault)
+                       : fmt::format("{}: {} is {}; {}", file_, name, field->dump(), fault));
+}
+
+std::optional<int32_t> ConfigFields::OptionalInt(std::string_view name, int32_t min, int32_t max) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return std::nullopt;
+  if (IsIntWithin(*field, min, max)) return field->get<int32_t>();
+  Fault(name, fmt::format("a whole number from {} to {} is expected", min, max));
+  return std::nullopt;
+}
+
+int32_t ConfigFields::Int(std::string_view name, int32_t min, int32_t max,
+                          std::optional<int32_t> fallback) {
+  if (!Has(name) && !fallback.has_value()) {
+    Fault(name, fmt::format("a whole number from {} to {} is expected", min, max));
+  }
+  return OptionalInt(name, min, max).value_or(fallback.value_or(min));
+}
+
+int32_t ConfigFields::Size(std::string_view name, std::optional<int32_t> fallback) {
+  return Int(name, 1, kMaxSize, fallback);
+}
+
+bool ConfigFields::Bool(std::string_view name, bool fallback) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return fallback;
+  if (field->is_boolean()) return field->get<bool>();
+  Fault(name, "true or false is expected");
+  return fallback;
+}
+
+std::optional<float> ConfigFields::OptionalFloat(std::string_view name) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return std::nullopt;
+  if (field->is_number() && std::isfinite(field->get<float>())) return field->get<float>();
+  Fault(name, "a finite number is expected");
+  return std::nullopt;
+}
+
+float ConfigFields::Float(std::string_view name, float fallback) {
+  return OptionalFloat(name).value_or(fallback);
+}
+
+std::string ConfigFields::String(std::string_view name, std::string fallback) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return fallback;
+  if (field->is_string()) return field->get<std::string>();
+  Fault(name, "a string is expected");
+  return fallback;
+}
+
+TokenIds ConfigFields::Ids(std::string_view name) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return {};
+  const nlohmann::json list = field->is_array() ? *field : nlohmann::json::array({*field});
+  TokenIds ids;
+  for (const nlohmann::json& id : list) {
+    if (!IsIntWithin(id, 0, kMaxId)) {
+      Fault(name, "a token id or a list of them is expected");
+      return {};
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+Activation ConfigFields::ActivationFunction(std::string_view name, std::string fallback) {
+  const std::string value = String(name, std::move(fallback));
+  std::string accepted;
+  for (const auto& [spelled, activation] : kActivations) {
+    if (value == spelled) return activation;
+    accepted += fmt::format("{}{}", accepted.empty() ? "" : ", ", spelled);
+  }
+  Fault(name, "supported are " + accepted);
+  return Activation::kNone;
+}
+
+void ConfigFields::RequireBool(std::string_view name, bool supported, bool fallback) {
+  if (Bool(name, fallback) != supported)
+    Fault(name, fmt::format("only {} is supported", supported));
+}
+
+void ConfigFields::RequireString(std::string_view name, std::string_view supported,
+                                 std::string_view fallback) {
+  if (String(name, std::string(fallback)) != supported) {
+    Fault(name, fmt::format("only \"{}\" is supported", supported));
+  }
+}
+
+}  // namespace beamline

@@ -1,0 +1,57 @@
+// Typed access to the fields of a configuration file.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/request.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// Fields of one JSON object. A null field counts as absent. The first fault (a wrong type, a value
+// out of range or not supported) is kept and names file, field and value; what is read after it is
+// to be thrown away, so a caller reads everything and then looks at status() once.
+class ConfigFields {
+ public:
+  // `object` must outlive this; `file` is for messages.
+  ConfigFields(const nlohmann::json& object, std::string file);
+
+  bool Has(std::string_view name) const;
+
+  // With a fallback the field may be absent, without one it must be there.
+  int32_t Int(std::string_view name, int32_t min, int32_t max,
+              std::optional<int32_t> fallback = std::nullopt);
+  // A size: 1 .. 2^20.
+  int32_t Size(std::string_view name, std::optional<int32_t> fallback = std::nullopt);
+  bool Bool(std::string_view name, bool fallback);
+  float Float(std::string_view name, float fallback);
+  std::string String(std::string_view name, std::string fallback);
+
+  std::optional<int32_t> OptionalInt(std::string_view name, int32_t min, int32_t max);
+  std::optional<float> OptionalFloat(std::string_view name);
+  // One id or a list of them, each >= 0; empty when absent.
+  TokenIds Ids(std::string_view name);
+
+  // The activation function that transformers calls by the field's value.
+  Activation ActivationFunction(std::string_view name, std::string fallback);
+  // For choices that Beamline computes in one way only: another value is a fault.
+  void RequireBool(std::string_view name, bool supported, bool fallback);
+  void RequireString(std::string_view name, std::string_view supported, std::string_view fallback);
+
+  void Fault(std::string_view name, std::string_view fault);
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const nlohmann::json* Find(std::string_view name) const;  // null: absent
+
+  const nlohmann::json& object_;
+  std::string file_;
+  absl::Status status_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,16 @@
+// The files that sentence-transformers puts beside a model.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
+
+namespace beamline {
+
+// modules.json, the pooling module's config.json, sentence_bert_config.json and
+// config_sentence_transformers.json; a folder without modules.json gets mean pooling over the whole
+// window. Modules and pooling modes that Beamline does not compute are errors.
+absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
+                                                      const StackSpec& encoder);
+
+}  // namespace beamline

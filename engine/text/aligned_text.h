@@ -1,0 +1,130 @@
+// Text under normalization whose every byte knows which bytes of the original text it came from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/utf8.h"
+
+namespace beamline::text {
+
+// [begin, end) in bytes of the original text.
+struct ByteRange {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+// The bytes of `text` between begin and end, widened to whole characters. REQUIRES: begin < end.
+inline ByteRange WholeCharacters(std::string_view text, size_t begin, size_t end) {
+  while (begin > 0 && IsContinuationByte(text[begin])) --begin;
+  while (end < text.size() && IsContinuationByte(text[end])) ++end;
+  return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+// Appends text together with its origin.
+class AlignedWriter {
+ public:
+  AlignedWriter(std::string* text, std::vector<ByteRange>* sources)
+      : text_(text), sources_(sources) {}
+
+  void Append(char32_t c, ByteRange source) {
+    AppendUtf8(c, text_);
+    sources_->resize(text_->size(), source);
+  }
+  void Append(std::string_view text, ByteRange source) {
+    text_->append(text);
+    sources_->resize(text_->size(), source);
+  }
+  // REQUIRES: one origin for each byte of text.
+  void Append(std::string_view text, const ByteRange* sources) {
+    text_->append(text);
+    sources_->insert(sources_->end(), sources, sources + text.size());
+  }
+
+ private:
+  std::string* text_;
+  std::vector<ByteRange>* sources_;
+};
+
+// One segment of the original text. While nothing has been rewritten it keeps no table of origins.
+class AlignedText {
+ public:
+  // The segment of the original text that starts at byte `base`.
+  void Assign(std::string_view text, int32_t base) {
+    text_ = text;
+    base_ = base;
+    identity_ = true;
+  }
+  // A segment of text that was rewritten before. REQUIRES: sources[i] is the origin of text[i].
+  void Assign(std::string_view text, const ByteRange* sources) {
+    text_ = text;
+    sources_.assign(sources, sources + text.size());
+    base_ = text.empty() ? 0 : sources[0].begin;
+    identity_ = false;
+  }
+
+  const std::string& text() const { return text_; }
+  // Where the segment begins in the original text.
+  int32_t base() const { return base_; }
+
+  // Origin of the bytes [begin, end) of text(). REQUIRES: begin < end.
+  ByteRange Source(size_t begin, size_t end) const {
+    if (identity_) {
+      const ByteRange range = WholeCharacters(text_, begin, end);
+      return {base_ + range.begin, base_ + range.end};
+    }
+    return {sources_[begin].begin, sources_[end - 1].end};
+  }
+
+  // Replaces the text by what write(AlignedWriter*) appends; it may read the old text meanwhile.
+  template <typename Write>
+  void Rewrite(Write write) {
+    spare_text_.clear();
+    spare_sources_.clear();
+    AlignedWriter writer(&spare_text_, &spare_sources_);
+    write(&writer);
+    text_.swap(spare_text_);
+    sources_.swap(spare_sources_);
+    identity_ = false;
+  }
+
+  // Rewrites character by character: write(character, its origin, AlignedWriter*).
+  template <typename Write>
+  void RewriteChars(Write write) {
+    Rewrite([&](AlignedWriter* writer) {
+      for (size_t position = 0; position < text_.size();) {
+        const size_t begin = position;
+        const char32_t c = ReadChar(text_, &position);
+        write(c, Source(begin, position), writer);
+      }
+    });
+  }
+
+  // Copies the bytes [begin, end) with their origins. REQUIRES: both are on character boundaries.
+  void CopyTo(size_t begin, size_t end, AlignedWriter* writer) const {
+    const std::string_view text = text_;
+    if (!identity_) {
+      writer->Append(text.substr(begin, end - begin), sources_.data() + begin);
+      return;
+    }
+    for (size_t i = begin; i < end;) {
+      const auto length = static_cast<int32_t>(CharLength(text[i]));
+      const auto source = base_ + static_cast<int32_t>(i);
+      writer->Append(text.substr(i, length), ByteRange{source, source + length});
+      i += length;
+    }
+  }
+
+ private:
+  std::string text_;
+  std::vector<ByteRange> sources_;
+  int32_t base_ = 0;
+  bool identity_ = true;
+  std::string spare_text_;
+  std::vector<ByteRange> spare_sources_;
+};
+
+}  // namespace beamline::text

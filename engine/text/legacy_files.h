@@ -1,0 +1,20 @@
+// Tokenizer files from before tokenizer.json, turned into what that file would say.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer_config.h"
+#include "nlohmann/json.hpp"
+
+namespace beamline::text {
+
+// vocab.txt of BERT: a token a line.
+absl::StatusOr<nlohmann::json> ReadBertFiles(const std::string& folder,
+                                             const TokenizerConfig& config);
+
+// vocab.json and merges.txt of GPT-2, and of RoBERTa when tokenizer_config.json names its class.
+absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
+                                             const TokenizerConfig& config);
+
+}  // namespace beamline::text

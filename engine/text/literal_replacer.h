@@ -1,0 +1,46 @@
+// Replaces every occurrence of a string in a stream, as replacing in the whole text would.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/decode_stage.h"
+
+namespace beamline::text {
+
+class LiteralReplacer {
+ public:
+  // REQUIRES: !pattern.empty().
+  LiteralReplacer(std::string pattern, std::string content);
+
+  // Appends to *out what cannot be part of a later match any more.
+  void Push(std::string_view text, std::string* out);
+  void Finish(std::string* out);
+
+ private:
+  std::string pattern_;
+  std::string content_;
+  std::vector<size_t> fallback_;  // Knuth-Morris-Pratt: longest border of each prefix
+  size_t matched_ = 0;  // length of the prefix of pattern_ that the text ends with, held back
+};
+
+// Several replacements, each over the whole result of the one before.
+class ReplaceAllStage : public DecodeStage {
+ public:
+  explicit ReplaceAllStage(std::vector<LiteralReplacer> replacers);
+  void Transform(const Fragment& in, bool at_end, Fragment* out) override;
+  std::unique_ptr<DecodeStage> Clone() const override;
+
+ private:
+  void PushThrough(std::string_view text, bool end_token, std::string* out);
+
+  std::vector<LiteralReplacer> replacers_;
+  std::string front_;
+  std::string back_;
+};
+
+// transformers' clean_up_tokenization: " ." becomes "." and so on.
+std::unique_ptr<DecodeStage> MakeCleanUpStage();
+
+}  // namespace beamline::text

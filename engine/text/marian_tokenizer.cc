@@ -1,0 +1,221 @@
+#include "engine/text/marian_tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "engine/text/added_tokens.h"
+#include "engine/text/component_json.h"
+#include "engine/text/encode_text.h"
+#include "engine/text/marian_decoding.h"
+#include "engine/text/sentencepiece_model.h"
+#include "engine/text/split_text.h"
+#include "engine/text/vocabulary.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+struct MarianParts {
+  std::unique_ptr<SentencePieceModel> source;
+  std::unique_ptr<SentencePieceModel> target;
+  Vocabulary source_vocabulary;
+  Vocabulary target_vocabulary;
+  bool separate_vocabularies = false;
+  AddedTokens added_tokens;  // all of them special
+  int32_t unk_id = 0;
+  int32_t eos_id = 0;
+  int64_t model_max_length = 0;
+};
+
+class MarianTokenizer : public Tokenizer {
+ public:
+  explicit MarianTokenizer(MarianParts parts) : parts_(std::move(parts)) {
+    vocab_size_ = std::max(parts_.source_vocabulary.size(), parts_.target_vocabulary.size());
+    for (const AddedToken& token : parts_.added_tokens.tokens()) {
+      vocab_size_ = std::max(vocab_size_, token.id + 1);
+    }
+    // transformers decodes with the source model when the two sides share one vocabulary.
+    const SentencePieceModel& model =
+        parts_.separate_vocabularies ? *parts_.target : *parts_.source;
+    decoder_ = MakeMarianDecoder(model, parts_.added_tokens);
+  }
+
+  absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
+                                            const EncodeTextOptions& options) const override {
+    BEAMLINE_RETURN_IF_ERROR(CheckText(text));
+    SplitText split(text);
+    parts_.added_tokens.ExtractFromOriginal(&split);
+    std::vector<Token> tokens;
+    for (const Piece& piece : split.pieces()) {
+      if (piece.finished()) {
+        tokens.push_back({piece.token_id, piece.begin, piece.end, /*special=*/true});
+      } else {
+        BEAMLINE_RETURN_IF_ERROR(EncodeSegment(split.PieceText(piece), piece.begin, &tokens));
+      }
+    }
+    Truncate(options, options.add_special_tokens ? num_template_tokens() : 0, &tokens);
+    if (options.add_special_tokens) AddTemplate({}, {&parts_.eos_id, 1}, text.size(), &tokens);
+    return tokens;
+  }
+
+  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
+                                     bool skip_special_tokens) const override {
+    BEAMLINE_RETURN_IF_ERROR(CheckIds(ids, vocab_size_));
+    std::string text;
+    DecodeChain chain(decoder_);
+    for (const int32_t id : ids) {
+      if (!skip_special_tokens || !IsSpecial(id)) chain.Push(DecodedToken(id), &text);
+    }
+    chain.Finish(&text);
+    return text;
+  }
+
+  std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const override {
+    return std::make_unique<Detokenizer>(this, skip_special_tokens);
+  }
+
+  int32_t vocab_size() const override { return vocab_size_; }
+
+  std::string TokenText(int32_t id) const override { return Text(parts_.source_vocabulary, id); }
+
+  std::optional<int32_t> TokenId(std::string_view token_text) const override {
+    if (const AddedToken* token = parts_.added_tokens.Find(token_text)) return token->id;
+    return parts_.source_vocabulary.Find(token_text);
+  }
+  bool IsSpecial(int32_t id) const override { return parts_.added_tokens.Find(id) != nullptr; }
+  int32_t num_template_tokens() const override { return 1; }
+  int64_t model_max_length() const override { return parts_.model_max_length; }
+  std::string Kind() const override { return "SentencePiece (Marian)"; }
+
+ private:
+  class Detokenizer : public IncrementalDetokenizer {
+   public:
+    Detokenizer(const MarianTokenizer* tokenizer, bool skip_special_tokens)
+        : tokenizer_(tokenizer),
+          chain_(tokenizer->decoder_),
+          skip_special_tokens_(skip_special_tokens) {}
+
+    std::string Append(int32_t id) override {
+      std::string text;
+      if (!skip_special_tokens_ || !tokenizer_->IsSpecial(id)) {
+        chain_.Push(tokenizer_->DecodedToken(id), &text);
+      }
+      return text;
+    }
+    std::string Finish() override {
+      std::string text;
+      chain_.Finish(&text);
+      return text;
+    }
+    std::unique_ptr<IncrementalDetokenizer> Clone() const override {
+      return std::make_unique<Detokenizer>(*this);
+    }
+
+   private:
+    const MarianTokenizer* tokenizer_;
+    DecodeChain chain_;
+    bool skip_special_tokens_;
+  };
+
+  std::string Text(const Vocabulary& vocabulary, int32_t id) const {
+    if (const AddedToken* token = parts_.added_tokens.Find(id)) return token->content;
+    return id >= 0 && id < vocabulary.size() ? vocabulary.Token(id) : std::string();
+  }
+  std::string DecodedToken(int32_t id) const { return Text(parts_.target_vocabulary, id); }
+
+  // A text between special tokens. A language code in front (">>de<<") is one token.
+  absl::Status EncodeSegment(std::string_view text, int32_t begin,
+                             std::vector<Token>* tokens) const {
+    const auto id_of = [&](std::string_view piece) {
+      return parts_.source_vocabulary.Find(piece).value_or(parts_.unk_id);
+    };
+    const auto add = [&](std::string_view piece, int32_t piece_begin, int32_t piece_end) {
+      const int32_t id = id_of(piece);
+      tokens->push_back({id, piece_begin, piece_end, IsSpecial(id)});
+    };
+    if (text.starts_with(">>")) {
+      const size_t close = text.find("<<");
+      if (close != std::string_view::npos) {
+        const auto length = static_cast<int32_t>(close) + 2;
+        add(text.substr(0, close + 2), begin, begin + length);
+        text.remove_prefix(close + 2);
+        begin += length;
+      }
+    }
+    for (const SentencePiece& piece : parts_.source->Encode(text)) {
+      add(piece.text, begin + piece.begin, begin + piece.end);
+    }
+    return absl::OkStatus();
+  }
+
+  MarianParts parts_;
+  DecodeChain decoder_;  // in its initial state
+  int32_t vocab_size_ = 0;
+};
+
+absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& path) {
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonFile(path));
+  return Vocabulary::FromJson(JsonNode(json, path));
+}
+
+// The special tokens; those that the vocabulary lacks get ids behind it, as transformers adds them.
+std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocabulary& vocabulary) {
+  std::vector<std::string> contents = {config.Role("eos_token", "</s>"),
+                                       config.Role("unk_token", "<unk>"),
+                                       config.Role("pad_token", "<pad>")};
+  contents.insert(contents.end(), config.special_tokens.begin(), config.special_tokens.end());
+  std::vector<AddedToken> tokens = config.added_tokens;
+  int32_t next_id = vocabulary.num_tokens();
+  for (const std::string& content : contents) {
+    if (content.empty() || std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) {
+          return token.content == content;
+        })) {
+      continue;
+    }
+    AddedToken token;
+    token.content = content;
+    const std::optional<int32_t> id = vocabulary.Find(content);
+    token.id = id.has_value() ? *id : next_id++;
+    tokens.push_back(std::move(token));
+  }
+  for (AddedToken& token : tokens) {
+    token.special = true;
+    token.normalized = false;
+  }
+  return tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+                                                               const TokenizerConfig& config) {
+  MarianParts parts;
+  const std::string vocab_path = folder + "/vocab.json";
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder + "/source.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder + "/target.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
+  const JsonNode root(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      parts.target_vocabulary,
+      LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
+
+  const std::string unk = config.Role("unk_token", "<unk>");
+  const std::optional<int32_t> unk_id = parts.source_vocabulary.Find(unk);
+  if (!unk_id.has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the unknown token \"{}\" is missing", vocab_path, unk));
+  }
+  parts.unk_id = *unk_id;
+  BEAMLINE_ASSIGN_OR_RETURN(
+      parts.added_tokens,
+      AddedTokens::Make(SpecialTokens(config, parts.source_vocabulary), /*normalizer=*/nullptr));
+  parts.eos_id = parts.added_tokens.Find(config.Role("eos_token", "</s>"))->id;
+  parts.model_max_length = config.model_max_length;
+  return std::make_unique<MarianTokenizer>(std::move(parts));
+}
+
+}  // namespace beamline::text

@@ -1,0 +1,17 @@
+// Marian's tokenizer: SentencePiece cuts the text, a vocab.json of its own gives the ids.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_config.h"
+
+namespace beamline::text {
+
+// Reads source.spm, target.spm and vocab.json (with "separate_vocabs" target_vocab.json too).
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+                                                               const TokenizerConfig& config);
+
+}  // namespace beamline::text

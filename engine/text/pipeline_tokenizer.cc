@@ -1,0 +1,241 @@
+#include "engine/text/pipeline_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/text/decoders.h"
+#include "engine/text/encode_text.h"
+#include "engine/text/literal_replacer.h"
+#include "engine/text/split_text.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+// Pushes the spellings of ids through a copy of the tokenizer's decoder.
+class PipelineDetokenizer : public IncrementalDetokenizer {
+ public:
+  PipelineDetokenizer(const Tokenizer* tokenizer, const DecodeChain& chain,
+                      bool skip_special_tokens)
+      : tokenizer_(tokenizer), chain_(chain), skip_special_tokens_(skip_special_tokens) {}
+
+  std::string Append(int32_t id) override {
+    std::string text;
+    AppendTo(id, &text);
+    return text;
+  }
+  std::string Finish() override {
+    std::string text;
+    chain_.Finish(&text);
+    return text;
+  }
+  std::unique_ptr<IncrementalDetokenizer> Clone() const override {
+    return std::make_unique<PipelineDetokenizer>(*this);
+  }
+
+  // Ids that are not in use have no text.
+  void AppendTo(int32_t id, std::string* text) {
+    if (skip_special_tokens_ && tokenizer_->IsSpecial(id)) return;
+    const std::string token = tokenizer_->TokenText(id);
+    if (!token.empty()) chain_.Push(token, text);
+  }
+
+ private:
+  const Tokenizer* tokenizer_;
+  DecodeChain chain_;
+  bool skip_special_tokens_;
+};
+
+bool MentionsByteLevel(const JsonNode& root, const char* component) {
+  return root.Has(component) &&
+         root.value()[component].dump().find("\"ByteLevel\"") != std::string::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohmann::json& json,
+                                                                   const std::string& place,
+                                                                   const TokenizerConfig& config) {
+  const JsonNode root(json, place);
+  std::unique_ptr<PipelineTokenizer> made(new PipelineTokenizer);
+  BEAMLINE_ASSIGN_OR_RETURN(const JsonNode model, root.Object("model"));
+  bool raw_bytes = false;
+  if (root.Has("pre_tokenizer")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("pre_tokenizer"));
+    BEAMLINE_ASSIGN_OR_RETURN(PreTokenizerAndMode pre_tokenizer,
+                              MakePreTokenizer(node, CanTakeRawBytes(model)));
+    made->pre_tokenizer_ = std::move(pre_tokenizer.pre_tokenizer);
+    raw_bytes = pre_tokenizer.raw_bytes;
+  }
+  if (root.Has("normalizer")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("normalizer"));
+    BEAMLINE_ASSIGN_OR_RETURN(made->normalizer_, MakeNormalizer(node));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(made->model_, MakeTokenModel(model, raw_bytes));
+  made->byte_level_ =
+      MentionsByteLevel(root, "pre_tokenizer") || MentionsByteLevel(root, "normalizer");
+  made->model_max_length_ = config.model_max_length;
+  BEAMLINE_RETURN_IF_ERROR(made->AddTokens(root, config));
+  if (root.Has("post_processor")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("post_processor"));
+    BEAMLINE_ASSIGN_OR_RETURN(made->post_processor_, MakePostProcessor(node, made->vocab_size_));
+  }
+  if (!made->post_processor_.trimmings.empty()) {
+    made->token_spaces_.reserve(static_cast<size_t>(made->vocab_size_));
+    for (int32_t id = 0; id < made->vocab_size_; ++id) {
+      made->token_spaces_.push_back(CountSpaces(made->TokenText(id)));
+    }
+  }
+  BEAMLINE_RETURN_IF_ERROR(made->MakeDecoder(root, config));
+  return made;
+}
+
+absl::Status PipelineTokenizer::AddTokens(const JsonNode& root, const TokenizerConfig& config) {
+  const Vocabulary& vocabulary = model_->vocabulary();
+  std::vector<AddedToken> tokens;
+  if (root.Has("added_tokens")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, root.Array("added_tokens"));
+    BEAMLINE_ASSIGN_OR_RETURN(tokens, ReadAddedTokens(list, vocabulary));
+  }
+  const auto is_known = [&](std::string_view content) {
+    return std::any_of(tokens.begin(), tokens.end(),
+                       [&](const AddedToken& token) { return token.content == content; });
+  };
+  for (const AddedToken& token : config.added_tokens) {
+    if (!is_known(token.content)) tokens.push_back(token);
+  }
+  // A token with a role is special even when tokenizer.json does not list it.
+  for (const std::string& content : config.special_tokens) {
+    const std::optional<int32_t> id = vocabulary.Find(content);
+    if (!id.has_value() || is_known(content)) continue;
+    AddedToken token;
+    token.content = content;
+    token.id = *id;
+    token.normalized = false;
+    token.special = true;
+    tokens.push_back(std::move(token));
+  }
+  vocab_size_ = vocabulary.size();
+  for (const AddedToken& token : tokens) vocab_size_ = std::max(vocab_size_, token.id + 1);
+  BEAMLINE_ASSIGN_OR_RETURN(added_tokens_, AddedTokens::Make(std::move(tokens), normalizer_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status PipelineTokenizer::MakeDecoder(const JsonNode& root, const TokenizerConfig& config) {
+  if (root.Has("decoder")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("decoder"));
+    BEAMLINE_RETURN_IF_ERROR(AddDecoder(node, &decoder_));
+  } else {
+    decoder_.Add(MakeJoinStage());
+  }
+  // transformers leaves byte pair encodings alone here: their spaces are exact.
+  if (config.clean_up_tokenization_spaces && model_->Name() != "BPE") {
+    decoder_.Add(MakeFuseStage());
+    decoder_.Add(MakeCleanUpStage());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Token>> PipelineTokenizer::Encode(
+    std::string_view text, const EncodeTextOptions& options) const {
+  BEAMLINE_RETURN_IF_ERROR(CheckText(text));
+  std::vector<Token> tokens;
+  BEAMLINE_RETURN_IF_ERROR(EncodeText(text, &tokens));
+  Truncate(options, options.add_special_tokens ? num_template_tokens() : 0, &tokens);
+  if (!post_processor_.trimmings.empty()) TrimOffsets(text, &tokens);
+  if (options.add_special_tokens) {
+    AddTemplate(post_processor_.prefix, post_processor_.suffix, text.size(), &tokens);
+  }
+  return tokens;
+}
+
+absl::Status PipelineTokenizer::EncodeText(std::string_view text,
+                                           std::vector<Token>* tokens) const {
+  SplitText split(text);
+  added_tokens_.ExtractFromOriginal(&split);
+  if (normalizer_ != nullptr) {
+    absl::Status status;
+    split.RewritePieces([&](AlignedText* piece) {
+      if (status.ok()) status = normalizer_->Normalize(piece);
+    });
+    BEAMLINE_RETURN_IF_ERROR(status);
+  }
+  added_tokens_.ExtractFromNormalized(&split);
+  if (pre_tokenizer_ != nullptr) BEAMLINE_RETURN_IF_ERROR(pre_tokenizer_->Split(&split));
+
+  tokens->reserve(split.pieces().size() + split.pieces().size() / 2);
+  std::vector<WordToken> word_tokens;
+  for (const Piece& piece : split.pieces()) {
+    if (piece.finished()) {
+      const ByteRange source = split.Source(piece.begin, piece.end);
+      tokens->push_back({piece.token_id, source.begin, source.end, IsSpecial(piece.token_id)});
+      continue;
+    }
+    word_tokens.clear();
+    BEAMLINE_RETURN_IF_ERROR(model_->Tokenize(split.PieceText(piece), &word_tokens));
+    for (const WordToken& token : word_tokens) {
+      const int32_t begin = piece.begin + token.begin, end = piece.begin + token.end;
+      const ByteRange source = begin < end ? split.Source(begin, end) : ByteRange{begin, begin};
+      tokens->push_back({token.id, source.begin, source.end, IsSpecial(token.id)});
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PipelineTokenizer::TrimOffsets(std::string_view text, std::vector<Token>* tokens) const {
+  for (const OffsetTrimming& trimming : post_processor_.trimmings) {
+    bool first = true;
+    for (Token& token : *tokens) {
+      TokenSpaces spaces = token_spaces_[static_cast<size_t>(token.id)];
+      // An added token may have taken white space of the text with it.
+      if (added_tokens_.Find(token.id) != nullptr) {
+        const auto size = static_cast<size_t>(token.end - token.begin);
+        spaces = CountSpaces(text.substr(static_cast<size_t>(token.begin), size));
+      }
+      TrimSpaces(trimming, spaces, first, &token.begin, &token.end);
+      first = false;
+    }
+  }
+}
+
+absl::StatusOr<std::string> PipelineTokenizer::Decode(std::span<const int32_t> ids,
+                                                      bool skip_special_tokens) const {
+  BEAMLINE_RETURN_IF_ERROR(CheckIds(ids, vocab_size_));
+  PipelineDetokenizer detokenizer(this, decoder_, skip_special_tokens);
+  std::string text;
+  for (const int32_t id : ids) detokenizer.AppendTo(id, &text);
+  text += detokenizer.Finish();
+  return text;
+}
+
+std::unique_ptr<IncrementalDetokenizer> PipelineTokenizer::StartDecoding(
+    bool skip_special_tokens) const {
+  return std::make_unique<PipelineDetokenizer>(this, decoder_, skip_special_tokens);
+}
+
+std::string PipelineTokenizer::TokenText(int32_t id) const {
+  if (const AddedToken* token = added_tokens_.Find(id)) return token->content;
+  const Vocabulary& vocabulary = model_->vocabulary();
+  return id >= 0 && id < vocabulary.size() ? vocabulary.Token(id) : std::string();
+}
+
+std::optional<int32_t> PipelineTokenizer::TokenId(std::string_view token_text) const {
+  if (const AddedToken* token = added_tokens_.Find(token_text)) return token->id;
+  return model_->vocabulary().Find(token_text);
+}
+
+bool PipelineTokenizer::IsSpecial(int32_t id) const {
+  const AddedToken* token = added_tokens_.Find(id);
+  return token != nullptr && token->special;
+}
+
+int32_t PipelineTokenizer::num_template_tokens() const {
+  return static_cast<int32_t>(post_processor_.prefix.size() + post_processor_.suffix.size());
+}
+
+std::string PipelineTokenizer::Kind() const {
+  return fmt::format("{}{}", byte_level_ ? "byte-level " : "", model_->Name());
+}
+
+}  // namespace beamline::text

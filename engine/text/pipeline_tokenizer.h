@@ -1,0 +1,62 @@
+// The tokenizer that a tokenizer.json describes: normalizer, pre-tokenizer, model, template,
+// decoder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/added_tokens.h"
+#include "engine/text/decode_stage.h"
+#include "engine/text/normalizers.h"
+#include "engine/text/post_processor.h"
+#include "engine/text/pre_tokenizers.h"
+#include "engine/text/token_model.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_config.h"
+
+namespace beamline::text {
+
+class PipelineTokenizer : public Tokenizer {
+ public:
+  // `json` is a tokenizer.json; `place` names it in errors.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Make(const nlohmann::json& json,
+                                                         const std::string& place,
+                                                         const TokenizerConfig& config);
+
+  absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
+                                            const EncodeTextOptions& options) const override;
+  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
+                                     bool skip_special_tokens) const override;
+  std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const override;
+  int32_t vocab_size() const override { return vocab_size_; }
+  std::string TokenText(int32_t id) const override;
+  std::optional<int32_t> TokenId(std::string_view token_text) const override;
+  bool IsSpecial(int32_t id) const override;
+  int32_t num_template_tokens() const override;
+  int64_t model_max_length() const override { return model_max_length_; }
+  std::string Kind() const override;
+
+ private:
+  PipelineTokenizer() = default;
+
+  absl::Status AddTokens(const JsonNode& root, const TokenizerConfig& config);
+  absl::Status MakeDecoder(const JsonNode& root, const TokenizerConfig& config);
+  // The text's own tokens, without template.
+  absl::Status EncodeText(std::string_view text, std::vector<Token>* tokens) const;
+  void TrimOffsets(std::string_view text, std::vector<Token>* tokens) const;
+
+  std::unique_ptr<Normalizer> normalizer_;       // may be null
+  std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
+  std::unique_ptr<TokenModel> model_;
+  AddedTokens added_tokens_;
+  PostProcessor post_processor_;
+  DecodeChain decoder_;                    // in its initial state; copied for each use
+  std::vector<TokenSpaces> token_spaces_;  // by id; only when offsets are trimmed
+  bool byte_level_ = false;
+  int32_t vocab_size_ = 0;
+  int64_t model_max_length_ = 0;
+};
+
+}  // namespace beamline::text

@@ -1,0 +1,40 @@
+// The "post_processor" of a tokenizer.json: the template around a text, and the trimming of
+// offsets.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/component_json.h"
+
+namespace beamline::text {
+
+// How byte-level tokens give up the spaces at their ends; see TrimSpaces.
+struct OffsetTrimming {
+  bool add_prefix_space = true;
+};
+
+struct PostProcessor {
+  std::vector<int32_t> prefix;  // ids before the text
+  std::vector<int32_t> suffix;  // ids behind it
+  std::vector<OffsetTrimming> trimmings;
+};
+
+// INVALID_ARGUMENT for types it does not know, templates without exactly one text, and ids at or
+// above vocab_size.
+absl::StatusOr<PostProcessor> MakePostProcessor(const JsonNode& node, int32_t vocab_size);
+
+// The number of spaces at each end of a token's spelling.
+struct TokenSpaces {
+  int32_t leading = 0;
+  int32_t trailing = 0;
+};
+TokenSpaces CountSpaces(std::string_view spelling);
+
+// Moves begin and end of a token's byte range inwards over its spaces. A single leading space of
+// the first token is kept with add_prefix_space: it was not in the text.
+void TrimSpaces(const OffsetTrimming& trimming, const TokenSpaces& spaces, bool first,
+                int32_t* begin, int32_t* end);
+
+}  // namespace beamline::text

@@ -1,0 +1,201 @@
+#include "engine/text/precompiled_charsmap.h"
+
+#include <unicode/ubrk.h>
+#include <unicode/utext.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+constexpr size_t kMaxClusterBytes = 5;
+
+// Bit layout of a unit: Darts-clone, darts.h, DoubleArrayUnit.
+bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
+uint32_t LeafValue(uint32_t unit) { return unit & ((1u << 31) - 1); }
+uint32_t Label(uint32_t unit) { return unit & ((1u << 31) | 0xFF); }
+uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
+
+// ICU's grapheme cluster iterator of this thread.
+class ClusterIterator {
+ public:
+  ClusterIterator() { iterator_ = ubrk_open(UBRK_CHARACTER, "root", nullptr, 0, &error_); }
+  ~ClusterIterator() {
+    ubrk_close(iterator_);
+    utext_close(text_);
+  }
+  ClusterIterator(const ClusterIterator&) = delete;
+  ClusterIterator& operator=(const ClusterIterator&) = delete;
+
+  // Calls visit(begin, end) for each cluster of `text`.
+  template <typename Visit>
+  absl::Status ForEach(std::string_view text, Visit visit) {
+    if (U_SUCCESS(error_)) {
+      text_ = utext_openUTF8(text_, text.data(), static_cast<int64_t>(text.size()), &error_);
+    }
+    if (U_SUCCESS(error_)) ubrk_setUText(iterator_, text_, &error_);
+    if (U_FAILURE(error_)) {
+      return absl::InternalError(fmt::format("ICU cluster iterator: {}", u_errorName(error_)));
+    }
+    for (int32_t begin = ubrk_first(iterator_), end = ubrk_next(iterator_); end != UBRK_DONE;
+         begin = end, end = ubrk_next(iterator_)) {
+      visit(static_cast<size_t>(begin), static_cast<size_t>(end));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  UErrorCode error_ = U_ZERO_ERROR;
+  UBreakIterator* iterator_ = nullptr;
+  UText* text_ = nullptr;
+};
+
+class PrecompiledNormalizer : public Normalizer {
+ public:
+  explicit PrecompiledNormalizer(PrecompiledCharsmap map) : map_(std::move(map)) {}
+  absl::Status Normalize(AlignedText* text) const override { return map_.Normalize(text); }
+
+ private:
+  PrecompiledCharsmap map_;
+};
+
+}  // namespace
+
+absl::StatusOr<PrecompiledCharsmap> PrecompiledCharsmap::Parse(std::string_view blob) {
+  uint32_t trie_bytes = 0;
+  if (blob.size() >= sizeof(trie_bytes)) std::memcpy(&trie_bytes, blob.data(), sizeof(trie_bytes));
+  if (trie_bytes == 0 || trie_bytes % sizeof(uint32_t) != 0 ||
+      trie_bytes > blob.size() - sizeof(trie_bytes)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "character map of {} bytes claims a trie of {} bytes", blob.size(), trie_bytes));
+  }
+  PrecompiledCharsmap map;
+  map.units_.resize(trie_bytes / sizeof(uint32_t));
+  std::memcpy(map.units_.data(), blob.data() + sizeof(trie_bytes), trie_bytes);
+  map.replacements_ = blob.substr(sizeof(trie_bytes) + trie_bytes);
+  if (const auto bad = FindInvalidUtf8(map.replacements_)) {
+    return absl::InvalidArgumentError(
+        fmt::format("character map: replacements are not UTF-8 at byte {}", *bad));
+  }
+  for (size_t c = 1; c < map.changes_ascii_.size(); ++c) {
+    const char key = static_cast<char>(c);
+    map.changes_ascii_[c] = map.Find(std::string_view(&key, 1)).has_value();
+  }
+  return map;
+}
+
+template <typename Visit>
+void PrecompiledCharsmap::ForEachKey(std::string_view text, Visit visit) const {
+  size_t node = Offset(units_[0]);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    node ^= byte;
+    if (byte == 0 || node >= units_.size()) return;
+    const uint32_t unit = units_[node];
+    if (Label(unit) != byte) return;
+    node ^= Offset(unit);
+    if (node >= units_.size()) return;
+    if (!HasLeaf(unit)) continue;
+    const size_t begin = LeafValue(units_[node]);
+    if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) return;
+    // The replacement ends with its NUL.
+    if (!visit(i + 1, std::string_view(replacements_.data() + begin))) return;
+  }
+}
+
+std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view chunk) const {
+  std::optional<std::string_view> found;
+  ForEachKey(chunk, [&](size_t, std::string_view replacement) {
+    found = replacement;
+    return false;
+  });
+  return found;
+}
+
+std::optional<std::string_view> PrecompiledCharsmap::FindLongest(std::string_view text,
+                                                                 size_t* length) const {
+  std::optional<std::string_view> found;
+  ForEachKey(text, [&](size_t key_length, std::string_view replacement) {
+    *length = key_length;
+    found = replacement;
+    return true;
+  });
+  return found;
+}
+
+void PrecompiledCharsmap::NormalizeChar(const AlignedText& text, size_t begin, size_t end,
+                                        AlignedWriter* writer) const {
+  const auto replacement = Find(std::string_view(text.text()).substr(begin, end - begin));
+  if (replacement.has_value()) {
+    writer->Append(*replacement, text.Source(begin, end));
+  } else {
+    text.CopyTo(begin, end, writer);
+  }
+}
+
+void PrecompiledCharsmap::NormalizeCluster(const AlignedText& text, size_t begin, size_t end,
+                                           AlignedWriter* writer) const {
+  const std::string_view cluster = std::string_view(text.text()).substr(begin, end - begin);
+  if (cluster.size() <= kMaxClusterBytes) {
+    if (const auto replacement = Find(cluster)) {
+      writer->Append(*replacement, text.Source(begin, begin + CharLength(cluster[0])));
+      return;
+    }
+  }
+  for (size_t position = begin; position < end;) {
+    const size_t char_end = position + CharLength(text.text()[position]);
+    NormalizeChar(text, position, char_end, writer);
+    position = char_end;
+  }
+}
+
+absl::Status PrecompiledCharsmap::Normalize(AlignedText* text) const {
+  thread_local ClusterIterator clusters;
+  absl::Status status;
+  text->Rewrite([&](AlignedWriter* writer) {
+    const std::string_view view = text->text();
+    const auto is_ascii = [&](size_t i) { return static_cast<uint8_t>(view[i]) < 0x80; };
+    for (size_t position = 0; position < view.size() && status.ok();) {
+      // Between two ASCII characters there is always a cluster boundary, but in CR LF.
+      const bool alone = is_ascii(position) && view[position] != '\r' &&
+                         (position + 1 == view.size() || is_ascii(position + 1));
+      if (alone) {
+        if (changes_ascii_[static_cast<uint8_t>(view[position])]) {
+          NormalizeChar(*text, position, position + 1, writer);
+        } else {
+          text->CopyTo(position, position + 1, writer);
+        }
+        ++position;
+        continue;
+      }
+      // Up to and without the first ASCII character that is followed by another one.
+      size_t end = position + 1;
+      while (end < view.size() && !(is_ascii(end) && is_ascii(end - 1))) ++end;
+      if (view[position] == '\r' && end < view.size() && view[end] == '\n') ++end;
+      const size_t base = position;
+      status = clusters.ForEach(view.substr(base, end - base), [&](size_t from, size_t to) {
+        NormalizeCluster(*text, base + from, base + to, writer);
+      });
+      position = end;
+    }
+  });
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<Normalizer>> MakePrecompiledNormalizer(const JsonNode& node) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string encoded, node.String("precompiled_charsmap"));
+  std::string blob;
+  if (!absl::Base64Unescape(encoded, &blob)) {
+    return node.Error("\"precompiled_charsmap\" is not base64");
+  }
+  absl::StatusOr<PrecompiledCharsmap> map = PrecompiledCharsmap::Parse(blob);
+  if (!map.ok()) return node.Error(std::string(map.status().message()));
+  return std::make_unique<PrecompiledNormalizer>(*std::move(map));
+}
+
+}  // namespace beamline::text

@@ -1,0 +1,41 @@
+// Regular expressions of tokenizer files, run by PCRE2 with its JIT compiler.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace beamline::text {
+
+struct RegexMatch {
+  size_t begin;
+  size_t end;
+};
+
+// Immutable, thread safe. The files are written for Oniguruma (Ruby syntax): Unicode classes, and ^
+// $ match at line ends. What PCRE2 would read differently is refused when compiling.
+class Regex {
+ public:
+  // INVALID_ARGUMENT with PCRE2's message and the pattern's fault position.
+  static absl::StatusOr<Regex> Compile(std::string_view pattern);
+  static absl::StatusOr<Regex> CompileLiteral(std::string_view literal);
+
+  Regex(Regex&&) noexcept;
+  Regex& operator=(Regex&&) noexcept;
+  ~Regex();
+
+  // All matches, left to right, not overlapping. RESOURCE_EXHAUSTED when the pattern backtracks
+  // without end on this text. REQUIRES: text is valid UTF-8.
+  absl::Status FindAll(std::string_view text, std::vector<RegexMatch>* matches) const;
+
+ private:
+  struct Impl;
+  explicit Regex(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace beamline::text

@@ -1,0 +1,174 @@
+#include "engine/text/sentencepiece_file.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "engine/text/utf8.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+constexpr size_t kMaxPieces = size_t{1} << 22;
+
+// One field of a message in protocol buffer encoding.
+struct Field {
+  uint32_t number = 0;
+  uint64_t value = 0;      // varint, or the bits of a fixed-size field
+  std::string_view bytes;  // length-delimited
+
+  float AsFloat() const {
+    const auto bits = static_cast<uint32_t>(value);
+    float result;
+    std::memcpy(&result, &bits, sizeof(result));
+    return result;
+  }
+};
+
+// Walks over the fields of a message.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view message) : rest_(message) {}
+  bool done() const { return rest_.empty(); }
+
+  absl::StatusOr<Field> Next() {
+    BEAMLINE_ASSIGN_OR_RETURN(const uint64_t tag, ReadVarint());
+    Field field;
+    field.number = static_cast<uint32_t>(tag >> 3);
+    switch (tag & 7) {
+      case 0: {
+        BEAMLINE_ASSIGN_OR_RETURN(field.value, ReadVarint());
+        return field;
+      }
+      case 1:
+        return ReadFixed(sizeof(uint64_t), field);
+      case 2: {
+        BEAMLINE_ASSIGN_OR_RETURN(const uint64_t length, ReadVarint());
+        if (length > rest_.size()) return Truncated();
+        field.bytes = rest_.substr(0, length);
+        rest_.remove_prefix(length);
+        return field;
+      }
+      case 5:
+        return ReadFixed(sizeof(uint32_t), field);
+      default:
+        return absl::InvalidArgumentError(
+            fmt::format("no SentencePiece model: wire type {} of field {}", tag & 7, field.number));
+    }
+  }
+
+ private:
+  static absl::Status Truncated() {
+    return absl::InvalidArgumentError("no SentencePiece model, or a truncated one");
+  }
+
+  absl::StatusOr<uint64_t> ReadVarint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= static_cast<uint64_t>(byte & 0x7F) << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    return Truncated();
+  }
+
+  absl::StatusOr<Field> ReadFixed(size_t size, Field field) {
+    if (size > rest_.size()) return Truncated();
+    std::memcpy(&field.value, rest_.data(), size);
+    rest_.remove_prefix(size);
+    return field;
+  }
+
+  std::string_view rest_;
+};
+
+// Calls visit(field) for each field of the message; visit returns a status.
+template <typename Visit>
+absl::Status ForEachField(std::string_view message, Visit visit) {
+  for (MessageReader reader(message); !reader.done();) {
+    BEAMLINE_ASSIGN_OR_RETURN(const Field field, reader.Next());
+    BEAMLINE_RETURN_IF_ERROR(visit(field));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadPiece(std::string_view message, SentencePieceFile& file) {
+  SentencePieceFile::Piece piece;
+  BEAMLINE_RETURN_IF_ERROR(ForEachField(message, [&](const Field& field) -> absl::Status {
+    if (field.number == 1) piece.text = field.bytes;
+    if (field.number == 2) piece.score = field.AsFloat();
+    if (field.number == 3) {
+      if (field.value < 1 || field.value > 6) {
+        return absl::InvalidArgumentError(
+            fmt::format("piece {} has type {}; accepted: 1 to 6", file.pieces.size(), field.value));
+      }
+      piece.type = static_cast<SentencePieceFile::PieceType>(field.value);
+    }
+    return absl::OkStatus();
+  }));
+  if (piece.text.empty() || FindInvalidUtf8(piece.text).has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("piece {} is empty or not UTF-8", file.pieces.size()));
+  }
+  if (file.pieces.size() == kMaxPieces) {
+    return absl::InvalidArgumentError(fmt::format("more than {} pieces", kMaxPieces));
+  }
+  file.pieces.push_back(std::move(piece));
+  return absl::OkStatus();
+}
+
+absl::Status ReadTrainerSpec(std::string_view message, SentencePieceFile& file) {
+  return ForEachField(message, [&](const Field& field) -> absl::Status {
+    if (field.number == 3) {
+      if (field.value < 1 || field.value > 4) {
+        return absl::InvalidArgumentError(
+            fmt::format("model type is {}; accepted: 1 to 4", field.value));
+      }
+      file.model_type = static_cast<SentencePieceFile::ModelType>(field.value);
+    }
+    if (field.number == 24) file.whitespace_as_suffix = field.value != 0;
+    if (field.number == 35) file.byte_fallback = field.value != 0;
+    if (field.number == 44) file.unknown_surface = field.bytes;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ReadNormalizerSpec(std::string_view message, SentencePieceFile& file) {
+  return ForEachField(message, [&](const Field& field) {
+    if (field.number == 2) file.character_map = field.bytes;
+    if (field.number == 3) file.add_dummy_prefix = field.value != 0;
+    if (field.number == 4) file.remove_extra_whitespaces = field.value != 0;
+    if (field.number == 5) file.escape_whitespaces = field.value != 0;
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes) {
+  SentencePieceFile file;
+  BEAMLINE_RETURN_IF_ERROR(ForEachField(bytes, [&](const Field& field) -> absl::Status {
+    if (field.number == 1) return ReadPiece(field.bytes, file);
+    if (field.number == 2) return ReadTrainerSpec(field.bytes, file);
+    if (field.number == 3) return ReadNormalizerSpec(field.bytes, file);
+    return absl::OkStatus();
+  }));
+  if (file.pieces.empty()) return absl::InvalidArgumentError("no SentencePiece model: no pieces");
+  return file;
+}
+
+absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::NotFoundError(fmt::format("{}: cannot be opened", path));
+  const std::string bytes((std::istreambuf_iterator<char>(stream)),
+                          std::istreambuf_iterator<char>());
+  auto file = ParseSentencePieceFile(bytes);
+  if (file.ok()) return file;
+  return absl::Status(file.status().code(),
+                      fmt::format("{}: {}", path, std::string(file.status().message())));
+}
+
+}  // namespace beamline::text

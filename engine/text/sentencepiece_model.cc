@@ -1,0 +1,156 @@
+#include "engine/text/sentencepiece_model.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <utility>
+
+#include "engine/text/utf8.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+using PieceType = SentencePieceFile::PieceType;
+
+// An unknown character scores this much below the worst piece.
+constexpr float kUnknownPenalty = 10.0f;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
+    const std::string& path) {
+  std::unique_ptr<SentencePieceModel> model(new SentencePieceModel());
+  BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(path));
+  if (model->file_.model_type != SentencePieceFile::ModelType::kUnigram) {
+    return absl::UnimplementedError(
+        fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
+                    static_cast<int>(model->file_.model_type)));
+  }
+  BEAMLINE_RETURN_IF_ERROR(model->Index(path));
+  return model;
+}
+
+absl::Status SentencePieceModel::Index(const std::string& path) {
+  BEAMLINE_ASSIGN_OR_RETURN(normalizer_, SentencePieceNormalizer::Create(file_));
+  std::vector<std::string> texts;
+  std::vector<std::pair<std::string_view, int32_t>> entries;
+  float min_score = FLT_MAX;
+  max_score_ = FLT_MIN;
+  for (const SentencePieceFile::Piece& piece : file_.pieces) {
+    const auto id = static_cast<int32_t>(texts.size());
+    texts.push_back(piece.text);
+    if (piece.type == PieceType::kUnknown) unknown_id_ = id;
+    if (piece.type == PieceType::kNormal) {
+      min_score = std::min(min_score, piece.score);
+      max_score_ = std::max(max_score_, piece.score);
+    }
+    if (piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined) {
+      entries.emplace_back(piece.text, id);
+    }
+  }
+  if (unknown_id_ < 0) {
+    return absl::InvalidArgumentError(fmt::format("{}: no unknown piece", path));
+  }
+  unknown_score_ = min_score - kUnknownPenalty;
+  vocabulary_ = Vocabulary::FromList(std::move(texts));
+  auto trie = ByteTrie::Build(entries);
+  if (!trie.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}", path, std::string(trie.status().message())));
+  }
+  trie_ = *std::move(trie);
+  return absl::OkStatus();
+}
+
+// A user-defined piece always wins.
+double SentencePieceModel::ScoreOf(int32_t id, size_t length) const {
+  const SentencePieceFile::Piece& piece = file_.pieces[static_cast<size_t>(id)];
+  if (piece.type != PieceType::kUserDefined) return piece.score;
+  return static_cast<double>(static_cast<float>(length) * max_score_) - 0.1;
+}
+
+std::vector<SentencePieceModel::Node> SentencePieceModel::FindBestPath(
+    std::string_view text) const {
+  std::vector<Node> nodes(text.size() + 1);
+  for (size_t begin = 0; begin < text.size();) {
+    const float score_here = nodes[begin].score;
+    // Sums in double and keeps floats, as the reference does: ties fall the same way.
+    const auto relax = [&](size_t length, double score, int32_t id) {
+      Node& node = nodes[begin + length];
+      if (const double total = score + score_here; node.begin < 0 || total > node.score) {
+        node = {static_cast<float>(total), id, static_cast<int32_t>(begin)};
+      }
+    };
+    const size_t char_length = std::min(CharLength(text[begin]), text.size() - begin);
+    bool has_char = false;
+    trie_.ForEachPrefix(text.substr(begin), [&](size_t length, int32_t id) {
+      relax(length, ScoreOf(id, length), id);
+      has_char |= length == char_length;
+    });
+    if (!has_char) relax(char_length, unknown_score_, unknown_id_);
+    begin += char_length;
+  }
+  std::vector<Node> path;
+  for (auto end = static_cast<int32_t>(text.size()); end > 0; end = path.back().begin) {
+    path.push_back(nodes[static_cast<size_t>(end)]);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<SentencePiece> SentencePieceModel::Encode(std::string_view text) const {
+  const SentencePieceNormalizer::Result normalized = normalizer_.Normalize(text);
+  const std::vector<Node> path = FindBestPath(normalized.text);
+  std::vector<SentencePiece> pieces;
+  pieces.reserve(path.size());
+  bool after_unknown = false;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const auto begin = static_cast<size_t>(path[i].begin);
+    const size_t end =
+        i + 1 < path.size() ? static_cast<size_t>(path[i + 1].begin) : normalized.text.size();
+    const std::string_view piece = std::string_view(normalized.text).substr(begin, end - begin);
+    const bool unknown = path[i].id == unknown_id_;
+    const int32_t origin_begin = normalized.origins[begin];
+    const int32_t origin_end = normalized.origins[end];
+    if (unknown && file_.byte_fallback) {
+      AppendBytes(piece, origin_begin, origin_end, &pieces);
+    } else if (unknown && after_unknown) {
+      pieces.back().text += piece;
+      pieces.back().end = origin_end;
+    } else {
+      pieces.push_back({std::string(piece), origin_begin, origin_end});
+    }
+    after_unknown = unknown;
+  }
+  return pieces;
+}
+
+// The last byte stands for the whole character.
+void SentencePieceModel::AppendBytes(std::string_view text, int32_t begin, int32_t end,
+                                     std::vector<SentencePiece>* pieces) const {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool last = i + 1 == text.size();
+    pieces->push_back(
+        {fmt::format("<0x{:02X}>", static_cast<uint8_t>(text[i])), begin, last ? end : begin});
+  }
+}
+
+SentencePieceModel::PieceKind SentencePieceModel::KindOf(std::string_view piece) const {
+  switch (file_.pieces[static_cast<size_t>(vocabulary_.Find(piece).value_or(unknown_id_))].type) {
+    case PieceType::kUnknown:
+      return PieceKind::kUnknown;
+    case PieceType::kControl:
+      return PieceKind::kControl;
+    case PieceType::kByte:
+      return PieceKind::kByte;
+    default:
+      return PieceKind::kNormal;
+  }
+}
+
+bool SentencePieceModel::IsUnknownPiece(std::string_view piece) const {
+  return vocabulary_.Find(piece) == unknown_id_;
+}
+
+}  // namespace beamline::text

@@ -1,0 +1,74 @@
+// SentencePiece's unigram segmentation over a model file. Source: SentencePiece 0.1.97,
+// unigram_model.cc (EncodeOptimized) and sentencepiece_processor.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/byte_trie.h"
+#include "engine/text/sentencepiece_file.h"
+#include "engine/text/sentencepiece_normalizer.h"
+#include "engine/text/vocabulary.h"
+
+namespace beamline::text {
+
+struct SentencePiece {
+  std::string text;
+  int32_t begin = 0;  // bytes of the encoded text
+  int32_t end = 0;
+};
+
+// Immutable, thread safe.
+class SentencePieceModel {
+ public:
+  enum class PieceKind : uint8_t { kNormal, kUnknown, kControl, kByte };
+
+  // Errors name the file and the fault; UNIMPLEMENTED for models other than unigram ones.
+  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& path);
+
+  // REQUIRES: text is valid UTF-8.
+  std::vector<SentencePiece> Encode(std::string_view text) const;
+
+  // kUnknown for pieces that the model does not have, too.
+  PieceKind KindOf(std::string_view piece) const;
+  // True when `piece` is the model's unknown piece itself.
+  bool IsUnknownPiece(std::string_view piece) const;
+  // What the unknown piece decodes to.
+  const std::string& unknown_surface() const { return file_.unknown_surface; }
+
+  // Whether decoding drops the space of the first piece, and of those behind while nothing but
+  // spaces was dropped.
+  bool drops_first_space() const {
+    return file_.add_dummy_prefix || file_.remove_extra_whitespaces;
+  }
+  bool drops_all_leading_spaces() const { return file_.remove_extra_whitespaces; }
+
+ private:
+  // The best segmentation that ends at a byte: its score, its last piece and where that begins.
+  struct Node {
+    float score = 0.0f;
+    int32_t id = -1;
+    int32_t begin = -1;
+  };
+
+  SentencePieceModel() = default;
+  absl::Status Index(const std::string& path);
+  std::vector<Node> FindBestPath(std::string_view text) const;
+  double ScoreOf(int32_t id, size_t length) const;
+  void AppendBytes(std::string_view text, int32_t begin, int32_t end,
+                   std::vector<SentencePiece>* pieces) const;
+
+  SentencePieceFile file_;
+  SentencePieceNormalizer normalizer_;
+  Vocabulary vocabulary_;
+  ByteTrie trie_;
+  int32_t unknown_id_ = -1;
+  float max_score_ = 0.0f;
+  float unknown_score_ = 0.0f;
+};
+
+}  // namespace beamline::text

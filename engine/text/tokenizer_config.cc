@@ -1,0 +1,105 @@
+#include "engine/text/tokenizer_config.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "engine/text/component_json.h"
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                  "pad_token", "cls_token", "mask_token"};
+constexpr const char* kTokenLists[] = {"additional_special_tokens", "extra_special_tokens"};
+constexpr double kLargestMaxLength = 1e9;  // transformers writes 1e30 for "no limit"
+
+// A token is written as a string or as {"content": ...}.
+std::optional<std::string> TokenContent(const json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  if (token.is_object() && token.contains("content") && token["content"].is_string()) {
+    return token["content"].get<std::string>();
+  }
+  return std::nullopt;
+}
+
+void CollectSpecialTokens(const json& file, std::vector<std::string>* tokens) {
+  const auto add = [&](const json& token) {
+    const std::optional<std::string> content = TokenContent(token);
+    if (content.has_value() && !content->empty() &&
+        std::find(tokens->begin(), tokens->end(), *content) == tokens->end()) {
+      tokens->push_back(*content);
+    }
+  };
+  for (const char* role : kRoles) {
+    if (file.contains(role)) add(file[role]);
+  }
+  for (const char* list : kTokenLists) {
+    if (!file.contains(list) || !file[list].is_structured()) continue;
+    for (const json& token : file[list]) add(token);
+  }
+}
+
+absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensDecoder(const JsonNode& root) {
+  std::vector<AddedToken> tokens;
+  if (!root.Has("added_tokens_decoder")) return tokens;
+  BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Object("added_tokens_decoder"));
+  json list = json::array();
+  for (const auto& [id, token] : node.value().items()) {
+    char* end = nullptr;
+    const long long number = std::strtoll(id.c_str(), &end, 10);
+    if (!token.is_object() || id.empty() || *end != '\0') {
+      return node.Error(fmt::format("\"{}\" is not an id with a token", id));
+    }
+    list.push_back(token);
+    list.back()["id"] = number;
+  }
+  return ReadAddedTokens(JsonNode(list, node.place()), Vocabulary());
+}
+
+absl::StatusOr<json> ReadOptionalObject(const std::string& path) {
+  if (!std::filesystem::exists(path)) return json::object();
+  BEAMLINE_ASSIGN_OR_RETURN(json file, ReadJsonFile(path));
+  if (!file.is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is {}, expected an object", path, file.type_name()));
+  }
+  return file;
+}
+
+}  // namespace
+
+std::string TokenizerConfig::Role(const char* role, std::string_view otherwise) const {
+  if (!json.contains(role)) return std::string(otherwise);
+  return TokenContent(json[role]).value_or(std::string(otherwise));
+}
+
+absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
+  TokenizerConfig config;
+  config.place = folder + "/tokenizer_config.json";
+  BEAMLINE_ASSIGN_OR_RETURN(config.json, ReadOptionalObject(config.place));
+  BEAMLINE_ASSIGN_OR_RETURN(const json special_map,
+                            ReadOptionalObject(folder + "/special_tokens_map.json"));
+  const JsonNode root(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens, ReadAddedTokensDecoder(root));
+  CollectSpecialTokens(config.json, &config.special_tokens);
+  CollectSpecialTokens(special_map, &config.special_tokens);
+  BEAMLINE_ASSIGN_OR_RETURN(config.clean_up_tokenization_spaces,
+                            root.BoolOr("clean_up_tokenization_spaces", false));
+  if (root.Has("model_max_length")) {
+    const json& value = config.json["model_max_length"];
+    if (!value.is_number()) return root.Error("\"model_max_length\" is not a number");
+    const double length = value.get<double>();
+    if (length >= 1 && length <= kLargestMaxLength) {
+      config.model_max_length = static_cast<int64_t>(length);
+    }
+  }
+  return config;
+}
+
+}  // namespace beamline::text

@@ -1,0 +1,91 @@
+#include "engine/transformer/activations.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtype, Backend& backend,
+                                std::vector<std::unique_ptr<Buffer>>& buffers) {
+  Tensor tensor(nullptr, dtype, shape);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Buffer> buffer,
+      backend.Allocate(static_cast<size_t>(tensor.num_elements()) * SizeOf(dtype)));
+  tensor.data = buffer->data();
+  buffers.push_back(std::move(buffer));
+  return tensor;
+}
+
+// The widest of the stacks.
+struct Widths {
+  int64_t hidden = 0, query = 0, key = 0, inner = 0;
+  bool pre_norm = false;
+
+  void Include(const StackSpec& stack) {
+    hidden = std::max<int64_t>(hidden, stack.hidden_size);
+    query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
+    key = std::max(key, int64_t{stack.num_kv_heads} * stack.head_dim);
+    inner = std::max<int64_t>(inner, stack.feed_forward_size);
+    pre_norm |= stack.placement == NormPlacement::kPre;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
+                                            const TransformerLimits& limits, Backend& backend) {
+  Widths widths;
+  if (spec.encoder.has_value()) widths.Include(*spec.encoder);
+  if (spec.decoder.has_value()) widths.Include(*spec.decoder);
+  const int64_t tokens = limits.max_batch_tokens;
+  const int64_t logits_rows = limits.max_logits_rows;
+
+  Activations plan;
+  const auto allocate = [&](int64_t rows, int64_t width, DType dtype) {
+    return Allocate({rows, width}, dtype, backend, plan.buffers);
+  };
+  const DType dtype = activation_dtype;
+  BEAMLINE_ASSIGN_OR_RETURN(plan.hidden, allocate(tokens, widths.hidden, dtype));
+  if (widths.pre_norm) {
+    BEAMLINE_ASSIGN_OR_RETURN(plan.normed, allocate(tokens, widths.hidden, dtype));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(plan.query, allocate(tokens, widths.query, dtype));
+  BEAMLINE_ASSIGN_OR_RETURN(plan.attended, allocate(tokens, widths.query, dtype));
+  BEAMLINE_ASSIGN_OR_RETURN(plan.workspace, allocate(tokens, widths.query + 2 * widths.key, dtype));
+  BEAMLINE_ASSIGN_OR_RETURN(plan.inner, allocate(tokens, widths.inner, dtype));
+  if (spec.encoder.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(plan.key, allocate(tokens, widths.key, dtype));
+    BEAMLINE_ASSIGN_OR_RETURN(plan.value, allocate(tokens, widths.key, dtype));
+  }
+  if (spec.decoder.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(plan.selected, allocate(logits_rows, widths.hidden, dtype));
+    BEAMLINE_ASSIGN_OR_RETURN(plan.logits, allocate(logits_rows, spec.vocab_size, DType::kFloat32));
+  } else {
+    BEAMLINE_ASSIGN_OR_RETURN(plan.pooled,
+                              allocate(limits.max_sequences, widths.hidden, DType::kFloat32));
+  }
+  return plan;
+}
+
+absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
+                                        const TransformerLimits& limits, Backend& backend) {
+  KvCache cache;
+  for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
+    const auto allocate = [&] {
+      return Allocate(
+          {limits.num_blocks, decoder.num_kv_heads, limits.block_size, decoder.head_dim},
+          cache_dtype, backend, cache.buffers);
+    };
+    KvLayer pages;
+    BEAMLINE_ASSIGN_OR_RETURN(pages.keys, allocate());
+    BEAMLINE_ASSIGN_OR_RETURN(pages.values, allocate());
+    cache.layers.push_back(pages);
+  }
+  return cache;
+}
+
+}  // namespace beamline

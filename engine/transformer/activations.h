@@ -1,0 +1,44 @@
+// Every buffer that a forward pass writes, allocated once for the largest batch.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/transformer/spec.h"
+#include "engine/transformer/transformer.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// T = max_batch_tokens, R = max_logits_rows, S = max_sequences; widths are the larger of encoder
+// and decoder, which never run at the same time. A step views the part that it needs.
+struct Activations {
+  Tensor hidden;     // [T, hidden_size], the residual stream
+  Tensor normed;     // [T, hidden_size]; empty without pre-norm layers
+  Tensor query;      // [T, num_heads * head_dim]
+  Tensor key;        // [T, num_kv_heads * head_dim]; empty without an encoder
+  Tensor value;      // as key
+  Tensor attended;   // as query
+  Tensor workspace;  // [T, (num_heads + 2 * num_kv_heads) * head_dim], of ProjectHeads
+  Tensor inner;      // [T, feed_forward_size]
+  Tensor selected;   // [R, hidden_size]; decoders: the rows whose logits are wanted
+  Tensor logits;     // [R, vocab_size] float32; decoders
+  Tensor pooled;     // [S, hidden_size] float32; encoders alone
+
+  std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above
+};
+
+absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
+                                            const TransformerLimits& limits, Backend& backend);
+
+// The paged keys and values of every decoder layer; they hold the encoder's too.
+struct KvCache {
+  std::vector<KvLayer> layers;
+  std::vector<std::unique_ptr<Buffer>> buffers;
+};
+
+absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
+                                        const TransformerLimits& limits, Backend& backend);
+
+}  // namespace beamline

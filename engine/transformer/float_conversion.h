@@ -1,0 +1,19 @@
+// Floating-point values of a checkpoint in another of the three stored types.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/tensor.h"
+
+namespace beamline {
+
+// True for float32, float16 and bfloat16.
+bool IsStoredFloat(DType dtype);
+
+// Appends `count` values to `output`, rounded to nearest even. REQUIRES: IsStoredFloat of both;
+// `values` aligned to its type.
+void AppendConverted(const void* values, size_t count, DType from, DType to,
+                     std::vector<std::byte>& output);
+
+}  // namespace beamline

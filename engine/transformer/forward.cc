@@ -1,0 +1,200 @@
+#include "engine/transformer/forward.h"
+
+namespace beamline {
+namespace {
+
+// The part of a planned buffer that this step uses.
+Tensor View(const Tensor& buffer, int64_t num_rows, int64_t width) {
+  return Tensor(buffer.data, buffer.dtype, {num_rows, width});
+}
+
+void ReadPages(const KvLayer& layer, const PagedContext& context, AttentionParams& attention) {
+  attention.cache = &layer;
+  attention.block_tables = context.tables;
+  attention.max_blocks = context.max_blocks;
+  attention.context_lengths = context.lengths;
+  attention.max_context_length = context.max_length;
+}
+
+}  // namespace
+
+StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
+                           std::span<const KvLayer> cache, const Activations& activations,
+                           Backend& backend)
+    : spec_(spec), weights_(weights), cache_(cache), activations_(activations), backend_(backend) {}
+
+Tensor StackForward::Encode(const PackedTokens& tokens) const {
+  const Tensor hidden = Embed(tokens);
+  for (int layer = 0; layer < spec_.num_layers; ++layer) {
+    SelfAttention(layer, tokens.rows, /*cached=*/nullptr, hidden);
+    FeedForward(layer, hidden);
+  }
+  Norm(weights_.final_norm, hidden, hidden);
+  return hidden;
+}
+
+void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
+  for (int layer = 0; layer < spec_.num_layers; ++layer) {
+    ProjectHeadsParams project = Projection(layer, memory, weights_.layers[layer].cross_key_value);
+    project.num_kv_heads = spec_.num_kv_heads;
+    project.cache = &cache_[layer];
+    project.slots = slots;
+    backend_.ProjectHeads(project);
+  }
+}
+
+Tensor StackForward::Decode(const DecoderInputs& inputs) const {
+  PackedRows rows = inputs.tokens.rows;
+  Tensor hidden = Embed(inputs.tokens);
+  for (int layer = 0; layer < spec_.num_layers; ++layer) {
+    SelfAttention(layer, inputs.tokens.rows, &inputs, hidden);
+    if (layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
+      // Every key and value is stored: from here on only the wanted rows matter.
+      rows = inputs.wanted_rows;
+      const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
+      if (rows.num_rows == 0) return selected;
+      backend_.GatherRows(hidden, inputs.wanted, selected);
+      hidden = selected;
+    }
+    if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, hidden);
+    FeedForward(layer, hidden);
+  }
+  Norm(weights_.final_norm, hidden, hidden);
+  return hidden;
+}
+
+Tensor StackForward::Embed(const PackedTokens& tokens) const {
+  EmbedParams embed;
+  embed.token_ids = tokens.ids;
+  embed.positions = tokens.positions;
+  embed.type_ids = tokens.type_ids;
+  embed.num_tokens = tokens.rows.num_rows;
+  embed.token_table = weights_.token_table;
+  embed.position_table = weights_.position_table;
+  embed.type_table = weights_.type_table;
+  embed.token_scale = spec_.token_scale;
+  embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
+  backend_.Embed(embed);
+  Norm(weights_.embedding_norm, embed.output, embed.output);
+  return embed.output;
+}
+
+void StackForward::SelfAttention(int layer, const PackedRows& rows, const DecoderInputs* cached,
+                                 const Tensor& hidden) const {
+  const LayerWeights& weights = weights_.layers[layer];
+  AddBranch(weights.attention_norm, hidden, [&](const Tensor& x) {
+    ProjectHeadsParams project = Projection(layer, x, weights.qkv);
+    AttentionParams attention = AttentionOver(rows);
+    project.num_heads = spec_.num_heads;
+    project.num_kv_heads = spec_.num_kv_heads;
+    project.query = attention.query;
+    if (cached != nullptr) {
+      project.cache = &cache_[layer];
+      project.slots = cached->slots;
+      ReadPages(cache_[layer], cached->context, attention);
+    } else {
+      const int64_t width = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+      project.key = attention.key = View(activations_.key, rows.num_rows, width);
+      project.value = attention.value = View(activations_.value, rows.num_rows, width);
+    }
+    attention.causal = spec_.causal;
+    backend_.ProjectHeads(project);
+    backend_.Attention(attention);
+    AddProduct(attention.output, weights.attention_output, hidden);
+  });
+}
+
+void StackForward::CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
+                                  const Tensor& hidden) const {
+  const LayerWeights& weights = weights_.layers[layer];
+  AddBranch(weights.cross_norm, hidden, [&](const Tensor& x) {
+    ProjectHeadsParams project = Projection(layer, x, weights.cross_query);
+    AttentionParams attention = AttentionOver(rows);
+    project.num_heads = spec_.num_heads;
+    project.query = attention.query;
+    backend_.ProjectHeads(project);
+    ReadPages(cache_[layer], memory, attention);
+    backend_.Attention(attention);
+    AddProduct(attention.output, weights.cross_output, hidden);
+  });
+}
+
+void StackForward::FeedForward(int layer, const Tensor& hidden) const {
+  const LayerWeights& weights = weights_.layers[layer];
+  AddBranch(weights.feed_forward_norm, hidden, [&](const Tensor& x) {
+    MatMulParams in;
+    in.x = x;
+    in.weight = weights.feed_forward_in.weight.get();
+    in.bias = weights.feed_forward_in.bias;
+    in.activation = spec_.activation;
+    in.gated = spec_.gated;
+    in.y = View(activations_.inner, hidden.dim(0), spec_.feed_forward_size);
+    backend_.MatMul(in);
+    AddProduct(in.y, weights.feed_forward_out, hidden);
+  });
+}
+
+template <typename Branch>
+void StackForward::AddBranch(const NormWeights& norm, const Tensor& hidden,
+                             const Branch& branch) const {
+  if (spec_.placement == NormPlacement::kPre) {
+    const Tensor normed = View(activations_.normed, hidden.dim(0), spec_.hidden_size);
+    Norm(norm, hidden, normed);
+    branch(normed);
+  } else {
+    branch(hidden);
+    Norm(norm, hidden, hidden);
+  }
+}
+
+void StackForward::AddProduct(const Tensor& x, const LinearWeights& linear,
+                              const Tensor& hidden) const {
+  MatMulParams product;
+  product.x = x;
+  product.weight = linear.weight.get();
+  product.bias = linear.bias;
+  product.residual = hidden;
+  product.y = hidden;
+  backend_.MatMul(product);
+}
+
+void StackForward::Norm(const NormWeights& weights, const Tensor& x, const Tensor& y) const {
+  if (weights.gain.empty()) return;
+  NormParams norm;
+  norm.kind = spec_.norm;
+  norm.x = x;
+  norm.gain = weights.gain;
+  norm.bias = weights.bias;
+  norm.epsilon = spec_.norm_epsilon;
+  norm.y = y;
+  backend_.Norm(norm);
+}
+
+ProjectHeadsParams StackForward::Projection(int layer, const Tensor& x,
+                                            const LinearWeights& linear) const {
+  ProjectHeadsParams project;
+  project.x = x;
+  project.weight = linear.weight.get();
+  project.bias = linear.bias;
+  project.head_dim = spec_.head_dim;
+  project.query_scale = spec_.attention_scale;
+  if (spec_.scale_by_inverse_layer) project.query_scale /= static_cast<float>(layer + 1);
+  project.workspace = View(activations_.workspace, x.dim(0), linear.weight->out_features());
+  return project;
+}
+
+AttentionParams StackForward::AttentionOver(const PackedRows& rows) const {
+  const int64_t width = int64_t{spec_.num_heads} * spec_.head_dim;
+  AttentionParams attention;
+  attention.query = View(activations_.query, rows.num_rows, width);
+  attention.num_heads = spec_.num_heads;
+  attention.num_kv_heads = spec_.num_kv_heads;
+  attention.head_dim = spec_.head_dim;
+  attention.num_sequences = rows.num_sequences;
+  attention.query_offsets = rows.offsets;
+  attention.max_query_length = rows.max_length;
+  attention.output = View(activations_.attended, rows.num_rows, width);
+  return attention;
+}
+
+}  // namespace beamline

@@ -1,0 +1,88 @@
+// One stack of layers over a packed batch: embeddings, attention, feed forward, norms, as the spec
+// says. Every array is on the device.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/transformer/activations.h"
+#include "engine/transformer/spec.h"
+#include "engine/transformer/weights.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// The rows of a packed batch and how they divide into sequences.
+struct PackedRows {
+  int num_rows = 0;
+  int num_sequences = 0;
+  int max_length = 0;                // rows of the longest sequence
+  const int32_t* offsets = nullptr;  // [num_sequences + 1]
+};
+
+struct PackedTokens {
+  PackedRows rows;
+  const int32_t* ids = nullptr;        // [num_rows]
+  const int32_t* positions = nullptr;  // [num_rows], rows of the position table
+  const int32_t* type_ids = nullptr;   // [num_rows]; null without a type table
+};
+
+// The positions of the cache that each sequence of a batch reads.
+struct PagedContext {
+  const int32_t* lengths = nullptr;  // [num_sequences]
+  int max_length = 0;
+  const int32_t* tables = nullptr;  // [num_sequences, max_blocks]
+  int max_blocks = 0;
+};
+
+struct DecoderInputs {
+  PackedTokens tokens;
+  const int32_t* slots = nullptr;  // [num_rows], where each token's keys and values go
+  PagedContext context;            // of self attention, this step's tokens included
+  PagedContext memory;             // of cross attention
+  // The tokens whose last hidden states are wanted, ascending; null: all of them.
+  const int32_t* wanted = nullptr;  // [wanted_rows.num_rows]
+  PackedRows wanted_rows;
+};
+
+class StackForward {
+ public:
+  // Everything must outlive this object. `cache` has one entry per layer of a decoder.
+  StackForward(const StackSpec& spec, const StackWeights& weights, std::span<const KvLayer> cache,
+               const Activations& activations, Backend& backend);
+
+  // The last hidden states of an encoder, [num_rows, hidden_size].
+  Tensor Encode(const PackedTokens& tokens) const;
+  // Stores the keys and values that every layer of a decoder with cross attention makes of the
+  // encoder's last hidden states, [num_rows, hidden_size], at `slots`, [num_rows].
+  void StoreMemory(const Tensor& memory, const int32_t* slots) const;
+  // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size].
+  Tensor Decode(const DecoderInputs& inputs) const;
+
+ private:
+  Tensor Embed(const PackedTokens& tokens) const;
+  // Over the rows' own keys and values, or through the cache when `cached` is given.
+  void SelfAttention(int layer, const PackedRows& rows, const DecoderInputs* cached,
+                     const Tensor& hidden) const;
+  void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
+                      const Tensor& hidden) const;
+  void FeedForward(int layer, const Tensor& hidden) const;
+
+  // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)).
+  template <typename Branch>
+  void AddBranch(const NormWeights& norm, const Tensor& hidden, const Branch& branch) const;
+  // hidden += x W^T + bias.
+  void AddProduct(const Tensor& x, const LinearWeights& linear, const Tensor& hidden) const;
+  void Norm(const NormWeights& norm, const Tensor& x, const Tensor& y) const;
+  // What ProjectHeads of `linear` and Attention over `rows` have in common here.
+  ProjectHeadsParams Projection(int layer, const Tensor& x, const LinearWeights& linear) const;
+  AttentionParams AttentionOver(const PackedRows& rows) const;
+
+  const StackSpec& spec_;
+  const StackWeights& weights_;
+  const std::span<const KvLayer> cache_;
+  const Activations& activations_;
+  Backend& backend_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,44 @@
+// The index arrays of a step: gathered in one host buffer and moved to the device in one transfer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+class IndexArrays {
+ public:
+  // An array while it is being filled: its host values and where they will be on the device.
+  struct Array {
+    std::span<int32_t> host;
+    const int32_t* device = nullptr;
+  };
+
+  // `capacity`: values of all arrays of a step together, plus kAlignment for each array.
+  static absl::StatusOr<IndexArrays> Create(size_t capacity, Backend& backend);
+
+  static constexpr size_t kAlignment = 16;  // values; arrays start on cache lines
+
+  // Starts a step; the arrays of the last one become invalid.
+  void Clear() { used_ = 0; }
+  // REQUIRES: they fit the capacity.
+  Array Add(size_t size);
+  const int32_t* Add(std::span<const int32_t> values);
+  // Moves all arrays since Clear to the device.
+  void Upload();
+
+ private:
+  IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, Backend& backend);
+
+  std::vector<int32_t> host_;
+  std::unique_ptr<Buffer> device_;
+  Backend* backend_;
+  size_t used_ = 0;
+};
+
+}  // namespace beamline

@@ -1,0 +1,167 @@
+#include "engine/transformer/step_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/check.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
+
+void CheckWithin(std::span<const int32_t> values, int32_t end) {
+  for (const int32_t value : values) BEAMLINE_CHECK(value >= 0 && value < end);
+}
+
+// The most index values that one step takes.
+size_t Capacity(const TransformerSpec& spec, const TransformerLimits& limits) {
+  const size_t tokens = limits.max_batch_tokens;
+  const size_t sequences = limits.max_sequences;
+  size_t table_width = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (stack.has_value()) table_width += CeilDiv(stack->max_positions, limits.block_size);
+  }
+  constexpr size_t kMostArrays = 12;
+  return 4 * tokens                 // ids, positions, types, slots
+         + 2 * (sequences + 1)      // offsets of tokens and of wanted rows
+         + 2 * sequences            // context and memory lengths
+         + sequences * table_width  // block and memory tables
+         + limits.max_logits_rows   // wanted rows
+         + kMostArrays * IndexArrays::kAlignment;
+}
+
+}  // namespace
+
+absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec,
+                                              const TransformerLimits& limits, Backend& backend) {
+  BEAMLINE_ASSIGN_OR_RETURN(IndexArrays arrays,
+                            IndexArrays::Create(Capacity(spec, limits), backend));
+  return StepInputs(spec, limits, std::move(arrays));
+}
+
+EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
+  const StackSpec& stack = *spec_->encoder;
+  const size_t num_tokens = batch.token_ids.size();
+  CheckWithin(batch.token_ids, stack.vocab_size);
+  BEAMLINE_CHECK(batch.type_ids.empty() || batch.type_ids.size() == num_tokens);
+  arrays_.Clear();
+  EncoderInputs inputs;
+  inputs.tokens.rows = PutRows(batch.offsets, num_tokens);
+  BEAMLINE_CHECK(inputs.tokens.rows.max_length <= stack.max_positions);
+  inputs.tokens.ids = arrays_.Add(batch.token_ids);
+
+  const IndexArrays::Array positions = arrays_.Add(num_tokens);
+  for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
+    for (int32_t i = batch.offsets[s]; i < batch.offsets[s + 1]; ++i) {
+      positions.host[i] = stack.position_offset + i - batch.offsets[s];
+    }
+  }
+  inputs.tokens.positions = positions.device;
+
+  if (!stack.type_table.empty()) {
+    CheckWithin(batch.type_ids, stack.num_types);
+    const IndexArrays::Array types = arrays_.Add(num_tokens);
+    std::fill(types.host.begin(), types.host.end(), 0);
+    std::copy(batch.type_ids.begin(), batch.type_ids.end(), types.host.begin());
+    inputs.tokens.type_ids = types.device;
+  }
+  if (!batch.slots.empty()) {
+    BEAMLINE_CHECK(batch.slots.size() == num_tokens);
+    CheckWithin(batch.slots, limits_.num_blocks * limits_.block_size);
+    inputs.slots = arrays_.Add(batch.slots);
+  }
+  arrays_.Upload();
+  return inputs;
+}
+
+DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
+  const StackSpec& stack = *spec_->decoder;
+  const size_t num_tokens = batch.token_ids.size();
+  BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
+  CheckWithin(batch.token_ids, stack.vocab_size);
+  CheckWithin(batch.positions, stack.max_positions);
+  CheckWithin(batch.slots, limits_.num_blocks * limits_.block_size);
+  arrays_.Clear();
+  DecoderInputs inputs;
+  inputs.tokens.rows = PutRows(batch.query_offsets, num_tokens);
+  inputs.tokens.ids = arrays_.Add(batch.token_ids);
+  const IndexArrays::Array positions = arrays_.Add(num_tokens);
+  for (size_t i = 0; i < num_tokens; ++i) {
+    positions.host[i] = stack.position_offset + batch.positions[i];
+  }
+  inputs.tokens.positions = positions.device;
+  inputs.slots = arrays_.Add(batch.slots);
+
+  const auto num_sequences = static_cast<size_t>(inputs.tokens.rows.num_sequences);
+  BEAMLINE_CHECK(batch.context_lengths.size() == num_sequences);
+  inputs.context = PutContext(batch.context_lengths, batch.block_tables, batch.max_blocks);
+  if (stack.cross_attention) {
+    BEAMLINE_CHECK(batch.memory_lengths.size() == num_sequences);
+    inputs.memory = PutContext(batch.memory_lengths, batch.memory_tables, batch.max_memory_blocks);
+  }
+  PutWantedRows(batch, inputs);
+  arrays_.Upload();
+  return inputs;
+}
+
+const int32_t* StepInputs::PutOffsets(const EncoderBatch& batch) {
+  arrays_.Clear();
+  const int32_t* offsets = arrays_.Add(batch.offsets);
+  arrays_.Upload();
+  return offsets;
+}
+
+PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_tokens) {
+  BEAMLINE_CHECK(num_tokens > 0 && num_tokens <= static_cast<size_t>(limits_.max_batch_tokens));
+  BEAMLINE_CHECK(offsets.size() >= 2 &&
+                 offsets.size() <= static_cast<size_t>(limits_.max_sequences) + 1);
+  BEAMLINE_CHECK(offsets.front() == 0 && offsets.back() == static_cast<int32_t>(num_tokens));
+  PackedRows rows;
+  rows.num_rows = static_cast<int>(num_tokens);
+  rows.num_sequences = static_cast<int>(offsets.size()) - 1;
+  for (int s = 0; s < rows.num_sequences; ++s) {
+    BEAMLINE_CHECK(offsets[s] < offsets[s + 1]);
+    rows.max_length = std::max(rows.max_length, offsets[s + 1] - offsets[s]);
+  }
+  rows.offsets = arrays_.Add(offsets);
+  return rows;
+}
+
+PagedContext StepInputs::PutContext(std::span<const int32_t> lengths,
+                                    std::span<const int32_t> tables, int32_t max_blocks) {
+  BEAMLINE_CHECK(tables.size() == lengths.size() * max_blocks);
+  CheckWithin(tables, limits_.num_blocks);
+  PagedContext context;
+  context.max_length = *std::max_element(lengths.begin(), lengths.end());
+  BEAMLINE_CHECK(context.max_length <= max_blocks * limits_.block_size);
+  context.lengths = arrays_.Add(lengths);
+  context.tables = arrays_.Add(tables);
+  context.max_blocks = max_blocks;
+  return context;
+}
+
+void StepInputs::PutWantedRows(const StepBatch& batch, DecoderInputs& inputs) {
+  const PackedRows& rows = inputs.tokens.rows;
+  const std::span<const int32_t> wanted = batch.logits_rows;
+  BEAMLINE_CHECK(wanted.size() <= static_cast<size_t>(limits_.max_logits_rows));
+  CheckWithin(wanted, rows.num_rows);
+  for (size_t i = 1; i < wanted.size(); ++i) BEAMLINE_CHECK(wanted[i - 1] < wanted[i]);
+  inputs.wanted_rows = rows;
+  if (wanted.size() == static_cast<size_t>(rows.num_rows)) return;  // as in every decode step
+
+  PackedRows& kept = inputs.wanted_rows;
+  kept.num_rows = static_cast<int>(wanted.size());
+  kept.max_length = 0;
+  const IndexArrays::Array offsets = arrays_.Add(batch.query_offsets.size());
+  for (size_t s = 0; s < offsets.host.size(); ++s) {
+    const auto end = std::lower_bound(wanted.begin(), wanted.end(), batch.query_offsets[s]);
+    offsets.host[s] = static_cast<int32_t>(end - wanted.begin());
+    if (s > 0) kept.max_length = std::max(kept.max_length, offsets.host[s] - offsets.host[s - 1]);
+  }
+  kept.offsets = offsets.device;
+  inputs.wanted = arrays_.Add(wanted);
+}
+
+}  // namespace beamline

@@ -1,0 +1,44 @@
+// Host batches, checked and put on the device as the forward pass reads them.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/transformer/forward.h"
+#include "engine/transformer/index_arrays.h"
+#include "engine/transformer/spec.h"
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+struct EncoderInputs {
+  PackedTokens tokens;
+  const int32_t* slots = nullptr;  // [num_tokens]; null when the batch has none
+};
+
+// One step's index arrays at a time: each call invalidates what the last one returned. Batches that
+// contradict themselves, the limits or the spec (ids and positions out of range) CHECK.
+class StepInputs {
+ public:
+  static absl::StatusOr<StepInputs> Create(const TransformerSpec& spec,
+                                           const TransformerLimits& limits, Backend& backend);
+
+  EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
+  DecoderInputs PutStepBatch(const StepBatch& batch);
+  const int32_t* PutOffsets(const EncoderBatch& batch);
+
+ private:
+  StepInputs(const TransformerSpec& spec, const TransformerLimits& limits, IndexArrays arrays)
+      : spec_(&spec), limits_(limits), arrays_(std::move(arrays)) {}
+
+  PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens);
+  PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
+                          int32_t max_blocks);
+  void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
+
+  const TransformerSpec* spec_;
+  TransformerLimits limits_;
+  IndexArrays arrays_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,54 @@
+// Tensors of a checkpoint, checked against the shapes that a spec expects and moved to the device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/spec.h"
+#include "engine/transformer/weights.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+class TensorReader {
+ public:
+  // Matrices compute in `dtype`. `weights` receives the buffers and the totals.
+  TensorReader(const Checkpoint& checkpoint, DType dtype, Backend& backend,
+               TransformerWeights& weights);
+
+  // [rows, columns] in the activation type; read once even when several stacks name it.
+  absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
+  // [size] in the activation type, the parts one after the other. A part may be stored with leading
+  // dimensions of 1.
+  absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes);
+  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part.
+  absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
+                                       int64_t in_features);
+  absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
+  // A table that is computed, not stored.
+  absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
+
+  // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
+  absl::Status CheckAllRead(std::span<const std::string> ignored) const;
+
+ private:
+  absl::StatusOr<CheckpointTensor> Find(const std::string& name, std::vector<int64_t> shape);
+  absl::StatusOr<void*> UploadBytes(std::span<const std::byte> bytes);
+
+  const Checkpoint& checkpoint_;
+  const DType dtype_;
+  const DType activation_dtype_;
+  Backend& backend_;
+  TransformerWeights& weights_;
+  std::set<std::string> read_;
+  std::map<std::string, Tensor> tables_;
+};
+
+}  // namespace beamline

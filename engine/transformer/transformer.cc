@@ -1,0 +1,139 @@
+#include "engine/transformer/transformer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "engine/transformer/activations.h"
+#include "engine/transformer/forward.h"
+#include "engine/transformer/step_inputs.h"
+#include "engine/transformer/weights.h"
+#include "kernels/check.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+class PlannedTransformer final : public Transformer {
+ public:
+  struct Parts {
+    TransformerSpec spec;
+    TransformerWeights weights;
+    Activations activations;
+    KvCache cache;
+  };
+
+  PlannedTransformer(std::unique_ptr<const Parts> parts, StepInputs inputs, Backend& backend)
+      : parts_(std::move(parts)), inputs_(std::move(inputs)), backend_(backend) {
+    if (parts_->spec.encoder.has_value()) {
+      encoder_.emplace(*parts_->spec.encoder, *parts_->weights.encoder, std::span<const KvLayer>(),
+                       parts_->activations, backend);
+    }
+    if (parts_->spec.decoder.has_value()) {
+      decoder_.emplace(*parts_->spec.decoder, *parts_->weights.decoder, parts_->cache.layers,
+                       parts_->activations, backend);
+    }
+  }
+
+  Tensor Encode(const EncoderBatch& batch) override {
+    BEAMLINE_CHECK(encoder_.has_value() && !decoder_.has_value());
+    return encoder_->Encode(inputs_.PutEncoderBatch(batch).tokens);
+  }
+
+  Tensor EncodeMemory(const EncoderBatch& batch) override {
+    BEAMLINE_CHECK(encoder_.has_value() && decoder_.has_value());
+    const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
+    BEAMLINE_CHECK(inputs.slots != nullptr);
+    const Tensor memory = encoder_->Encode(inputs.tokens);
+    decoder_->StoreMemory(memory, inputs.slots);
+    return memory;
+  }
+
+  Tensor Decode(const StepBatch& batch) override {
+    BEAMLINE_CHECK(decoder_.has_value());
+    const Tensor hidden = decoder_->Decode(inputs_.PutStepBatch(batch));
+    MatMulParams head;
+    head.x = hidden;
+    head.weight = parts_->weights.head.weight.get();
+    head.bias = parts_->weights.head.bias;
+    head.y = parts_->activations.logits.First(hidden.dim(0));
+    if (hidden.dim(0) > 0) backend_.MatMul(head);
+    return head.y;
+  }
+
+  Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
+              bool normalize) override {
+    PoolParams pool;
+    pool.pooling = pooling;
+    pool.normalize = normalize;
+    pool.hidden = hidden;
+    pool.offsets = inputs_.PutOffsets(batch);
+    pool.num_sequences = batch.num_sequences();
+    pool.output = parts_->activations.pooled.First(pool.num_sequences);
+    backend_.Pool(pool);
+    return pool.output;
+  }
+
+  void CopyBlocks(std::span<const BlockCopy> copies) override {
+    if (copies.empty()) return;
+    for (const KvLayer& layer : parts_->cache.layers) backend_.CopyBlocks(layer, copies);
+  }
+
+  const TransformerSpec& spec() const override { return parts_->spec; }
+  int64_t num_parameters() const override { return parts_->weights.num_parameters; }
+  int64_t weight_bytes() const override { return parts_->weights.bytes; }
+
+ private:
+  const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
+  StepInputs inputs_;
+  Backend& backend_;
+  std::optional<StackForward> encoder_;
+  std::optional<StackForward> decoder_;
+};
+
+absl::Status CheckPositive(const char* name, int32_t value) {
+  if (value > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} is {}; it must be positive", name, value));
+}
+
+absl::Status CheckLimits(const TransformerSpec& spec, const TransformerLimits& limits) {
+  BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_batch_tokens", limits.max_batch_tokens));
+  BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_sequences", limits.max_sequences));
+  BEAMLINE_RETURN_IF_ERROR(CheckPositive("block_size", limits.block_size));
+  if (!spec.decoder.has_value()) return absl::OkStatus();
+  BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_logits_rows", limits.max_logits_rows));
+  return CheckPositive("num_blocks", limits.num_blocks);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const TransformerSpec& spec,
+                                                                 const Checkpoint& checkpoint,
+                                                                 DType dtype,
+                                                                 const TransformerLimits& limits,
+                                                                 Backend& backend) {
+  BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
+  BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
+  const DType activation_dtype = backend.ActivationDType(dtype);
+  auto parts = std::make_unique<PlannedTransformer::Parts>();
+  parts->spec = spec;
+  BEAMLINE_ASSIGN_OR_RETURN(parts->weights, LoadWeights(spec, checkpoint, dtype, backend));
+  BEAMLINE_ASSIGN_OR_RETURN(parts->activations,
+                            PlanActivations(spec, activation_dtype, limits, backend));
+  if (spec.decoder.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(parts->cache,
+                              AllocateKvCache(*spec.decoder, activation_dtype, limits, backend));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
+  return std::make_unique<PlannedTransformer>(std::move(parts), std::move(inputs), backend);
+}
+
+int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,
+                                int32_t block_size) {
+  if (!spec.decoder.has_value()) return 0;
+  const StackSpec& decoder = *spec.decoder;
+  return int64_t{2} * decoder.num_layers * decoder.num_kv_heads * block_size * decoder.head_dim *
+         static_cast<int64_t>(SizeOf(cache_dtype));
+}
+
+}  // namespace beamline

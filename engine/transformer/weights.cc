@@ -1,0 +1,126 @@
+#include "engine/transformer/weights.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "engine/transformer/sinusoidal_positions.h"
+#include "engine/transformer/tensor_reader.h"
+#include "kernels/check.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+// `name` with its "{}" replaced by the layer's index.
+std::string OfLayer(std::string name, int32_t layer) {
+  const size_t hole = name.find("{}");
+  if (hole != std::string::npos) name.replace(hole, 2, std::to_string(layer));
+  return name;
+}
+
+LinearNames OfLayer(LinearNames names, int32_t layer) {
+  for (std::string& name : names.weights) name = OfLayer(std::move(name), layer);
+  for (std::string& name : names.biases) name = OfLayer(std::move(name), layer);
+  return names;
+}
+
+NormNames OfLayer(const NormNames& names, int32_t layer) {
+  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer)};
+}
+
+absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, TensorReader& reader) {
+  const LayerNames& names = spec.layers;
+  const int64_t hidden = spec.hidden_size;
+  const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
+  const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
+  const int64_t inner = spec.feed_forward_size;
+  const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
+                          int64_t in_features) {
+    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features);
+  };
+  const auto norm = [&](const NormNames& stored) {
+    return reader.Norm(OfLayer(stored, index), hidden);
+  };
+
+  LayerWeights layer;
+  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.qkv, linear(names.qkv, {query, key, key}, hidden));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output,
+                            linear(names.attention_output, {hidden}, query));
+  if (spec.cross_attention) {
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_norm, norm(names.cross_norm));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_query, linear(names.cross_query, {query}, hidden));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_key_value,
+                              linear(names.cross_key_value, {key, key}, hidden));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output, linear(names.cross_output, {hidden}, query));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_norm, norm(names.feed_forward_norm));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      layer.feed_forward_in,
+      linear(names.feed_forward_in,
+             spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner},
+             hidden));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
+                            linear(names.feed_forward_out, {hidden}, inner));
+  return layer;
+}
+
+absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, TensorReader& reader) {
+  StackWeights stack;
+  BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
+                            reader.Table(spec.token_table, spec.vocab_size, spec.hidden_size));
+  const int64_t num_positions = int64_t{spec.position_offset} + spec.max_positions;
+  switch (spec.positions) {
+    case PositionKind::kNone:
+      break;
+    case PositionKind::kLearned: {
+      BEAMLINE_ASSIGN_OR_RETURN(stack.position_table,
+                                reader.Table(spec.position_table, num_positions, spec.hidden_size));
+      break;
+    }
+    case PositionKind::kSinusoidal: {
+      BEAMLINE_ASSIGN_OR_RETURN(
+          stack.position_table,
+          reader.Upload(SinusoidalPositions(static_cast<int32_t>(num_positions), spec.hidden_size),
+                        num_positions, spec.hidden_size));
+      break;
+    }
+  }
+  if (!spec.type_table.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(stack.type_table,
+                              reader.Table(spec.type_table, spec.num_types, spec.hidden_size));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm,
+                            reader.Norm(spec.embedding_norm, spec.hidden_size));
+  for (int32_t index = 0; index < spec.num_layers; ++index) {
+    BEAMLINE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(spec, index, reader));
+    stack.layers.push_back(std::move(layer));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm, reader.Norm(spec.final_norm, spec.hidden_size));
+  return stack;
+}
+
+}  // namespace
+
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec,
+                                               const Checkpoint& checkpoint, DType dtype,
+                                               Backend& backend) {
+  TransformerWeights weights;
+  TensorReader reader(checkpoint, dtype, backend, weights);
+  if (spec.encoder.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, reader));
+  }
+  if (spec.decoder.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, reader));
+    LinearNames head = {{spec.head}, {}, false};
+    if (!spec.head_bias.empty()) head.biases = {spec.head_bias};
+    BEAMLINE_ASSIGN_OR_RETURN(weights.head,
+                              reader.Linear(head, {spec.vocab_size}, spec.decoder->hidden_size));
+  }
+  BEAMLINE_RETURN_IF_ERROR(reader.CheckAllRead(spec.ignored_tensors));
+  return weights;
+}
+
+}  // namespace beamline

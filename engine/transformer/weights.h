@@ -1,0 +1,62 @@
+// The weights of a transformer on the device, in the order of the forward pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/spec.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+struct LinearWeights {
+  std::unique_ptr<PackedWeight> weight;  // [out_features, in_features]
+  Tensor bias;                           // [out_features]; may be empty
+};
+
+struct NormWeights {
+  Tensor gain;  // [hidden_size]; empty: no norm
+  Tensor bias;  // [hidden_size]; may be empty
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;
+  LinearWeights qkv;  // queries' rows, then keys', then values'
+  LinearWeights attention_output;
+  NormWeights cross_norm;
+  LinearWeights cross_query, cross_key_value, cross_output;
+  NormWeights feed_forward_norm;
+  LinearWeights feed_forward_in, feed_forward_out;
+};
+
+struct StackWeights {
+  Tensor token_table;     // [vocab_size, hidden_size]
+  Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
+  Tensor type_table;      // [num_types, hidden_size]; may be empty
+  NormWeights embedding_norm;
+  std::vector<LayerWeights> layers;
+  NormWeights final_norm;
+};
+
+struct TransformerWeights {
+  std::optional<StackWeights> encoder;
+  std::optional<StackWeights> decoder;
+  LinearWeights head;
+
+  std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above
+  int64_t num_parameters = 0;
+  int64_t bytes = 0;
+};
+
+// Reads everything that `spec` names. Matrices compute in `dtype`; tables, gains and biases get the
+// backend's activation type for it. INVALID_ARGUMENT naming the tensor, with both shapes where they
+// differ, and naming the tensors that neither the spec uses nor its ignored_tensors lists.
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec,
+                                               const Checkpoint& checkpoint, DType dtype,
+                                               Backend& backend);
+
+}  // namespace beamline

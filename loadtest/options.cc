@@ -1,0 +1,161 @@
+#include "loadtest/options.h"
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "loadtest/workload/workload_file.h"
+#include "yaml-cpp/yaml.h"
+
+namespace beamline::loadtest {
+namespace {
+
+constexpr uint64_t kDistinctWhenVerifying = 32;
+
+void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
+  const std::string group = "Requests (instead of --workload)";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->group(group)->excludes("--workload");
+  };
+  add("--kind", flags.kinds,
+      "generate, generate_stream, generate_many, encode, encode_many, score or tokenize, with "
+      "=WEIGHT in a mix; repeatable; default generate_stream");
+  add("--model", flags.model, "name of the model; default: the only one");
+  add("--prompt", flags.text, "one text for every request");
+  add("--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");
+  add("--prompt-words", flags.words, "random words, a distribution; default uniform:5:50");
+  add("--prompt-tokens", flags.tokens, "random token ids, a distribution");
+  add("--shared", flags.shared, "words or tokens that all prompts begin with")
+      ->check(CLI::NonNegativeNumber);
+  add("--batch", flags.batch, "inputs, requests or continuations a call");
+  add("--max-new-tokens", flags.max_new_tokens, "a distribution");
+  add("--beam-width", flags.beam_width, "beam search; a distribution");
+  add("--temperature", flags.temperature, "sampling");
+  add("--top-k", flags.top_k, "sampling");
+  add("--top-p", flags.top_p, "sampling");
+  app.add_flag("--ignore-eos", flags.ignore_eos, "generate max_new_tokens always")->group(group);
+  add("--cancel-share", flags.cancel_share, "share of the calls that are cancelled, 0 .. 1");
+  add("--cancel-after-ms", flags.cancel_after_ms, "a distribution");
+  add("--deadline-share", flags.deadline_share, "share of the calls with a short deadline, 0 .. 1");
+  add("--deadline-ms", flags.deadline_ms, "a distribution");
+}
+
+void AddReportFlags(CLI::App& app, RunFlags& flags) {
+  const std::string group = "Report";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)->group(group);
+  };
+  add("--slo-ttft-ms", flags.slo.ttft_ms, "goodput: limit of the time to the first token");
+  add("--slo-itl-ms", flags.slo.itl_ms, "goodput: limit of a request's mean time between tokens");
+  add("--slo-e2e-ms", flags.slo.e2e_ms, "goodput: limit of the whole request's time");
+  add("--label", flags.label, "name of the run in reports");
+  add("--json", flags.json_file, "writes the result, histograms included, to this file");
+  add("--log", flags.log_file, "writes every request's times to this file, a line of JSON each");
+  add("--expect-code", flags.expected_codes,
+      "an error code that is no failure, such as RESOURCE_EXHAUSTED under overload; repeatable");
+  app.add_flag("--verify", flags.verify,
+               "compares every answer to the one that the same request gets alone")
+      ->group(group);
+  add("--verify-tolerance", flags.verify_tolerance,
+      "for embeddings and scores, relative to the largest number of the answer");
+}
+
+void SetIfGiven(YAML::Node& node, const char* key, const std::string& value) {
+  if (!value.empty()) node[key] = value;
+}
+
+template <typename Number>
+void SetIfGiven(YAML::Node& node, const char* key, const std::optional<Number>& value) {
+  if (value) node[key] = *value;
+}
+
+// The flags in the form of a workload file, so that there is one way in.
+YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
+  YAML::Node node;
+  const size_t equals = std::min(kind.find('='), kind.size());
+  node["kind"] = kind.substr(0, equals);
+  if (equals < kind.size()) node["weight"] = kind.substr(equals + 1);
+  SetIfGiven(node, "model", flags.model);
+
+  YAML::Node prompt;
+  SetIfGiven(prompt, "text", flags.text);
+  SetIfGiven(prompt, "jsonl", flags.jsonl);
+  SetIfGiven(prompt, "words", flags.words);
+  SetIfGiven(prompt, "tokens", flags.tokens);
+  if (prompt.size() == 0) prompt["words"] = "uniform:5:50";
+  if (flags.shared > 0) prompt["shared"] = flags.shared;
+  node["prompt"] = prompt;
+
+  if (flags.batch > 1) node["batch"] = flags.batch;
+  if (flags.cancel_share > 0) node["cancel_share"] = flags.cancel_share;
+  SetIfGiven(node, "cancel_after_ms", flags.cancel_after_ms);
+  if (flags.deadline_share > 0) node["deadline_share"] = flags.deadline_share;
+  SetIfGiven(node, "deadline_ms", flags.deadline_ms);
+
+  const auto parsed_kind = ParseKind(node["kind"].Scalar());
+  if (!parsed_kind.ok() || !IsGeneration(*parsed_kind)) return node;
+  SetIfGiven(node, "max_new_tokens", flags.max_new_tokens);
+  SetIfGiven(node, "beam_width", flags.beam_width);
+  YAML::Node sampling;
+  SetIfGiven(sampling, "temperature", flags.temperature);
+  SetIfGiven(sampling, "top_k", flags.top_k);
+  SetIfGiven(sampling, "top_p", flags.top_p);
+  if (sampling.size() > 0) node["options"]["sampling"] = sampling;
+  if (flags.ignore_eos) node["options"]["limits"]["ignore_eos"] = true;
+  return node;
+}
+
+}  // namespace
+
+void AddRunFlags(CLI::App& app, RunFlags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->group("Load")->capture_default_str();
+  };
+  add("--target", flags.target, "the server, as gRPC names it");
+  app.add_flag("--allow-remote", flags.allow_remote, "loads servers on other machines too")
+      ->group("Load");
+  add("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
+  add("--rate", flags.rate, "open loop: requests a second")->check(CLI::Range(1e-3, 1e6));
+  add("--burst-size", flags.burst_size, "requests a burst")->check(CLI::Range(1, 1'000'000));
+  add("--concurrency", flags.concurrency, "closed loop of so many requests instead")
+      ->check(CLI::Range(0, 1'000'000));
+  add("--duration", flags.duration_s, "s, after the warm-up")->check(CLI::Range(0.01, 86400.0));
+  add("--warmup", flags.warmup_s, "s, left out of the report")->check(CLI::Range(0.0, 3600.0));
+  add("--requests", flags.num_requests, "at most, warm-up included; 0: no limit");
+  add("--seed", flags.seed, "decides schedule and requests");
+  add("--connections", flags.num_connections, "TCP connections")->check(CLI::Range(1, 1024));
+  add("--threads", flags.num_threads, "threads that read answers")->check(CLI::Range(1, 256));
+  add("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits")
+      ->check(CLI::Range(1, 1'000'000));
+  add("--timeout", flags.timeout_s, "s, of one request")->check(CLI::Range(0.001, 3600.0));
+  add("--drain", flags.drain_s, "s for the last answers; then they are cancelled")
+      ->check(CLI::Range(0.0, 3600.0));
+  add("--workload", flags.workload_file, "YAML file that describes the requests");
+  add("--distinct", flags.num_distinct, "different requests a class; 0: as the file says");
+  AddRequestFlags(app, flags.requests);
+  AddReportFlags(app, flags);
+}
+
+void AddCompareFlags(CLI::App& app, CompareFlags& flags) {
+  app.add_option("files", flags.files, "results that --json wrote")->required();
+  app.add_option("--plot", flags.plot_file, "writes latency by percentile to this .svg or .html");
+}
+
+absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags) {
+  absl::StatusOr<Workload> workload;
+  if (!flags.workload_file.empty()) {
+    workload = ReadWorkload(flags.workload_file);
+  } else {
+    YAML::Node root;
+    std::vector<std::string> kinds = flags.requests.kinds;
+    if (kinds.empty()) kinds = {KindName(Kind::kGenerateStream)};
+    for (const std::string& kind : kinds) root["requests"].push_back(ToYaml(kind, flags.requests));
+    workload = ParseWorkload(YAML::Dump(root), ".");
+  }
+  if (!workload.ok()) return workload.status();
+  if (flags.num_distinct > 0) workload->num_distinct = flags.num_distinct;
+  if (flags.verify && workload->num_distinct == 0) {
+    workload->num_distinct = kDistinctWhenVerifying;
+  }
+  return workload;
+}
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,80 @@
+// The command line of beamline-loadtest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "loadtest/report/record.h"
+#include "loadtest/workload/workload.h"
+
+namespace CLI {
+class App;
+}
+
+namespace beamline::loadtest {
+
+// One class of requests, or several that differ in kind alone; a workload file says more.
+struct RequestFlags {
+  std::vector<std::string> kinds;  // "KIND" or "KIND=WEIGHT"
+  std::string model;
+  std::string text;
+  std::string jsonl;
+  std::string words;
+  std::string tokens;
+  int64_t shared = 0;
+  int batch = 1;
+  std::string max_new_tokens;
+  std::string beam_width;
+  std::optional<double> temperature;
+  std::optional<int> top_k;
+  std::optional<double> top_p;
+  bool ignore_eos = false;
+  double cancel_share = 0;
+  std::string cancel_after_ms;
+  double deadline_share = 0;
+  std::string deadline_ms;
+};
+
+struct RunFlags {
+  std::string target = "127.0.0.1:50051";
+  bool allow_remote = false;
+  std::string arrivals = "poisson";
+  double rate = 10;
+  int burst_size = 10;
+  int concurrency = 0;  // closed loop when > 0
+  double duration_s = 10;
+  double warmup_s = 0;
+  uint64_t num_requests = 0;
+  uint64_t seed = 1;
+  int num_connections = 1;
+  int num_threads = 1;
+  int max_in_flight = 10'000;
+  double timeout_s = 60;
+  double drain_s = 30;
+  std::string workload_file;
+  RequestFlags requests;
+  uint64_t num_distinct = 0;
+  bool verify = false;
+  double verify_tolerance = 1e-4;
+  std::vector<std::string> expected_codes;
+  Slo slo;
+  std::string label;
+  std::string json_file;
+  std::string log_file;
+};
+
+struct CompareFlags {
+  std::vector<std::string> files;
+  std::string plot_file;
+};
+
+void AddRunFlags(CLI::App& app, RunFlags& flags);
+void AddCompareFlags(CLI::App& app, CompareFlags& flags);
+
+// The workload that the flags or their file describe.
+absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags);
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,44 @@
+// A histogram of latencies after Gil Tene's HdrHistogram: log-linear buckets that keep three
+// significant digits over the whole range of int64, so that p99.9 is as exact as p50.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace beamline::loadtest {
+
+class Histogram {
+ public:
+  struct Bucket {
+    int64_t highest = 0;  // the largest value that falls into this bucket
+    int64_t count = 0;
+  };
+
+  // Negative values count as 0.
+  void Record(int64_t value, int64_t count = 1);
+  // Afterwards this histogram is as if it had recorded other's values too.
+  void Merge(const Histogram& other);
+
+  int64_t count() const { return count_; }
+  int64_t min() const { return count_ == 0 ? 0 : min_; }  // exact
+  int64_t max() const { return max_; }                    // exact
+  double Mean() const;
+  double StandardDeviation() const;
+
+  // The value that a share `quantile` (0 .. 1) of the recorded values does not exceed, at most 0.1%
+  // too high and never above max(); 0 when nothing was recorded.
+  int64_t ValueAtQuantile(double quantile) const;
+
+  // The buckets that hold something, ascending.
+  std::vector<Bucket> Buckets() const;
+
+ private:
+  std::vector<int64_t> counts_;  // by bucket; as long as the largest value needs
+  int64_t count_ = 0;
+  int64_t min_ = 0;
+  int64_t max_ = 0;
+  double sum_ = 0;
+  double sum_of_squares_ = 0;
+};
+
+}  // namespace beamline::loadtest

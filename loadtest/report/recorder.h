@@ -1,0 +1,46 @@
+// Collects the records of a run. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "loadtest/report/record.h"
+#include "loadtest/report/report.h"
+
+namespace beamline::loadtest {
+
+struct ClassName {
+  std::string name;
+  std::string kind;
+};
+
+class Recorder {
+ public:
+  // Requests intended before `warmup` are counted and otherwise left out.
+  Recorder(const std::vector<ClassName>& classes, Slo slo, std::chrono::nanoseconds warmup);
+
+  // Also writes every record as a line of JSON to this file.
+  absl::Status OpenLog(const std::string& path);
+
+  void Record(const RequestRecord& record);
+  RunSummary Summarize() const;
+
+ private:
+  void Log(const RequestRecord& record);
+
+  const Slo slo_;
+  const std::chrono::nanoseconds warmup_;
+  mutable std::mutex mutex_;
+  RunSummary summary_;  // without total and times
+  std::chrono::nanoseconds first_sent_ = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds last_sent_{0};
+  std::chrono::nanoseconds last_end_{0};
+  std::ofstream log_;
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,90 @@
+// Everything that a run found out, as it is printed, written to JSON and compared.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loadtest/report/histogram.h"
+#include "loadtest/report/record.h"
+
+namespace beamline::loadtest {
+
+// Requests of one class of the workload, or of all. Latencies in nanoseconds, of requests that
+// ended well; cancelled and failed ones would flatter them.
+struct ClassSummary {
+  std::string name;
+  std::string kind;
+  std::map<std::string, int64_t> endings;  // by EndingName
+  std::map<std::string, int64_t> codes;    // by status code
+  int64_t num_items = 0;                   // of requests that ended well
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t generated_tokens = 0;
+  int64_t good = 0;  // within the objectives
+  Histogram time_to_first_token;
+  Histogram inter_token;            // between neighbouring messages with tokens
+  Histogram time_per_output_token;  // one value a request
+  Histogram end_to_end;
+  Histogram lateness;  // of the sender, all requests
+
+  int64_t Count(Ending ending) const;
+  int64_t NumRequests() const;
+  void Merge(const ClassSummary& other);
+};
+
+struct Verification {
+  int64_t num_checked = 0;
+  int64_t num_mismatches = 0;
+  std::vector<std::string> examples;  // the first few mismatches
+};
+
+// What the recorder knows.
+struct RunSummary {
+  std::vector<ClassSummary> classes;
+  ClassSummary total;
+  double sending_s = 0;  // from the first to the last request sent after the warm-up
+  double elapsed_s = 0;  // from the end of the warm-up to the last answer
+  int64_t num_warmup = 0;
+  std::vector<std::string> error_examples;
+
+  double AchievedRate() const;  // requests sent a second
+  double RequestsPerSecond() const;
+  double ItemsPerSecond() const;
+  double OutputTokensPerSecond() const;
+  double GoodPerSecond() const;
+};
+
+// Which load was asked for.
+struct LoadDescription {
+  std::string arrivals;            // "poisson", "constant", "burst", "closed"
+  std::optional<double> rate;      // requests a second; open loop
+  std::optional<int> concurrency;  // closed loop
+  double duration_s = 0;
+  double warmup_s = 0;
+  uint64_t seed = 0;
+  std::string workload;  // as YAML
+};
+
+struct Environment {
+  std::string date;  // ISO 8601, UTC
+  std::string command;
+  std::map<std::string, std::string> versions;
+  std::map<std::string, std::string> machine;
+  std::string target;
+  std::vector<std::string> models;  // as the server describes them
+};
+
+struct RunReport {
+  std::string label;
+  bool interrupted = false;
+  Environment environment;
+  LoadDescription load;
+  Slo slo;
+  RunSummary summary;
+  std::optional<Verification> verification;
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,165 @@
+#include "loadtest/report/result_json.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "fmt/format.h"
+
+namespace beamline::loadtest {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kSchema[] = "beamline.loadtest/1";
+
+json HistogramToJson(const Histogram& histogram) {
+  const auto ms = [](double ns) { return ns / 1e6; };
+  const auto at = [&](double quantile) {
+    return ms(static_cast<double>(histogram.ValueAtQuantile(quantile)));
+  };
+  json buckets = json::array();
+  for (const auto& bucket : histogram.Buckets()) buckets.push_back({bucket.highest, bucket.count});
+  return {{"count", histogram.count()},
+          {"mean_ms", ms(histogram.Mean())},
+          {"standard_deviation_ms", ms(histogram.StandardDeviation())},
+          {"min_ms", ms(static_cast<double>(histogram.min()))},
+          {"p50_ms", at(0.5)},
+          {"p90_ms", at(0.9)},
+          {"p99_ms", at(0.99)},
+          {"p99_9_ms", at(0.999)},
+          {"max_ms", ms(static_cast<double>(histogram.max()))},
+          {"buckets_ns", std::move(buckets)}};
+}
+
+Histogram HistogramFromJson(const json& object) {
+  Histogram histogram;
+  for (const json& bucket : object.at("buckets_ns")) {
+    histogram.Record(bucket.at(0).get<int64_t>(), bucket.at(1).get<int64_t>());
+  }
+  return histogram;
+}
+
+json ClassToJson(const ClassSummary& summary) {
+  return {{"name", summary.name},
+          {"kind", summary.kind},
+          {"requests", summary.NumRequests()},
+          {"endings", summary.endings},
+          {"codes", summary.codes},
+          {"items", summary.num_items},
+          {"prompt_tokens", summary.prompt_tokens},
+          {"cached_tokens", summary.cached_tokens},
+          {"generated_tokens", summary.generated_tokens},
+          {"good", summary.good},
+          {"time_to_first_token", HistogramToJson(summary.time_to_first_token)},
+          {"inter_token", HistogramToJson(summary.inter_token)},
+          {"time_per_output_token", HistogramToJson(summary.time_per_output_token)},
+          {"end_to_end", HistogramToJson(summary.end_to_end)},
+          {"lateness", HistogramToJson(summary.lateness)}};
+}
+
+template <typename Value>
+json OrNull(const std::optional<Value>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json LoadToJson(const LoadDescription& load) {
+  return {{"arrivals", load.arrivals},
+          {"rate_per_s", OrNull(load.rate)},
+          {"concurrency", OrNull(load.concurrency)},
+          {"duration_s", load.duration_s},
+          {"warmup_s", load.warmup_s},
+          {"seed", load.seed},
+          {"workload", load.workload}};
+}
+
+json EnvironmentToJson(const Environment& environment) {
+  return {{"date", environment.date},         {"command", environment.command},
+          {"versions", environment.versions}, {"machine", environment.machine},
+          {"target", environment.target},     {"models", environment.models}};
+}
+
+json RatesToJson(const RunSummary& summary, bool has_slo) {
+  return {{"elapsed_s", summary.elapsed_s},
+          {"warmup_requests", summary.num_warmup},
+          {"achieved_rate_per_s", summary.AchievedRate()},
+          {"requests_per_s", summary.RequestsPerSecond()},
+          {"items_per_s", summary.ItemsPerSecond()},
+          {"output_tokens_per_s", summary.OutputTokensPerSecond()},
+          {"good_per_s", has_slo ? json(summary.GoodPerSecond()) : json(nullptr)}};
+}
+
+Result ResultFromJson(const json& root) {
+  const json& total = root.at("total");
+  const json& rates = root.at("rates");
+  const json& load = root.at("load");
+  Result result;
+  result.label = root.at("label").get<std::string>();
+  result.date = root.at("environment").at("date").get<std::string>();
+  result.arrivals = load.at("arrivals").get<std::string>();
+  if (load.at("rate_per_s").is_number()) result.asked_rate = load.at("rate_per_s").get<double>();
+  result.achieved_rate = rates.at("achieved_rate_per_s").get<double>();
+  result.requests_per_s = rates.at("requests_per_s").get<double>();
+  result.output_tokens_per_s = rates.at("output_tokens_per_s").get<double>();
+  result.has_slo = rates.at("good_per_s").is_number();
+  if (result.has_slo) result.good_per_s = rates.at("good_per_s").get<double>();
+  result.num_requests = total.at("requests").get<int64_t>();
+  result.num_errors = total.at("endings").value(EndingName(Ending::kError), int64_t{0});
+  result.time_to_first_token = HistogramFromJson(total.at("time_to_first_token"));
+  result.inter_token = HistogramFromJson(total.at("inter_token"));
+  result.end_to_end = HistogramFromJson(total.at("end_to_end"));
+  return result;
+}
+
+}  // namespace
+
+json ToJson(const RunReport& report) {
+  json classes = json::array();
+  for (const ClassSummary& summary : report.summary.classes) {
+    classes.push_back(ClassToJson(summary));
+  }
+  json root = {{"schema", kSchema},
+               {"label", report.label},
+               {"interrupted", report.interrupted},
+               {"environment", EnvironmentToJson(report.environment)},
+               {"load", LoadToJson(report.load)},
+               {"slo",
+                {{"ttft_ms", OrNull(report.slo.ttft_ms)},
+                 {"itl_ms", OrNull(report.slo.itl_ms)},
+                 {"e2e_ms", OrNull(report.slo.e2e_ms)}}},
+               {"rates", RatesToJson(report.summary, report.slo.IsSet())},
+               {"total", ClassToJson(report.summary.total)},
+               {"classes", std::move(classes)},
+               {"error_examples", report.summary.error_examples}};
+  if (report.verification) {
+    root["verification"] = {{"checked", report.verification->num_checked},
+                            {"mismatches", report.verification->num_mismatches},
+                            {"examples", report.verification->examples}};
+  }
+  return root;
+}
+
+absl::Status WriteResult(const RunReport& report, const std::string& path) {
+  std::ofstream file(path);
+  file << ToJson(report).dump(1, ' ', false, json::error_handler_t::replace) << '\n';
+  file.close();
+  if (!file) return absl::InvalidArgumentError(fmt::format("cannot write {}", path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Result> ReadResult(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::InvalidArgumentError(fmt::format("cannot read {}", path));
+  const json root = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object() || root.value("schema", json()) != kSchema) {
+    return absl::InvalidArgumentError(fmt::format("{} is no result of schema {}", path, kSchema));
+  }
+  try {
+    Result result = ResultFromJson(root);
+    if (result.label.empty()) result.label = std::filesystem::path(path).stem().string();
+    return result;
+  } catch (const json::exception& error) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+}  // namespace beamline::loadtest

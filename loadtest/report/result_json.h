@@ -1,0 +1,40 @@
+// Result files: a run's report as JSON (schema "beamline.loadtest/1", docs/loadtest.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "loadtest/report/report.h"
+#include "nlohmann/json.hpp"
+
+namespace beamline::loadtest {
+
+nlohmann::json ToJson(const RunReport& report);
+absl::Status WriteResult(const RunReport& report, const std::string& path);
+
+// The part of a result file that comparisons show.
+struct Result {
+  std::string label;
+  std::string date;
+  std::string arrivals;
+  double asked_rate = 0;  // 0: closed loop
+  double achieved_rate = 0;
+  double requests_per_s = 0;
+  double output_tokens_per_s = 0;
+  double good_per_s = 0;
+  bool has_slo = false;
+  int64_t num_requests = 0;
+  int64_t num_errors = 0;
+  Histogram time_to_first_token;
+  Histogram inter_token;
+  Histogram end_to_end;
+};
+
+// InvalidArgument when the file is none of ours.
+absl::StatusOr<Result> ReadResult(const std::string& path);
+
+}  // namespace beamline::loadtest

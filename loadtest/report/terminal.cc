@@ -1,0 +1,95 @@
+#include "loadtest/report/terminal.h"
+
+#include "fmt/format.h"
+#include "loadtest/report/text_table.h"
+
+namespace beamline::loadtest {
+namespace {
+
+std::string FormatLoad(const LoadDescription& load) {
+  const std::string arrivals =
+      load.rate ? fmt::format("{} arrivals, {}/s", load.arrivals, FormatNumber(*load.rate))
+                : fmt::format("closed loop of {}", load.concurrency.value_or(0));
+  return fmt::format("{}, {} s after {} s of warm-up, seed {}", arrivals,
+                     FormatNumber(load.duration_s), FormatNumber(load.warmup_s), load.seed);
+}
+
+std::string FormatCounts(const RunSummary& summary) {
+  TextTable table({"requests", "all", "ok", "cancelled", "deadline", "stopped", "error",
+                   "prompt tokens", "cached", "generated"});
+  const auto add = [&](const ClassSummary& one) {
+    table.AddRow(
+        {one.name, std::to_string(one.NumRequests()), std::to_string(one.Count(Ending::kOk)),
+         std::to_string(one.Count(Ending::kCancelled)),
+         std::to_string(one.Count(Ending::kDeadline)), std::to_string(one.Count(Ending::kStopped)),
+         std::to_string(one.Count(Ending::kError)), std::to_string(one.prompt_tokens),
+         std::to_string(one.cached_tokens), std::to_string(one.generated_tokens)});
+  };
+  for (const ClassSummary& one : summary.classes) add(one);
+  if (summary.classes.size() > 1) add(summary.total);
+  return table.ToString();
+}
+
+std::string FormatLatencies(const RunSummary& summary) {
+  TextTable table({"latency (ms)", "count", "mean", "p50", "p90", "p99", "p99.9", "max"});
+  const auto add = [&](const std::string& name, const Histogram& histogram) {
+    if (histogram.count() == 0) return;
+    const auto at = [&](double quantile) {
+      return FormatMs(static_cast<double>(histogram.ValueAtQuantile(quantile)));
+    };
+    table.AddRow({name, std::to_string(histogram.count()), FormatMs(histogram.Mean()), at(0.5),
+                  at(0.9), at(0.99), at(0.999), at(1)});
+  };
+  const auto add_class = [&](const ClassSummary& one) {
+    add(one.name + ": first token", one.time_to_first_token);
+    add(one.name + ": inter-token", one.inter_token);
+    add(one.name + ": per output token", one.time_per_output_token);
+    add(one.name + ": end to end", one.end_to_end);
+  };
+  for (const ClassSummary& one : summary.classes) add_class(one);
+  if (summary.classes.size() > 1) add_class(summary.total);
+  add("sender's lateness", summary.total.lateness);
+  return table.ToString();
+}
+
+std::string FormatRates(const RunReport& report) {
+  const RunSummary& summary = report.summary;
+  std::string text = fmt::format(
+      "  {} requests/s, {} items/s, {} output tokens/s", FormatNumber(summary.RequestsPerSecond()),
+      FormatNumber(summary.ItemsPerSecond()), FormatNumber(summary.OutputTokensPerSecond()));
+  if (report.slo.IsSet()) {
+    text += fmt::format(", {} good requests/s ({} of {} within the objectives)",
+                        FormatNumber(summary.GoodPerSecond()), summary.total.good,
+                        summary.total.NumRequests());
+  }
+  text += fmt::format("\n  sent {}/s", FormatNumber(summary.AchievedRate()));
+  if (report.load.rate) text += fmt::format(" of {}/s asked", FormatNumber(*report.load.rate));
+  return text + fmt::format(", {} requests of warm-up left out\n", summary.num_warmup);
+}
+
+std::string FormatProblems(const RunReport& report) {
+  std::string text;
+  for (const auto& [code, count] : report.summary.total.codes) {
+    if (code != "OK") text += fmt::format("  {} x {}\n", count, code);
+  }
+  for (const std::string& example : report.summary.error_examples) text += "  " + example + '\n';
+  if (!report.verification) return text;
+  text += fmt::format("  {} answers compared with the ones given alone: {} differ\n",
+                      report.verification->num_checked, report.verification->num_mismatches);
+  for (const std::string& example : report.verification->examples) text += "  " + example + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string FormatReport(const RunReport& report) {
+  std::string text = fmt::format("\n{}{}{}\n", report.label.empty() ? "" : report.label + ": ",
+                                 FormatLoad(report.load), report.interrupted ? ", cut short" : "");
+  for (const std::string& model : report.environment.models) text += model + '\n';
+  text += '\n' + FormatCounts(report.summary) + '\n' + FormatLatencies(report.summary) + '\n' +
+          FormatRates(report);
+  const std::string problems = FormatProblems(report);
+  return problems.empty() ? text : text + '\n' + problems;
+}
+
+}  // namespace beamline::loadtest

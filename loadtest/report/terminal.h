@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "loadtest/report/report.h"
+
+namespace beamline::loadtest {
+
+// The report of a run as people read it.
+std::string FormatReport(const RunReport& report);
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,169 @@
+#include "loadtest/run.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "fmt/format.h"
+#include "loadtest/report/machine.h"
+#include "loadtest/report/recorder.h"
+#include "loadtest/report/result_json.h"
+#include "loadtest/report/terminal.h"
+#include "loadtest/traffic/address.h"
+#include "loadtest/traffic/connections.h"
+#include "loadtest/traffic/generator.h"
+#include "loadtest/traffic/server_models.h"
+#include "loadtest/traffic/verifier.h"
+#include "loadtest/workload/request_factory.h"
+
+namespace beamline::loadtest {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr milliseconds kConnectTimeout{10'000};
+
+std::atomic<bool> stop = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+// The second SIGINT ends the process at once.
+void StopOnInterrupt() {
+  stop = false;
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+nanoseconds FromSeconds(double seconds) {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+absl::StatusOr<TrafficOptions> MakeTrafficOptions(const RunFlags& flags) {
+  TrafficOptions options;
+  options.duration = FromSeconds(flags.warmup_s + flags.duration_s);
+  options.num_requests = flags.num_requests;
+  options.timeout = std::chrono::duration_cast<milliseconds>(FromSeconds(flags.timeout_s));
+  options.drain = FromSeconds(flags.drain_s);
+  if (flags.concurrency > 0) {
+    options.max_in_flight = static_cast<size_t>(flags.concurrency);
+    return options;
+  }
+  const auto kind = ParseArrivalKind(flags.arrivals);
+  if (!kind.ok()) return kind.status();
+  options.max_in_flight = static_cast<size_t>(flags.max_in_flight);
+  options.arrivals = ArrivalOptions{
+      .kind = *kind, .rate = flags.rate, .burst_size = flags.burst_size, .seed = flags.seed};
+  return options;
+}
+
+LoadDescription DescribeLoad(const RunFlags& flags, const Workload& workload) {
+  LoadDescription load{.duration_s = flags.duration_s,
+                       .warmup_s = flags.warmup_s,
+                       .seed = flags.seed,
+                       .workload = workload.source};
+  if (flags.concurrency > 0) {
+    load.arrivals = "closed";
+    load.concurrency = flags.concurrency;
+  } else {
+    load.arrivals = flags.arrivals;
+    load.rate = flags.rate;
+  }
+  return load;
+}
+
+Environment DescribeEnvironment(const RunFlags& flags, const std::string& command,
+                                const std::vector<v1::Model>& models) {
+  Environment environment{.date = UtcDate(),
+                          .command = command,
+                          .versions = {{"beamline", BEAMLINE_VERSION},
+                                       {"grpc", grpc::Version()},
+                                       {"protobuf", std::to_string(GOOGLE_PROTOBUF_VERSION)},
+                                       {"compiler", __VERSION__}},
+                          .machine = DescribeMachine(),
+                          .target = flags.target};
+  for (const v1::Model& model : models) environment.models.push_back(DescribeModel(model));
+  return environment;
+}
+
+// Requests that failed with a code that the flags do not expect.
+int64_t CountUnexpected(const RunFlags& flags, const ClassSummary& total) {
+  int64_t expected = 0;
+  for (const std::string& code : flags.expected_codes) {
+    const auto found = total.codes.find(code);
+    if (found != total.codes.end()) expected += found->second;
+  }
+  return std::max<int64_t>(0, total.Count(Ending::kError) - expected);
+}
+
+absl::Status PrepareVerifier(const std::string& target, milliseconds timeout, Verifier& verifier) {
+  const auto channel = Connect(target, kConnectTimeout);
+  if (!channel.ok()) return channel.status();
+  return verifier.RecordExpected(*v1::Inference::NewStub(*channel), timeout);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> RunLoadTest(const RunFlags& flags, const std::string& command) {
+  if (!flags.allow_remote && !IsLoopback(flags.target)) {
+    return absl::PermissionDeniedError(fmt::format(
+        "{} is not on this machine; --allow-remote loads it all the same", flags.target));
+  }
+  auto workload = LoadWorkload(flags);
+  if (!workload.ok()) return workload.status();
+  const auto options = MakeTrafficOptions(flags);
+  if (!options.ok()) return options.status();
+  const auto channel = Connect(flags.target, kConnectTimeout);
+  if (!channel.ok()) return channel.status();
+  const auto models = ListModels(*channel);
+  if (!models.ok()) return models.status();
+  if (const auto status = ResolveVocabularies(*models, *workload); !status.ok()) return status;
+
+  const RequestFactory factory(*workload, flags.seed);
+  std::optional<Verifier> verifier;
+  if (flags.verify) {
+    verifier.emplace(factory, flags.verify_tolerance);
+    const auto status = PrepareVerifier(flags.target, options->timeout, *verifier);
+    if (!status.ok()) return status;
+  }
+  std::vector<ClassName> names;
+  for (const RequestClass& of : workload->classes) names.push_back({of.name, KindName(of.kind)});
+  Recorder recorder(names, flags.slo, FromSeconds(flags.warmup_s));
+  if (!flags.log_file.empty()) {
+    if (const auto status = recorder.OpenLog(flags.log_file); !status.ok()) return status;
+  }
+
+  StopOnInterrupt();
+  {
+    auto connections = Connections::Open(flags.target, flags.num_connections, flags.num_threads);
+    if (!connections.ok()) return connections.status();
+    Generator generator(*options, {.connections = **connections,
+                                   .factory = factory,
+                                   .recorder = recorder,
+                                   .verifier = verifier ? &*verifier : nullptr,
+                                   .stop = stop});
+    generator.Run();
+  }
+
+  RunReport report{.label = flags.label,
+                   .interrupted = stop,
+                   .environment = DescribeEnvironment(flags, command, *models),
+                   .load = DescribeLoad(flags, *workload),
+                   .slo = flags.slo,
+                   .summary = recorder.Summarize()};
+  if (verifier) report.verification = verifier->Result();
+  fmt::print("{}", FormatReport(report));
+  if (!flags.json_file.empty()) {
+    if (const auto status = WriteResult(report, flags.json_file); !status.ok()) return status;
+  }
+  const bool answers_match = !report.verification || report.verification->num_mismatches == 0;
+  return answers_match && CountUnexpected(flags, report.summary.total) == 0;
+}
+
+}  // namespace beamline::loadtest

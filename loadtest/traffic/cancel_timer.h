@@ -1,0 +1,41 @@
+// Cancels calls at given times, from a thread of its own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "loadtest/traffic/outstanding.h"
+
+namespace beamline::loadtest {
+
+class CancelTimer {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  explicit CancelTimer(Outstanding& outstanding);
+  // Forgets what is still to come.
+  ~CancelTimer();
+
+  void CancelAt(TimePoint time, uint64_t index);
+
+ private:
+  using Entry = std::pair<TimePoint, uint64_t>;
+
+  void Run();
+
+  Outstanding& outstanding_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> entries_;  // the earliest on top
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace beamline::loadtest

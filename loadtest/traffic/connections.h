@@ -1,0 +1,48 @@
+// The channels and completion queues that calls are spread over.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/completion_queue.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.grpc.pb.h"
+
+namespace beamline::loadtest {
+
+// A TCP connection of its own; waits until it stands. Unavailable when it does not in time.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& target,
+                                                       std::chrono::milliseconds timeout);
+
+class Connections {
+ public:
+  struct Lane {
+    v1::Inference::Stub* stub;
+    grpc::CompletionQueue* queue;
+  };
+
+  // num_threads threads, each with its own completion queue.
+  static absl::StatusOr<std::unique_ptr<Connections>> Open(const std::string& target,
+                                                           int num_connections, int num_threads);
+  // REQUIRES: no call is under way.
+  ~Connections();
+
+  // Connection and queue of the next call, in turn. One thread only.
+  Lane Next();
+
+ private:
+  Connections() = default;
+
+  std::vector<std::unique_ptr<v1::Inference::Stub>> stubs_;
+  std::vector<std::unique_ptr<grpc::CompletionQueue>> queues_;
+  std::vector<std::thread> threads_;
+  size_t num_given_ = 0;
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,26 @@
+// What the server under test says about its models.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "beamline/v1/models.pb.h"
+#include "loadtest/workload/workload.h"
+
+namespace beamline::loadtest {
+
+absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Channel>& channel);
+
+// "write-en: GPT2LMHeadModel, FLOAT32, 12345678 parameters, cpu".
+std::string DescribeModel(const v1::Model& model);
+
+// Sets the vocabulary sizes that prompts of random tokens need. An empty model name stands for the
+// only model with the task. NotFound when there is none, InvalidArgument when there are several.
+absl::Status ResolveVocabularies(const std::vector<v1::Model>& models, Workload& workload);
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,21 @@
+#include "loadtest/traffic/status_name.h"
+
+#include <array>
+
+namespace beamline::loadtest {
+namespace {
+
+constexpr std::array<const char*, 17> kNames = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+
+}  // namespace
+
+std::string StatusName(grpc::StatusCode code) {
+  const auto index = static_cast<size_t>(code);
+  return index < kNames.size() ? kNames[index] : "CODE_" + std::to_string(static_cast<int>(code));
+}
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,56 @@
+// Calls with one request and one answer.
+#pragma once
+
+#include <grpcpp/support/async_unary_call.h>
+
+#include <memory>
+#include <variant>
+
+#include "loadtest/traffic/call.h"
+
+namespace beamline::loadtest {
+
+// The stub's method for a request.
+inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::GenerateRequest& request, grpc::CompletionQueue& queue) {
+  return stub.AsyncGenerate(&context, request, &queue);
+}
+inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::EncodeRequest& request, grpc::CompletionQueue& queue) {
+  return stub.AsyncEncode(&context, request, &queue);
+}
+inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::ScoreRequest& request, grpc::CompletionQueue& queue) {
+  return stub.AsyncScore(&context, request, &queue);
+}
+inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::TokenizeRequest& request, grpc::CompletionQueue& queue) {
+  return stub.AsyncTokenize(&context, request, &queue);
+}
+
+template <typename Message, typename Response>
+class UnaryCall final : public Call {
+ public:
+  using Call::Call;
+
+  void OnEvent(bool /*ok*/) override {
+    if (status_.ok()) answer_.Append(response_);
+    Done();
+  }
+
+ private:
+  void Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) override {
+    rpc_ = StartUnary(stub, context_, std::get<Message>(request().body), queue);
+    rpc_->Finish(&response_, &status_, static_cast<EventHandler*>(this));
+  }
+
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> rpc_;
+  Response response_;
+};
+
+using GenerateCall = UnaryCall<v1::GenerateRequest, v1::GenerateResponse>;
+using EncodeCall = UnaryCall<v1::EncodeRequest, v1::EncodeResponse>;
+using ScoreCall = UnaryCall<v1::ScoreRequest, v1::ScoreResponse>;
+using TokenizeCall = UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>;
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,44 @@
+// When an open loop sends its requests: decided before the run, whatever the server does.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "loadtest/workload/random.h"
+
+namespace beamline::loadtest {
+
+enum class ArrivalKind {
+  kPoisson,   // independent users: exponential gaps
+  kConstant,  // equal gaps
+  kBurst,     // groups that arrive at once, groups equally spaced
+};
+
+// "poisson", "constant", "burst".
+absl::StatusOr<ArrivalKind> ParseArrivalKind(std::string_view name);
+const char* ArrivalKindName(ArrivalKind kind);
+
+struct ArrivalOptions {
+  ArrivalKind kind = ArrivalKind::kPoisson;
+  double rate = 1;      // requests a second in the mean, > 0
+  int burst_size = 10;  // >= 1
+  uint64_t seed = 1;
+};
+
+class Arrivals {
+ public:
+  explicit Arrivals(const ArrivalOptions& options);
+
+  // The next request's time since the run's start; never before the one before.
+  std::chrono::nanoseconds Next();
+
+ private:
+  ArrivalOptions options_;
+  Random random_;
+  uint64_t num_drawn_ = 0;
+  double time_s_ = 0;
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,34 @@
+// Where the prompts of a class of requests come from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "loadtest/workload/distribution.h"
+#include "loadtest/workload/random.h"
+
+namespace beamline::loadtest {
+
+// Exactly one of `texts`, `words` and `tokens`.
+struct PromptSource {
+  std::vector<std::string> texts;      // one of them
+  std::optional<Distribution> words;   // so many random English words
+  std::optional<Distribution> tokens;  // so many random ids of the vocabulary
+
+  // The first so many words or tokens are the same in every prompt of the class (besides `words` or
+  // `tokens` that differ); what a prefix cache is measured with.
+  int64_t num_shared = 0;
+};
+
+// The "text" fields of a file with one JSON object a line. InvalidArgument names the line.
+absl::StatusOr<std::vector<std::string>> ReadTexts(const std::string& path);
+
+// shared: decides the shared prefix. vocab_size: of the model; needed for `tokens` alone.
+v1::Prompt DrawPrompt(const PromptSource& source, int32_t vocab_size, Random& random,
+                      Random shared);
+
+}  // namespace beamline::loadtest

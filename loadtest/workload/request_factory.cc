@@ -1,0 +1,125 @@
+#include "loadtest/workload/request_factory.h"
+
+#include <string>
+#include <utility>
+
+namespace beamline::loadtest {
+namespace {
+
+// Parts of what the seed decides.
+constexpr uint64_t kCallPart = 2;
+constexpr uint64_t kBodyPart = 3;
+constexpr uint64_t kSharedPart = 4;
+
+v1::GenerateRequest MakeGenerate(const RequestClass& of, Random& random, const Random& shared) {
+  v1::GenerateRequest request = of.generate;
+  request.set_model(of.model);
+  *request.mutable_prompt() = DrawPrompt(of.prompt, of.vocab_size, random, shared);
+  if (of.max_new_tokens) {
+    request.mutable_limits()->set_max_new_tokens(
+        static_cast<int32_t>(of.max_new_tokens->Draw(random)));
+  }
+  if (of.beam_width) {
+    request.mutable_beam()->set_width(static_cast<int32_t>(of.beam_width->Draw(random)));
+  }
+  // Without a seed the server draws one, and no two answers could be compared.
+  if (request.has_sampling() && !request.sampling().has_seed()) {
+    request.mutable_sampling()->set_seed(random.Next());
+  }
+  return request;
+}
+
+v1::EncodeRequest MakeEncode(const RequestClass& of, int num_inputs, Random& random,
+                             const Random& shared) {
+  v1::EncodeRequest request = of.encode;
+  request.set_model(of.model);
+  for (int i = 0; i < num_inputs; ++i) {
+    *request.add_inputs() = DrawPrompt(of.prompt, of.vocab_size, random, shared);
+  }
+  return request;
+}
+
+v1::ScoreRequest MakeScore(const RequestClass& of, Random& random, const Random& shared) {
+  v1::ScoreRequest request = of.score;
+  request.set_model(of.model);
+  *request.mutable_prompt() = DrawPrompt(of.prompt, of.vocab_size, random, shared);
+  for (int i = 0; i < of.batch; ++i) {
+    *request.add_continuations() = DrawPrompt(of.prompt, of.vocab_size, random, shared);
+  }
+  return request;
+}
+
+v1::TokenizeRequest MakeTokenize(const RequestClass& of, Random& random, const Random& shared) {
+  v1::TokenizeRequest request;
+  request.set_model(of.model);
+  request.set_text(DrawPrompt(of.prompt, of.vocab_size, random, shared).text());
+  return request;
+}
+
+// `count` requests of one stream, told apart by their position.
+template <typename Make>
+auto MakeMany(int count, Make make) {
+  std::vector<decltype(make())> requests;
+  for (int i = 0; i < count; ++i) {
+    requests.push_back(make());
+    requests.back().set_request_id(std::to_string(i));
+  }
+  return requests;
+}
+
+}  // namespace
+
+RequestFactory::RequestFactory(const Workload& workload, uint64_t seed)
+    : workload_(workload), seed_(seed) {
+  for (const RequestClass& of : workload.classes) total_weight_ += of.weight;
+}
+
+Request RequestFactory::Make(uint64_t index) const {
+  Random random(Random(seed_, kCallPart).Next(), index);
+  Request request;
+  request.index = index;
+  double weight = random.Uniform() * total_weight_;
+  while (request.class_index + 1 < workload_.classes.size()) {
+    weight -= workload_.classes[request.class_index].weight;
+    if (weight < 0) break;
+    ++request.class_index;
+  }
+  const RequestClass& of = workload_.classes[request.class_index];
+  request.kind = of.kind;
+  if (random.Uniform() < of.cancel_share) {
+    request.cancel_after = std::chrono::milliseconds(of.cancel_after_ms.Draw(random));
+  }
+  if (random.Uniform() < of.deadline_share) {
+    request.deadline = std::chrono::milliseconds(of.deadline_ms.Draw(random));
+  }
+  request.variant = workload_.num_distinct == 0
+                        ? index
+                        : static_cast<uint64_t>(random.UniformInt(
+                              0, static_cast<int64_t>(workload_.num_distinct) - 1));
+  request.body = MakeBody(request.class_index, request.variant);
+  return request;
+}
+
+RequestBody RequestFactory::MakeBody(size_t class_index, uint64_t variant) const {
+  const RequestClass& of = workload_.classes[class_index];
+  Random random(Random(seed_, kBodyPart + (class_index << 8)).Next(), variant);
+  const Random shared(seed_, kSharedPart + (class_index << 8));
+  switch (of.kind) {
+    case Kind::kGenerate:
+    case Kind::kGenerateStream:
+      return MakeGenerate(of, random, shared);
+    case Kind::kGenerateMany:
+      return MakeMany(of.batch, [&] { return MakeGenerate(of, random, shared); });
+    case Kind::kEncode:
+      return MakeEncode(of, of.batch, random, shared);
+    case Kind::kEncodeMany:
+      return MakeMany(of.batch, [&] { return MakeEncode(of, 1, random, shared); });
+    case Kind::kScore:
+      return MakeScore(of, random, shared);
+    case Kind::kTokenize:
+      break;
+  }
+  return MakeTokenize(of, random, shared);
+}
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,48 @@
+#include "loadtest/workload/workload.h"
+
+#include "fmt/format.h"
+
+namespace beamline::loadtest {
+namespace {
+
+constexpr Kind kKinds[] = {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany,
+                           Kind::kEncode,   Kind::kEncodeMany,     Kind::kScore,
+                           Kind::kTokenize};
+
+}  // namespace
+
+const char* KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kGenerate:
+      return "generate";
+    case Kind::kGenerateStream:
+      return "generate_stream";
+    case Kind::kGenerateMany:
+      return "generate_many";
+    case Kind::kEncode:
+      return "encode";
+    case Kind::kEncodeMany:
+      return "encode_many";
+    case Kind::kScore:
+      return "score";
+    case Kind::kTokenize:
+      return "tokenize";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Kind> ParseKind(std::string_view name) {
+  std::string known;
+  for (const Kind kind : kKinds) {
+    if (name == KindName(kind)) return kind;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", KindName(kind));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("kind \"{}\" is not known: expected one of {}", name, known));
+}
+
+bool IsGeneration(Kind kind) {
+  return kind == Kind::kGenerate || kind == Kind::kGenerateStream || kind == Kind::kGenerateMany;
+}
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,66 @@
+// What the requests of a run are: classes of alike requests, mixed by weight.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "loadtest/workload/distribution.h"
+#include "loadtest/workload/prompts.h"
+
+namespace beamline::loadtest {
+
+// The RPCs of beamline.v1.Inference.
+enum class Kind {
+  kGenerate,
+  kGenerateStream,
+  kGenerateMany,
+  kEncode,
+  kEncodeMany,
+  kScore,
+  kTokenize,
+};
+
+// "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "tokenize".
+const char* KindName(Kind kind);
+absl::StatusOr<Kind> ParseKind(std::string_view name);
+bool IsGeneration(Kind kind);  // sends GenerateRequests
+
+struct RequestClass {
+  std::string name;
+  Kind kind = Kind::kGenerateStream;
+  double weight = 1;
+  std::string model;
+  PromptSource prompt;
+  // Inputs of an encode call, requests of a *_many call, continuations of a score call.
+  int batch = 1;
+
+  // Options that every request of the class has; the ones of the other kinds stay empty.
+  v1::GenerateRequest generate;
+  v1::EncodeRequest encode;
+  v1::ScoreRequest score;
+  // These change from request to request, on top of the options.
+  std::optional<Distribution> max_new_tokens;
+  std::optional<Distribution> beam_width;
+
+  // A share of the calls is cancelled so long after it was sent, or has so short a deadline.
+  double cancel_share = 0;
+  Distribution cancel_after_ms;
+  double deadline_share = 0;
+  Distribution deadline_ms;
+
+  int32_t vocab_size = 0;  // of the model; needed for prompts of random tokens
+};
+
+struct Workload {
+  std::vector<RequestClass> classes;
+  // Each class has so many different requests; 0: every request is its own.
+  uint64_t num_distinct = 0;
+  std::string source;  // the YAML it came from
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# From a clean clone to answers: installs what is missing, builds, serves the three demo models, calls
+# every RPC through the command line, shows metrics, and stops the server.
+# usage: scripts/demo.sh [--port N] [--metrics-port N]       default: any free ports
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+port=0
+metrics_port=0
+while (($# > 0)); do
+  case $1 in
+    --port) port=${2:?--port needs a number}; shift ;;
+    --metrics-port) metrics_port=${2:?--metrics-port needs a number}; shift ;;
+    *) echo "usage: $0 [--port N] [--metrics-port N]" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+build=build/release
+server_pid=
+failures=0
+scratch=$(mktemp -d)
+
+clean_up() {
+  if [[ -n $server_pid ]] && kill -0 "$server_pid" 2>/dev/null; then
+    kill -TERM "$server_pid" 2>/dev/null
+    timeout 10 tail --pid="$server_pid" -f /dev/null || kill -KILL "$server_pid" 2>/dev/null
+  fi
+  rm -rf "$scratch"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+  printf 'demo: %s\n' "$1" >&2
+  exit 1
+}
+
+title() { printf '\n== %s\n' "$1"; }
+
+build_all() {
+  scripts/install_packages.sh --build || exit 1
+  if [[ ! -f $build/CMakeCache.txt ]]; then
+    cmake --preset release -DBEAMLINE_BUILD_TESTS=OFF -DBEAMLINE_BUILD_BENCHMARKS=OFF \
+      -DBEAMLINE_WARNINGS_AS_ERRORS=OFF >"$scratch/configure" 2>&1 ||
+      { cat "$scratch/configure"; fail "cmake failed"; }
+  fi
+  cmake --build $build -j "$(nproc)" --target beamline-server beamline || fail "the build failed"
+  printf 'Ready after %d s.\n' "$SECONDS"
+}
+
+# Starts the server and sets `address` and `metrics_url` from the line that it prints when it can answer.
+start_server() {
+  printf '$ beamline-server\n'
+  $build/server/beamline-server --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
+    </dev/null >"$scratch/out" 2>"$scratch/log" &
+  server_pid=$!
+  local line=
+  for _ in {1..300}; do
+    line=$(grep -m1 'serving on' "$scratch/out") && break
+    kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/log" >&2; fail "the server ended"; }
+    sleep 0.1
+  done
+  [[ -n $line ]] || { cat "$scratch/log" >&2; fail "the server was not ready after 30 s"; }
+  printf '%s\n' "$line"
+  address=$(sed -nE 's/.*serving on ([^ ]+).*/\1/p' <<<"$line")
+  metrics_url=$(sed -nE 's/.*\(metrics ([^)]+)\).*/\1/p' <<<"$line")
+  [[ -n $address && -n $metrics_url ]] || fail "cannot read the server's address from: $line"
+}
+
+# Runs the command line as a user would, and prints how long it took.
+beamline() {
+  local word shown='' started ended status
+  for word in "$@"; do
+    if [[ $word == *[!A-Za-z0-9_.=/-]* ]]; then word=\"${word//$'\n'/\\n}\"; fi
+    shown+=" $word"
+  done
+  printf '\n$ beamline%s\n' "$shown"
+  started=$(date +%s%N)
+  BEAMLINE_ADDRESS=$address timeout 60 $build/client/cli/beamline "$@" </dev/null
+  status=$?
+  ended=$(date +%s%N)
+  printf '[%d.%03d s]\n' $(((ended - started) / 1000000000)) $(((ended - started) / 1000000 % 1000))
+  return $status
+}
+
+ok() { beamline "$@" || { printf 'demo: this call failed\n'; failures=$((failures + 1)); }; }
+refused() { ! beamline "$@" || { printf 'demo: this call should have failed\n'; failures=$((failures + 1)); }; }
+
+call_every_rpc() {
+  title "What is served (ListModels, GetModel, Health)"
+  ok health
+  ok models
+  ok models write-en
+
+  title "Translate (Generate: beam search by the model's own defaults; GenerateStream: greedy)"
+  ok translate --no-stream "The package was not found." "Open the file, change the first line and save it."
+  ok translate --stream --greedy "Click the button to start the game, then press any key to continue."
+  ok translate --no-stream --beam 4 --n 3 "A small, fast and secure web browser for the desktop."
+
+  title "Write (GenerateStream, sampling with a seed; log-probabilities)"
+  ok generate --model write-en --stream --greedy --max-new-tokens 60 \
+    $'Package: password-gorilla\nSynopsis: cross-platform password manager\nDescription:'
+  ok generate --model write-en --no-stream --temperature 0.8 --top-p 0.95 --seed 7 --n 2 --max-new-tokens 24 \
+    "This package contains"
+  ok --json generate --model write-en --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
+
+  title "Embed (Encode)"
+  ok encode "edit photos" "an image manipulation program" "a mail server"
+
+  title "Tokens (Tokenize, Detokenize)"
+  ok tokenize --model embed-en "Unbelievably fast tokenizers!"
+  ok detokenize --model write-en 50 41 68
+
+  title "A bad request is refused by name"
+  refused generate --model write-en --max-new-tokens 0 "Hello"
+  refused encode --model write-en "Hello"
+}
+
+show_metrics() {
+  title "Metrics"
+  printf '$ curl %s\n' "$metrics_url"
+  curl -sf --max-time 10 "$metrics_url" >"$scratch/metrics" ||
+    { printf 'demo: no metrics\n'; failures=$((failures + 1)); return; }
+  grep -E '^beamline_(requests_total|generated_tokens_total|encoded_tokens_total|kv_blocks)' "$scratch/metrics"
+  printf '(%d lines in all)\n' "$(wc -l <"$scratch/metrics")"
+}
+
+stop_server() {
+  title "SIGTERM"
+  kill -TERM "$server_pid"
+  wait "$server_pid"
+  local status=$?
+  server_pid=
+  sed -E 's/^\[[^]]*\] *//' "$scratch/log" | tail -n 2
+  printf 'The server ended with status %d.\n' "$status"
+  ((status == 0)) || failures=$((failures + 1))
+}
+
+title "Install and build"
+build_all
+title "Serve"
+start_server
+call_every_rpc
+show_metrics
+stop_server
+printf '\n%d of the demo'\''s calls failed.\n' "$failures"
+((failures == 0))

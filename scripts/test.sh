@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# All tests: release build with warnings as errors, every ctest test, then the engine and the server
+# under AddressSanitizer + UBSan and under ThreadSanitizer. Ends with "N passed, N failed".
+# usage: scripts/test.sh [--fast] [--only REGEX]
+#   --fast        without the sanitizer builds
+#   --only REGEX  only tests whose name matches; implies --fast
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+sanitizers=yes
+filter=()
+while (($# > 0)); do
+  case $1 in
+    --fast) sanitizers=no ;;
+    --only) sanitizers=no; filter=(-R "${2:?--only needs a regular expression}"); shift ;;
+    *) echo "usage: $0 [--fast] [--only REGEX]" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+jobs=$(nproc)
+passed=0
+failed=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+finish() {
+  printf '\n%d s\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
+  ((failed == 0 && passed > 0))
+  exit
+}
+
+# step NAME LIMIT_S COMMAND...: a failing step counts as one failure and ends the run.
+step() {
+  local name=$1 limit_s=$2
+  shift 2
+  printf '\n== %s (at %d s)\n' "$name" "$SECONDS"
+  timeout --kill-after=10 "$limit_s" "$@" </dev/null && return
+  printf '%s failed with status %d (limit %d s)\n' "$name" "$?" "$limit_s"
+  failed=$((failed + 1))
+  finish
+}
+
+# run_tests NAME LIMIT_S CTEST_ARGUMENTS...: adds the figures of ctest's own summary line.
+run_tests() {
+  local name=$1 limit_s=$2 log=$logs/$1
+  shift 2
+  printf '\n== %s tests (at %d s)\n' "$name" "$SECONDS"
+  timeout --kill-after=10 "$limit_s" ctest --output-on-failure --no-tests=error --stop-time "$(date -d "+$limit_s seconds" +%T)" "$@" </dev/null 2>&1 |
+    tee "$log"
+  local status=${PIPESTATUS[0]} summary bad total skipped
+  # "98% tests passed, 1 tests failed out of 50"; tests that skip themselves are neither.
+  summary=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log")
+  if [[ -z $summary ]]; then
+    printf 'ctest printed no summary (status %d, limit %d s)\n' "$status" "$limit_s"
+    failed=$((failed + 1))
+    return
+  fi
+  read -r bad total <<<"$summary"
+  skipped=$(grep -cE '\*\*\*Skipped' "$log" || true)
+  passed=$((passed + total - bad - skipped))
+  failed=$((failed + bad))
+  # A status without a failed test: ctest itself had a problem.
+  if ((status != 0 && bad == 0)); then failed=$((failed + 1)); fi
+}
+
+step "packages" 900 scripts/install_packages.sh --build --test
+step "configure release" 120 cmake --preset release -DBEAMLINE_WARNINGS_AS_ERRORS=ON \
+  -DBEAMLINE_BUILD_TESTS=ON -DBEAMLINE_BUILD_BENCHMARKS=ON
+step "build release" 1500 cmake --build build/release -j "$jobs"
+run_tests release 600 --test-dir build/release "${filter[@]}"
+
+if [[ $sanitizers == yes ]]; then
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/tsan.supp
+  for preset in asan tsan; do
+    step "configure $preset" 120 cmake --preset "$preset"
+    step "build $preset" 900 cmake --build "build/$preset" -j "$jobs" \
+      --target tests/engine/all tests/server/all
+    for folder in engine server; do
+      run_tests "$preset-$folder" 400 --test-dir "build/$preset/tests/$folder"
+    done
+  done
+fi
+finish

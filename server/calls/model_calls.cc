@@ -1,0 +1,39 @@
+#include "server/calls/model_calls.h"
+
+#include "beamline/v1/models.pb.h"
+#include "fmt/format.h"
+#include "server/conversion/response.h"
+
+namespace beamline {
+namespace {
+
+v1::Model Describe(ServiceContext& services, const ModelInfo& model) {
+  const auto tokenizer = services.engine.FindTokenizer(model.name);
+  return ToMessage(model, tokenizer.ok() ? (*tokenizer)->num_template_tokens() : 0);
+}
+
+}  // namespace
+
+void ListModelsCall::Start() {
+  v1::ListModelsResponse response;
+  for (const ModelInfo& model : services().models.models()) {
+    *response.add_models() = Describe(services(), model);
+  }
+  Reply(response);
+}
+
+void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
+  v1::GetModelRequest request;
+  const absl::Status parsed = ParseMessage(buffer, request);
+  if (!parsed.ok()) return Fail(parsed, &request);
+  const ModelInfo* model = services().models.Find(request.name());
+  if (model == nullptr) {
+    return Fail(
+        absl::NotFoundError(fmt::format("there is no model '{}'; models: {}",
+                                        request.name().substr(0, 100), services().models.Names())));
+  }
+  state().SetModel(model->name);
+  Reply(Describe(services(), *model));
+}
+
+}  // namespace beamline

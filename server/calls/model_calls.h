@@ -1,0 +1,22 @@
+// ListModels and GetModel.
+#pragma once
+
+#include "server/calls/unary_call.h"
+
+namespace beamline {
+
+class ListModelsCall final : public UnaryCall {
+ public:
+  ListModelsCall(ServiceContext& services, grpc::ByteBuffer* response)
+      : UnaryCall(services, Rpc::kListModels, response) {}
+  void Start();
+};
+
+class GetModelCall final : public UnaryCall {
+ public:
+  GetModelCall(ServiceContext& services, grpc::ByteBuffer* response)
+      : UnaryCall(services, Rpc::kGetModel, response) {}
+  void Start(const grpc::ByteBuffer& buffer);
+};
+
+}  // namespace beamline

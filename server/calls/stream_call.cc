@@ -1,0 +1,123 @@
+#include "server/calls/stream_call.h"
+
+#include <utility>
+
+#include "kernels/status.h"
+#include "server/calls/generate_call.h"
+#include "server/errors.h"
+#include "server/wire.h"
+
+namespace beamline {
+
+// Lives as long as the engine wants; touches the call only until OnFinish.
+class StreamCall::Sink final : public GenerateSink {
+ public:
+  explicit Sink(StreamCall& call) : call_(call) {}
+  bool wants_deltas() const override { return true; }
+  void OnDelta(GenerateDelta delta) override { call_.Push(std::move(delta)); }
+  void OnFinish(absl::StatusOr<GenerateResult> result) override { call_.End(std::move(result)); }
+
+ private:
+  StreamCall& call_;
+};
+
+void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
+  const absl::Status status = Submit(context, buffer);
+  if (!status.ok()) Fail(status);
+}
+
+absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
+                                const grpc::ByteBuffer& buffer) {
+  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
+                            PrepareGenerate(state_, context, buffer, message_));
+  answer_ = std::move(prepared.answer);
+  // OnCancel is not called before the service's method has returned, so it sees the handle.
+  BEAMLINE_ASSIGN_OR_RETURN(handle_,
+                            state_.services().engine.Generate(std::move(prepared.request),
+                                                              std::make_shared<Sink>(*this)));
+  return absl::OkStatus();
+}
+
+void StreamCall::Push(GenerateDelta delta) {
+  std::lock_guard lock(mutex_);
+  if (broken_) return;
+  waiting_.Add(std::move(delta));
+  WakeLocked();
+}
+
+void StreamCall::End(absl::StatusOr<GenerateResult> result) {
+  std::lock_guard lock(mutex_);
+  result_ = std::move(result);
+  WakeLocked();
+}
+
+void StreamCall::WakeLocked() {
+  if (busy_) return;
+  busy_ = true;
+  state_.services().writers.Post([this] { Advance(); });
+}
+
+void StreamCall::Advance() {
+  std::vector<GenerateDelta> deltas;
+  const absl::StatusOr<GenerateResult>* result = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (result_.has_value()) result = &*result_;
+    if (!broken_) deltas = waiting_.Take();
+    if (deltas.empty() && result == nullptr) {
+      busy_ = false;
+      return;
+    }
+  }
+  if (result == nullptr) {
+    Write(std::move(deltas), nullptr);
+  } else if (result->ok()) {
+    Write(std::move(deltas), &**result);
+  } else {
+    Fail(result->status());
+  }
+}
+
+void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* end) {
+  v1::GenerateStreamResponse message;
+  for (GenerateDelta& delta : deltas) {
+    *message.add_deltas() = ToMessage(std::move(delta), answer_);
+  }
+  if (end == nullptr) {
+    out_ = SerializeMessage(message);
+    StartWrite(&out_);
+    return;
+  }
+  state_.SetAnswer(end->timing, end->usage.generated_tokens);
+  *message.mutable_end() = ToStreamEnd(*end, answer_);
+  out_ = SerializeMessage(message);
+  StartWriteAndFinish(&out_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void StreamCall::Fail(const absl::Status& status) {
+  const grpc::Status error = ToGrpcStatus(status, &message_);
+  state_.SetCode(error.error_code());
+  Finish(error);
+}
+
+void StreamCall::OnWriteDone(bool ok) {
+  if (!ok) {
+    {
+      std::lock_guard lock(mutex_);
+      broken_ = true;
+    }
+    OnCancel();
+  }
+  Advance();
+}
+
+void StreamCall::OnCancel() {
+  if (handle_ != nullptr) handle_->Cancel();
+}
+
+void StreamCall::OnDone() {
+  state_.Done();
+  delete this;
+}
+
+}  // namespace beamline

@@ -1,0 +1,62 @@
+// GenerateStream: the engine's deltas to messages, one write in flight.
+//
+// Three kinds of threads meet here: the engine's (deltas and the result), the writers (convert and
+// write) and gRPC's (a write is done, the client went away). At most one of writer and write in
+// flight works for the call at a time, `busy_`: only that one may write or finish, so that the
+// reactor cannot end under another's feet.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "engine/engine.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/calls/call_state.h"
+#include "server/calls/delta_buffer.h"
+#include "server/conversion/response.h"
+
+namespace beamline {
+
+class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  explicit StreamCall(ServiceContext& services) : state_(services, Rpc::kGenerateStream) {}
+  // To be called once, within the service's method.
+  void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  class Sink;
+
+  ~StreamCall() override = default;
+  absl::Status Submit(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer);
+  // From the engine.
+  void Push(GenerateDelta delta);
+  void End(absl::StatusOr<GenerateResult> result);
+  void WakeLocked();
+  // REQUIRES: busy_ is this caller's. Writes what waits, finishes when all is written, or rests.
+  void Advance();
+  void Write(std::vector<GenerateDelta> deltas, const GenerateResult* end);
+  void Fail(const absl::Status& status);
+
+  CallState state_;
+  v1::GenerateRequest message_;
+  AnswerOptions answer_;
+  std::shared_ptr<RequestHandle> handle_;
+  grpc::ByteBuffer out_;  // the write in flight
+
+  std::mutex mutex_;
+  DeltaBuffer waiting_;                                   // guarded by mutex_
+  std::optional<absl::StatusOr<GenerateResult>> result_;  // guarded by mutex_
+  bool busy_ = false;                                     // guarded by mutex_
+  bool broken_ = false;  // guarded by mutex_; the client takes no more
+};
+
+}  // namespace beamline

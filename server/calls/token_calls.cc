@@ -1,0 +1,102 @@
+#include "server/calls/token_calls.h"
+
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr size_t kLargeTextBytes = 4096;
+constexpr int kLargeIdCount = 4096;
+
+// The tokenizer that the request means; sets `model` to its model's name.
+absl::StatusOr<const Tokenizer*> ResolveTokenizer(CallState& call, const std::string& name,
+                                                  std::string& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(const ModelInfo* info,
+                            call.services().models.Resolve(name, ModelDirectory::Use::kAny));
+  model = info->name;
+  call.SetModel(model);
+  return call.services().engine.FindTokenizer(model);
+}
+
+}  // namespace
+
+void TokenizeCall::Start(const grpc::ByteBuffer& buffer) {
+  const absl::Status status = Prepare(buffer);
+  if (!status.ok()) return Fail(status, &message_);
+  if (message_.text().size() <= kLargeTextBytes) return Run();
+  services().text_workers.Post([this] { Run(); });
+}
+
+absl::Status TokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
+  BEAMLINE_RETURN_IF_ERROR(state().Admit());
+  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+  BEAMLINE_ASSIGN_OR_RETURN(tokenizer_, ResolveTokenizer(state(), message_.model(), model_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() const {
+  EncodeTextOptions options;
+  if (message_.has_add_special_tokens()) {
+    options.add_special_tokens = message_.add_special_tokens();
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
+                            tokenizer_->Encode(message_.text(), options));
+  v1::TokenizeResponse response;
+  response.set_model(model_);
+  for (const Token& token : tokens) {
+    v1::Token& out = *response.add_tokens();
+    out.set_id(token.id);
+    out.set_piece(tokenizer_->TokenText(token.id));
+    out.set_begin(token.begin);
+    out.set_end(token.end);
+    out.set_special(token.special);
+  }
+  return response;
+}
+
+void TokenizeCall::Run() {
+  const auto response = Tokenize();
+  if (!response.ok()) return Fail(response.status(), &message_);
+  Reply(*response);
+}
+
+void DetokenizeCall::Start(const grpc::ByteBuffer& buffer) {
+  const absl::Status status = Prepare(buffer);
+  if (!status.ok()) return Fail(status, &message_);
+  if (message_.ids_size() <= kLargeIdCount) return Run();
+  services().text_workers.Post([this] { Run(); });
+}
+
+absl::Status DetokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
+  BEAMLINE_RETURN_IF_ERROR(state().Admit());
+  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+  BEAMLINE_ASSIGN_OR_RETURN(tokenizer_, ResolveTokenizer(state(), message_.model(), model_));
+  const int32_t vocab_size = tokenizer_->vocab_size();
+  for (int i = 0; i < message_.ids_size(); ++i) {
+    if (message_.ids(i) >= 0 && message_.ids(i) < vocab_size) continue;
+    return FieldError(fmt::format("ids[{}]", i),
+                      fmt::format("is {}; accepted: 0 to {}", message_.ids(i), vocab_size - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::DetokenizeResponse> DetokenizeCall::Detokenize() const {
+  const bool skip_special = !message_.has_skip_special_tokens() || message_.skip_special_tokens();
+  const std::vector<int32_t> ids(message_.ids().begin(), message_.ids().end());
+  v1::DetokenizeResponse response;
+  BEAMLINE_ASSIGN_OR_RETURN(*response.mutable_text(), tokenizer_->Decode(ids, skip_special));
+  response.set_model(model_);
+  return response;
+}
+
+void DetokenizeCall::Run() {
+  const auto response = Detokenize();
+  if (!response.ok()) return Fail(response.status(), &message_);
+  Reply(*response);
+}
+
+}  // namespace beamline

@@ -1,0 +1,47 @@
+// The reactor of a unary call. It lives until gRPC says OnDone, which comes only after Reply or
+// Fail, and never before the service's method has returned it.
+#pragma once
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/calls/call_state.h"
+#include "server/errors.h"
+#include "server/wire.h"
+
+namespace beamline {
+
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(ServiceContext& services, Rpc rpc, grpc::ByteBuffer* response)
+      : state_(services, rpc), response_(response) {}
+
+  void OnDone() override {
+    state_.Done();
+    delete this;
+  }
+
+ protected:
+  ~UnaryCall() override = default;
+
+  CallState& state() { return state_; }
+  ServiceContext& services() { return state_.services(); }
+
+  // One of the two, once; the call must not be touched after it.
+  void Reply(const google::protobuf::Message& message) {
+    *response_ = SerializeMessage(message);
+    Finish(grpc::Status::OK);
+  }
+  void Fail(const absl::Status& status, const google::protobuf::Message* request = nullptr) {
+    const grpc::Status error = ToGrpcStatus(status, request);
+    state_.SetCode(error.error_code());
+    Finish(error);
+  }
+
+ private:
+  CallState state_;
+  grpc::ByteBuffer* response_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,24 @@
+// The configuration file, YAML with the names of Settings:
+//
+//   listen: 0.0.0.0:50051
+//   models:
+//     - name: translate-en-de
+//       folder: models/translate-en-de   # relative to the file
+//       max_batch_tokens: 8192
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/config/server_config.h"
+
+namespace beamline {
+
+// Sets what the file sets. NOT_FOUND when there is no such file; INVALID_ARGUMENT naming the file,
+// the line and the fault.
+absl::Status LoadConfigFile(const std::string& path, ServerConfig& config);
+
+// As a configuration file, every setting with its value.
+std::string PrintConfig(ServerConfig config);
+
+}  // namespace beamline

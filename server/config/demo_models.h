@@ -1,0 +1,15 @@
+// Where the demo models lie that a server without --model serves.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+
+namespace beamline {
+
+// Looks into $BEAMLINE_MODELS, ../share/beamline/models beside the program, and models/ of the
+// source tree it was built from; the first that has them. NOT_FOUND naming those folders.
+absl::StatusOr<std::vector<ModelOptions>> FindDemoModels();
+
+}  // namespace beamline

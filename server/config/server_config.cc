@@ -1,0 +1,181 @@
+#include "server/config/server_config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, DType>, 3> kDTypes = {
+    {{"float32", DType::kFloat32}, {"bfloat16", DType::kBFloat16}, {"float16", DType::kFloat16}}};
+
+absl::Status BadValue(const Setting& setting, std::string_view text, std::string_view accepted) {
+  return absl::InvalidArgumentError(
+      fmt::format("{} is '{}'; accepted: {}", setting.name, text, accepted));
+}
+
+absl::Status Set(const Setting& setting, std::string_view text, std::string& value) {
+  const auto& choices = setting.choices;
+  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return BadValue(setting, text, fmt::format("{}", fmt::join(choices, ", ")));
+  }
+  value = text;
+  return absl::OkStatus();
+}
+
+template <typename Int>
+absl::Status Set(const Setting& setting, std::string_view text, Int& value) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < setting.min ||
+      number > setting.max) {
+    return BadValue(setting, text, fmt::format("{} to {}", setting.min, setting.max));
+  }
+  value = static_cast<Int>(number);
+  return absl::OkStatus();
+}
+
+absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, dtype] : kDTypes) {
+    if (name == text) {
+      value = dtype;
+      return absl::OkStatus();
+    }
+    names.push_back(name);
+  }
+  return BadValue(setting, text, fmt::format("{}", fmt::join(names, ", ")));
+}
+
+std::string Text(const std::string& value) { return value; }
+template <typename Int>
+std::string Text(Int value) {
+  return std::to_string(value);
+}
+std::string Text(DType value) {
+  const auto it = std::find_if(kDTypes.begin(), kDTypes.end(),
+                               [value](const auto& entry) { return entry.second == value; });
+  return it == kDTypes.end() ? "" : std::string(it->first);
+}
+
+}  // namespace
+
+std::vector<Setting> Settings(ServerConfig& c) {
+  constexpr int64_t kMaxBytes = std::numeric_limits<int32_t>::max();
+  return {
+      {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
+      {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
+      {"device", &c.device, 0, 0, {"auto", "cpu", "cuda"}, "where models run: auto, cpu, cuda"},
+      {"threads", &c.threads, 0, 4096, {}, "compute threads; 0: all cores"},
+      {"tokenizer_threads", &c.tokenizer_threads, 1, 256, {}, "threads that tokenize"},
+      {"writer_threads", &c.writer_threads, 1, 256, {}, "threads that write answers"},
+      {"max_concurrent_requests",
+       &c.max_concurrent_requests,
+       1,
+       1 << 20,
+       {},
+       "calls at once; more are RESOURCE_EXHAUSTED"},
+      {"max_receive_bytes", &c.max_receive_bytes, 1024, kMaxBytes, {}, "largest request message"},
+      {"max_send_bytes", &c.max_send_bytes, 1024, kMaxBytes, {}, "largest answer message"},
+      {"min_ping_interval_ms",
+       &c.min_ping_interval_ms,
+       0,
+       3600000,
+       {},
+       "keepalive pings of clients, at least this far apart"},
+      {"drain_timeout_ms",
+       &c.drain_timeout_ms,
+       0,
+       86400000,
+       {},
+       "how long running requests may take after SIGTERM"},
+      {"log_level",
+       &c.log_level,
+       0,
+       0,
+       {"debug", "info", "warn", "error", "off"},
+       "debug, info, warn, error, off"},
+  };
+}
+
+std::vector<Setting> Settings(ModelOptions& m) {
+  return {
+      {"name", &m.name, 0, 0, {}, "as requests name it"},
+      {"folder", &m.folder, 0, 0, {}, "a Hugging Face checkpoint"},
+      {"dtype", &m.dtype, 0, 0, {}, "what to compute in: float32, bfloat16, float16"},
+      {"max_batch_tokens",
+       &m.max_batch_tokens,
+       16,
+       1 << 20,
+       {},
+       "tokens that one step may compute"},
+      {"max_sequences", &m.max_sequences, 1, 65536, {}, "sequences that may run at once"},
+      {"cache_bytes",
+       &m.cache_bytes,
+       0,
+       int64_t{1} << 50,
+       {},
+       "key/value cache; 0: sized for max_sequences"},
+      {"max_queued_requests",
+       &m.max_queued_requests,
+       1,
+       1 << 20,
+       {},
+       "accepted and not yet running; more are RESOURCE_EXHAUSTED"},
+  };
+}
+
+absl::Status SetFromText(const Setting& setting, std::string_view text) {
+  return std::visit([&](auto* value) { return Set(setting, text, *value); }, setting.value);
+}
+
+std::string ToText(const Setting& setting) {
+  return std::visit([](const auto* value) { return Text(*value); }, setting.value);
+}
+
+absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const std::string& text) {
+  const size_t colon = text.rfind(':');
+  HostPort result;
+  if (colon != std::string::npos && colon > 0) {
+    result.host = text.substr(0, colon);
+    const char* begin = text.data() + colon + 1;
+    const char* end = text.data() + text.size();
+    const auto [parsed, error] = std::from_chars(begin, end, result.port);
+    if (error == std::errc() && parsed == end && result.port >= 0 && result.port <= 65535) {
+      return result;
+    }
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{} is '{}'; accepted: host:port, as 127.0.0.1:50051", setting_name, text));
+}
+
+absl::Status CheckConfig(const ServerConfig& config) {
+  BEAMLINE_RETURN_IF_ERROR(ParseHostPort("listen", config.listen).status());
+  if (config.metrics_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
+  }
+  if (config.device == "cuda") {
+    return absl::InvalidArgumentError("device is 'cuda', which this build does not have");
+  }
+  std::set<std::string> names;
+  for (const ModelOptions& model : config.models) {
+    if (model.name.empty() || model.folder.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("model '{}' has no {}", model.name, model.name.empty() ? "name" : "folder"));
+    }
+    if (!names.insert(model.name).second) {
+      return absl::InvalidArgumentError(fmt::format("model '{}' is given twice", model.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

@@ -1,0 +1,61 @@
+// Everything that an operator can set. One table (Settings) serves flags, the configuration file
+// and
+// --print-config.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/engine.h"
+
+namespace beamline {
+
+struct ServerConfig {
+  std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
+  std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
+  std::string device = "auto";                     // auto, cpu, cuda
+  int32_t threads = 0;                             // compute threads; 0: all cores
+  int32_t tokenizer_threads = 2;
+  int32_t writer_threads = 1;
+  int32_t max_concurrent_requests = 8192;
+  int32_t max_receive_bytes = 4 << 20;
+  int32_t max_send_bytes = 64 << 20;
+  int32_t min_ping_interval_ms = 10000;  // clients that ping more often are sent away
+  int32_t drain_timeout_ms = 30000;
+  std::string log_level = "info";
+  std::vector<ModelOptions> models;  // empty: the demo models
+};
+
+// One value that can be set by text.
+struct Setting {
+  std::string name;  // "max_batch_tokens"; the flag is --max-batch-tokens
+  std::variant<std::string*, int32_t*, int64_t*, DType*> value;
+  int64_t min = 0;  // of numbers
+  int64_t max = 0;
+  std::vector<std::string> choices;  // of strings; empty: any
+  std::string help;
+};
+
+// The settings of a server or a model, pointing into it.
+std::vector<Setting> Settings(ServerConfig& config);
+std::vector<Setting> Settings(ModelOptions& model);
+
+// INVALID_ARGUMENT "NAME is 'TEXT'; accepted: ...".
+absl::Status SetFromText(const Setting& setting, std::string_view text);
+std::string ToText(const Setting& setting);
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+// "127.0.0.1:80", "[::1]:80". INVALID_ARGUMENT otherwise.
+absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const std::string& text);
+
+// What no single setting shows: addresses, model names given twice, a device that this build lacks.
+absl::Status CheckConfig(const ServerConfig& config);
+
+}  // namespace beamline

@@ -1,0 +1,244 @@
+#include "server/conversion/request.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kernels/status.h"
+#include "server/errors.h"
+
+namespace beamline {
+namespace {
+
+constexpr int kMaxListedTokens = 1024;  // logit_bias, bad_words, suppress_tokens
+constexpr size_t kMaxNameBytes = 256;
+
+absl::Status CheckCount(std::string_view field, int count, int most) {
+  if (count <= most) return absl::OkStatus();
+  return FieldError(field, fmt::format("has {} entries; accepted: at most {}", count, most));
+}
+
+absl::Status CheckName(std::string_view field, std::string_view name) {
+  if (name.size() <= kMaxNameBytes) return absl::OkStatus();
+  return FieldError(field,
+                    fmt::format("has {} bytes; accepted: at most {}", name.size(), kMaxNameBytes));
+}
+
+template <typename T, typename Field>
+std::optional<T> Optional(bool present, Field value) {
+  return present ? std::optional<T>(static_cast<T>(value)) : std::nullopt;
+}
+
+TokenIds ToIds(const google::protobuf::RepeatedField<int32_t>& ids) {
+  return TokenIds(ids.begin(), ids.end());
+}
+
+absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& field) {
+  switch (message.kind_case()) {
+    case v1::Prompt::kText:
+      return Prompt(message.text());
+    case v1::Prompt::kIds:
+      return Prompt(ToIds(message.ids().ids()));
+    case v1::Prompt::KIND_NOT_SET:
+      break;
+  }
+  return FieldError(field, "is not given; accepted: text or ids");
+}
+
+SamplingOptions ToSampling(const v1::Sampling& message) {
+  SamplingOptions options;
+  options.temperature = Optional<float>(message.has_temperature(), message.temperature());
+  options.top_k = Optional<int32_t>(message.has_top_k(), message.top_k());
+  options.top_p = Optional<float>(message.has_top_p(), message.top_p());
+  options.min_p = Optional<float>(message.has_min_p(), message.min_p());
+  options.typical_p = Optional<float>(message.has_typical_p(), message.typical_p());
+  options.seed = Optional<uint64_t>(message.has_seed(), message.seed());
+  if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
+  return options;
+}
+
+std::optional<EarlyStopping> ToEarlyStopping(v1::EarlyStopping value) {
+  switch (value) {
+    case v1::EARLY_STOPPING_EAGER:
+      return EarlyStopping::kEager;
+    case v1::EARLY_STOPPING_HEURISTIC:
+      return EarlyStopping::kHeuristic;
+    case v1::EARLY_STOPPING_EXHAUSTIVE:
+      return EarlyStopping::kExhaustive;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::StatusOr<BeamOptions> ToBeam(const v1::Beam& message) {
+  if (message.has_num_groups()) return NotImplemented("beam.num_groups");
+  if (message.has_diversity_penalty()) return NotImplemented("beam.diversity_penalty");
+  BeamOptions options;
+  if (message.has_width()) options.width = message.width();
+  if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
+  options.length_penalty = Optional<float>(message.has_length_penalty(), message.length_penalty());
+  options.early_stopping = ToEarlyStopping(message.early_stopping());
+  return options;
+}
+
+absl::StatusOr<Decoding> ToDecoding(const v1::GenerateRequest& message) {
+  switch (message.decoding_case()) {
+    case v1::GenerateRequest::kGreedy:
+      return Decoding(GreedyOptions{});
+    case v1::GenerateRequest::kSampling:
+      return Decoding(ToSampling(message.sampling()));
+    case v1::GenerateRequest::kBeam: {
+      BEAMLINE_ASSIGN_OR_RETURN(BeamOptions beam, ToBeam(message.beam()));
+      return Decoding(beam);
+    }
+    case v1::GenerateRequest::DECODING_NOT_SET:
+      break;
+  }
+  return Decoding(std::monostate{});
+}
+
+absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", message.stop_size(), 16));
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop_token_ids", message.stop_token_ids_size(), 64));
+  LimitOptions options;
+  options.max_new_tokens =
+      Optional<int32_t>(message.has_max_new_tokens(), message.max_new_tokens());
+  options.min_new_tokens = message.min_new_tokens();
+  options.stop.assign(message.stop().begin(), message.stop().end());
+  options.stop_token_ids = ToIds(message.stop_token_ids());
+  options.ignore_eos = message.ignore_eos();
+  options.include_stop = message.include_stop();
+  return options;
+}
+
+absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(
+      "shaping.logit_bias", static_cast<int>(message.logit_bias_size()), kMaxListedTokens));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckCount("shaping.bad_words", message.bad_words_size(), kMaxListedTokens));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckCount("shaping.suppress_tokens", message.suppress_tokens_size(), kMaxListedTokens));
+  ShapingOptions options;
+  options.repetition_penalty =
+      Optional<float>(message.has_repetition_penalty(), message.repetition_penalty());
+  options.presence_penalty = message.presence_penalty();
+  options.frequency_penalty = message.frequency_penalty();
+  options.no_repeat_ngram_size =
+      Optional<int32_t>(message.has_no_repeat_ngram_size(), message.no_repeat_ngram_size());
+  options.logit_bias.assign(message.logit_bias().begin(), message.logit_bias().end());
+  std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order of its own
+  for (int i = 0; i < message.bad_words_size(); ++i) {
+    const std::string field = fmt::format("shaping.bad_words[{}]", i);
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt word, ToPrompt(message.bad_words(i), field));
+    if (auto* ids = std::get_if<TokenIds>(&word)) {
+      options.bad_words.push_back(std::move(*ids));
+    } else {
+      options.bad_word_texts.push_back(std::get<std::string>(std::move(word)));
+    }
+  }
+  options.suppress_tokens = ToIds(message.suppress_tokens());
+  options.forced_eos = Optional<int32_t>(message.has_forced_eos(), message.forced_eos());
+  return options;
+}
+
+absl::StatusOr<OutputOptions> ToOutput(const v1::Output& message) {
+  if (message.has_prompt_logprobs()) return NotImplemented("output.prompt_logprobs");
+  OutputOptions options;
+  options.return_logprobs = message.has_logprobs();
+  options.logprobs = message.logprobs();
+  if (message.has_return_token_ids()) options.return_token_ids = message.return_token_ids();
+  if (message.has_skip_special_tokens()) {
+    options.skip_special_tokens = message.skip_special_tokens();
+  }
+  options.echo = message.echo();
+  return options;
+}
+
+void SetPooling(v1::Pooling pooling, EncodeRequest& request) {
+  switch (pooling) {
+    case v1::POOLING_MEAN:
+      request.pooling = Pooling::kMean;
+      break;
+    case v1::POOLING_CLS:
+      request.pooling = Pooling::kCls;
+      break;
+    case v1::POOLING_LAST:
+      request.pooling = Pooling::kLast;
+      break;
+    case v1::POOLING_NONE:
+      request.per_token = true;
+      break;
+    default:  // POOLING_MODEL; values that do not exist were refused when the message was parsed
+      break;
+  }
+}
+
+EncodeTruncation ToTruncation(v1::Truncation truncation) {
+  switch (truncation) {
+    case v1::TRUNCATION_RIGHT:
+      return EncodeTruncation::kRight;
+    case v1::TRUNCATION_LEFT:
+      return EncodeTruncation::kLeft;
+    default:
+      return EncodeTruncation::kNone;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message) {
+  if (!message.cache_salt().empty()) return NotImplemented("cache_salt");
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
+  GenerateRequest request;
+  request.model = message.model();
+  BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
+  if (message.has_target_prefix()) {
+    BEAMLINE_ASSIGN_OR_RETURN(request.target_prefix,
+                              ToPrompt(message.target_prefix(), "target_prefix"));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(request.decoding, ToDecoding(message));
+  BEAMLINE_ASSIGN_OR_RETURN(request.limits, ToLimits(message.limits()));
+  BEAMLINE_ASSIGN_OR_RETURN(request.shaping, ToShaping(message.shaping()));
+  BEAMLINE_ASSIGN_OR_RETURN(request.output, ToOutput(message.output()));
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  return request;
+}
+
+absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
+  if (message.has_dimensions() && message.dimensions() < 1) {
+    return FieldError("dimensions", fmt::format("is {}; accepted: 1 to the model's dimensions",
+                                                message.dimensions()));
+  }
+  EncodeRequest request;
+  request.model = message.model();
+  request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt input,
+                              ToPrompt(message.inputs(i), fmt::format("inputs[{}]", i)));
+    request.inputs.push_back(std::move(input));
+  }
+  SetPooling(message.pooling(), request);
+  request.normalize = Optional<bool>(message.has_normalize(), message.normalize());
+  request.dimensions = message.dimensions();
+  request.truncate = ToTruncation(message.truncate());
+  request.prompt_name = message.prompt_name();
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  return request;
+}
+
+std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
+                                                std::chrono::system_clock::time_point now) {
+  using std::chrono::milliseconds;
+  if (call_deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  const auto left = std::chrono::duration_cast<Clock::duration>(call_deadline - now);
+  const Clock::duration margin =
+      std::clamp<Clock::duration>(left / 10, milliseconds(2), milliseconds(50));
+  return Clock::now() + left - margin;
+}
+
+}  // namespace beamline

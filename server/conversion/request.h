@@ -1,0 +1,24 @@
+// Requests of the contract to the engine's structs. What the engine cannot see is checked here:
+// which of several forms was given, fields that this server does not have yet, sizes of lists. The
+// engine checks every number against its range.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "engine/request.h"
+
+namespace beamline {
+
+// The errors name the field (server/errors.h). `model` is left as it came: the caller resolves it.
+absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message);
+absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
+
+// The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with
+// FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one.
+std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
+                                                std::chrono::system_clock::time_point now);
+
+}  // namespace beamline

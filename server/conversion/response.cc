@@ -1,0 +1,189 @@
+#include "server/conversion/response.h"
+
+#include <chrono>
+#include <utility>
+
+namespace beamline {
+namespace {
+
+v1::FinishReason ToFinishReason(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return v1::FINISH_REASON_UNSPECIFIED;
+    case FinishReason::kEos:
+      return v1::FINISH_REASON_EOS;
+    case FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kDeadline:
+      return v1::FINISH_REASON_DEADLINE;
+    case FinishReason::kCancelled:
+      return v1::FINISH_REASON_CANCELLED;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+void SetDuration(std::chrono::nanoseconds value, google::protobuf::Duration& duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(value);
+  duration.set_seconds(seconds.count());
+  duration.set_nanos(static_cast<int32_t>((value - seconds).count()));
+}
+
+void SetTiming(const Timing& timing, v1::Timing& message) {
+  SetDuration(timing.queue, *message.mutable_queue());
+  if (timing.first_token.count() > 0) {
+    SetDuration(timing.first_token, *message.mutable_first_token());
+  }
+  SetDuration(timing.total, *message.mutable_total());
+}
+
+void SetUsage(const Usage& usage, v1::Usage& message) {
+  message.set_prompt_tokens(usage.prompt_tokens);
+  message.set_cached_tokens(usage.cached_tokens);
+  message.set_generated_tokens(usage.generated_tokens);
+}
+
+void SetLogprob(const TokenLogprob& logprob, v1::TokenLogprob& message) {
+  message.set_id(logprob.id);
+  message.set_logprob(logprob.logprob);
+}
+
+template <typename Message>
+void SetLogprobs(const std::vector<PositionLogprobs>& logprobs, Message& message) {
+  for (const PositionLogprobs& position : logprobs) {
+    v1::PositionLogprobs& out = *message.add_logprobs();
+    SetLogprob(position.chosen, *out.mutable_chosen());
+    for (const TokenLogprob& token : position.top) SetLogprob(token, *out.add_top());
+  }
+}
+
+// The fields that GenerateResponse and StreamEnd share.
+template <typename Message>
+void SetEnd(const GenerateResult& result, const AnswerOptions& options, Message& message) {
+  SetUsage(result.usage, *message.mutable_usage());
+  SetTiming(result.timing, *message.mutable_timing());
+  if (options.sampling) message.set_seed(result.seed);
+  message.set_model(options.model);
+  message.set_request_id(options.request_id);
+}
+
+v1::Task ToTask(ModelTask task) {
+  switch (task) {
+    case ModelTask::kGenerate:
+      return v1::TASK_GENERATE;
+    case ModelTask::kTranslate:
+      return v1::TASK_TRANSLATE;
+    case ModelTask::kEncode:
+      return v1::TASK_ENCODE;
+  }
+  return v1::TASK_UNSPECIFIED;
+}
+
+v1::DataType ToDataType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return v1::DATA_TYPE_FLOAT32;
+    case DType::kFloat16:
+      return v1::DATA_TYPE_FLOAT16;
+    case DType::kBFloat16:
+      return v1::DATA_TYPE_BFLOAT16;
+    case DType::kFloat8E4M3:
+      return v1::DATA_TYPE_FLOAT8_E4M3;
+    case DType::kInt8:
+      return v1::DATA_TYPE_INT8;
+    default:
+      return v1::DATA_TYPE_UNSPECIFIED;
+  }
+}
+
+}  // namespace
+
+v1::GenerateResponse ToMessage(const GenerateResult& result, const AnswerOptions& options) {
+  v1::GenerateResponse message;
+  for (const GeneratedSequence& sequence : result.sequences) {
+    v1::Sequence& out = *message.add_sequences();
+    if (options.return_token_ids) {
+      out.mutable_ids()->Add(sequence.ids.begin(), sequence.ids.end());
+    }
+    out.set_text(sequence.text);
+    out.set_cumulative_logprob(sequence.cumulative_logprob);
+    out.set_score(sequence.score);
+    SetLogprobs(sequence.logprobs, out);
+    out.set_finish_reason(ToFinishReason(sequence.finish_reason));
+  }
+  SetEnd(result, options, message);
+  return message;
+}
+
+v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& options) {
+  v1::StreamEnd message;
+  for (size_t i = 0; i < result.sequences.size(); ++i) {
+    const GeneratedSequence& sequence = result.sequences[i];
+    v1::SequenceEnd& out = *message.add_sequences();
+    out.set_sequence(static_cast<int32_t>(i));
+    out.set_finish_reason(ToFinishReason(sequence.finish_reason));
+    out.set_cumulative_logprob(sequence.cumulative_logprob);
+    out.set_score(sequence.score);
+  }
+  SetEnd(result, options, message);
+  return message;
+}
+
+v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options) {
+  v1::SequenceDelta message;
+  message.set_sequence(delta.sequence);
+  if (options.return_token_ids) {
+    message.mutable_ids()->Add(delta.ids.begin(), delta.ids.end());
+  }
+  message.set_text(std::move(delta.text));
+  SetLogprobs(delta.logprobs, message);
+  return message;
+}
+
+v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options) {
+  v1::EncodeResponse message;
+  for (const Embedding& embedding : result.embeddings) {
+    v1::Embedding& out = *message.add_embeddings();
+    out.mutable_values()->Add(embedding.values.begin(), embedding.values.end());
+    out.set_num_vectors(embedding.num_vectors);
+    out.set_dimensions(embedding.dimensions);
+    out.set_num_tokens(embedding.num_tokens);
+  }
+  SetUsage(result.usage, *message.mutable_usage());
+  SetTiming(result.timing, *message.mutable_timing());
+  message.set_model(options.model);
+  message.set_request_id(options.request_id);
+  return message;
+}
+
+v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
+  v1::Model message;
+  message.set_name(model.name);
+  message.set_architecture(model.architecture);
+  message.set_task(ToTask(model.task));
+  message.set_data_type(ToDataType(model.dtype));
+  message.set_num_parameters(model.num_parameters);
+  message.set_vocab_size(model.vocab_size);
+  message.set_hidden_size(model.hidden_size);
+  message.set_num_encoder_layers(model.num_encoder_layers);
+  message.set_num_decoder_layers(model.num_decoder_layers);
+  message.set_max_input_tokens(model.max_input_tokens);
+  message.set_max_total_tokens(model.max_total_tokens);
+  message.set_embedding_dimensions(model.embedding_dimensions);
+  for (const std::string& name : model.prompt_names) message.add_prompt_names(name);
+  message.set_eos_token_id(model.eos_token_id);
+  message.mutable_tokenizer()->set_kind(model.tokenizer);
+  message.mutable_tokenizer()->set_vocab_size(model.vocab_size);
+  message.mutable_tokenizer()->set_num_template_tokens(num_template_tokens);
+  message.mutable_memory()->set_weights(model.weight_bytes);
+  message.mutable_memory()->set_cache(model.cache_bytes);
+  message.mutable_memory()->set_cache_blocks(model.cache_blocks);
+  message.mutable_memory()->set_block_size(model.block_size);
+  v1::Replica& replica = *message.add_replicas();
+  replica.set_device(model.device);
+  replica.set_description(model.device_description);
+  return message;
+}
+
+}  // namespace beamline

@@ -1,0 +1,29 @@
+// The engine's results to messages of the contract.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "beamline/v1/inference.pb.h"
+#include "beamline/v1/models.pb.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+
+namespace beamline {
+
+// What a request asked of its answer, kept until the answer is there.
+struct AnswerOptions {
+  std::string model;
+  std::string request_id;
+  bool sampling = false;  // the answer tells the seed
+  bool return_token_ids = true;
+};
+
+v1::GenerateResponse ToMessage(const GenerateResult& result, const AnswerOptions& options);
+// The last message of a stream, without deltas.
+v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& options);
+v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options);
+v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options);
+v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens);
+
+}  // namespace beamline

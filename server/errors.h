@@ -1,0 +1,26 @@
+// The one place where an absl::Status becomes a grpc::Status with google.rpc details.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/status.h"
+
+namespace beamline {
+
+// INVALID_ARGUMENT about one field of a request; `field` is its path ("limits.stop[2]"), `problem`
+// goes on from it: "is 0; accepted: 1 to 64".
+absl::Status FieldError(std::string_view field, std::string_view problem);
+
+// The same for a field or RPC that this server does not have yet: UNIMPLEMENTED.
+absl::Status NotImplemented(std::string_view what);
+
+// INVALID_ARGUMENT gets a BadRequest that names the field (that of FieldError, else the message's
+// first word when it is a field of `request`), RESOURCE_EXHAUSTED a RetryInfo. Faults of the server
+// itself are logged and told without their text, which may name files.
+grpc::Status ToGrpcStatus(const absl::Status& status,
+                          const google::protobuf::Message* request = nullptr);
+
+}  // namespace beamline

@@ -1,0 +1,69 @@
+#include "server/model_directory.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "server/errors.h"
+
+namespace beamline {
+namespace {
+
+bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
+  switch (use) {
+    case ModelDirectory::Use::kAny:
+      return true;
+    case ModelDirectory::Use::kGenerate:
+      return model.task != ModelTask::kEncode;
+    case ModelDirectory::Use::kEncode:
+      return model.task == ModelTask::kEncode;
+  }
+  return false;
+}
+
+std::string_view Verb(ModelDirectory::Use use) {
+  return use == ModelDirectory::Use::kEncode ? "encode" : "generate";
+}
+
+}  // namespace
+
+const ModelInfo* ModelDirectory::Find(std::string_view name) const {
+  const auto it = std::find_if(models_.begin(), models_.end(),
+                               [name](const ModelInfo& model) { return model.name == name; });
+  return it == models_.end() ? nullptr : &*it;
+}
+
+std::string ModelDirectory::Names(Use use) const {
+  std::string names;
+  for (const ModelInfo& model : models_) {
+    if (Suits(model, use)) names += (names.empty() ? "" : ", ") + model.name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, Use use) const {
+  if (name.empty()) {
+    const ModelInfo* only = nullptr;
+    for (const ModelInfo& model : models_) {
+      if (!Suits(model, use)) continue;
+      if (only != nullptr) {
+        return FieldError("model", fmt::format("is empty; accepted: {}", Names(use)));
+      }
+      only = &model;
+    }
+    if (only != nullptr) return only;
+    return FieldError("model",
+                      fmt::format("is empty, and this server has none that can {}", Verb(use)));
+  }
+  const ModelInfo* model = Find(name);
+  if (model == nullptr) {
+    return FieldError("model",
+                      fmt::format("is '{}'; accepted: {}", name.substr(0, 100), Names(use)));
+  }
+  if (!Suits(*model, use)) {
+    return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,
+                                           model->architecture, Verb(use), Names(use)));
+  }
+  return model;
+}
+
+}  // namespace beamline

@@ -1,0 +1,149 @@
+#include "server/server.h"
+
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "engine/pool/worker_pool.h"
+#include "fmt/format.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "kernels/status.h"
+#include "prometheus/exposer.h"
+#include "server/admission.h"
+#include "server/inference_service.h"
+#include "server/model_directory.h"
+#include "server/models_service.h"
+
+namespace beamline {
+namespace {
+
+// After the engine has drained: for last messages to reach their readers.
+constexpr std::chrono::milliseconds kFlushTime{2000};
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(const ServerConfig& config, std::shared_ptr<Metrics> metrics,
+             std::unique_ptr<Engine> engine)
+      : metrics_(std::move(metrics)),
+        writers_(config.writer_threads),
+        text_workers_(config.tokenizer_threads),
+        engine_(std::move(engine)),
+        models_(engine_->Models()),
+        admission_(config.max_concurrent_requests),
+        services_{*engine_, models_, admission_, *metrics_, writers_, text_workers_} {}
+
+  ~ServerImpl() override {
+    exposer_.reset();
+    metrics_->SetEngine(nullptr);
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    engine_.reset();  // before the workers, which carry out its last answers
+  }
+
+  absl::Status Listen(const ServerConfig& config);
+  absl::Status ListenForMetrics(const ServerConfig& config);
+
+  std::string address() const override { return address_; }
+  std::string metrics_url() const override { return metrics_url_; }
+  std::string model_names() const override { return models_.Names(); }
+  bool Drain(std::chrono::milliseconds timeout) override;
+
+ private:
+  void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
+
+  std::shared_ptr<Metrics> metrics_;
+  WorkerPool writers_;
+  WorkerPool text_workers_;
+  std::unique_ptr<Engine> engine_;
+  ModelDirectory models_;
+  Admission admission_;
+  ServiceContext services_;
+  InferenceService inference_{services_};
+  ModelsService models_service_{services_};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::string address_;
+  std::string metrics_url_;
+};
+
+void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(config.max_receive_bytes);
+  builder.SetMaxSendMessageSize(config.max_send_bytes);
+  // Compressed requests are refused: their size is checked before they are inflated.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  // A second server on the same port must fail instead of taking half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.max_concurrent_requests);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             config.min_ping_interval_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Clients that vanished without a word are found, and their requests cancelled.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder.RegisterService(&inference_);
+  builder.RegisterService(&models_service_);
+}
+
+absl::Status ServerImpl::Listen(const ServerConfig& config) {
+  BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort("listen", config.listen));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  Configure(config, builder);
+  int port = 0;
+  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(fmt::format(
+        "cannot listen on {}: the address is in use or not one of this machine", config.listen));
+  }
+  address_ = fmt::format("{}:{}", listen.host, port);
+  grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
+  for (const ModelInfo& model : models_.models()) health.SetServingStatus(model.name, true);
+  health.SetServingStatus("", true);
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::ListenForMetrics(const ServerConfig& config) {
+  if (config.metrics_listen == "off") return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen,
+                            ParseHostPort("metrics_listen", config.metrics_listen));
+  try {
+    exposer_ = std::make_unique<prometheus::Exposer>(config.metrics_listen, /*num_threads=*/2);
+    metrics_->SetEngine(engine_.get());
+    exposer_->RegisterCollectable(metrics_);
+    metrics_url_ =
+        fmt::format("http://{}:{}/metrics", listen.host, exposer_->GetListeningPorts().at(0));
+  } catch (const std::exception&) {
+    return absl::UnavailableError(
+        fmt::format("cannot listen on {} for metrics: the address is in use or not one of this "
+                    "machine",
+                    config.metrics_listen));
+  }
+  return absl::OkStatus();
+}
+
+bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  admission_.StartDraining();
+  const bool finished = engine_->Drain(timeout);
+  // Calls that the engine has answered may still be writing; the others are cancelled then.
+  server_->Shutdown(std::chrono::system_clock::now() + kFlushTime);
+  return finished;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
+                                                      std::shared_ptr<Metrics> metrics,
+                                                      std::unique_ptr<Engine> engine) {
+  auto server = std::make_unique<ServerImpl>(config, std::move(metrics), std::move(engine));
+  BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
+  BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
+  return server;
+}
+
+}  // namespace beamline

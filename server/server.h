@@ -1,0 +1,37 @@
+// A running server: the gRPC services of one engine, health, reflection and /metrics.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "server/config/server_config.h"
+#include "server/metrics/metrics.h"
+
+namespace beamline {
+
+class Server {
+ public:
+  // Serves until it is destroyed. `metrics` observes the engine. INVALID_ARGUMENT or UNAVAILABLE,
+  // naming the address, when it cannot listen.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
+                                                       std::shared_ptr<Metrics> metrics,
+                                                       std::unique_ptr<Engine> engine);
+  // Cancels what runs.
+  virtual ~Server() = default;
+
+  // "127.0.0.1:50051", with the port that was chosen.
+  virtual std::string address() const = 0;
+  // Empty when off.
+  virtual std::string metrics_url() const = 0;
+  // "translate-en-de, embed-en".
+  virtual std::string model_names() const = 0;
+
+  // Health becomes NOT_SERVING, new calls are UNAVAILABLE, running ones go on, at most `timeout`;
+  // then the ports close. Returns whether all running calls were finished.
+  virtual bool Drain(std::chrono::milliseconds timeout) = 0;
+};
+
+}  // namespace beamline

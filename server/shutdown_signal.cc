@@ -1,0 +1,47 @@
+#include "server/shutdown_signal.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace beamline {
+namespace {
+
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+ShutdownSignal::ShutdownSignal() {
+  const sigset_t signals = Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([this] { Watch(); }).detach();  // waits for signals until the process ends
+}
+
+void ShutdownSignal::Wait() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [this] { return has_arrived_; });
+}
+
+void ShutdownSignal::Watch() {
+  const sigset_t signals = Signals();
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0) {
+  }
+  {
+    std::lock_guard lock(mutex_);
+    has_arrived_ = true;
+  }
+  arrived_.notify_all();
+  while (sigwait(&signals, &signal) != 0) {
+  }
+  _exit(128 + signal);
+}
+
+}  // namespace beamline

@@ -1,0 +1,146 @@
+#include "server/wire.h"
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "grpcpp/support/proto_buffer_writer.h"
+#include "kernels/status.h"
+#include "server/errors.h"
+#include "unicode/utf8.h"
+
+namespace beamline {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::internal::WireFormatLite;
+
+constexpr int kMaxDepth = 16;  // the contract nests four deep
+
+// Offset of the first byte that does not belong to a character; -1: none.
+int32_t FindInvalidUtf8(std::string_view text) {
+  const int32_t size = static_cast<int32_t>(text.size());
+  for (int32_t i = 0; i < size;) {
+    const int32_t begin = i;
+    UChar32 character = 0;
+    U8_NEXT(text.data(), i, size, character);
+    if (character < 0) return begin;
+  }
+  return -1;
+}
+
+// Why a serialized message does not parse: OK when the fault is not a text's.
+absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
+                             const std::string& prefix, int depth) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  std::map<int, int> counts;  // of repeated fields so far
+  while (const uint32_t tag = input.ReadTag()) {
+    const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (field == nullptr ||
+        WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&input, tag)) break;
+      continue;
+    }
+    std::string value;
+    uint32_t size = 0;
+    if (!input.ReadVarint32(&size) || !input.ReadString(&value, static_cast<int>(size))) break;
+    std::string path = prefix + field->name();
+    if (field->is_repeated()) path += fmt::format("[{}]", counts[field->number()]++);
+    if (field->type() == FieldDescriptor::TYPE_STRING) {
+      const int32_t offset = FindInvalidUtf8(value);
+      if (offset >= 0) {
+        return FieldError(path, fmt::format("is not UTF-8 at byte {}; accepted: UTF-8", offset));
+      }
+    } else if (field->message_type() != nullptr && depth < kMaxDepth) {
+      BEAMLINE_RETURN_IF_ERROR(
+          FindInvalidText(*field->message_type(), value, path + ".", depth + 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEnum(const FieldDescriptor& field, int value, const std::string& path) {
+  if (field.enum_type()->FindValueByNumber(value) != nullptr) return absl::OkStatus();
+  std::string names;
+  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+    names += (i == 0 ? "" : ", ") + field.enum_type()->value(i)->name();
+  }
+  return FieldError(path, fmt::format("is {}; accepted: {}", value, names));
+}
+
+absl::Status CheckFinite(double value, const std::string& path) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return FieldError(path, fmt::format("is {}; accepted: finite numbers", value));
+}
+
+// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float.
+absl::Status CheckValues(const Message& message, const std::string& prefix) {
+  const auto& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = prefix + field->name();
+    if (field->message_type() != nullptr) {
+      const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+      for (int i = 0; i < count; ++i) {
+        BEAMLINE_RETURN_IF_ERROR(
+            field->is_repeated() ? CheckValues(reflection.GetRepeatedMessage(message, field, i),
+                                               fmt::format("{}[{}].", path, i))
+                                 : CheckValues(reflection.GetMessage(message, field), path + "."));
+      }
+    } else if (field->is_repeated()) {
+      continue;
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      BEAMLINE_RETURN_IF_ERROR(CheckEnum(*field, reflection.GetEnumValue(message, field), path));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
+      BEAMLINE_RETURN_IF_ERROR(CheckFinite(reflection.GetFloat(message, field), path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Flatten(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
+  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
+  grpc::ProtoBufferReader reader(&copy);
+  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
+    return CheckValues(message, "");
+  }
+  BEAMLINE_RETURN_IF_ERROR(FindInvalidText(*message.GetDescriptor(), Flatten(buffer), "", 0));
+  return absl::InvalidArgumentError(
+      fmt::format("the request is not a {} message", message.GetDescriptor()->full_name()));
+}
+
+grpc::ByteBuffer SerializeMessage(const Message& message) {
+  grpc::ByteBuffer buffer;
+  {
+    grpc::ProtoBufferWriter writer(&buffer, grpc::kProtoBufferWriterMaxBufferLength,
+                                   static_cast<int>(message.ByteSizeLong()));
+    message.SerializeToZeroCopyStream(&writer);
+  }
+  return buffer;
+}
+
+}  // namespace beamline

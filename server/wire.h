@@ -1,0 +1,19 @@
+// Messages between gRPC's buffers and protobuf. The services take raw buffers and parse here,
+// because gRPC's own parsing answers a text that is not UTF-8, or a torn message, with an empty
+// UNIMPLEMENTED.
+#pragma once
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace beamline {
+
+// INVALID_ARGUMENT naming the first field that is not as the contract says: a text that is not
+// UTF-8 (with the byte offset), an enum value that does not exist, a number that is not finite; or
+// the whole message when it cannot be read.
+absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
+
+grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
+
+}  // namespace beamline

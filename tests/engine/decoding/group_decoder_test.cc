@@ -1,0 +1,206 @@
+// What holds for every way of decoding, over random options, models and stops.
+#include "engine/decoding/group_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/engine/decoding/random_options.h"
+#include "tests/engine/decoding/toy_loop.h"
+
+namespace beamline {
+namespace {
+
+constexpr int kRounds = 1500;
+
+bool Contains(const TokenIds& ids, int32_t id) { return std::ranges::find(ids, id) != ids.end(); }
+
+// The end of the first stop string in the text and its size; {npos, 0}: none.
+std::pair<size_t, size_t> FindStop(const std::string& text, const std::vector<std::string>& stops) {
+  for (size_t end = 1; end <= text.size(); ++end) {
+    size_t longest = 0;
+    for (const std::string& stop : stops) {
+      if (text.substr(0, end).ends_with(stop)) longest = std::max(longest, stop.size());
+    }
+    if (longest > 0) return {end, longest};
+  }
+  return {std::string::npos, 0};
+}
+
+std::string TextOf(const ToyTokenizer& tokenizer, const ResolvedDecoding& decoding, TokenIds ids) {
+  if (!ids.empty() && !decoding.include_stop && Contains(decoding.stop_token_ids, ids.back()) &&
+      !Contains(decoding.eos_token_ids, ids.back())) {
+    ids.pop_back();
+  }
+  return *tokenizer.Decode(ids, decoding.output.skip_special_tokens);
+}
+
+// Text and reason follow from the ids alone.
+void CheckEnd(const ToyTokenizer& tokenizer, const ResolvedDecoding& decoding,
+              const GeneratedSequence& sequence) {
+  const std::string whole = TextOf(tokenizer, decoding, sequence.ids);
+  const auto [end, size] = FindStop(whole, decoding.stop);
+  const int32_t last = sequence.ids.empty() ? -1 : sequence.ids.back();
+  if (size > 0) {
+    EXPECT_EQ(sequence.finish_reason, FinishReason::kStop);
+    EXPECT_EQ(sequence.text, whole.substr(0, decoding.include_stop ? end : end - size));
+    TokenIds before(sequence.ids.begin(), sequence.ids.end() - 1);
+    EXPECT_EQ(FindStop(TextOf(tokenizer, decoding, before), decoding.stop).second, 0);
+    return;
+  }
+  EXPECT_EQ(sequence.text, whole);
+  if (Contains(decoding.eos_token_ids, last)) {
+    EXPECT_EQ(sequence.finish_reason, FinishReason::kEos);
+  } else if (Contains(decoding.stop_token_ids, last)) {
+    EXPECT_EQ(sequence.finish_reason, FinishReason::kStop);
+  } else {
+    EXPECT_TRUE(sequence.finish_reason == FinishReason::kLength ||
+                sequence.finish_reason == FinishReason::kDeadline);
+  }
+}
+
+// Log-probabilities are the model's own, whatever the edits.
+void CheckLogprobs(const ToyModel& model, const TokenIds& prompt, const ResolvedDecoding& decoding,
+                   const GeneratedSequence& sequence) {
+  TokenIds history = prompt;
+  double sum = 0.0;
+  for (size_t i = 0; i < sequence.ids.size(); ++i) {
+    const std::vector<double> logprobs = LogSoftmax(model(history));
+    const int32_t id = sequence.ids[i];
+    sum += logprobs[id];
+    history.push_back(id);
+    if (!decoding.output.return_logprobs) continue;
+    const PositionLogprobs& position = sequence.logprobs[i];
+    EXPECT_EQ(position.chosen.id, id);
+    EXPECT_NEAR(position.chosen.logprob, logprobs[id], 1e-3);
+    EXPECT_LE(position.top.size(), static_cast<size_t>(decoding.output.logprobs));
+    for (size_t k = 0; k < position.top.size(); ++k) {
+      EXPECT_NEAR(position.top[k].logprob, logprobs[position.top[k].id], 1e-3);
+    }
+    EXPECT_TRUE(
+        std::ranges::is_sorted(position.top, std::ranges::greater{}, &TokenLogprob::logprob));
+  }
+  EXPECT_NEAR(sequence.cumulative_logprob, sum, 1e-2);
+  EXPECT_EQ(sequence.logprobs.size(), decoding.output.return_logprobs ? sequence.ids.size() : 0);
+}
+
+void CheckStream(const ToyRun& run) {
+  for (size_t i = 0; i < run.sequences.size(); ++i) {
+    const GeneratedSequence& sequence = run.sequences[i];
+    const auto found = run.streamed.find(static_cast<int32_t>(i));
+    const GenerateDelta streamed = found == run.streamed.end() ? GenerateDelta{} : found->second;
+    EXPECT_EQ(streamed.ids, sequence.ids);
+    EXPECT_EQ(streamed.text, sequence.text);
+    EXPECT_EQ(streamed.logprobs.size(), sequence.logprobs.size());
+  }
+  EXPECT_LE(run.streamed.size(), run.sequences.size());
+  for (const std::string& text : run.first_texts) {
+    EXPECT_TRUE(run.sequences[0].text.starts_with(text));
+    EXPECT_TRUE(IsWholeCharacters(text)) << "half a character was streamed";
+  }
+}
+
+TEST(GroupDecoder, TextEndsLogprobsAndStreamsAgreeWithTheIds) {
+  Random random(FreshSeed());
+  const ToyTokenizer tokenizer = LetterTokenizer();
+  for (int round = 0; round < kRounds; ++round) {
+    const ResolvedDecoding decoding = RandomDecoding(random);
+    const ToyModel model = RandomModel(random.Seed(), decoding.vocab_size, 2);
+    const TokenIds prompt = random.Ids(random.Int(1, 6), decoding.vocab_size);
+    const bool streams = random.Chance(0.7);
+    const ToyRunOptions options{.stop_after_steps = random.Chance(0.2) ? random.Int(0, 8) : -1};
+    const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, streams);
+    const ToyRun run = RunGroup(*decoder, model, prompt, options);
+    SCOPED_TRACE("round " + std::to_string(round));
+
+    ASSERT_FALSE(run.sequences.empty());
+    EXPECT_LE(run.sequences.size(), static_cast<size_t>(decoding.num_sequences));
+    EXPECT_LE(run.most_rows, static_cast<size_t>(decoder->max_rows()));
+    int32_t num_tokens = 0;
+    for (const GeneratedSequence& sequence : run.sequences) {
+      EXPECT_LE(sequence.ids.size(), static_cast<size_t>(decoding.max_new_tokens));
+      CheckEnd(tokenizer, decoding, sequence);
+      CheckLogprobs(model, prompt, decoding, sequence);
+      num_tokens += static_cast<int32_t>(sequence.ids.size());
+    }
+    EXPECT_EQ(decoder->num_generated_tokens(), num_tokens);
+    EXPECT_TRUE(streams || run.streamed.empty());
+    if (streams) CheckStream(run);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+TEST(GroupDecoder, StreamsChangeNothing) {
+  Random random(FreshSeed());
+  const ToyTokenizer tokenizer = LetterTokenizer();
+  for (int round = 0; round < 300; ++round) {
+    const ResolvedDecoding decoding = RandomDecoding(random);
+    const ToyModel model = RandomModel(random.Seed(), decoding.vocab_size, 2);
+    const TokenIds prompt = random.Ids(2, decoding.vocab_size);
+    std::vector<std::vector<TokenIds>> answers;
+    for (const bool streams : {false, true}) {
+      const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, streams);
+      std::vector<TokenIds>& ids = answers.emplace_back();
+      for (const auto& sequence : RunGroup(*decoder, model, prompt).sequences) {
+        ids.push_back(sequence.ids);
+      }
+      if (decoding.kind == DecodingKind::kSampling) std::ranges::sort(ids);
+    }
+    ASSERT_EQ(answers[0], answers[1]);
+  }
+}
+
+TEST(GroupDecoder, BannedTokensAndNgramsNeverAppear) {
+  Random random(FreshSeed());
+  const ToyTokenizer tokenizer = LetterTokenizer();
+  for (int round = 0; round < 500; ++round) {
+    ResolvedDecoding decoding = RandomDecoding(random);
+    decoding.forced_bos = decoding.forced_eos = -1;  // forced tokens override bans
+    const TokenIds prompt = random.Ids(random.Int(1, 5), decoding.vocab_size);
+    const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, false);
+    const ToyRun run =
+        RunGroup(*decoder, RandomModel(random.Seed(), decoding.vocab_size, 2), prompt);
+    for (const GeneratedSequence& sequence : run.sequences) {
+      TokenIds history = prompt;
+      for (const int32_t id : sequence.ids) {
+        history.push_back(id);
+        EXPECT_FALSE(Contains(decoding.suppress_tokens, id));
+        for (const TokenIds& word : decoding.bad_words) {
+          if (word == TokenIds{0}) continue;  // an end token is no bad word
+          EXPECT_FALSE(word.size() <= history.size() &&
+                       std::equal(word.rbegin(), word.rend(), history.rbegin()));
+        }
+        const auto n = static_cast<size_t>(decoding.no_repeat_ngram_size);
+        if (n == 0 || history.size() < n) continue;
+        const auto ngram = history.end() - n;
+        EXPECT_EQ(std::search(history.begin(), history.end(), ngram, history.end()), ngram);
+      }
+      EXPECT_TRUE(sequence.finish_reason != FinishReason::kEos ||
+                  static_cast<int32_t>(sequence.ids.size()) > decoding.min_new_tokens);
+    }
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+TEST(GroupDecoder, NothingAllowedEndsWithoutATokenInsteadOfABannedOne) {
+  const ToyTokenizer tokenizer = LetterTokenizer();
+  for (const auto kind : {DecodingKind::kGreedy, DecodingKind::kSampling, DecodingKind::kBeam}) {
+    ResolvedDecoding decoding;
+    decoding.kind = kind;
+    decoding.beam_width = 3;
+    decoding.max_new_tokens = 5;
+    decoding.vocab_size = tokenizer.vocab_size();
+    for (int32_t id = 0; id < decoding.vocab_size; ++id) decoding.suppress_tokens.push_back(id);
+    const auto decoder = GroupDecoder::Create(decoding, {2}, tokenizer, true);
+    const ToyRun run = RunGroup(*decoder, RandomModel(1, decoding.vocab_size), {2});
+    ASSERT_EQ(run.sequences.size(), 1);
+    EXPECT_TRUE(run.sequences[0].ids.empty());
+    EXPECT_EQ(run.sequences[0].finish_reason, FinishReason::kLength);
+  }
+}
+
+}  // namespace
+}  // namespace beamline

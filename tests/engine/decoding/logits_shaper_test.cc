@@ -1,0 +1,121 @@
+#include "engine/decoding/logits_shaper.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "tests/engine/decoding/random_options.h"
+#include "tests/engine/decoding/toy_loop.h"
+
+namespace beamline {
+namespace {
+
+constexpr float kBan = -std::numeric_limits<float>::infinity();
+
+// All processors over the whole history, each as transformers describes it.
+std::vector<float> ShapeDirectly(const ResolvedDecoding& options, const TokenIds& prompt,
+                                 const TokenIds& output, std::vector<float> scores) {
+  TokenIds history = prompt;
+  history.insert(history.end(), output.begin(), output.end());
+  for (const int32_t id : std::set<int32_t>(history.begin(), history.end())) {
+    const float factor = options.repetition_penalty;
+    scores[id] = scores[id] < 0 ? scores[id] * factor : scores[id] / factor;
+  }
+  std::map<int32_t, int> counts;
+  for (const int32_t id : output) ++counts[id];
+  for (const auto& [id, count] : counts) {
+    scores[id] -= options.presence_penalty + options.frequency_penalty * static_cast<float>(count);
+  }
+  const auto ends_with = [&](std::span<const int32_t> suffix) {
+    return suffix.size() <= history.size() &&
+           std::equal(suffix.rbegin(), suffix.rend(), history.rbegin());
+  };
+  const auto n = static_cast<size_t>(options.no_repeat_ngram_size);
+  for (size_t begin = 0; n > 0 && begin + n <= history.size(); ++begin) {
+    const std::span<const int32_t> ngram = std::span(history).subspan(begin, n);
+    if (ends_with(ngram.first(n - 1))) scores[ngram[n - 1]] = kBan;
+  }
+  for (const TokenIds& word : options.bad_words) {
+    if (word.size() == 1 && word[0] == options.all_eos_token_ids[0]) continue;
+    if (ends_with(std::span(word).first(word.size() - 1))) scores[word.back()] = kBan;
+  }
+  const auto num_new = static_cast<int32_t>(output.size());
+  if (num_new < options.min_new_tokens) scores[options.all_eos_token_ids[0]] = kBan;
+  for (const int32_t id : options.suppress_tokens) scores[id] = kBan;
+  for (const auto& [id, bias] : options.logit_bias) scores[id] += bias;
+  int32_t forced = history.size() == 1 ? options.forced_bos : -1;
+  if (num_new == options.max_new_tokens - 1 && options.forced_eos >= 0) forced = options.forced_eos;
+  if (forced >= 0) {
+    std::ranges::fill(scores, kBan);
+    scores[forced] = 0.0f;
+  }
+  return scores;
+}
+
+TEST(LogitsShaper, AgreesWithEveryProcessorRecomputedFromTheHistory) {
+  Random random(FreshSeed());
+  for (int round = 0; round < 1000; ++round) {
+    const ResolvedDecoding options = RandomDecoding(random);
+    const TokenIds prompt = random.Ids(random.Int(1, 12), options.vocab_size);
+    LogitsShaper shaper(std::make_shared<const ShapingRules>(options), prompt);
+    TokenIds output;
+    for (int32_t step = 0; step < options.max_new_tokens; ++step) {
+      std::vector<float> scores(options.vocab_size);
+      for (float& score : scores) score = random.Float(-5.0f, 5.0f);
+      const std::vector<float> expected = ShapeDirectly(options, prompt, output, scores);
+      if (shaper.edits() != nullptr) ApplyEdits(*shaper.edits(), scores);
+      for (int32_t id = 0; id < options.vocab_size; ++id) {
+        if (std::isinf(expected[id])) {
+          ASSERT_EQ(scores[id], expected[id]);
+        } else {
+          ASSERT_NEAR(scores[id], expected[id], 1e-5);
+        }
+      }
+      // A fork does not touch the state it was copied from.
+      LogitsShaper fork = shaper;
+      fork.Append(random.Int(0, options.vocab_size - 1));
+      output.push_back(random.Int(0, options.vocab_size - 1));
+      shaper.Append(output.back());
+    }
+  }
+}
+
+TEST(LogitsShaper, WithoutOptionsThereAreNoEdits) {
+  ResolvedDecoding options;
+  options.max_new_tokens = 10;
+  LogitsShaper shaper(std::make_shared<const ShapingRules>(options), TokenIds{1, 2, 3});
+  EXPECT_EQ(shaper.edits(), nullptr);
+  shaper.Append(2);
+  EXPECT_EQ(shaper.edits(), nullptr);
+}
+
+TEST(UneditedLogit, UndoesTheEdits) {
+  Random random(FreshSeed());
+  for (int round = 0; round < 1000; ++round) {
+    LogitsEdits edits{.repetition_penalty = random.Float(0.5f, 2.0f),
+                      .presence_penalty = random.Float(-2.0f, 2.0f),
+                      .frequency_penalty = random.Float(-2.0f, 2.0f),
+                      .penalties = {},
+                      .biases = {{random.Int(0, 3), random.Float(-9.0f, 9.0f)},
+                                 {random.Int(0, 3), random.Float(-9.0f, 9.0f)}},
+                      .forced_id = -1};
+    edits.penalties.push_back({0, 1, random.Int(0, 2)});
+    edits.penalties.push_back({2, 3, random.Int(0, 3)});
+    std::vector<float> logits;
+    for (int id = 0; id < 4; ++id) logits.push_back(random.Float(-5.0f, 5.0f));
+    std::vector<float> scores = logits;
+    ApplyEdits(edits, scores);
+    for (int32_t id = 0; id < 4; ++id) {
+      EXPECT_NEAR(UneditedLogit(&edits, id, scores[id]), logits[id], 1e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline

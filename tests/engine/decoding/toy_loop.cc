@@ -1,0 +1,148 @@
+#include "tests/engine/decoding/toy_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "kernels/check.h"
+
+namespace beamline {
+namespace {
+
+struct Row {
+  std::vector<int32_t> ids;
+  std::vector<float> values;
+  std::vector<float> raw_values;
+  std::vector<int32_t> sampled_ids;
+  std::vector<float> sampled_values;
+  float log_normalizer = 0.0f;
+};
+
+int32_t Draw(const SampleRow& sample, std::span<const float> scores) {
+  std::seed_seq seeds{static_cast<uint32_t>(sample.seed), static_cast<uint32_t>(sample.seed >> 32),
+                      sample.sequence, sample.position};
+  std::mt19937 random(seeds);
+  const float best = *std::ranges::max_element(scores);
+  std::vector<double> weights;
+  for (const float score : scores) weights.push_back(std::exp((score - best) / sample.temperature));
+  return std::discrete_distribution<int32_t>(weights.begin(), weights.end())(random);
+}
+
+Row ComputeRow(const RowRequest& request, const std::vector<float>& logits) {
+  Row row;
+  const std::vector<double> logprobs = LogSoftmax(logits);
+  row.log_normalizer = static_cast<float>(logits[0] - logprobs[0]);
+  std::vector<float> scores = logits;
+  if (request.normalize_first) std::ranges::copy(logprobs, scores.begin());
+  if (request.edits != nullptr) ApplyEdits(*request.edits, scores);
+
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return scores[a] > scores[b]; });
+  BEAMLINE_CHECK(request.num_candidates >= 1 &&
+                 request.num_candidates <= static_cast<int32_t>(logits.size()));
+  order.resize(request.num_candidates);
+  for (const int32_t id : order) {
+    row.ids.push_back(id);
+    row.values.push_back(scores[id]);
+    row.raw_values.push_back(logits[id]);
+  }
+  for (const SampleRow& sample : request.samples) {
+    row.sampled_ids.push_back(Draw(sample, scores));
+    row.sampled_values.push_back(scores[row.sampled_ids.back()]);
+  }
+  return row;
+}
+
+void JoinDeltas(GroupDecoder& decoder, ToyRun& run) {
+  for (GenerateDelta& delta : decoder.TakeDeltas()) {
+    GenerateDelta& joined = run.streamed[delta.sequence];
+    joined.sequence = delta.sequence;
+    joined.ids.insert(joined.ids.end(), delta.ids.begin(), delta.ids.end());
+    joined.text += delta.text;
+    joined.logprobs.insert(joined.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+  }
+  run.first_texts.push_back(run.streamed.contains(0) ? run.streamed[0].text : "");
+}
+
+}  // namespace
+
+std::vector<double> LogSoftmax(std::span<const float> logits) {
+  const double best = *std::ranges::max_element(logits);
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - best);
+  std::vector<double> logprobs;
+  for (const float logit : logits) logprobs.push_back(logit - best - std::log(sum));
+  return logprobs;
+}
+
+void ApplyEdits(const LogitsEdits& edits, std::vector<float>& scores) {
+  for (const LogitsEdits::Penalty& penalty : edits.penalties) {
+    float& score = scores[penalty.id];
+    score = score < 0.0f ? score * edits.repetition_penalty : score / edits.repetition_penalty;
+    if (penalty.output_count > 0) {
+      score -= edits.presence_penalty +
+               edits.frequency_penalty * static_cast<float>(penalty.output_count);
+    }
+  }
+  for (const LogitsEdits::Bias& bias : edits.biases) scores[bias.id] += bias.value;
+  if (edits.forced_id >= 0) {
+    std::ranges::fill(scores, -std::numeric_limits<float>::infinity());
+    scores[edits.forced_id] = 0.0f;
+  }
+}
+
+ToyRun RunGroup(GroupDecoder& decoder, const ToyModel& model, TokenIds prompt,
+                const ToyRunOptions& options) {
+  ToyRun run;
+  std::vector<TokenIds> histories = {std::move(prompt)};
+  while (!decoder.finished()) {
+    if (run.num_steps == options.stop_after_steps) {
+      decoder.Stop(FinishReason::kDeadline);
+      BEAMLINE_CHECK(decoder.finished());
+      JoinDeltas(decoder, run);
+      break;
+    }
+    const std::span<const RowRequest> requests = decoder.Requests();
+    BEAMLINE_CHECK(requests.size() == histories.size());
+    run.most_rows = std::max(run.most_rows, requests.size());
+    std::vector<Row> rows;
+    std::vector<RowResult> results;
+    rows.reserve(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Row& row = rows.emplace_back(ComputeRow(requests[i], model(histories[i])));
+      results.push_back({row.ids, row.values, row.raw_values, row.log_normalizer, row.sampled_ids,
+                         row.sampled_values});
+    }
+    const std::vector<Continuation> continuations = decoder.Advance(results);
+    BEAMLINE_CHECK(continuations.empty() == decoder.finished());
+    std::vector<TokenIds> next;
+    for (const Continuation& continuation : continuations) {
+      next.push_back(histories[continuation.parent]);
+      next.back().push_back(continuation.token);
+    }
+    histories = std::move(next);
+    ++run.num_steps;
+    JoinDeltas(decoder, run);
+  }
+  run.sequences = decoder.TakeSequences();
+  return run;
+}
+
+ToyModel RandomModel(uint64_t seed, int32_t vocab_size, int32_t order, float spread) {
+  return [=](std::span<const int32_t> history) {
+    const size_t seen = std::min<size_t>(order, history.size());
+    std::vector<uint32_t> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+    for (const int32_t id : history.last(seen)) key.push_back(static_cast<uint32_t>(id));
+    std::seed_seq seeds(key.begin(), key.end());
+    std::mt19937 random(seeds);
+    std::normal_distribution<float> normal(0.0f, spread);
+    std::vector<float> logits(vocab_size);
+    for (float& logit : logits) logit = normal(random);
+    return logits;
+  };
+}
+
+}  // namespace beamline

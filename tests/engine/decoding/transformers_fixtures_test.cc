@@ -1,0 +1,100 @@
+// The very hypotheses and scores of transformers' generate(), case by case
+// (tools/make_decoding_fixtures.py).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/decoding/group_decoder.h"
+#include "tests/engine/decoding/toy_loop.h"
+#include "tests/engine/decoding/toy_tokenizer.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::json;
+
+ToyModel TableModel(const json& model) {
+  const auto table = [&](const char* name) {
+    auto rows = model.at(name).get<std::vector<std::vector<float>>>();
+    for (auto& row : rows) {
+      for (float& value : row) value /= model.at("scale").get<float>();
+    }
+    return rows;
+  };
+  return [last = table("last"), before = table("before"),
+          position = table("position")](std::span<const int32_t> history) {
+    const size_t size = history.size();
+    std::vector<float> logits = last[history[size - 1]];
+    for (size_t id = 0; id < logits.size(); ++id) {
+      logits[id] += position[size - 1][id];
+      if (size > 1) logits[id] += before[history[size - 2]][id];
+    }
+    return logits;
+  };
+}
+
+EarlyStopping ParseEarlyStopping(const json& value) {
+  if (value.is_string()) return EarlyStopping::kExhaustive;
+  return value.get<bool>() ? EarlyStopping::kEager : EarlyStopping::kHeuristic;
+}
+
+ResolvedDecoding ParseCase(const json& options, int32_t vocab_size) {
+  ResolvedDecoding decoding;
+  decoding.vocab_size = vocab_size;
+  decoding.beam_width = options.at("num_beams");
+  decoding.kind = decoding.beam_width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
+  decoding.num_sequences = options.at("num_return_sequences");
+  decoding.max_new_tokens = options.at("max_new_tokens");
+  decoding.min_new_tokens = options.value("min_new_tokens", 0);
+  decoding.eos_token_ids = options.at("eos").get<TokenIds>();
+  decoding.all_eos_token_ids = decoding.eos_token_ids;
+  decoding.stop_token_ids = options.value("stop_ids", TokenIds{});
+  decoding.stop = options.value("stop_strings", std::vector<std::string>{});
+  decoding.length_penalty = options.value("length_penalty", 1.0f);
+  decoding.early_stopping = ParseEarlyStopping(options.value("early_stopping", json(false)));
+  decoding.repetition_penalty = options.value("repetition_penalty", 1.0f);
+  decoding.no_repeat_ngram_size = options.value("no_repeat_ngram_size", 0);
+  decoding.bad_words = options.value("bad_words", std::vector<TokenIds>{});
+  decoding.suppress_tokens = options.value("suppress_tokens", TokenIds{});
+  decoding.forced_bos = options.value("forced_bos", -1);
+  decoding.forced_eos = options.value("forced_eos", -1);
+  return decoding;
+}
+
+TEST(TransformersFixtures, EveryCaseHasTheSameHypothesesAndScores) {
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/tests/engine/decoding/decoding_fixtures.json");
+  const json fixtures = json::parse(file);
+  int num_cases = 0;
+  int num_beam_cases = 0;
+  for (const json& model : fixtures.at("models")) {
+    const ToyModel table = TableModel(model);
+    const ToyTokenizer tokenizer(model.at("pieces").get<std::vector<std::string>>(), {0, 1, 2});
+    for (const json& options : model.at("cases")) {
+      SCOPED_TRACE(options.dump());
+      const ResolvedDecoding decoding = ParseCase(options, model.at("vocab_size"));
+      const auto prompt = options.at("prompt").get<TokenIds>();
+      const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, num_cases % 2 == 0);
+      const ToyRun run = RunGroup(*decoder, table, prompt);
+
+      const auto expected = options.at("ids").get<std::vector<TokenIds>>();
+      ASSERT_EQ(run.sequences.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(run.sequences[i].ids, expected[i]) << "sequence " << i;
+        if (!options.contains("scores")) continue;
+        ASSERT_NEAR(run.sequences[i].score, options["scores"][i].get<float>(), 1e-4)
+            << "sequence " << i;
+      }
+      ++num_cases;
+      if (decoding.kind == DecodingKind::kBeam) ++num_beam_cases;
+    }
+  }
+  EXPECT_GE(num_cases, 500);
+  EXPECT_GE(num_beam_cases, 400);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,110 @@
+// What the tests of the engine over the demo models share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace beamline {
+
+inline std::vector<nlohmann::json> ReadGolden(const std::string& name) {
+  std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
+  std::vector<nlohmann::json> rows;
+  for (std::string line; std::getline(file, line);) rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+inline ModelOptions Demo(const std::string& name) {
+  ModelOptions options;
+  options.name = name;
+  options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
+  return options;
+}
+
+inline Engine& SharedEngine() {
+  static const std::unique_ptr<Engine> engine = [] {
+    EngineOptions options;
+    options.models = {Demo("translate-en-de"), Demo("embed-en"), Demo("write-en")};
+    auto created = Engine::Create(options);
+    if (!created.ok()) {
+      ADD_FAILURE() << created.status();
+      std::abort();
+    }
+    return *std::move(created);
+  }();
+  return *engine;
+}
+
+// Collects deltas and the answer.
+class RecordingSink : public GenerateSink {
+ public:
+  explicit RecordingSink(bool stream = false) : stream_(stream) {}
+  bool wants_deltas() const override { return stream_; }
+  void OnDelta(GenerateDelta delta) override {
+    text_ += delta.text;
+    ids_.insert(ids_.end(), delta.ids.begin(), delta.ids.end());
+    if (!first_delta_seen_.exchange(true)) first_delta_.set_value();
+  }
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    if (!first_delta_seen_.exchange(true)) first_delta_.set_value();
+    result_.set_value(std::move(result));
+  }
+  absl::StatusOr<GenerateResult> Wait() { return result_.get_future().get(); }
+  void WaitForFirstDelta() { first_delta_.get_future().wait(); }
+  // REQUIRES: Wait() has returned.
+  const std::string& text() const { return text_; }
+  const TokenIds& ids() const { return ids_; }
+
+ private:
+  bool stream_;
+  std::string text_;
+  TokenIds ids_;
+  std::atomic<bool> first_delta_seen_ = false;
+  std::promise<void> first_delta_;
+  std::promise<absl::StatusOr<GenerateResult>> result_;
+};
+
+inline GenerateRequest Write(const std::string& prompt, int32_t max_new_tokens) {
+  GenerateRequest request;
+  request.model = "write-en";
+  request.prompt = prompt;
+  request.decoding = GreedyOptions();
+  request.limits.max_new_tokens = max_new_tokens;
+  return request;
+}
+
+inline GenerateRequest Translate(const std::string& text, Decoding decoding) {
+  GenerateRequest request;
+  request.model = "translate-en-de";
+  request.prompt = text;
+  request.decoding = std::move(decoding);
+  request.limits.max_new_tokens =
+      199;  // the golden files' max_length of 200 counts the start token
+  return request;
+}
+
+// Submits every request at once and waits for all.
+inline std::vector<absl::StatusOr<GenerateResult>> RunTogether(
+    const std::vector<GenerateRequest>& requests) {
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (const GenerateRequest& request : requests) {
+    sinks.push_back(std::make_shared<RecordingSink>());
+    const auto handle = SharedEngine().Generate(request, sinks.back());
+    EXPECT_TRUE(handle.ok()) << handle.status();
+  }
+  std::vector<absl::StatusOr<GenerateResult>> results;
+  for (const auto& sink : sinks) results.push_back(sink->Wait());
+  return results;
+}
+
+}  // namespace beamline

@@ -1,0 +1,215 @@
+// The engine over the demo models, in process: streams, limits, cancellation, drain, a tight cache.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/engine/demo_engine.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(EngineTest, StreamsWhatTheAnswerHolds) {
+  for (const Decoding& decoding : {Decoding(GreedyOptions()), Decoding(BeamOptions{.width = 4}),
+                                   Decoding(SamplingOptions{.seed = 5})}) {
+    GenerateRequest request = Write("Package: beam\nSynopsis:", 40);
+    request.decoding = decoding;
+    auto sink = std::make_shared<RecordingSink>(/*stream=*/true);
+    ASSERT_TRUE(SharedEngine().Generate(request, sink).ok());
+    const auto result = sink->Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(sink->text(), result->sequences[0].text);
+    EXPECT_EQ(sink->ids(), result->sequences[0].ids);
+  }
+}
+
+TEST(EngineTest, SamplingRepeatsAloneAndUnderLoad) {
+  GenerateRequest request = Write("Package: dice\nSynopsis:", 32);
+  request.decoding =
+      SamplingOptions{.temperature = 1.0f, .top_p = 0.95f, .seed = 42, .num_sequences = 3};
+  const auto alone = SharedEngine().GenerateAndWait(request);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  ASSERT_EQ(alone->sequences.size(), 3u);
+  EXPECT_NE(alone->sequences[0].ids, alone->sequences[1].ids);
+  std::vector<GenerateRequest> requests(12, request);
+  for (size_t i = 1; i < requests.size(); i += 2)
+    requests[i] = Write("Package: noise", 20 + static_cast<int32_t>(i));
+  const auto together = RunTogether(requests);
+  for (size_t i = 0; i < requests.size(); i += 2) {
+    ASSERT_TRUE(together[i].ok());
+    for (int s = 0; s < 3; ++s) EXPECT_EQ(together[i]->sequences[s].ids, alone->sequences[s].ids);
+  }
+}
+
+TEST(EngineTest, RefusesBadRequestsByFieldAndRange) {
+  const auto message = [](const GenerateRequest& request) {
+    const auto result = SharedEngine().GenerateAndWait(request);
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+    return std::string(result.status().message());
+  };
+  EXPECT_EQ(SharedEngine()
+                .GenerateAndWait([] {
+                  auto r = Write("a", 1);
+                  r.model = "gpt";
+                  return r;
+                }())
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_NE(message(Write("", 1)).find("prompt.text is empty"), std::string::npos);
+  GenerateRequest outside = Write("", 1);
+  outside.prompt = TokenIds{1, 6000};
+  EXPECT_NE(message(outside).find("prompt.ids[1] is 6000; accepted: 0 to 5999"), std::string::npos);
+  GenerateRequest longer = Write("", 1);
+  longer.prompt = TokenIds(600, 1);
+  EXPECT_NE(message(longer).find("prompt has 600 tokens; accepted: at most 511"),
+            std::string::npos);
+  GenerateRequest encoder = Write("a", 1);
+  encoder.model = "embed-en";
+  EXPECT_NE(message(encoder).find("model is 'embed-en'"), std::string::npos);
+  EXPECT_NE(message(Write("a\xff", 1)).find("UTF-8"), std::string::npos);
+}
+
+TEST(EngineTest, CancelAndDeadlineFreeEverything) {
+  GenerateRequest request = Write("Package: long", 400);
+  request.limits.ignore_eos = true;
+  // A loaded machine may finish the request before the cancellation gets its turn: then again.
+  absl::Status status;
+  for (int attempt = 0; attempt < 20 && status.ok(); ++attempt) {
+    auto cancelled = std::make_shared<RecordingSink>(true);
+    const auto handle = SharedEngine().Generate(request, cancelled);
+    ASSERT_TRUE(handle.ok());
+    cancelled->WaitForFirstDelta();
+    (*handle)->Cancel();
+    status = cancelled->Wait().status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+
+  request.deadline = Clock::now() + milliseconds(15);
+  auto cut = std::make_shared<RecordingSink>(true);
+  ASSERT_TRUE(SharedEngine().Generate(request, cut).ok());
+  const auto partial = cut->Wait();
+  if (partial.ok()) {
+    EXPECT_EQ(partial->sequences[0].finish_reason, FinishReason::kDeadline);
+    EXPECT_LT(partial->sequences[0].ids.size(), 400u);
+  } else {
+    EXPECT_EQ(partial.status().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+  request.deadline = Clock::now();
+  EXPECT_EQ(SharedEngine().GenerateAndWait(request).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  for (int wait = 0; wait < 100 && SharedEngine().Stats("write-en")->used_blocks > 0; ++wait) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(SharedEngine().Stats("write-en")->used_blocks, 0);
+  EXPECT_EQ(SharedEngine().Stats("write-en")->waiting_requests, 0);
+}
+
+TEST(EngineTest, SmallCachePreemptsAndStillAnswersAlike) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  options.models[0].cache_bytes = 1;  // raised to what one request of full length needs
+  auto small = Engine::Create(options);
+  ASSERT_TRUE(small.ok()) << small.status();
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 16; ++i) {
+    requests.push_back(Write("Package: number" + std::to_string(i) + "\nSynopsis:", 100));
+    requests.back().limits.ignore_eos = true;
+    sinks.push_back(std::make_shared<RecordingSink>());
+    ASSERT_TRUE((*small)->Generate(requests.back(), sinks.back()).ok());
+  }
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    const auto result = sinks[i]->Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto expected = SharedEngine().GenerateAndWait(requests[i]);
+    ASSERT_TRUE(expected.ok());
+    EXPECT_EQ(result->sequences[0].ids, expected->sequences[0].ids);
+  }
+  EXPECT_GT((*small)->Stats("write-en")->preemptions, 0u);
+}
+
+TEST(EngineTest, SharedBeginningIsComputedOnce) {
+  std::string prompt = "Package: shared\nSynopsis:";
+  for (int i = 0; i < 60; ++i) prompt += " word" + std::to_string(i);
+  const auto first = SharedEngine().GenerateAndWait(Write(prompt, 8));
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = SharedEngine().GenerateAndWait(Write(prompt, 8));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_GE(second->usage.cached_tokens, second->usage.prompt_tokens - 17);
+  EXPECT_EQ(second->sequences[0].ids, first->sequences[0].ids);
+  EXPECT_EQ(second->sequences[0].cumulative_logprob, first->sequences[0].cumulative_logprob);
+}
+
+TEST(EngineTest, DrainFinishesWhatRunsAndRefusesTheRest) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  auto sink = std::make_shared<RecordingSink>();
+  GenerateRequest request = Write("Package: drain", 200);
+  request.limits.ignore_eos = true;
+  ASSERT_TRUE((*engine)->Generate(request, sink).ok());
+  EXPECT_TRUE((*engine)->Drain(milliseconds(60000)));
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->sequences[0].ids.size(), 200u);
+  EXPECT_EQ((*engine)->GenerateAndWait(request).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(EngineTest, DestructionAnswersWhatStillRuns) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  auto sink = std::make_shared<RecordingSink>();
+  GenerateRequest request = Write("Package: end", 400);
+  request.limits.ignore_eos = true;
+  ASSERT_TRUE((*engine)->Generate(request, sink).ok());
+  engine->reset();
+  EXPECT_EQ(sink->Wait().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(EngineTest, FullQueueRefusesAtOnce) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  options.models[0].max_queued_requests = 4;
+  options.models[0].max_sequences = 1;
+  auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  GenerateRequest request = Write("Package: queue", 300);
+  request.limits.ignore_eos = true;
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  int refused = 0;
+  for (int i = 0; i < 12; ++i) {
+    auto sink = std::make_shared<RecordingSink>();
+    const auto handle = (*engine)->Generate(request, sink);
+    if (handle.ok()) {
+      sinks.push_back(sink);
+    } else {
+      EXPECT_EQ(handle.status().code(), absl::StatusCode::kResourceExhausted);
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 7);
+  for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
+}
+
+TEST(EngineTest, NamesTheModelAndTheFaultWhenLoadingFails) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  options.models[0].folder += "-missing";
+  const auto engine = Engine::Create(options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_NE(std::string(engine.status().message()).find("model 'write-en'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,52 @@
+// The demo models' tokenizers against the reference rows that transformers wrote.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/text/tokenizer.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace beamline {
+namespace {
+
+const std::string kRoot = BEAMLINE_SOURCE_DIR;
+
+std::vector<int32_t> Ids(const std::vector<Token>& tokens) {
+  std::vector<int32_t> ids;
+  for (const Token& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
+class GoldenTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenTest, EveryRowIsIdenticalBothWays) {
+  const auto tokenizer = LoadTokenizer(kRoot + "/models/" + GetParam());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  std::ifstream file(kRoot + "/tests/golden/tokenize." + GetParam() + ".jsonl");
+  int rows = 0;
+  for (std::string line; std::getline(file, line); ++rows) {
+    const auto row = nlohmann::json::parse(line);
+    const auto text = row["text"].get<std::string>();
+    const auto expected = row["ids"].get<std::vector<int32_t>>();
+    const auto tokens = (*tokenizer)->Encode(text, {});
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    EXPECT_EQ(Ids(*tokens), expected) << text;
+    for (const bool skip : {true, false}) {
+      const auto decoded = (*tokenizer)->Decode(expected, skip);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_EQ(*decoded, row[skip ? "decoded" : "decoded_raw"].get<std::string>());
+      const auto detokenizer = (*tokenizer)->StartDecoding(skip);
+      std::string pieces;
+      for (const int32_t id : expected) pieces += detokenizer->Append(id);
+      EXPECT_EQ(pieces + detokenizer->Finish(), *decoded);
+    }
+  }
+  EXPECT_EQ(rows, 150);
+}
+
+INSTANTIATE_TEST_SUITE_P(DemoModels, GoldenTest,
+                         testing::Values("translate-en-de", "embed-en", "write-en"));
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,140 @@
+// Randomly initialised checkpoints of odd sizes against what transformers answers
+// (tests/golden/random; fields and tolerances: tests/golden/README.md).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/engine/transformer/golden_rows.h"
+#include "tests/engine/transformer/model_runner.h"
+
+namespace beamline {
+namespace {
+
+// Sums in another order err as much as float32 itself did in the reference.
+constexpr float kErrorFactor = 10.0f;
+constexpr float kLeastTolerance = 2e-5f;
+
+class RandomModelTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string folder = std::string("random/") + GetParam();
+    auto runner = ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = *std::move(runner);
+    rows_ = GoldenFile(folder + "/expected.json")["rows"];
+    ASSERT_FALSE(rows_.empty());
+  }
+
+  static float Tolerance(const nlohmann::json& row) {
+    return std::max(kLeastTolerance, kErrorFactor * row["float32_error"].get<float>());
+  }
+
+  // Rows `begin` + positions of `found` are `expected`'s rows.
+  static void ExpectRows(const Matrix& found, int64_t begin, const nlohmann::json& positions,
+                         const nlohmann::json& expected, float tolerance) {
+    ASSERT_EQ(positions.size(), expected.size());
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const auto row = found.row(begin + positions[i].get<int64_t>());
+      ASSERT_EQ(row.size(), expected[i].size());
+      for (size_t column = 0; column < row.size(); ++column) {
+        ASSERT_NEAR(row[column], expected[i][column].get<float>(), tolerance)
+            << "position " << positions[i] << ", column " << column;
+      }
+    }
+  }
+
+  std::unique_ptr<ModelRunner> runner_;
+  nlohmann::json rows_;
+};
+
+class RandomEncoderTest : public RandomModelTest {};
+class RandomDecoderTest : public RandomModelTest {};
+
+TEST_P(RandomEncoderTest, HiddenStatesAreTheReferences) {
+  std::vector<TokenIds> inputs, types;
+  for (const auto& row : rows_) {
+    inputs.push_back(row["input_ids"].get<TokenIds>());
+    types.push_back(row["type_ids"].get<TokenIds>());
+  }
+  const Matrix plain = runner_->Encode(inputs);
+  const Matrix typed = runner_->Encode(inputs, types);
+  int64_t begin = 0;
+  for (const auto& row : rows_) {
+    ExpectRows(plain, begin, row["positions"], row["hidden"], Tolerance(row));
+    ExpectRows(typed, begin, row["positions"], row["hidden_with_type_ids"], Tolerance(row));
+    begin += static_cast<int64_t>(row["input_ids"].size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
+                         ::testing::Values("bert-3x40", "bert-5x8-deep", "bert-1x80-shards"));
+
+// Forced decoder inputs and the greedy continuation, whole and in chunks.
+TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
+  const bool has_encoder = runner_->description().spec.encoder.has_value();
+  for (const int32_t chunk : {64, 3, 1}) {
+    SCOPED_TRACE(chunk);
+    std::vector<RunnerSequence> sequences(rows_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      sequences[i].tokens =
+          rows_[i][has_encoder ? "decoder_input_ids" : "input_ids"].get<TokenIds>();
+      if (has_encoder) sequences[i].source = rows_[i]["input_ids"].get<TokenIds>();
+    }
+    if (has_encoder) {
+      const Matrix memory = runner_->EncodeMemory(sequences);
+      int64_t begin = 0;
+      for (const auto& row : rows_) {
+        ExpectRows(memory, begin, row["encoder_positions"], row["encoder_hidden"], Tolerance(row));
+        begin += static_cast<int64_t>(row["input_ids"].size());
+      }
+    }
+    while (runner_->Step(sequences, chunk)) {
+    }
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      SCOPED_TRACE(i);
+      ExpectRows(sequences[i].logits, 0, rows_[i]["positions"], rows_[i]["logits"],
+                 Tolerance(rows_[i]));
+    }
+  }
+}
+
+TEST_P(RandomDecoderTest, OnlyWantedRowsAreTheSame) {
+  const bool has_encoder = runner_->description().spec.encoder.has_value();
+  const char* field = has_encoder ? "decoder_input_ids" : "input_ids";
+  std::vector<RunnerSequence> every(rows_.size());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    every[i].tokens = rows_[i][field].get<TokenIds>();
+    if (has_encoder) every[i].source = rows_[i]["input_ids"].get<TokenIds>();
+  }
+  std::vector<RunnerSequence> last = every;
+  if (has_encoder) {
+    runner_->EncodeMemory(every);
+    runner_->EncodeMemory(last);
+  }
+  while (runner_->Step(every, 5)) {
+  }
+  while (runner_->Step(last, 5, /*last_only=*/true)) {
+    for (RunnerSequence& sequence : last) runner_->MoveBlocks(sequence);
+  }
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    for (int64_t chunk = 0; chunk < last[i].logits.num_rows(); ++chunk) {
+      const int64_t position =
+          std::min(5 * chunk + 4, static_cast<int64_t>(every[i].tokens.size()) - 1);
+      const auto found = last[i].logits.row(chunk);
+      const auto expected = every[i].logits.row(position);
+      EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin()))
+          << "sequence " << i << ", position " << position;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecoderTest,
+                         ::testing::Values("gpt2-3x40", "gpt2-5x8-deep", "gpt2-1x80-bare"));
+INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
+                         ::testing::Values("marian-3x40", "marian-5x8-deep", "marian-1x80-shards"));
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,30 @@
+#include "engine/transformer/sinusoidal_positions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace beamline {
+namespace {
+
+TEST(SinusoidalPositionsTest, SinesStandBeforeCosines) {
+  const std::vector<float> table = SinusoidalPositions(3, 4);
+  ASSERT_EQ(table.size(), 12u);
+  EXPECT_EQ(table[0], 0.0f);
+  EXPECT_EQ(table[2], 1.0f);
+  const float* row = table.data() + 8;
+  EXPECT_FLOAT_EQ(row[0], std::sin(2.0));
+  EXPECT_FLOAT_EQ(row[1], std::sin(0.02));
+  EXPECT_FLOAT_EQ(row[2], std::cos(2.0));
+  EXPECT_FLOAT_EQ(row[3], std::cos(0.02));
+}
+
+TEST(SinusoidalPositionsTest, AnOddWidthHasOneSineMore) {
+  const std::vector<float> table = SinusoidalPositions(2, 3);
+  EXPECT_FLOAT_EQ(table[3], std::sin(1.0));
+  EXPECT_FLOAT_EQ(table[4], std::sin(std::pow(10000.0, -2.0 / 3.0)));
+  EXPECT_FLOAT_EQ(table[5], std::cos(1.0));
+}
+
+}  // namespace
+}  // namespace beamline

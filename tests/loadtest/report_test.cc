@@ -1,0 +1,191 @@
+// From records to summaries, JSON, comparisons and plots.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "loadtest/report/compare.h"
+#include "loadtest/report/plot.h"
+#include "loadtest/report/recorder.h"
+#include "loadtest/report/result_json.h"
+#include "loadtest/report/terminal.h"
+
+namespace beamline::loadtest {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+// A stream sent 1 ms late whose first token comes 10 ms after the intended time, then one each
+// `gap_ms`.
+RequestRecord MakeStream(int intended_ms, int num_tokens, int gap_ms) {
+  RequestRecord record;
+  record.intended = milliseconds(intended_ms);
+  record.sent = record.intended + milliseconds(1);
+  for (int i = 0; i < num_tokens; ++i) {
+    record.token_times.push_back(record.intended + milliseconds(10 + gap_ms * i));
+  }
+  record.longest_sequence = num_tokens;
+  record.generated_tokens = num_tokens;
+  record.prompt_tokens = 7;
+  record.end = record.token_times.back() + milliseconds(2);
+  return record;
+}
+
+RunReport MakeReport(const Slo& slo) {
+  Recorder recorder({{"chat", "generate_stream"}, {"embed", "encode"}}, slo, milliseconds(100));
+  recorder.Record(MakeStream(50, 5, 1));  // in the warm-up
+  for (int i = 0; i < 100; ++i) recorder.Record(MakeStream(100 + 10 * i, 5, i < 90 ? 4 : 40));
+  RequestRecord failed = MakeStream(1200, 1, 1);
+  failed.class_index = 1;
+  failed.ending = Ending::kError;
+  failed.code = "UNAVAILABLE";
+  failed.message = "gone <away>";
+  recorder.Record(failed);
+  RunReport report{.label = "A & <B>", .slo = slo, .summary = recorder.Summarize()};
+  report.load = {.arrivals = "poisson", .rate = 100.0, .duration_s = 1.2};
+  report.environment.models = {"write"};
+  return report;
+}
+
+double Ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+TEST(RecorderTest, TimesCountFromTheIntendedSend) {
+  const RunSummary summary = MakeReport({}).summary;
+  const ClassSummary& chat = summary.classes[0];
+  EXPECT_EQ(summary.num_warmup, 1);
+  EXPECT_EQ(chat.Count(Ending::kOk), 100);
+  EXPECT_NEAR(Ms(chat.time_to_first_token.ValueAtQuantile(0.5)), 10, 0.02);
+  EXPECT_EQ(chat.inter_token.count(), 400);
+  EXPECT_NEAR(Ms(chat.inter_token.ValueAtQuantile(0.9)), 4, 0.01);
+  EXPECT_NEAR(Ms(chat.inter_token.ValueAtQuantile(0.99)), 40, 0.05);
+  EXPECT_NEAR(Ms(chat.end_to_end.ValueAtQuantile(0.5)), 10 + 16 + 2, 0.05);
+  EXPECT_NEAR(Ms(chat.time_per_output_token.ValueAtQuantile(0.5)), 4, 0.01);
+  EXPECT_NEAR(Ms(chat.lateness.max()), 1, 0.01);
+  EXPECT_EQ(chat.generated_tokens, 500);
+  EXPECT_EQ(summary.total.Count(Ending::kError), 1);
+  EXPECT_EQ(summary.total.codes.at("UNAVAILABLE"), 1);
+  // 101 requests whose sends span 100 .. 1200 ms, and the last answer comes at 1260 ms.
+  EXPECT_NEAR(summary.AchievedRate(), 100 / 1.1, 1e-6);
+  EXPECT_NEAR(summary.elapsed_s, 1.162, 1e-9);
+}
+
+TEST(RecorderTest, FailedRequestsDoNotFlatterTheLatencies) {
+  const ClassSummary embed = MakeReport({}).summary.classes[1];
+  EXPECT_EQ(embed.end_to_end.count(), 0);
+  EXPECT_EQ(embed.lateness.count(), 1);
+}
+
+TEST(RecorderTest, GoodRequestsKeepEveryObjective) {
+  EXPECT_EQ(MakeReport({.ttft_ms = 11}).summary.total.good, 100);
+  EXPECT_EQ(MakeReport({.ttft_ms = 9}).summary.total.good, 0);
+  EXPECT_EQ(MakeReport({.itl_ms = 5}).summary.total.good, 90);
+  EXPECT_EQ(MakeReport({.ttft_ms = 11, .e2e_ms = 100}).summary.total.good, 90);
+}
+
+TEST(RecorderTest, LogsEveryRequest) {
+  const std::string path = TempPath("requests.jsonl");
+  {
+    Recorder recorder({{"chat", "generate_stream"}}, {}, milliseconds(0));
+    ASSERT_TRUE(recorder.OpenLog(path).ok());
+    recorder.Record(MakeStream(5, 3, 4));
+  }
+  std::ifstream file(path);
+  const auto line = nlohmann::json::parse(file);
+  EXPECT_EQ(line["class"], "chat");
+  EXPECT_DOUBLE_EQ(line["intended_s"].get<double>(), 0.005);
+  EXPECT_DOUBLE_EQ(line["sent_s"].get<double>(), 0.006);
+  ASSERT_EQ(line["token_times_s"].size(), 3U);
+  EXPECT_DOUBLE_EQ(line["token_times_s"][2].get<double>(), 0.023);
+}
+
+TEST(ResultJsonTest, HasTheWholeSchema) {
+  RunReport report = MakeReport({.ttft_ms = 11});
+  report.verification = Verification{.num_checked = 3, .num_mismatches = 1, .examples = {"x"}};
+  const nlohmann::json root = ToJson(report);
+  EXPECT_EQ(root["schema"], "beamline.loadtest/1");
+  for (const char* key : {"label", "interrupted", "environment", "load", "slo", "rates", "total",
+                          "classes", "error_examples", "verification"}) {
+    EXPECT_TRUE(root.contains(key)) << key;
+  }
+  for (const char* key : {"date", "command", "versions", "machine", "target", "models"}) {
+    EXPECT_TRUE(root["environment"].contains(key)) << key;
+  }
+  EXPECT_EQ(root["slo"]["ttft_ms"], 11.0);
+  EXPECT_TRUE(root["slo"]["e2e_ms"].is_null());
+  EXPECT_EQ(root["verification"]["mismatches"], 1);
+  const nlohmann::json& chat = root["classes"][0];
+  EXPECT_EQ(chat["endings"]["ok"], 100);
+  int64_t count = 0;
+  for (const auto& bucket : chat["end_to_end"]["buckets_ns"]) count += bucket[1].get<int64_t>();
+  EXPECT_EQ(count, 100);
+  EXPECT_NEAR(chat["end_to_end"]["p99_9_ms"].get<double>(), 172, 0.2);
+}
+
+TEST(ResultJsonTest, ReadsWhatItWrote) {
+  const std::string path = TempPath("result.json");
+  const RunReport report = MakeReport({.ttft_ms = 11});
+  ASSERT_TRUE(WriteResult(report, path).ok());
+  const auto result = ReadResult(path);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->label, "A & <B>");
+  EXPECT_EQ(result->num_requests, 101);
+  EXPECT_EQ(result->num_errors, 1);
+  EXPECT_DOUBLE_EQ(result->good_per_s, report.summary.GoodPerSecond());
+  const Histogram& written = report.summary.total.end_to_end;
+  for (const double quantile : {0.5, 0.9, 0.99, 0.999, 1.0}) {
+    const auto exact = static_cast<double>(written.ValueAtQuantile(quantile));
+    EXPECT_NEAR(static_cast<double>(result->end_to_end.ValueAtQuantile(quantile)), exact,
+                0.001 * exact);
+  }
+}
+
+TEST(ResultJsonTest, OtherFilesAreRefused) {
+  const std::string path = TempPath("other.json");
+  for (const char* text : {"", "[1]", "{}", "{\"schema\": \"beamline.loadtest/1\"}",
+                           "{\"schema\": \"beamline.loadtest/1\", \"total\": 3}"}) {
+    std::ofstream(path) << text;
+    EXPECT_EQ(ReadResult(path).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_FALSE(ReadResult(TempPath("nowhere.json")).ok());
+}
+
+TEST(TerminalTest, ShowsWhatMatters) {
+  const std::string text = FormatReport(MakeReport({.ttft_ms = 11}));
+  for (const char* part : {"poisson arrivals, 100/s", "chat: first token", "p99.9", "UNAVAILABLE",
+                           "100 of 101 within the objectives", "lateness", "gone <away>"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(PlotTest, IsSelfContainedAndEscaped) {
+  const std::string path = TempPath("plotted.json");
+  ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
+  const std::vector<Result> results = {*ReadResult(path), *ReadResult(path)};
+  const std::string svg = PlotSvg(results);
+  for (const char* part :
+       {"Time to first token", "Inter-token", "End to end", "p99", "polyline", "A &amp; &lt;B>"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  const std::string html = PlotHtml(results);
+  EXPECT_THAT(html, Not(HasSubstr("href")));
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  EXPECT_THAT(html, HasSubstr("requests/s"));
+  EXPECT_TRUE(WritePlot(results, TempPath("plot.html")).ok());
+  EXPECT_TRUE(WritePlot(results, TempPath("plot.svg")).ok());
+  EXPECT_FALSE(WritePlot(results, TempPath("plot.pdf")).ok());
+}
+
+TEST(PlotTest, EmptyResultsDrawNothing) {
+  EXPECT_THAT(PlotSvg({Result{.label = "empty"}}), Not(HasSubstr("polyline")));
+}
+
+}  // namespace
+}  // namespace beamline::loadtest

@@ -1,0 +1,228 @@
+// Whole load tests against a server in this process.
+#include "loadtest/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "loadtest/traffic/address.h"
+#include "nlohmann/json.hpp"
+#include "tests/loadtest/scripted_server.h"
+
+namespace beamline::loadtest {
+namespace {
+
+using nlohmann::json;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  absl::StatusOr<bool> succeeded;
+  json result;
+};
+
+Outcome Load(const ScriptedServer& server, RunFlags flags) {
+  flags.target = server.target();
+  flags.json_file = ::testing::TempDir() + "/run.json";
+  std::filesystem::remove(flags.json_file);
+  Outcome outcome{.succeeded = RunLoadTest(flags, "test")};
+  std::ifstream file(flags.json_file);
+  if (file) outcome.result = json::parse(file);
+  return outcome;
+}
+
+RunFlags MakeFlags(double rate, double duration_s) {
+  RunFlags flags;
+  flags.rate = rate;
+  flags.duration_s = duration_s;
+  flags.requests.text = "hello";
+  return flags;
+}
+
+std::string WriteWorkload(const std::string& yaml) {
+  const std::string path = ::testing::TempDir() + "/workload.yaml";
+  std::ofstream(path) << yaml;
+  return path;
+}
+
+TEST(RunTest, MeasuresWhatTheServerDoes) {
+  ScriptedServer server({.delay = milliseconds(20), .token_delay = milliseconds(5)});
+  RunFlags flags = MakeFlags(100, 1);
+  flags.warmup_s = 0.2;
+  flags.requests.max_new_tokens = "5";
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_TRUE(*succeeded);
+  const json& total = result["total"];
+  const int num_requests = total["requests"].get<int>();
+  EXPECT_EQ(num_requests + result["rates"]["warmup_requests"].get<int>(), server.num_requests());
+  EXPECT_EQ(total["endings"]["ok"], num_requests);
+  EXPECT_EQ(total["generated_tokens"], 5 * num_requests);
+  EXPECT_EQ(total["inter_token"]["count"], 4 * num_requests);
+  EXPECT_GE(total["time_to_first_token"]["min_ms"].get<double>(), 20);
+  EXPECT_GE(total["time_per_output_token"]["p50_ms"].get<double>(), 5);
+  EXPECT_GE(total["end_to_end"]["min_ms"].get<double>(), 40);
+  EXPECT_NEAR(result["rates"]["achieved_rate_per_s"].get<double>(), 100, 50);
+}
+
+// A server that stops for 200 ms keeps 200/s * 200 ms = 40 of 200 requests waiting.
+TEST(RunTest, AStallIsNotOmitted) {
+  const Script script{.stall_at = 100, .stall = milliseconds(200)};
+  for (const int max_in_flight : {10'000, 1}) {
+    ScriptedServer server(script);
+    RunFlags flags = MakeFlags(200, 1);
+    flags.arrivals = "constant";
+    flags.requests.kinds = {"tokenize"};
+    // Even when the sender itself has to wait for the server.
+    flags.max_in_flight = max_in_flight;
+    const auto [succeeded, result] = Load(server, flags);
+    ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+    EXPECT_EQ(result["total"]["requests"], 200);
+    const json& latency = result["total"]["end_to_end"];
+    EXPECT_GE(latency["p99_ms"].get<double>(), 150) << max_in_flight;
+    EXPECT_GE(latency["p90_ms"].get<double>(), 80) << max_in_flight;
+  }
+}
+
+TEST(RunTest, AClosedLoopKeepsItsConcurrency) {
+  ScriptedServer server({.delay = milliseconds(10)});
+  RunFlags flags = MakeFlags(1, 10);
+  flags.concurrency = 4;
+  flags.num_requests = 80;
+  flags.requests.kinds = {"generate"};
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_EQ(server.num_requests(), 80);
+  EXPECT_TRUE(result["load"]["rate_per_s"].is_null());
+  // At most four every 10 ms.
+  EXPECT_LE(result["rates"]["requests_per_s"].get<double>(), 400);
+  EXPECT_GE(result["rates"]["elapsed_s"].get<double>(), 0.2);
+}
+
+TEST(RunTest, CancellationsAndDeadlinesAreCountedAndNoFailures) {
+  ScriptedServer server({.token_delay = milliseconds(10)});
+  RunFlags flags = MakeFlags(100, 1);
+  flags.requests.max_new_tokens = "10";  // 90 ms
+  flags.requests.cancel_share = 0.3;
+  flags.requests.cancel_after_ms = "uniform:5:20";
+  flags.requests.deadline_share = 0.3;
+  flags.requests.deadline_ms = "uniform:5:20";
+  flags.verify = true;
+  flags.num_distinct = 1;
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_TRUE(*succeeded) << result["error_examples"];
+  const json& endings = result["total"]["endings"];
+  EXPECT_GT(endings["cancelled"], 5);
+  EXPECT_GT(endings["deadline"], 5);
+  EXPECT_GT(endings["ok"], 5);
+  EXPECT_FALSE(endings.contains("error"));
+  EXPECT_EQ(result["total"]["codes"]["CANCELLED"], endings["cancelled"]);
+  EXPECT_EQ(result["total"]["end_to_end"]["count"], endings["ok"]);
+  EXPECT_EQ(result["verification"]["mismatches"], 0);
+  EXPECT_EQ(result["verification"]["checked"], result["total"]["requests"]);
+}
+
+TEST(RunTest, FailuresFailTheRunUnlessExpected) {
+  ScriptedServer server({.fail_every = 10});
+  RunFlags flags = MakeFlags(500, 10);
+  flags.num_requests = 100;
+  Outcome outcome = Load(server, flags);
+  ASSERT_TRUE(outcome.succeeded.ok()) << outcome.succeeded.status();
+  EXPECT_FALSE(*outcome.succeeded);
+  EXPECT_EQ(outcome.result["total"]["codes"]["RESOURCE_EXHAUSTED"], 10);
+  EXPECT_EQ(outcome.result["total"]["endings"]["error"], 10);
+  flags.expected_codes = {"RESOURCE_EXHAUSTED"};
+  EXPECT_TRUE(*Load(server, flags).succeeded);
+}
+
+constexpr char kEveryKind[] = R"(
+distinct: 4
+requests:
+  - {kind: generate, prompt: {words: uniform:1:9}}
+  - {kind: generate_stream, prompt: {tokens: uniform:1:9}}
+  - {kind: generate_many, prompt: {words: uniform:1:9}, batch: 5}
+  - {kind: encode, prompt: {tokens: uniform:1:9}, batch: 3}
+  - {kind: encode_many, prompt: {words: uniform:1:9}, batch: 3}
+  - {kind: score, prompt: {words: 3}, batch: 2}
+  - {kind: tokenize, prompt: {words: 3}}
+)";
+
+TEST(RunTest, EveryKindIsSentAndVerified) {
+  ScriptedServer server({.delay = microseconds(500)});
+  RunFlags flags = MakeFlags(300, 1);
+  flags.workload_file = WriteWorkload(kEveryKind);
+  flags.verify = true;
+  flags.num_connections = 2;
+  flags.num_threads = 2;
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_TRUE(*succeeded) << result["verification"] << result["error_examples"];
+  ASSERT_EQ(result["classes"].size(), 7U);
+  const std::vector<int> items = {1, 1, 5, 3, 3, 2, 1};
+  for (size_t i = 0; i < items.size(); ++i) {
+    const json& one = result["classes"][i];
+    EXPECT_GT(one["requests"], 10) << one["kind"];
+    EXPECT_EQ(one["items"], items[i] * one["requests"].get<int>()) << one["kind"];
+  }
+}
+
+TEST(RunTest, VerificationFindsOneWrongToken) {
+  ScriptedServer server({.wrong_from = 60});
+  RunFlags flags = MakeFlags(500, 10);
+  flags.num_requests = 80;
+  flags.verify = true;
+  flags.num_distinct = 1;
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_FALSE(*succeeded);
+  EXPECT_GT(result["verification"]["mismatches"], 0);
+  EXPECT_THAT(result["verification"]["examples"][0].get<std::string>(), HasSubstr("token 7"));
+}
+
+TEST(RunTest, UnansweredRequestsAreCutAfterTheDrain) {
+  ScriptedServer server({.token_delay = milliseconds(20)});
+  RunFlags flags = MakeFlags(50, 0.2);
+  flags.requests.max_new_tokens = "100";
+  flags.drain_s = 0.1;
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_EQ(result["total"]["endings"]["stopped"], result["total"]["requests"]);
+}
+
+TEST(RunTest, OnlyLoopbackWithoutPermission) {
+  for (const char* target : {"localhost:1", "127.0.0.1:5", "127.9.9.9:5", "[::1]:5", "::1",
+                             "unix:/tmp/x", "ipv4:127.0.0.1:1", "dns:///localhost:1"}) {
+    EXPECT_TRUE(IsLoopback(target)) << target;
+  }
+  for (const char* target : {"example.org:1", "10.0.0.1:5", "0.0.0.0:5", "[::]:5",
+                             "[2001:db8::1]:5", "127.example.org:5", "localhost.example.org:1",
+                             "dns://8.8.8.8/localhost", "ipv4:127.0.0.1:1,10.0.0.1:1", ""}) {
+    EXPECT_FALSE(IsLoopback(target)) << target;
+    RunFlags flags;
+    flags.target = target;
+    EXPECT_EQ(RunLoadTest(flags, "test").status().code(), absl::StatusCode::kPermissionDenied);
+  }
+}
+
+TEST(RunTest, AnInterruptReportsWhatWasDone) {
+  ScriptedServer server({});
+  std::thread interrupter([] {
+    std::this_thread::sleep_for(milliseconds(500));
+    raise(SIGINT);
+  });
+  const auto [succeeded, result] = Load(server, MakeFlags(100, 60));
+  interrupter.join();
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_EQ(result["interrupted"], true);
+  EXPECT_GT(result["total"]["requests"], 5);
+  EXPECT_LT(result["rates"]["elapsed_s"].get<double>(), 10);
+}
+
+}  // namespace
+}  // namespace beamline::loadtest

@@ -1,0 +1,169 @@
+#include "tests/loadtest/scripted_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace beamline::loadtest {
+namespace {
+
+constexpr int kDefaultTokens = 8;
+constexpr int kVocabSize = 32000;
+
+int PromptLength(const v1::Prompt& prompt) {
+  return prompt.has_ids() ? prompt.ids().ids_size() : static_cast<int>(prompt.text().size());
+}
+
+v1::Embedding MakeEmbedding(const v1::Prompt& prompt) {
+  v1::Embedding embedding;
+  for (int i = 0; i < 4; ++i) {
+    embedding.add_values(1.0F / static_cast<float>(PromptLength(prompt) + i));
+  }
+  embedding.set_num_vectors(1);
+  embedding.set_dimensions(4);
+  return embedding;
+}
+
+}  // namespace
+
+ScriptedServer::ScriptedServer(const Script& script) : script_(script) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(static_cast<v1::Inference::Service*>(this));
+  builder.RegisterService(static_cast<v1::Models::Service*>(this));
+  server_ = builder.BuildAndStart();
+  target_ = "127.0.0.1:" + std::to_string(port);
+}
+
+ScriptedServer::~ScriptedServer() {
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+}
+
+grpc::Status ScriptedServer::Begin() {
+  const int number = num_requests_++;
+  {
+    const std::lock_guard lock(stall_mutex_);  // everybody waits while one is stalled
+    if (number == script_.stall_at) std::this_thread::sleep_for(script_.stall);
+  }
+  if (script_.fail_every > 0 && number % script_.fail_every == script_.fail_every - 1) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "the script says so"};
+  }
+  if (script_.delay.count() > 0) std::this_thread::sleep_for(script_.delay);
+  return grpc::Status::OK;
+}
+
+v1::Sequence ScriptedServer::MakeSequence(const v1::GenerateRequest& request) const {
+  v1::Sequence sequence;
+  const bool limited = request.limits().has_max_new_tokens();
+  const int num_tokens = limited ? request.limits().max_new_tokens() : kDefaultTokens;
+  for (int i = 0; i < num_tokens; ++i) sequence.add_ids(PromptLength(request.prompt()) + i);
+  if (num_requests_ > script_.wrong_from) sequence.set_ids(num_tokens - 1, 0);
+  for (const int32_t id : sequence.ids()) sequence.mutable_text()->append(std::to_string(id) + " ");
+  sequence.set_finish_reason(v1::FINISH_REASON_LENGTH);
+  return sequence;
+}
+
+grpc::Status ScriptedServer::Generate(Context*, const v1::GenerateRequest* request,
+                                      v1::GenerateResponse* response) {
+  if (auto status = Begin(); !status.ok()) return status;
+  *response->add_sequences() = MakeSequence(*request);
+  response->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));
+  response->mutable_usage()->set_generated_tokens(response->sequences(0).ids_size());
+  response->set_request_id(request->request_id());
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::GenerateStream(
+    Context* context, const v1::GenerateRequest* request,
+    grpc::ServerWriter<v1::GenerateStreamResponse>* writer) {
+  if (auto status = Begin(); !status.ok()) return status;
+  const v1::Sequence sequence = MakeSequence(*request);
+  for (int i = 0; i < sequence.ids_size(); ++i) {
+    if (i > 0) std::this_thread::sleep_for(script_.token_delay);
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    v1::GenerateStreamResponse message;
+    v1::SequenceDelta& delta = *message.add_deltas();
+    delta.add_ids(sequence.ids(i));
+    delta.set_text(std::to_string(sequence.ids(i)) + " ");
+    if (!writer->Write(message)) return grpc::Status::CANCELLED;
+  }
+  v1::GenerateStreamResponse last;
+  last.mutable_end()->add_sequences()->set_finish_reason(sequence.finish_reason());
+  last.mutable_end()->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));
+  last.mutable_end()->mutable_usage()->set_generated_tokens(sequence.ids_size());
+  writer->Write(last);
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::GenerateMany(
+    Context* context,
+    grpc::ServerReaderWriter<v1::GenerateManyResponse, v1::GenerateRequest>* stream) {
+  std::vector<v1::GenerateManyResponse> answers;
+  v1::GenerateRequest request;
+  while (stream->Read(&request)) {
+    v1::GenerateManyResponse& answer = answers.emplace_back();
+    answer.set_request_id(request.request_id());
+    const auto status = Generate(context, &request, answer.mutable_response());
+    if (!status.ok()) answer.mutable_error()->set_code(status.error_code());
+  }
+  // As they finish is any order.
+  std::reverse(answers.begin(), answers.end());
+  for (const auto& answer : answers) stream->Write(answer);
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Encode(Context*, const v1::EncodeRequest* request,
+                                    v1::EncodeResponse* response) {
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const v1::Prompt& input : request->inputs()) {
+    *response->add_embeddings() = MakeEmbedding(input);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::EncodeMany(
+    Context* context, grpc::ServerReaderWriter<v1::EncodeManyResponse, v1::EncodeRequest>* stream) {
+  v1::EncodeRequest request;
+  while (stream->Read(&request)) {
+    v1::EncodeManyResponse answer;
+    answer.set_request_id(request.request_id());
+    const auto status = Encode(context, &request, answer.mutable_response());
+    if (!status.ok()) answer.mutable_error()->set_code(status.error_code());
+    stream->Write(answer);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Score(Context*, const v1::ScoreRequest* request,
+                                   v1::ScoreResponse* response) {
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const v1::Prompt& continuation : request->continuations()) {
+    response->add_scores()->set_logprob(-PromptLength(continuation));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Tokenize(Context*, const v1::TokenizeRequest* request,
+                                      v1::TokenizeResponse* response) {
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const char c : request->text()) response->add_tokens()->set_id(c);
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::ListModels(Context*, const v1::ListModelsRequest*,
+                                        v1::ListModelsResponse* response) {
+  for (const auto& [name, task] :
+       {std::pair("write", v1::TASK_GENERATE), std::pair("embed", v1::TASK_ENCODE)}) {
+    v1::Model& model = *response->add_models();
+    model.set_name(name);
+    model.set_task(task);
+    model.set_vocab_size(kVocabSize);
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,62 @@
+// A Beamline server whose answers and delays a test decides. Answers are a function of the request
+// alone: token i of a prompt of n is n + i.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
+
+namespace beamline::loadtest {
+
+struct Script {
+  std::chrono::microseconds delay{0};        // before the first token or the answer
+  std::chrono::microseconds token_delay{0};  // between the tokens of a stream
+  // Once, at the request of this number, the whole server stops for `stall`; -1: never.
+  int stall_at = -1;
+  std::chrono::milliseconds stall{0};
+  int fail_every = 0;        // every n-th request is RESOURCE_EXHAUSTED; 0: none
+  int wrong_from = 1 << 30;  // from this request on, the last token is another one
+};
+
+class ScriptedServer final : public v1::Inference::Service, public v1::Models::Service {
+ public:
+  explicit ScriptedServer(const Script& script);
+  ~ScriptedServer() override;
+
+  const std::string& target() const { return target_; }
+  int num_requests() const { return num_requests_; }
+
+ private:
+  using Context = grpc::ServerContext;
+
+  grpc::Status Generate(Context*, const v1::GenerateRequest*, v1::GenerateResponse*) override;
+  grpc::Status GenerateStream(Context*, const v1::GenerateRequest*,
+                              grpc::ServerWriter<v1::GenerateStreamResponse>*) override;
+  grpc::Status GenerateMany(
+      Context*, grpc::ServerReaderWriter<v1::GenerateManyResponse, v1::GenerateRequest>*) override;
+  grpc::Status Encode(Context*, const v1::EncodeRequest*, v1::EncodeResponse*) override;
+  grpc::Status EncodeMany(
+      Context*, grpc::ServerReaderWriter<v1::EncodeManyResponse, v1::EncodeRequest>*) override;
+  grpc::Status Score(Context*, const v1::ScoreRequest*, v1::ScoreResponse*) override;
+  grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
+  grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
+
+  // Counts the request, waits as the script says and fails if it says so.
+  grpc::Status Begin();
+  v1::Sequence MakeSequence(const v1::GenerateRequest& request) const;
+
+  const Script script_;
+  std::atomic<int> num_requests_ = 0;
+  std::mutex stall_mutex_;  // held while the server is stopped
+  std::unique_ptr<grpc::Server> server_;
+  std::string target_;
+};
+
+}  // namespace beamline::loadtest

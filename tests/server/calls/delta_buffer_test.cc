@@ -1,0 +1,56 @@
+#include "server/calls/delta_buffer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace beamline {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(DeltaBuffer, MergesBySequence) {
+  DeltaBuffer buffer;
+  EXPECT_TRUE(buffer.empty());
+  buffer.Add(
+      {.sequence = 1, .ids = {1, 2}, .text = "a", .logprobs = {{{1, -1}, {}}, {{2, -2}, {}}}});
+  buffer.Add({.sequence = 0, .ids = {9}, .text = "x"});
+  buffer.Add({.sequence = 1, .ids = {3}, .text = "b", .logprobs = {{{3, -3}, {}}}});
+  EXPECT_FALSE(buffer.empty());
+  const auto deltas = buffer.Take();
+  EXPECT_TRUE(buffer.empty());
+  ASSERT_EQ(deltas.size(), 2u);
+  EXPECT_EQ(deltas[0].sequence, 1);
+  EXPECT_EQ(deltas[0].text, "ab");
+  EXPECT_THAT(deltas[0].ids, ElementsAre(1, 2, 3));
+  ASSERT_EQ(deltas[0].logprobs.size(), 3u);
+  EXPECT_EQ(deltas[0].logprobs[2].chosen.id, 3);
+  EXPECT_EQ(deltas[1].text, "x");
+}
+
+TEST(DeltaBuffer, LosesNothingWhateverTheReaderDoes) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  std::vector<std::string> sent(8), received(8);
+  DeltaBuffer buffer;
+  const auto read = [&] {
+    for (const GenerateDelta& delta : buffer.Take()) {
+      received[static_cast<size_t>(delta.sequence)] += delta.text;
+      EXPECT_EQ(delta.text.size(), delta.ids.size());
+    }
+  };
+  for (int i = 0; i < 5000; ++i) {
+    const int32_t sequence = static_cast<int32_t>(random() % 8);
+    const std::string text(1, static_cast<char>('a' + random() % 26));
+    sent[static_cast<size_t>(sequence)] += text;
+    buffer.Add({.sequence = sequence, .ids = {text[0]}, .text = text});
+    if (random() % 50 == 0) read();
+  }
+  read();
+  EXPECT_EQ(received, sent);
+}
+
+}  // namespace
+}  // namespace beamline

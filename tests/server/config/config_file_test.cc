@@ -1,0 +1,86 @@
+#include "server/config/config_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+
+class ConfigFile : public testing::Test {
+ protected:
+  std::string Write(const std::string& text) {
+    const auto path = std::filesystem::path(testing::TempDir()) / "beamline_config_test.yaml";
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  std::string Error(const std::string& text) {
+    ServerConfig config;
+    const absl::Status status = LoadConfigFile(Write(text), config);
+    EXPECT_FALSE(status.ok()) << text;
+    return std::string(status.message());
+  }
+};
+
+TEST_F(ConfigFile, SetsWhatItNames) {
+  ServerConfig config;
+  const std::string path = Write(
+      "listen: 0.0.0.0:7000\n"
+      "max_concurrent_requests: 5\n"
+      "models:\n"
+      "  - name: a\n"
+      "    folder: models/a\n"
+      "    dtype: bfloat16\n"
+      "  - {name: b, folder: /abs/b, max_batch_tokens: 128}\n");
+  ASSERT_TRUE(LoadConfigFile(path, config).ok());
+  EXPECT_EQ(config.listen, "0.0.0.0:7000");
+  EXPECT_EQ(config.max_concurrent_requests, 5);
+  EXPECT_EQ(config.metrics_listen, ServerConfig().metrics_listen);
+  ASSERT_EQ(config.models.size(), 2u);
+  EXPECT_EQ(config.models[0].folder,
+            (std::filesystem::path(path).parent_path() / "models/a").string());
+  EXPECT_EQ(config.models[0].dtype, DType::kBFloat16);
+  EXPECT_EQ(config.models[1].folder, "/abs/b");
+  EXPECT_EQ(config.models[1].max_batch_tokens, 128);
+}
+
+TEST_F(ConfigFile, ErrorsNameTheLine) {
+  EXPECT_THAT(Error("listen: a:1\nlisten_port: 3\n"),
+              HasSubstr(":2: there is no setting 'listen_port'"));
+  EXPECT_THAT(Error("threads: many\n"), HasSubstr(":1: threads is 'many'; accepted: 0 to 4096"));
+  EXPECT_THAT(Error("models: x\n"), HasSubstr("models must be a list"));
+  EXPECT_THAT(Error("models:\n  - x\n"), HasSubstr(":2: a model must have"));
+  EXPECT_THAT(Error("models:\n  - {name: a, speed: 3}\n"), HasSubstr("no setting 'speed'"));
+  EXPECT_THAT(Error("threads: [1]\n"), HasSubstr("must be a single value"));
+  EXPECT_THAT(Error("- a\n- b\n"), HasSubstr("must be a mapping"));
+  EXPECT_THAT(Error("a: [1\nb: 2"), HasSubstr("beamline_config_test.yaml:"));
+}
+
+TEST_F(ConfigFile, MayBeEmptyButMustExist) {
+  ServerConfig config;
+  EXPECT_TRUE(LoadConfigFile(Write(""), config).ok());
+  const absl::Status status = LoadConfigFile("/nonexistent/config.yaml", config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/config.yaml"));
+}
+
+TEST_F(ConfigFile, PrintedConfigurationReadsBack) {
+  ServerConfig config;
+  config.listen = "[::]:9";
+  config.drain_timeout_ms = 12;
+  config.models.resize(1);
+  config.models[0].name = "m: odd \"name\"";
+  config.models[0].folder = "/f";
+  config.models[0].cache_bytes = int64_t{5} << 33;
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  EXPECT_EQ(PrintConfig(read), PrintConfig(config));
+  EXPECT_EQ(read.models[0].cache_bytes, int64_t{5} << 33);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,98 @@
+#include "server/config/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "server/config/demo_models.h"
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+
+absl::StatusOr<CommandLine> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "beamline-server");
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string Error(std::vector<const char*> arguments) {
+  const auto line = Parse(std::move(arguments));
+  EXPECT_FALSE(line.ok());
+  const std::string message(line.status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+TEST(Flags, WithoutArgumentsServesTheDemoModels) {
+  const auto line = Parse({});
+  ASSERT_TRUE(line.ok()) << line.status();
+  ASSERT_EQ(line->config.models.size(), 3u);
+  EXPECT_EQ(line->config.models[0].name, "translate-en-de");
+  EXPECT_EQ(line->config.models[1].name, "embed-en");
+  EXPECT_EQ(line->config.models[2].name, "write-en");
+  EXPECT_TRUE(std::filesystem::exists(line->config.models[2].folder + "/config.json"));
+}
+
+TEST(Flags, DemoModelsMissingIsAClearMessage) {
+  setenv("BEAMLINE_MODELS", "/nonexistent/models", 1);
+  const auto models = FindDemoModels();
+  unsetenv("BEAMLINE_MODELS");
+  EXPECT_EQ(models.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(models.status().message()), HasSubstr("/nonexistent/models"));
+}
+
+TEST(Flags, GoBeforeTheFile) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "beamline_flags_test.yaml";
+  std::ofstream(path) << "listen: 127.0.0.1:1\nthreads: 3\nmodels: [{name: f, folder: f}]\n";
+  const std::string file = path.string();
+  auto line = Parse({"--listen", "127.0.0.1:2", "--config", file.c_str()});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.listen, "127.0.0.1:2");
+  EXPECT_EQ(line->config.threads, 3);
+  ASSERT_EQ(line->config.models.size(), 1u);
+  EXPECT_EQ(line->config.models[0].name, "f");
+  line = Parse({"--config", file.c_str(), "--model", "a=x", "--model=b=y,dtype=float16"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  ASSERT_EQ(line->config.models.size(), 2u);
+  EXPECT_EQ(line->config.models[0].name, "a");
+  EXPECT_EQ(line->config.models[1].folder, "y");
+  EXPECT_EQ(line->config.models[1].dtype, DType::kFloat16);
+}
+
+TEST(Flags, ErrorsAreOneLine) {
+  EXPECT_THAT(Error({"--nonsense"}), HasSubstr("--nonsense"));
+  EXPECT_THAT(Error({"extra"}), HasSubstr("extra"));
+  EXPECT_THAT(Error({"--threads", "x"}), HasSubstr("threads is 'x'"));
+  EXPECT_THAT(Error({"--listen", "x"}), HasSubstr("listen is 'x'"));
+  EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("does not have"));
+  EXPECT_THAT(Error({"--config", "/nonexistent.yaml"}), HasSubstr("/nonexistent.yaml"));
+  EXPECT_THAT(Error({"--model", "x=a", "--model", "x=b"}), HasSubstr("'x' is given twice"));
+}
+
+TEST(Flags, HelpAndVersionAreTexts) {
+  for (const char* flag : {"--help", "--version"}) {
+    const auto line = Parse({flag});
+    ASSERT_TRUE(line.ok());
+    EXPECT_THAT(line->text, HasSubstr("beamline-server"));
+  }
+  EXPECT_THAT(Parse({"--help"})->text, HasSubstr("--max-concurrent-requests"));
+}
+
+TEST(ModelFlag, Parses) {
+  const auto model = ParseModelFlag("m=/a/b=c,dtype=bfloat16,max_sequences=8");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->name, "m");
+  EXPECT_EQ(model->folder, "/a/b=c");
+  EXPECT_EQ(model->max_sequences, 8);
+  for (const char* bad :
+       {"", "m", "=f", "m=", "m=f,", "m=f,x=1", "m=f,max_sequences=0", "m=f,max_sequences"}) {
+    EXPECT_FALSE(ParseModelFlag(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace beamline

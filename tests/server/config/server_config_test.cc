@@ -1,0 +1,86 @@
+#include "server/config/server_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+
+Setting Find(std::vector<Setting> settings, const std::string& name) {
+  const auto it = std::find_if(settings.begin(), settings.end(),
+                               [&name](const Setting& s) { return s.name == name; });
+  EXPECT_NE(it, settings.end()) << name;
+  return *it;
+}
+
+TEST(Settings, NumbersHaveRanges) {
+  ServerConfig config;
+  const Setting threads = Find(Settings(config), "threads");
+  EXPECT_TRUE(SetFromText(threads, "7").ok());
+  EXPECT_EQ(config.threads, 7);
+  for (const char* bad : {"-1", "4097", "", "3x", "1.5", " 3", "99999999999999999999"}) {
+    const absl::Status status = SetFromText(threads, bad);
+    EXPECT_FALSE(status.ok()) << bad;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: 0 to 4096"));
+  }
+  EXPECT_EQ(config.threads, 7);
+}
+
+TEST(Settings, ChoicesAndTypes) {
+  ServerConfig config;
+  EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), "cpu").ok());
+  EXPECT_FALSE(SetFromText(Find(Settings(config), "device"), "tpu").ok());
+  ModelOptions model;
+  EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), "bfloat16").ok());
+  EXPECT_EQ(model.dtype, DType::kBFloat16);
+  EXPECT_EQ(ToText(Find(Settings(model), "dtype")), "bfloat16");
+  EXPECT_THAT(std::string(SetFromText(Find(Settings(model), "dtype"), "int3").message()),
+              HasSubstr("accepted: float32, bfloat16, float16"));
+}
+
+TEST(Settings, DefaultsAreAccepted) {
+  ServerConfig config;
+  for (const Setting& setting : Settings(config)) {
+    EXPECT_TRUE(SetFromText(setting, ToText(setting)).ok()) << setting.name;
+    EXPECT_FALSE(setting.help.empty()) << setting.name;
+  }
+  ModelOptions model;
+  for (const Setting& setting : Settings(model)) {
+    EXPECT_TRUE(SetFromText(setting, ToText(setting)).ok()) << setting.name;
+  }
+  EXPECT_TRUE(CheckConfig(config).ok());
+}
+
+TEST(HostPort, Parses) {
+  EXPECT_EQ(ParseHostPort("listen", "127.0.0.1:0")->port, 0);
+  EXPECT_EQ(ParseHostPort("listen", "[::1]:443")->host, "[::1]");
+  for (const char* bad : {"", "localhost", ":80", "a:", "a:x", "a:-1", "a:65536", "a:80 "}) {
+    EXPECT_FALSE(ParseHostPort("listen", bad).ok()) << bad;
+  }
+}
+
+TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
+  ServerConfig config;
+  config.listen = "nowhere";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("listen is 'nowhere'"));
+  config = {};
+  config.metrics_listen = "off";
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.device = "cuda";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("cuda"));
+  config = {};
+  config.models.resize(2);
+  config.models[0].name = config.models[1].name = "m";
+  config.models[0].folder = config.models[1].folder = "f";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("'m' is given twice"));
+  config.models.resize(1);
+  config.models[0].folder.clear();
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("no folder"));
+}
+
+}  // namespace
+}  // namespace beamline

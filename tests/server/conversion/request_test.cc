@@ -1,0 +1,242 @@
+#include "server/conversion/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace beamline {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+v1::GenerateRequest MinimalRequest() {
+  v1::GenerateRequest message;
+  message.mutable_prompt()->set_text("hello");
+  return message;
+}
+
+TEST(GenerateConversion, LeavesDefaultsToTheEngine) {
+  const auto request = ToEngineRequest(MinimalRequest());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(std::get<std::string>(request->prompt), "hello");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(request->decoding));
+  EXPECT_FALSE(request->target_prefix.has_value());
+  EXPECT_FALSE(request->limits.max_new_tokens.has_value());
+  EXPECT_FALSE(request->shaping.repetition_penalty.has_value());
+  EXPECT_FALSE(request->output.return_logprobs);
+  EXPECT_TRUE(request->output.return_token_ids);
+  EXPECT_TRUE(request->output.skip_special_tokens);
+  EXPECT_FALSE(request->deadline.has_value());
+}
+
+TEST(GenerateConversion, TakesEveryField) {
+  v1::GenerateRequest message;
+  message.set_model("m");
+  message.mutable_prompt()->mutable_ids()->add_ids(7);
+  message.mutable_target_prefix()->set_text("Das");
+  message.mutable_limits()->set_max_new_tokens(0);  // 0 is a value: the engine refuses it
+  message.mutable_limits()->set_min_new_tokens(3);
+  message.mutable_limits()->add_stop("\n\n");
+  message.mutable_limits()->add_stop_token_ids(5);
+  message.mutable_limits()->set_ignore_eos(true);
+  message.mutable_limits()->set_include_stop(true);
+  v1::Shaping& shaping = *message.mutable_shaping();
+  shaping.set_repetition_penalty(1.5f);
+  shaping.set_presence_penalty(0.25f);
+  shaping.set_frequency_penalty(-0.5f);
+  shaping.set_no_repeat_ngram_size(4);
+  (*shaping.mutable_logit_bias())[9] = -100.0f;
+  (*shaping.mutable_logit_bias())[2] = 1.0f;
+  shaping.add_bad_words()->set_text("no");
+  shaping.add_bad_words()->mutable_ids()->add_ids(11);
+  shaping.add_suppress_tokens(12);
+  shaping.set_forced_eos(0);
+  message.mutable_output()->set_logprobs(0);
+  message.mutable_output()->set_return_token_ids(false);
+  message.mutable_output()->set_skip_special_tokens(false);
+  message.mutable_output()->set_echo(true);
+  message.set_priority(-4);
+  message.set_request_id("r-1");
+
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->model, "m");
+  EXPECT_THAT(std::get<TokenIds>(request->prompt), ElementsAre(7));
+  EXPECT_EQ(std::get<std::string>(*request->target_prefix), "Das");
+  EXPECT_EQ(request->limits.max_new_tokens, 0);
+  EXPECT_EQ(request->limits.min_new_tokens, 3);
+  EXPECT_THAT(request->limits.stop, ElementsAre("\n\n"));
+  EXPECT_THAT(request->limits.stop_token_ids, ElementsAre(5));
+  EXPECT_TRUE(request->limits.ignore_eos);
+  EXPECT_TRUE(request->limits.include_stop);
+  EXPECT_EQ(request->shaping.repetition_penalty, 1.5f);
+  EXPECT_EQ(request->shaping.presence_penalty, 0.25f);
+  EXPECT_EQ(request->shaping.frequency_penalty, -0.5f);
+  EXPECT_EQ(request->shaping.no_repeat_ngram_size, 4);
+  EXPECT_THAT(request->shaping.logit_bias, ElementsAre(Pair(2, 1.0f), Pair(9, -100.0f)));
+  EXPECT_THAT(request->shaping.bad_word_texts, ElementsAre("no"));
+  EXPECT_THAT(request->shaping.bad_words, ElementsAre(ElementsAre(11)));
+  EXPECT_THAT(request->shaping.suppress_tokens, ElementsAre(12));
+  EXPECT_EQ(request->shaping.forced_eos, 0);
+  EXPECT_TRUE(request->output.return_logprobs);
+  EXPECT_EQ(request->output.logprobs, 0);
+  EXPECT_FALSE(request->output.return_token_ids);
+  EXPECT_FALSE(request->output.skip_special_tokens);
+  EXPECT_TRUE(request->output.echo);
+  EXPECT_EQ(request->priority, -4);
+  EXPECT_EQ(request->request_id, "r-1");
+}
+
+TEST(GenerateConversion, TakesSampling) {
+  v1::GenerateRequest message = MinimalRequest();
+  message.mutable_sampling()->set_temperature(0.5f);
+  message.mutable_sampling()->set_top_k(0);
+  message.mutable_sampling()->set_seed(0);
+  message.mutable_sampling()->set_num_sequences(3);
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  const auto& sampling = std::get<SamplingOptions>(request->decoding);
+  EXPECT_EQ(sampling.temperature, 0.5f);
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.seed, 0u);
+  EXPECT_EQ(sampling.num_sequences, 3);
+  EXPECT_FALSE(sampling.top_p.has_value());
+  EXPECT_FALSE(sampling.min_p.has_value());
+  EXPECT_FALSE(sampling.typical_p.has_value());
+}
+
+TEST(GenerateConversion, TakesBeam) {
+  v1::GenerateRequest message = MinimalRequest();
+  message.mutable_beam()->set_width(6);
+  message.mutable_beam()->set_num_sequences(2);
+  message.mutable_beam()->set_length_penalty(0.0f);
+  message.mutable_beam()->set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  const auto& beam = std::get<BeamOptions>(request->decoding);
+  EXPECT_EQ(beam.width, 6);
+  EXPECT_EQ(beam.num_sequences, 2);
+  EXPECT_EQ(beam.length_penalty, 0.0f);
+  EXPECT_EQ(beam.early_stopping, EarlyStopping::kExhaustive);
+
+  message.mutable_beam()->clear_early_stopping();
+  EXPECT_FALSE(std::get<BeamOptions>(ToEngineRequest(message)->decoding).early_stopping);
+}
+
+struct BadGenerate {
+  const char* field;
+  absl::StatusCode code;
+  std::function<void(v1::GenerateRequest&)> change;
+};
+
+TEST(GenerateConversion, RefusesByName) {
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  const auto kUnimplemented = absl::StatusCode::kUnimplemented;
+  const std::vector<BadGenerate> rows = {
+      {"prompt", kInvalid, [](auto& m) { m.clear_prompt(); }},
+      {"prompt", kInvalid, [](auto& m) { m.mutable_prompt()->clear_kind(); }},
+      {"target_prefix", kInvalid, [](auto& m) { m.mutable_target_prefix(); }},
+      {"shaping.bad_words[0]", kInvalid, [](auto& m) { m.mutable_shaping()->add_bad_words(); }},
+      {"request_id", kInvalid, [](auto& m) { m.set_request_id(std::string(257, 'x')); }},
+      {"limits.stop", kInvalid,
+       [](auto& m) {
+         for (int i = 0; i < 17; ++i) m.mutable_limits()->add_stop(std::string(1, 'x'));
+       }},
+      {"limits.stop_token_ids", kInvalid,
+       [](auto& m) {
+         for (int i = 0; i < 65; ++i) m.mutable_limits()->add_stop_token_ids(1);
+       }},
+      {"shaping.logit_bias", kInvalid,
+       [](auto& m) {
+         for (int i = 0; i < 1025; ++i) (*m.mutable_shaping()->mutable_logit_bias())[i] = 1;
+       }},
+      {"shaping.suppress_tokens", kInvalid,
+       [](auto& m) {
+         for (int i = 0; i < 1025; ++i) m.mutable_shaping()->add_suppress_tokens(i);
+       }},
+      {"cache_salt", kUnimplemented, [](auto& m) { m.set_cache_salt("s"); }},
+      {"beam.num_groups", kUnimplemented, [](auto& m) { m.mutable_beam()->set_num_groups(2); }},
+      {"beam.diversity_penalty", kUnimplemented,
+       [](auto& m) { m.mutable_beam()->set_diversity_penalty(0); }},
+      {"output.prompt_logprobs", kUnimplemented,
+       [](auto& m) { m.mutable_output()->set_prompt_logprobs(1); }},
+  };
+  for (const BadGenerate& row : rows) {
+    v1::GenerateRequest message = MinimalRequest();
+    row.change(message);
+    const auto request = ToEngineRequest(message);
+    ASSERT_FALSE(request.ok()) << row.field;
+    EXPECT_EQ(request.status().code(), row.code) << request.status();
+    EXPECT_EQ(std::string(request.status().message()).rfind(row.field, 0), 0u) << request.status();
+  }
+}
+
+TEST(EncodeConversion, TakesEveryField) {
+  v1::EncodeRequest message;
+  message.set_model("e");
+  message.add_inputs()->set_text("a");
+  message.add_inputs()->mutable_ids()->add_ids(4);
+  message.set_pooling(v1::POOLING_CLS);
+  message.set_normalize(false);
+  message.set_dimensions(8);
+  message.set_truncate(v1::TRUNCATION_LEFT);
+  message.set_prompt_name("query");
+  message.set_priority(2);
+  message.set_request_id("r");
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  ASSERT_EQ(request->inputs.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(request->inputs[0]), "a");
+  EXPECT_THAT(std::get<TokenIds>(request->inputs[1]), ElementsAre(4));
+  EXPECT_EQ(request->pooling, Pooling::kCls);
+  EXPECT_FALSE(request->per_token);
+  EXPECT_EQ(request->normalize, false);
+  EXPECT_EQ(request->dimensions, 8);
+  EXPECT_EQ(request->truncate, EncodeTruncation::kLeft);
+  EXPECT_EQ(request->prompt_name, "query");
+  EXPECT_EQ(request->priority, 2);
+}
+
+TEST(EncodeConversion, NoPoolingIsPerToken) {
+  v1::EncodeRequest message;
+  message.add_inputs()->set_text("a");
+  message.set_pooling(v1::POOLING_NONE);
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok());
+  EXPECT_TRUE(request->per_token);
+  EXPECT_FALSE(request->pooling.has_value());
+}
+
+TEST(EncodeConversion, RefusesByName) {
+  v1::EncodeRequest message;
+  message.add_inputs();
+  EXPECT_THAT(std::string(ToEngineRequest(message).status().message()),
+              HasSubstr("inputs[0] is not given"));
+  message.mutable_inputs(0)->set_text("a");
+  message.set_dimensions(0);
+  EXPECT_THAT(std::string(ToEngineRequest(message).status().message()),
+              HasSubstr("dimensions is 0"));
+}
+
+TEST(EngineDeadline, IsALittleEarlierThanTheCall) {
+  const auto now = std::chrono::system_clock::now();
+  EXPECT_FALSE(EngineDeadline(std::chrono::system_clock::time_point::max(), now).has_value());
+  const auto check = [now](int call_ms, int margin_ms) {
+    const auto before = Clock::now();
+    const auto deadline = EngineDeadline(now + std::chrono::milliseconds(call_ms), now);
+    ASSERT_TRUE(deadline.has_value());
+    const auto left = std::chrono::duration<double, std::milli>(*deadline - before).count();
+    EXPECT_NEAR(left, call_ms - margin_ms, 20.0) << call_ms;
+  };
+  check(10000, 50);
+  check(100, 10);
+  check(5, 2);
+  check(-1000, 2);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,115 @@
+#include "server/conversion/response.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace beamline {
+namespace {
+
+using testing::ElementsAre;
+
+GenerateResult SomeResult() {
+  GenerateResult result;
+  GeneratedSequence sequence;
+  sequence.ids = {3, 4};
+  sequence.text = "Grüße";
+  sequence.cumulative_logprob = -1.5;
+  sequence.score = -0.75f;
+  sequence.logprobs = {{{3, -0.5f}, {{3, -0.5f}, {9, -1.0f}}}, {{4, -1.0f}, {}}};
+  sequence.finish_reason = FinishReason::kStop;
+  result.sequences = {sequence, {}};
+  result.usage = {.prompt_tokens = 5, .cached_tokens = 2, .generated_tokens = 2};
+  result.timing = {.queue = std::chrono::microseconds(1500),
+                   .first_token = std::chrono::milliseconds(4),
+                   .total = std::chrono::milliseconds(2250)};
+  result.seed = 17;
+  return result;
+}
+
+TEST(Response, HoldsEveryField) {
+  const v1::GenerateResponse message =
+      ToMessage(SomeResult(), {.model = "m", .request_id = "r", .sampling = true});
+  ASSERT_EQ(message.sequences_size(), 2);
+  const v1::Sequence& sequence = message.sequences(0);
+  EXPECT_THAT(sequence.ids(), ElementsAre(3, 4));
+  EXPECT_EQ(sequence.text(), "Grüße");
+  EXPECT_EQ(sequence.cumulative_logprob(), -1.5);
+  EXPECT_EQ(sequence.score(), -0.75f);
+  ASSERT_EQ(sequence.logprobs_size(), 2);
+  EXPECT_EQ(sequence.logprobs(0).chosen().id(), 3);
+  ASSERT_EQ(sequence.logprobs(0).top_size(), 2);
+  EXPECT_EQ(sequence.logprobs(0).top(1).id(), 9);
+  EXPECT_EQ(sequence.logprobs(0).top(1).logprob(), -1.0f);
+  EXPECT_EQ(sequence.finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(message.usage().prompt_tokens(), 5);
+  EXPECT_EQ(message.usage().cached_tokens(), 2);
+  EXPECT_EQ(message.usage().generated_tokens(), 2);
+  EXPECT_EQ(message.timing().queue().nanos(), 1500000);
+  EXPECT_EQ(message.timing().total().seconds(), 2);
+  EXPECT_EQ(message.timing().total().nanos(), 250000000);
+  EXPECT_EQ(message.seed(), 17u);
+  EXPECT_EQ(message.model(), "m");
+  EXPECT_EQ(message.request_id(), "r");
+}
+
+TEST(Response, LeavesOutWhatWasNotAsked) {
+  const v1::GenerateResponse message =
+      ToMessage(SomeResult(), {.model = "m", .return_token_ids = false});
+  EXPECT_EQ(message.sequences(0).ids_size(), 0);
+  EXPECT_FALSE(message.has_seed());
+}
+
+TEST(Response, StreamEndHasOneEntryPerSequence) {
+  const v1::StreamEnd end = ToStreamEnd(SomeResult(), {.model = "m"});
+  ASSERT_EQ(end.sequences_size(), 2);
+  EXPECT_EQ(end.sequences(0).finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(end.sequences(1).sequence(), 1);
+  EXPECT_EQ(end.usage().generated_tokens(), 2);
+}
+
+TEST(Response, EveryFinishReasonHasItsName) {
+  const std::pair<FinishReason, v1::FinishReason> rows[] = {
+      {FinishReason::kEos, v1::FINISH_REASON_EOS},
+      {FinishReason::kStop, v1::FINISH_REASON_STOP},
+      {FinishReason::kLength, v1::FINISH_REASON_LENGTH},
+      {FinishReason::kDeadline, v1::FINISH_REASON_DEADLINE},
+      {FinishReason::kCancelled, v1::FINISH_REASON_CANCELLED}};
+  for (const auto& [reason, expected] : rows) {
+    GenerateResult result;
+    result.sequences.resize(1);
+    result.sequences[0].finish_reason = reason;
+    EXPECT_EQ(ToMessage(result, {}).sequences(0).finish_reason(), expected);
+  }
+}
+
+TEST(Response, EmbeddingsKeepTheirOrderAndShape) {
+  EncodeResult result;
+  result.embeddings = {{.num_vectors = 2, .dimensions = 2, .values = {1, 2, 3, 4}, .num_tokens = 2},
+                       {.num_vectors = 1, .dimensions = 2, .values = {5, 6}, .num_tokens = 7}};
+  result.usage.prompt_tokens = 9;
+  const v1::EncodeResponse message = ToMessage(result, {.model = "e"});
+  ASSERT_EQ(message.embeddings_size(), 2);
+  EXPECT_THAT(message.embeddings(0).values(), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(message.embeddings(0).num_vectors(), 2);
+  EXPECT_THAT(message.embeddings(1).values(), ElementsAre(5, 6));
+  EXPECT_EQ(message.embeddings(1).num_tokens(), 7);
+  EXPECT_FALSE(message.timing().has_first_token());
+}
+
+TEST(Response, ModelTellsNoPath) {
+  ModelInfo info;
+  info.name = "m";
+  info.folder = "/secret/place";
+  info.task = ModelTask::kTranslate;
+  info.dtype = DType::kBFloat16;
+  const v1::Model message = ToMessage(info, 2);
+  EXPECT_EQ(message.task(), v1::TASK_TRANSLATE);
+  EXPECT_EQ(message.data_type(), v1::DATA_TYPE_BFLOAT16);
+  EXPECT_EQ(message.tokenizer().num_template_tokens(), 2);
+  EXPECT_EQ(message.ShortDebugString().find("secret"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace beamline

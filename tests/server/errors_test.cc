@@ -1,0 +1,95 @@
+#include "server/errors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "beamline/v1/inference.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+google::rpc::Status Details(const grpc::Status& status) {
+  google::rpc::Status details;
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));
+  EXPECT_EQ(details.code(), static_cast<int>(status.error_code()));
+  EXPECT_EQ(details.message(), status.error_message());
+  return details;
+}
+
+std::string Field(const grpc::Status& status) {
+  const google::rpc::Status details = Details(status);
+  google::rpc::BadRequest bad_request;
+  if (details.details_size() != 1 || !details.details(0).UnpackTo(&bad_request)) return "";
+  EXPECT_EQ(bad_request.field_violations(0).description(), status.error_message());
+  return bad_request.field_violations(0).field();
+}
+
+TEST(Errors, FieldErrorNamesItsField) {
+  const grpc::Status status = ToGrpcStatus(FieldError("limits.stop[2]", "is empty"));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "limits.stop[2] is empty");
+  EXPECT_EQ(Field(status), "limits.stop[2]");
+}
+
+TEST(Errors, EngineMessagesBeginWithTheField) {
+  const v1::GenerateRequest request;
+  const auto field = [&request](const char* message) {
+    return Field(ToGrpcStatus(absl::InvalidArgumentError(message), &request));
+  };
+  EXPECT_EQ(field("sampling.top_p is 3; accepted: (0, 1]"), "sampling.top_p");
+  EXPECT_EQ(field("prompt.ids[3] is -1; accepted: 0 to 9"), "prompt.ids[3]");
+  EXPECT_EQ(field("prompt has 900 tokens; accepted: at most 512"), "prompt");
+  EXPECT_EQ(field("prompt.text: not UTF-8"), "prompt.text");
+  EXPECT_EQ(field("decoding asks for 300 sequences"), "decoding");
+  EXPECT_EQ(field("something else is wrong"), "");
+  EXPECT_EQ(field("Capital"), "");
+}
+
+TEST(Errors, OverloadTellsWhenToRetry) {
+  const grpc::Status status = ToGrpcStatus(absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  google::rpc::RetryInfo retry;
+  ASSERT_TRUE(Details(status).details(0).UnpackTo(&retry));
+  EXPECT_GT(retry.retry_delay().nanos(), 0);
+}
+
+TEST(Errors, FaultsOfTheServerRevealNothing) {
+  for (const absl::Status& fault :
+       {absl::InternalError("/models/secret.bin is torn"), absl::UnknownError("/models/secret.bin"),
+        absl::DataLossError("/models/secret.bin")}) {
+    const grpc::Status status = ToGrpcStatus(fault);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+    EXPECT_THAT(status.error_message(), Not(HasSubstr("secret")));
+    EXPECT_THAT(status.error_details(), Not(HasSubstr("secret")));
+  }
+}
+
+TEST(Errors, OtherCodesPassUnchanged) {
+  for (const auto code :
+       {absl::StatusCode::kNotFound, absl::StatusCode::kUnavailable,
+        absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kCancelled,
+        absl::StatusCode::kUnimplemented, absl::StatusCode::kFailedPrecondition}) {
+    const grpc::Status status = ToGrpcStatus(absl::Status(code, "why"));
+    EXPECT_EQ(static_cast<int>(status.error_code()), static_cast<int>(code));
+    EXPECT_EQ(status.error_message(), "why");
+  }
+  EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
+}
+
+TEST(Errors, LongMessagesAreCutBetweenCharacters) {
+  std::string message = "prompt_name is '";
+  while (message.size() < 50000) message += "ü";
+  const grpc::Status status = ToGrpcStatus(absl::InvalidArgumentError(message));
+  EXPECT_LT(status.error_message().size(), 1010u);
+  EXPECT_LT(status.error_message().size() + status.error_details().size(), 4000u);
+  const std::string text = status.error_message().substr(0, status.error_message().size() - 3);
+  EXPECT_EQ(text.substr(text.size() - 2), "ü");
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,137 @@
+// An engine whose requests do what the test says, for the server's own behaviour: writing,
+// cancelling, draining, refusing.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace beamline {
+
+// One accepted request: the test finishes it.
+struct FakeRequest {
+  GenerateRequest request;
+  std::shared_ptr<GenerateSink> sink;
+};
+
+class FakeEngine final : public Engine {
+ public:
+  FakeEngine() {
+    ModelInfo writer;
+    writer.name = "writer";
+    writer.architecture = "FakeLMHeadModel";
+    writer.task = ModelTask::kGenerate;
+    writer.vocab_size = 100;
+    ModelInfo embedder = writer;
+    embedder.name = "embedder";
+    embedder.task = ModelTask::kEncode;
+    models_ = {writer, embedder};
+  }
+
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
+      GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
+    std::lock_guard lock(mutex_);
+    if (!refusal_.ok()) return refusal_;
+    if (draining_) return absl::UnavailableError("draining");
+    requests_.push_back({std::move(request), std::move(sink)});
+    changed_.notify_all();
+    return std::make_shared<Handle>(*this);
+  }
+
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(EncodeRequest request,
+                                                        std::shared_ptr<EncodeSink> sink) override {
+    EncodeResult result;
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      result.embeddings.push_back({.num_vectors = 1,
+                                   .dimensions = 2,
+                                   .values = {static_cast<float>(i), 1.0f},
+                                   .num_tokens = 1});
+    }
+    sink->OnFinish(std::move(result));  // before the call has its handle
+    return std::make_shared<Handle>(*this);
+  }
+
+  absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string&) const override {
+    return absl::NotFoundError("the fake engine has no tokenizers");
+  }
+  std::vector<ModelInfo> Models() const override { return models_; }
+  absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return models_[0]; }
+  absl::StatusOr<ModelStats> Stats(const std::string&) const override { return ModelStats(); }
+
+  bool Drain(std::chrono::milliseconds timeout) override {
+    std::unique_lock lock(mutex_);
+    draining_ = true;
+    changed_.notify_all();
+    return changed_.wait_for(lock, timeout, [this] { return finished_ == requests_.size(); });
+  }
+
+  // Later requests are refused with this.
+  void Refuse(const absl::Status& status) {
+    std::lock_guard lock(mutex_);
+    refusal_ = status;
+  }
+  // The request of this index, once it is there.
+  FakeRequest WaitForRequest(size_t index) {
+    std::unique_lock lock(mutex_);
+    const bool there =
+        changed_.wait_for(lock, std::chrono::seconds(20), [&] { return requests_.size() > index; });
+    return there ? requests_[index] : FakeRequest();
+  }
+  bool WaitForCancels(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return cancels_ >= count; });
+  }
+  bool WaitForDrain() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return draining_; });
+  }
+  void Finish(const FakeRequest& request, absl::StatusOr<GenerateResult> result) {
+    request.sink->OnFinish(std::move(result));
+    std::lock_guard lock(mutex_);
+    ++finished_;
+    changed_.notify_all();
+  }
+
+ private:
+  class Handle final : public RequestHandle {
+   public:
+    explicit Handle(FakeEngine& engine) : engine_(engine) {}
+    void Cancel() override {
+      std::lock_guard lock(engine_.mutex_);
+      ++engine_.cancels_;
+      engine_.changed_.notify_all();
+    }
+
+   private:
+    FakeEngine& engine_;
+  };
+
+  std::vector<ModelInfo> models_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<FakeRequest> requests_;
+  absl::Status refusal_;
+  size_t finished_ = 0;
+  int cancels_ = 0;
+  bool draining_ = false;
+};
+
+// A result of one sequence.
+inline GenerateResult TextResult(std::string text, FinishReason reason = FinishReason::kEos) {
+  GenerateResult result;
+  GeneratedSequence sequence;
+  sequence.text = std::move(text);
+  sequence.finish_reason = reason;
+  result.sequences.push_back(std::move(sequence));
+  result.usage.generated_tokens = 1;
+  result.timing.total = std::chrono::milliseconds(1);
+  return result;
+}
+
+}  // namespace beamline

@@ -1,0 +1,148 @@
+#include "server/metrics/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <thread>
+
+#include "fmt/format.h"
+#include "server/metrics/process_metrics.h"
+
+namespace beamline {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+
+std::vector<ModelOptions> TwoModels() {
+  std::vector<ModelOptions> models(2);
+  models[0].name = "a";
+  models[1].name = "b";
+  return models;
+}
+
+const MetricFamily& Find(const std::vector<MetricFamily>& families, const std::string& name) {
+  for (const MetricFamily& family : families) {
+    if (family.name == name) return family;
+  }
+  ADD_FAILURE() << "no family " << name;
+  return families.front();
+}
+
+std::string Label(const ClientMetric& metric, const std::string& name) {
+  for (const auto& label : metric.label) {
+    if (label.name == name) return label.value;
+  }
+  return "";
+}
+
+TEST(Histogram, EdgesGrowAsDocumented) {
+  const auto& edges = LatencyEdges();
+  EXPECT_EQ(edges.front(), 0.0001);
+  for (size_t i = 1; i < edges.size(); ++i) {
+    EXPECT_GE(edges[i] / edges[i - 1], 1.5);
+    EXPECT_LE(edges[i] / edges[i - 1], 2.5 + 1e-9);
+  }
+}
+
+TEST(Histogram, CountsCumulatively) {
+  Histogram histogram(SizeEdges());
+  for (const double value : {1.0, 2.0, 2.5, 8192.0, 8193.0}) histogram.Observe(value);
+  const auto snapshot = histogram.Snapshot();
+  EXPECT_EQ(snapshot.sample_count, 5u);
+  EXPECT_DOUBLE_EQ(snapshot.sample_sum, 16390.5);
+  EXPECT_EQ(snapshot.bucket[0].cumulative_count, 1u);  // <= 1
+  EXPECT_EQ(snapshot.bucket[1].cumulative_count, 2u);  // <= 2
+  EXPECT_EQ(snapshot.bucket[2].cumulative_count, 3u);  // <= 4
+  EXPECT_EQ(snapshot.bucket[snapshot.bucket.size() - 2].cumulative_count, 4u);
+  EXPECT_EQ(snapshot.bucket.back().cumulative_count, 5u);
+  EXPECT_TRUE(std::isinf(snapshot.bucket.back().upper_bound));
+}
+
+TEST(Histogram, ManyThreadsLoseNothing) {
+  Histogram histogram(LatencyEdges());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&histogram] {
+      for (int i = 0; i < 10000; ++i) histogram.Observe(0.001);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(histogram.Snapshot().sample_count, 40000u);
+  EXPECT_NEAR(histogram.Snapshot().sample_sum, 40.0, 1e-6);
+}
+
+TEST(Metrics, RecordsCallsByModelRpcAndCode) {
+  Metrics metrics(TwoModels());
+  CallRecord record;
+  record.rpc = Rpc::kGenerate;
+  record.model = "b";
+  record.duration = std::chrono::milliseconds(30);
+  record.timing = {.queue = std::chrono::milliseconds(1),
+                   .first_token = std::chrono::milliseconds(11),
+                   .total = std::chrono::milliseconds(29)};
+  record.generated_tokens = 10;
+  metrics.RecordCall(record);
+  metrics.RecordCall(record);
+  metrics.RecordCall(
+      {.rpc = Rpc::kEncode, .model = "no such model", .code = absl::StatusCode::kInvalidArgument});
+  metrics.RecordRejection(true);
+  const auto families = metrics.Collect();
+
+  std::map<std::string, double> calls;
+  for (const auto& metric : Find(families, "beamline_requests_total").metric) {
+    calls[fmt::format("{}/{}/{}", Label(metric, "rpc"), Label(metric, "model"),
+                      Label(metric, "code"))] = metric.counter.value;
+  }
+  const std::map<std::string, double> expected = {{"Generate/b/OK", 2},
+                                                  {"Encode/none/INVALID_ARGUMENT", 1}};
+  EXPECT_EQ(calls, expected);
+  const auto sum = [&families](const char* name) {
+    const auto& family = Find(families, name);
+    EXPECT_EQ(family.metric.size(), 1u);
+    return family.metric.at(0).histogram.sample_sum;
+  };
+  EXPECT_NEAR(sum("beamline_time_to_first_token_seconds"), 0.022, 1e-9);
+  EXPECT_NEAR(sum("beamline_inter_token_seconds"), 0.004, 1e-9);
+  EXPECT_NEAR(sum("beamline_queue_seconds"), 0.002, 1e-9);
+  EXPECT_NEAR(sum("beamline_prefill_seconds"), 0.020, 1e-9);
+  for (const auto& metric : Find(families, "beamline_rejected_total").metric) {
+    EXPECT_EQ(metric.counter.value, Label(metric, "reason") == "draining" ? 1 : 0);
+  }
+}
+
+TEST(Metrics, RecordsSteps) {
+  Metrics metrics(TwoModels());
+  metrics.OnStep("a", {.phase = StepReport::Phase::kMixed,
+                       .duration = std::chrono::microseconds(300),
+                       .num_tokens = 12,
+                       .num_sequences = 3});
+  const auto families = metrics.Collect();
+  const auto& steps = Find(families, "beamline_step_seconds");
+  ASSERT_EQ(steps.metric.size(), 1u);
+  EXPECT_EQ(Label(steps.metric[0], "phase"), "mixed");
+  EXPECT_EQ(Label(steps.metric[0], "model"), "a");
+  EXPECT_NEAR(steps.metric[0].histogram.sample_sum, 0.0003, 1e-12);
+  EXPECT_EQ(Find(families, "beamline_batch_tokens").metric[0].histogram.sample_sum, 12);
+  EXPECT_EQ(Find(families, "beamline_batch_sequences").metric[0].histogram.sample_sum, 3);
+}
+
+TEST(ProcessMetrics, AreThisProcess) {
+  std::vector<MetricFamily> families;
+  CollectProcessMetrics(families);
+  const auto gauge = [&families](const char* name) {
+    return Find(families, name).metric.at(0).gauge.value;
+  };
+  EXPECT_GT(gauge("process_resident_memory_bytes"), 1e6);
+  EXPECT_GE(gauge("process_threads"), 1);
+  EXPECT_GE(gauge("process_open_fds"), 3);
+  EXPECT_GE(gauge("process_max_fds"), gauge("process_open_fds"));
+  const double now = static_cast<double>(std::time(nullptr));
+  EXPECT_NEAR(gauge("process_start_time_seconds"), now, 600);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,152 @@
+// Unary calls, refusals and the end of a server.
+#include <gmock/gmock.h>
+
+#include <future>
+#include <thread>
+
+#include "beamline/v1/inference.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/server/service_fixture.h"
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(ServiceTest, AnswersGenerate) {
+  Serve();
+  auto answer = std::async(std::launch::async, [&] {
+    v1::GenerateRequest request = Request();
+    request.set_request_id("mine");
+    return client_->Generate(request, kSoon);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_EQ(request.request.model, "writer");  // the only one that generates
+  ASSERT_TRUE(request.request.deadline.has_value());
+  EXPECT_FALSE(request.sink->wants_deltas());
+  engine_->Finish(request, TextResult("done"));
+  const auto response = answer.get();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->sequences(0).text(), "done");
+  EXPECT_EQ(response->model(), "writer");
+  EXPECT_EQ(response->request_id(), "mine");
+}
+
+TEST_F(ServiceTest, AnswersThatComeBeforeTheHandle) {
+  Serve();
+  v1::EncodeRequest request;
+  request.add_inputs()->set_text("a");
+  request.add_inputs()->set_text("b");
+  for (int i = 0; i < 50; ++i) {
+    const auto response = client_->Encode(request, kSoon);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->embeddings(1).values(0), 1.0f);
+  }
+}
+
+TEST_F(ServiceTest, ClientsDeadlineCancels) {
+  Serve();
+  const auto response = client_->Generate(Request(), {.timeout = std::chrono::milliseconds(100)});
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(engine_->WaitForCancels(1));
+  engine_->Finish(engine_->WaitForRequest(0), absl::CancelledError("cancelled"));
+}
+
+TEST_F(ServiceTest, UnaryCutByItsDeadlineIsAnError) {
+  Serve();
+  auto answer = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  engine_->Finish(engine_->WaitForRequest(0), TextResult("half", FinishReason::kDeadline));
+  EXPECT_EQ(answer.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ServiceTest, EngineErrorsNameTheField) {
+  Serve();
+  engine_->Refuse(absl::InvalidArgumentError("limits.max_new_tokens is 0; accepted: 1 to 9"));
+  auto response = client_->Generate(Request(), kSoon);
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(InvalidField(response.status()), "limits.max_new_tokens");
+  engine_->Refuse(absl::ResourceExhaustedError("full"));
+  response = client_->Generate(Request(), kSoon);
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kResourceExhausted);
+  // Errors that come later, from tokenizing, name theirs too.
+  engine_->Refuse(absl::OkStatus());
+  auto answer = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  engine_->Finish(engine_->WaitForRequest(0),
+                  absl::InvalidArgumentError("prompt has 900 tokens; accepted: at most 512"));
+  EXPECT_EQ(InvalidField(answer.get().status()), "prompt");
+}
+
+TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
+  ServerConfig config;
+  config.max_concurrent_requests = 1;
+  Serve(config);
+  auto first = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  // Another connection: one connection alone would wait for a free stream.
+  Client other({.address = server_->address()});
+  const auto refused = other.Generate(Request(), kSoon);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
+  engine_->Finish(request, TextResult("ok"));
+  EXPECT_TRUE(first.get().ok());
+  v1::EncodeRequest encode;
+  encode.add_inputs()->set_text("a");
+  absl::Status status;  // the place is free once the first call is done
+  for (int i = 0; i < 100; ++i) {
+    status = other.Encode(encode, kSoon).status();
+    if (status.ok()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(ServiceTest, RpcsOfLaterReleasesSaySo) {
+  Serve();
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext score_context;
+  v1::ScoreResponse response;
+  grpc::Status status = stub->Score(&score_context, v1::ScoreRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("Score"));
+  grpc::ClientContext many_context;
+  status = stub->GenerateMany(&many_context)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("GenerateMany"));
+  grpc::ClientContext encode_context;
+  status = stub->EncodeMany(&encode_context)->Finish();
+  EXPECT_THAT(status.error_message(), HasSubstr("EncodeMany"));
+}
+
+TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {
+  Serve();
+  EXPECT_TRUE(*client_->Health("", kSoon));
+  EXPECT_TRUE(*client_->Health("writer", kSoon));
+  EXPECT_EQ(client_->Health("nobody", kSoon).status().code(), absl::StatusCode::kNotFound);
+  auto running =
+      std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  auto drained =
+      std::async(std::launch::async, [&] { return server_->Drain(std::chrono::seconds(20)); });
+  ASSERT_TRUE(engine_->WaitForDrain());
+  EXPECT_FALSE(*client_->Health("", kSoon));
+  EXPECT_FALSE(*client_->Health("writer", kSoon));
+  EXPECT_EQ(client_->Generate(Request(), kSoon).status().code(), absl::StatusCode::kUnavailable);
+  engine_->Finish(request, TextResult("finished"));
+  const auto response = running.get();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->sequences(0).text(), "finished");
+  EXPECT_TRUE(drained.get());
+}
+
+TEST_F(ServiceTest, SecondServerOnThePortIsAnError) {
+  Serve();
+  ServerConfig config;
+  config.listen = server_->address();
+  config.metrics_listen = "off";
+  const auto second = Server::Start(config, metrics_, std::make_unique<FakeEngine>());
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
+}
+
+}  // namespace
+}  // namespace beamline

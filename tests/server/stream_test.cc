@@ -1,0 +1,170 @@
+// GenerateStream: order, slow readers, cancellation, deadlines.
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "beamline/v1/inference.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/server/service_fixture.h"
+
+namespace beamline {
+namespace {
+
+GenerateDelta TextDelta(const std::string& text, int32_t id) {
+  return {.sequence = 0, .ids = {id}, .text = text};
+}
+
+TEST_F(ServiceTest, StreamDeliversEveryDeltaInOrder) {
+  Serve();
+  std::string received;
+  std::vector<int32_t> ids;
+  auto end = std::async(std::launch::async, [&] {
+    return client_->GenerateStream(
+        Request(),
+        [&](const v1::GenerateStreamResponse& message) {
+          for (const auto& delta : message.deltas()) {
+            received += delta.text();
+            ids.insert(ids.end(), delta.ids().begin(), delta.ids().end());
+          }
+          return true;
+        },
+        kSoon);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_TRUE(request.sink->wants_deltas());
+  std::string sent;
+  std::vector<int32_t> sent_ids;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string text = std::to_string(i) + " ";
+    sent += text;
+    sent_ids.push_back(i);
+    request.sink->OnDelta(TextDelta(text, i));
+    if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  engine_->Finish(request, TextResult(sent));
+  const auto result = end.get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(ids, sent_ids);
+  EXPECT_EQ(result->sequences(0).finish_reason(), v1::FINISH_REASON_EOS);
+  EXPECT_EQ(result->usage().generated_tokens(), 1);
+}
+
+TEST_F(ServiceTest, SlowReaderBlocksNobodyAndLosesNothing) {
+  Serve();
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto reader = stub->GenerateStream(&context, Request());
+  const FakeRequest request = engine_->WaitForRequest(0);
+  // More than every window and buffer between the two ends holds.
+  const std::string piece(10000, 'x');
+  const auto started = Clock::now();
+  for (int i = 0; i < 3000; ++i) request.sink->OnDelta(TextDelta(piece, i));
+  engine_->Finish(request, TextResult(""));
+  EXPECT_LT(Clock::now() - started, std::chrono::seconds(10));
+  // Others are served while nobody reads.
+  v1::EncodeRequest encode;
+  encode.add_inputs()->set_text("a");
+  EXPECT_TRUE(client_->Encode(encode, kSoon).ok());
+
+  size_t bytes = 0;
+  int ids = 0;
+  bool ended = false;
+  v1::GenerateStreamResponse message;
+  while (reader->Read(&message)) {
+    for (const auto& delta : message.deltas()) {
+      bytes += delta.text().size();
+      ids += delta.ids_size();
+    }
+    ended = message.has_end();
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(bytes, piece.size() * 3000);
+  EXPECT_EQ(ids, 3000);
+}
+
+TEST_F(ServiceTest, ClientsCancellationReachesTheEngine) {
+  Serve();
+  auto end = std::async(std::launch::async, [&] {
+    return client_->GenerateStream(
+        Request(), [](const v1::GenerateStreamResponse&) { return false; }, kSoon);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  request.sink->OnDelta(TextDelta("a", 1));
+  EXPECT_EQ(end.get().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(engine_->WaitForCancels(1));
+  // What the engine still says must find a living call, and end it.
+  for (int i = 0; i < 100; ++i) request.sink->OnDelta(TextDelta("b", 2));
+  engine_->Finish(request, TextResult("ab", FinishReason::kCancelled));
+}
+
+TEST_F(ServiceTest, DisconnectReachesTheEngine) {
+  Serve();
+  {
+    const auto stub = v1::Inference::NewStub(
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto reader = stub->GenerateStream(&context, Request());
+    engine_->WaitForRequest(0);
+    context.TryCancel();
+    v1::GenerateStreamResponse message;
+    while (reader->Read(&message)) {
+    }
+    EXPECT_FALSE(reader->Finish().ok());
+  }
+  EXPECT_TRUE(engine_->WaitForCancels(1));
+  engine_->Finish(engine_->WaitForRequest(0), absl::CancelledError("cancelled"));
+}
+
+TEST_F(ServiceTest, StreamCutByItsDeadlineEndsWithWhatThereIs) {
+  Serve();
+  auto end = std::async(std::launch::async, [&] {
+    return client_->GenerateStream(
+        Request(), [](const v1::GenerateStreamResponse&) { return true; }, kSoon);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  request.sink->OnDelta(TextDelta("half", 1));
+  engine_->Finish(request, TextResult("half", FinishReason::kDeadline));
+  const auto result = end.get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->sequences(0).finish_reason(), v1::FINISH_REASON_DEADLINE);
+}
+
+TEST_F(ServiceTest, ManyStreamsCancelledAtAnyMoment) {
+  Serve();
+  constexpr int kStreams = 60;
+  std::atomic<int> over{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kStreams; ++i) {
+    clients.emplace_back([&, i] {
+      int messages = 0;
+      const auto end = client_->GenerateStream(
+          Request(),
+          [&](const v1::GenerateStreamResponse&) { return i % 2 == 0 || ++messages < i % 7; },
+          kSoon);
+      EXPECT_TRUE(end.ok() || end.status().code() == absl::StatusCode::kCancelled) << end.status();
+      ++over;
+    });
+  }
+  std::vector<std::thread> engines;  // each plays the engine's thread for some of the requests
+  for (int t = 0; t < 3; ++t) {
+    engines.emplace_back([&, t] {
+      for (int i = t; i < kStreams; i += 3) {
+        const FakeRequest request = engine_->WaitForRequest(static_cast<size_t>(i));
+        ASSERT_NE(request.sink, nullptr);
+        for (int d = 0; d < 50; ++d) request.sink->OnDelta(TextDelta("x", d));
+        engine_->Finish(request, TextResult("x"));
+      }
+    });
+  }
+  for (std::thread& thread : engines) thread.join();
+  for (std::thread& thread : clients) thread.join();
+  EXPECT_EQ(over, kStreams);
+  EXPECT_TRUE(server_->Drain(std::chrono::seconds(20)));
+}
+
+}  // namespace
+}  // namespace beamline

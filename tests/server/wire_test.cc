@@ -1,0 +1,115 @@
+#include "server/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "beamline/v1/inference.pb.h"
+
+namespace beamline {
+namespace {
+
+using testing::StartsWith;
+
+grpc::ByteBuffer Buffer(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// The message with `from` replaced by `to` in its bytes, which protobuf itself would not write.
+grpc::ByteBuffer Tampered(const google::protobuf::Message& message, const std::string& from,
+                          const std::string& to) {
+  std::string bytes = message.SerializeAsString();
+  const size_t at = bytes.find(from);
+  EXPECT_NE(at, std::string::npos);
+  return Buffer(bytes.replace(at, from.size(), to));
+}
+
+std::string ParseError(const grpc::ByteBuffer& buffer, google::protobuf::Message&& message) {
+  const absl::Status status = ParseMessage(buffer, message);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(Wire, RoundTrip) {
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("Grüße, 世界 🎉");
+  request.mutable_sampling()->set_seed(5);
+  v1::GenerateRequest parsed;
+  ASSERT_TRUE(ParseMessage(SerializeMessage(request), parsed).ok());
+  EXPECT_EQ(parsed.SerializeAsString(), request.SerializeAsString());
+  EXPECT_TRUE(ParseMessage(Buffer(""), parsed).ok());
+}
+
+TEST(Wire, NamesTheTextThatIsNotUtf8) {
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("ab#");
+  EXPECT_THAT(ParseError(Tampered(request, "ab#", "ab\xFF"), v1::GenerateRequest()),
+              StartsWith("prompt.text is not UTF-8 at byte 2"));
+  request.mutable_prompt()->set_text("good");
+  request.mutable_limits()->add_stop("fine");
+  request.mutable_limits()->add_stop("b#d");
+  EXPECT_THAT(ParseError(Tampered(request, "b#d", "b\xC3 "), v1::GenerateRequest()),
+              StartsWith("limits.stop[1] is not UTF-8 at byte 1"));
+  v1::EncodeRequest encode;
+  encode.add_inputs()->set_text("one");
+  encode.add_inputs()->set_text("two##");
+  // A surrogate, and half a character at the end.
+  EXPECT_THAT(ParseError(Tampered(encode, "wo##", "\xED\xA0\x80#"), v1::EncodeRequest()),
+              StartsWith("inputs[1].text is not UTF-8 at byte 1"));
+  EXPECT_THAT(ParseError(Tampered(encode, "wo##", "wo\xE2\x82"), v1::EncodeRequest()),
+              StartsWith("inputs[1].text is not UTF-8 at byte 3"));
+}
+
+TEST(Wire, RefusesTornMessages) {
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("a text that is cut");
+  const std::string bytes = request.SerializeAsString();
+  for (const size_t size : {size_t{1}, bytes.size() / 2, bytes.size() - 1}) {
+    EXPECT_EQ(ParseError(Buffer(bytes.substr(0, size)), v1::GenerateRequest()),
+              "the request is not a beamline.v1.GenerateRequest message");
+  }
+  EXPECT_EQ(ParseError(Buffer(std::string(100, '\xFF')), v1::GenerateRequest()),
+            "the request is not a beamline.v1.GenerateRequest message");
+}
+
+TEST(Wire, RefusesEnumValuesThatDoNotExist) {
+  v1::GenerateRequest request;
+  request.mutable_beam()->set_early_stopping(static_cast<v1::EarlyStopping>(9));
+  EXPECT_THAT(ParseError(SerializeMessage(request), v1::GenerateRequest()),
+              StartsWith("beam.early_stopping is 9; accepted: EARLY_STOPPING_UNSPECIFIED, "));
+  v1::EncodeRequest encode;
+  encode.set_pooling(static_cast<v1::Pooling>(-1));
+  EXPECT_THAT(ParseError(SerializeMessage(encode), v1::EncodeRequest()),
+              StartsWith("pooling is -1; accepted: POOLING_MODEL, "));
+}
+
+TEST(Wire, RefusesNumbersThatAreNotFinite) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    v1::GenerateRequest request;
+    request.mutable_sampling()->set_temperature(value);
+    EXPECT_THAT(ParseError(SerializeMessage(request), v1::GenerateRequest()),
+                StartsWith("sampling.temperature is "));
+    v1::GenerateRequest bias;
+    (*bias.mutable_shaping()->mutable_logit_bias())[3] = value;
+    EXPECT_THAT(ParseError(SerializeMessage(bias), v1::GenerateRequest()),
+                StartsWith("shaping.logit_bias[0].value is "));
+  }
+}
+
+TEST(Wire, IgnoresFieldsOfLaterContracts) {
+  std::string bytes;
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("x");
+  request.SerializeToString(&bytes);
+  bytes += std::string("\xFA\x3E\x03", 3) + "\xFF\xFF\xFF";  // field 1007, bytes
+  v1::GenerateRequest parsed;
+  EXPECT_TRUE(ParseMessage(Buffer(bytes), parsed).ok());
+}
+
+}  // namespace
+}  // namespace beamline
