@@ -63,7 +63,9 @@ void Attention(Device& device, const AttentionParams& params) {
       case AttentionKernel::kRows:
         return AttendRows<T>(device, args, params, choice.rows_per_block, choice.num_splits);
       case AttentionKernel::kTensorCore:
-        if constexpr (sizeof(T) == 2) return AttendTensorCore<T>(device, args, params);
+        if constexpr (sizeof(T) == 2) {
+          return AttendTensorCore<T>(device, args, params, choice.rows_per_block);
+        }
     }
   });
 }

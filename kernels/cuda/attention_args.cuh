@@ -110,6 +110,7 @@ template <typename T>
 void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                 int rows_per_block, int num_splits);
 template <typename T>
-void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
+void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                      int rows_per_block);
 
 }  // namespace beamline::cuda

@@ -43,7 +43,8 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors)
   const int rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
   if (p.query.dtype != DType::kFloat32 && rows >= kFewestTensorCoreRows) {
     choice.kernel = AttentionKernel::kTensorCore;
-    choice.rows_per_block = kTensorCoreRows;
+    choice.rows_per_block =
+        rows <= kSmallTensorCoreRows ? kSmallTensorCoreRows : kLargeTensorCoreRows;
     choice.reason = fmt::format("{} query rows for a key-value head fill a tile", rows);
     return choice;
   }

@@ -11,7 +11,7 @@ namespace beamline::cuda {
 enum class AttentionKernel : uint8_t {
   kMath,        // attention_math.cu: a warp per query and stretch of keys, any shape
   kRows,        // attention_rows.cu: few query rows a block, 16-byte accesses, split over the keys
-  kTensorCore,  // attention_tensor_core.cu: tiles of 64 query rows, float16 and bfloat16
+  kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
 };
 
 struct AttentionChoice {
@@ -21,7 +21,8 @@ struct AttentionChoice {
   std::string reason;
 };
 
-inline constexpr int kTensorCoreRows = 64;
+inline constexpr int kSmallTensorCoreRows = 64;
+inline constexpr int kLargeTensorCoreRows = 128;
 
 AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors);
 

@@ -1,5 +1,5 @@
 // Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
-// A block computes 64 query rows of one key-value head; keys and values stream through shared
+// A block computes 64 or 128 query rows of one key-value head; keys and values stream through shared
 // memory 64 at a time, the next tile on its way while this one is used.
 // Source: Dao, "FlashAttention-2", arXiv:2307.08691.
 #include "kernels/cuda/attention_args.cuh"
@@ -11,15 +11,13 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kRowsPerWarp = 16;
 constexpr int kKeys = 64;  // of a tile
 constexpr int kStages = 2;
 constexpr float kLog2E = 1.44269504088896341f;
-static_assert(kTensorCoreRows == kWarps * kRowsPerWarp);
 
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, int kTiles>
 constexpr int SharedBytes() {
-  return 2 * kStages * kKeys * kHeadDim * static_cast<int>(sizeof(T));
+  return (kTiles * kWarps * 16 + 2 * kStages * kKeys) * kHeadDim * static_cast<int>(sizeof(T));
 }
 
 // Copies kKeys rows of keys or values into a tile; rows past the context become zeros.
@@ -37,125 +35,146 @@ __device__ void CopyTile(const KvRows<T>& rows, int first, int context,
   }
 }
 
-// The part of a 64-row tile that one warp computes: 16 query rows. A lane holds parts of two of
-// them, lane / 4 and lane / 4 + 8.
-template <typename T, int kHeadDim>
+// The query rows that one warp computes: kTiles of 16. A lane holds parts of two rows of each tile,
+// lane / 4 and lane / 4 + 8. Two tiles a warp halve what it reads of shared memory for a product.
+template <typename T, int kHeadDim, int kTiles>
 struct WarpRows {
-  uint32_t query[kHeadDim / 16][4];
-  float output[kHeadDim / 8][4] = {};
-  float maximum[2] = {-INFINITY, -INFINITY};  // of score * log2(e)
-  float total[2] = {};                        // this lane's part
-  int position[2], head[2];
-  int limit[2];  // keys that the row sees
+  using Scores = float[kTiles][kKeys / 8][4];
 
-  __device__ void LoadQuery(SwizzledTile<T, kHeadDim> tile, int first_row) {
+  float output[kTiles][kHeadDim / 8][4] = {};
+  float maximum[kTiles][2];  // of score * log2(e)
+  float total[kTiles][2];    // this lane's part
+  int position[kTiles][2], head[kTiles][2];
+  int limit[kTiles][2];  // keys that the row sees
+  int fewest_keys;       // that any row of this lane sees
+
+  __device__ void MultiplyKeys(SwizzledTile<T, kHeadDim> queries, int first_row,
+                               SwizzledTile<T, kHeadDim> keys, Scores& scores) const {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
-      LoadMatrices(tile.Chunk(first_row + lane % 16, 2 * k + lane / 16), query[k]);
-    }
-  }
-
-  __device__ void Scores(SwizzledTile<T, kHeadDim> keys, float (&scores)[kKeys / 8][4]) const {
-    const int lane = threadIdx.x % kWarpSize;
+      uint32_t a[kTiles][4];
 #pragma unroll
-    for (int n = 0; n < kKeys / 16; ++n) {
+      for (int m = 0; m < kTiles; ++m) {
+        LoadMatrices(queries.Chunk(first_row + 16 * m + lane % 16, 2 * k + lane / 16), a[m]);
+      }
 #pragma unroll
-      for (int k = 0; k < kHeadDim / 16; ++k) {
+      for (int n = 0; n < kKeys / 16; ++n) {
         uint32_t b[4];
         LoadMatrices(keys.Chunk(16 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2), b);
-        MultiplyAdd<T>(query[k], b[0], b[1], scores[2 * n]);
-        MultiplyAdd<T>(query[k], b[2], b[3], scores[2 * n + 1]);
+#pragma unroll
+        for (int m = 0; m < kTiles; ++m) {
+          MultiplyAdd<T>(a[m], b[0], b[1], scores[m][2 * n]);
+          MultiplyAdd<T>(a[m], b[2], b[3], scores[m][2 * n + 1]);
+        }
       }
     }
   }
 
   // Biases and masks, where a tile needs them.
-  __device__ void Adjust(const AttentionArgs<T>& args, int first_key,
-                         float (&scores)[kKeys / 8][4]) const {
+  __device__ void Adjust(const AttentionArgs<T>& args, int first_key, Scores& scores) const {
     const bool biased = HasBias(args);
-    if (!biased && first_key + kKeys <= min(limit[0], limit[1])) return;
+    if (!biased && first_key + kKeys <= fewest_keys) return;
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
+    for (int m = 0; m < kTiles; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int key = first_key + 8 * n + lane % 4 * 2 + i % 2;
-        if (biased) scores[n][i] += BiasOf(args, head[i / 2], position[i / 2], key);
-        if (key >= limit[i / 2]) scores[n][i] = -INFINITY;
+      for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = first_key + 8 * n + lane % 4 * 2 + i % 2;
+          if (biased) scores[m][n][i] += BiasOf(args, head[m][i / 2], position[m][i / 2], key);
+          if (key >= limit[m][i / 2]) scores[m][n][i] = -INFINITY;
+        }
       }
     }
   }
 
   // Scores to probabilities relative to the running maximum.
-  __device__ void Softmax(float (&scores)[kKeys / 8][4]) {
+  __device__ void Softmax(Scores& scores) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float tile_maximum = -INFINITY;
+    for (int m = 0; m < kTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-        tile_maximum = fmaxf(tile_maximum, fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
-      }
-      tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 1));
-      tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 2));
-      const float new_maximum = fmaxf(maximum[h], tile_maximum * kLog2E);
-      // While a row has seen no key, every exponential is 0.
-      const float shift = new_maximum == -INFINITY ? 0.0f : new_maximum;
-      const float decay = exp2f(maximum[h] - shift);
-      maximum[h] = new_maximum;
-      total[h] *= decay;
-#pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-        for (int i = 2 * h; i < 2 * h + 2; ++i) {
-          scores[n][i] = exp2f(scores[n][i] * kLog2E - shift);
-          total[h] += scores[n][i];
-        }
-      }
-#pragma unroll
-      for (int n = 0; n < kHeadDim / 8; ++n) {
-        output[n][2 * h] *= decay;
-        output[n][2 * h + 1] *= decay;
-      }
+      for (int h = 0; h < 2; ++h) SoftmaxRow(m, h, scores);
     }
   }
 
-  __device__ void AddValues(SwizzledTile<T, kHeadDim> values,
-                            const float (&probabilities)[kKeys / 8][4]) {
+  __device__ void SoftmaxRow(int m, int h, Scores& scores) {
+    float tile_maximum = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+      tile_maximum = fmaxf(tile_maximum, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
+    }
+    tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 1));
+    tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 2));
+    const float new_maximum = fmaxf(maximum[m][h], tile_maximum * kLog2E);
+    // While a row has seen no key, every exponential is 0.
+    const float shift = new_maximum == -INFINITY ? 0.0f : new_maximum;
+    const float decay = exp2f(maximum[m][h] - shift);
+    maximum[m][h] = new_maximum;
+    total[m][h] *= decay;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 2 * h; i < 2 * h + 2; ++i) {
+        scores[m][n][i] = exp2f(scores[m][n][i] * kLog2E - shift);
+        total[m][h] += scores[m][n][i];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      output[m][n][2 * h] *= decay;
+      output[m][n][2 * h + 1] *= decay;
+    }
+  }
+
+  __device__ void AddValues(SwizzledTile<T, kHeadDim> values, const Scores& probabilities) {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
     for (int k = 0; k < kKeys / 16; ++k) {
-      const float(&low)[4] = probabilities[2 * k];
-      const float(&high)[4] = probabilities[2 * k + 1];
-      const uint32_t a[4] = {PackPair<T>(low[0], low[1]), PackPair<T>(low[2], low[3]),
-                             PackPair<T>(high[0], high[1]), PackPair<T>(high[2], high[3])};
+      uint32_t a[kTiles][4];
+#pragma unroll
+      for (int m = 0; m < kTiles; ++m) {
+        const float(&low)[4] = probabilities[m][2 * k];
+        const float(&high)[4] = probabilities[m][2 * k + 1];
+        a[m][0] = PackPair<T>(low[0], low[1]);
+        a[m][1] = PackPair<T>(low[2], low[3]);
+        a[m][2] = PackPair<T>(high[0], high[1]);
+        a[m][3] = PackPair<T>(high[2], high[3]);
+      }
 #pragma unroll
       for (int n = 0; n < kHeadDim / 16; ++n) {
         uint32_t b[4];
         LoadMatricesTransposed(values.Chunk(16 * k + lane % 16, 2 * n + lane / 16), b);
-        MultiplyAdd<T>(a, b[0], b[1], output[2 * n]);
-        MultiplyAdd<T>(a, b[2], b[3], output[2 * n + 1]);
+#pragma unroll
+        for (int m = 0; m < kTiles; ++m) {
+          MultiplyAdd<T>(a[m], b[0], b[1], output[m][2 * n]);
+          MultiplyAdd<T>(a[m], b[2], b[3], output[m][2 * n + 1]);
+        }
       }
     }
   }
 };
 
-// Grid: (tiles of 64 query rows, key-value heads, sequences); shared memory: two stages of keys and
-// values, 32 KiB for 64 elements a head, 64 KiB for 128. Bound by the tensor cores for long
+// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the queries and two stages
+// of keys and values, 96 KiB for 128 rows of 128 elements. Bound by the tensor cores for long
 // sequences: 4 * rows * keys * head_dim operations a head.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, int kTiles>
 __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> args) {
   extern __shared__ __align__(128) unsigned char shared[];
-  T* const tiles = reinterpret_cast<T*>(shared);
+  constexpr int kRowsPerWarp = kTiles * 16;
+  constexpr int kRows = kWarps * kRowsPerWarp;
+  T* const tiles = reinterpret_cast<T*>(shared) + kRows * kHeadDim;
   constexpr int kTileSize = kKeys * kHeadDim;
   constexpr int kChunks = kHeadDim / 8;
   const int sequence = blockIdx.z;
   const int kv_head = blockIdx.y;
-  const int first_row = blockIdx.x * kTensorCoreRows;
+  // The last rows first: with a causal mask they have the most keys.
+  const int first_row = (gridDim.x - 1 - blockIdx.x) * kRows;
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   const SequenceSpan span = SpanOf(args, sequence);
-  const int num_rows = min(kTensorCoreRows, span.query_length * args.group_size - first_row);
+  const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
   if (num_rows <= 0) return;
   const int first_position = span.context - span.query_length;
   const auto query_of = [&](int row) { return (first_row + row) / args.group_size; };
@@ -164,28 +183,27 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
            kHeadDim;
   };
 
-  // The queries pass through the first stage's keys.
-  const SwizzledTile<T, kHeadDim> query_tile = {tiles};
-  for (int i = threadIdx.x; i < kTensorCoreRows * kChunks; i += kThreads) {
+  const SwizzledTile<T, kHeadDim> queries = {reinterpret_cast<T*>(shared)};
+  for (int i = threadIdx.x; i < kRows * kChunks; i += kThreads) {
     const int row = i / kChunks;
     const bool valid = row < num_rows;
     const int64_t token = span.first_query + (valid ? query_of(row) : 0);
     const T* from = args.query + token * args.query_stride + (valid ? column_of(row) : 0);
-    CopyAsync(query_tile.Chunk(row, i % kChunks), from + i % kChunks * 8, valid);
+    CopyAsync(queries.Chunk(row, i % kChunks), from + i % kChunks * 8, valid);
   }
-  CommitCopies();
-  WaitForCopies<0>();
-  __syncthreads();
-  WarpRows<T, kHeadDim> rows;
-  rows.LoadQuery(query_tile, warp * kRowsPerWarp);
+  WarpRows<T, kHeadDim, kTiles> rows;
+  rows.fewest_keys = span.context;
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = min(warp * kRowsPerWarp + lane / 4 + 8 * h, num_rows - 1);
-    rows.position[h] = first_position + query_of(row);
-    rows.head[h] = kv_head * args.group_size + (first_row + row) % args.group_size;
-    rows.limit[h] = args.causal ? max(0, rows.position[h] + 1) : span.context;
+  for (int i = 0; i < 2 * kTiles; ++i) {
+    const int row = min(warp * kRowsPerWarp + lane / 4 + 8 * i, num_rows - 1);
+    const int m = i / 2, h = i % 2;
+    rows.maximum[m][h] = -INFINITY;
+    rows.total[m][h] = 0.0f;
+    rows.position[m][h] = first_position + query_of(row);
+    rows.head[m][h] = kv_head * args.group_size + (first_row + row) % args.group_size;
+    rows.limit[m][h] = args.causal ? max(0, rows.position[m][h] + 1) : span.context;
+    rows.fewest_keys = min(rows.fewest_keys, rows.limit[m][h]);
   }
-  __syncthreads();
 
   const KvRows<T> keys =
       RowsOf(args, args.keys, args.key_stride, sequence, span.first_query, kv_head);
@@ -208,13 +226,13 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
     CommitCopies();  // an empty group keeps the count
   };
 
-  copy_tiles(0);
+  copy_tiles(0);  // one group with the queries
   for (int tile = 0; tile < num_tiles; ++tile) {
     copy_tiles(tile + 1);
     WaitForCopies<1>();
     __syncthreads();
-    float scores[kKeys / 8][4] = {};
-    rows.Scores(key_tile(tile), scores);
+    typename WarpRows<T, kHeadDim, kTiles>::Scores scores = {};
+    rows.MultiplyKeys(queries, warp * kRowsPerWarp, key_tile(tile), scores);
     rows.Adjust(args, tile * kKeys, scores);
     rows.Softmax(scores);
     rows.AddValues(value_tile(tile), scores);
@@ -222,11 +240,12 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
   }
 
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float total = rows.total[h];
+  for (int i = 0; i < 2 * kTiles; ++i) {
+    const int m = i / 2, h = i % 2;
+    float total = rows.total[m][h];
     total += __shfl_xor_sync(kFullMask, total, 1);
     total += __shfl_xor_sync(kFullMask, total, 2);
-    const int row = warp * kRowsPerWarp + lane / 4 + 8 * h;
+    const int row = warp * kRowsPerWarp + lane / 4 + 8 * i;
     if (row >= num_rows) continue;
     const float scale = total == 0.0f ? 0.0f : 1.0f / total;  // a query without keys gets zeros
     T* to = args.output + (span.first_query + query_of(row)) * args.output_stride + column_of(row) +
@@ -234,38 +253,41 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {
       *reinterpret_cast<uint32_t*>(to + 8 * n) =
-          PackPair<T>(rows.output[n][2 * h] * scale, rows.output[n][2 * h + 1] * scale);
+          PackPair<T>(rows.output[m][n][2 * h] * scale, rows.output[m][n][2 * h + 1] * scale);
     }
   }
 }
 
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, int kTiles>
 void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
-  constexpr int kBytes = SharedBytes<T, kHeadDim>();
-  device.Check(cudaFuncSetAttribute(TensorCoreKernel<T, kHeadDim>,
+  constexpr int kBytes = SharedBytes<T, kHeadDim, kTiles>();
+  constexpr int kRows = kTiles * kWarps * 16;
+  device.Check(cudaFuncSetAttribute(TensorCoreKernel<T, kHeadDim, kTiles>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tensor cores): shared memory");
   const int rows = params.max_query_length * args.group_size;
-  const dim3 grid(static_cast<unsigned>((rows + kTensorCoreRows - 1) / kTensorCoreRows),
+  const dim3 grid(static_cast<unsigned>((rows + kRows - 1) / kRows),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
-  TensorCoreKernel<T, kHeadDim><<<grid, kThreads, kBytes, device.stream()>>>(args);
+  TensorCoreKernel<T, kHeadDim, kTiles><<<grid, kThreads, kBytes, device.stream()>>>(args);
 }
 
 }  // namespace
 
 template <typename T>
-void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
+void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                      int rows_per_block) {
+  const bool small = rows_per_block == kSmallTensorCoreRows;
   if (params.head_dim == 64) {
-    Launch<T, 64>(device, args, params);
+    small ? Launch<T, 64, 1>(device, args, params) : Launch<T, 64, 2>(device, args, params);
   } else {
-    Launch<T, 128>(device, args, params);
+    small ? Launch<T, 128, 1>(device, args, params) : Launch<T, 128, 2>(device, args, params);
   }
   device.CheckLaunch("Attention (tensor cores)");
 }
 
-template void AttendTensorCore(Device&, const AttentionArgs<__half>&, const AttentionParams&);
-template void AttendTensorCore(Device&, const AttentionArgs<__nv_bfloat16>&,
-                               const AttentionParams&);
+template void AttendTensorCore(Device&, const AttentionArgs<__half>&, const AttentionParams&, int);
+template void AttendTensorCore(Device&, const AttentionArgs<__nv_bfloat16>&, const AttentionParams&,
+                               int);
 
 }  // namespace beamline::cuda

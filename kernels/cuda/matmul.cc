@@ -12,6 +12,15 @@ bool IsAligned(const Tensor& tensor) {
          tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % kAccessBytes == 0;
 }
 
+bool LaunchSkinny(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  const int64_t num_rows = params.x.num_rows();
+  if (num_rows > 1 && num_rows <= kMostTensorCoreSkinnyRows &&
+      SkinnyTensorCoreMatMul(device, params, weight)) {
+    return true;
+  }
+  return num_rows <= kMostSkinnyRows && SkinnyMatMul(device, params, weight);
+}
+
 // What cuBLASLt's epilogue takes over from the finishing pass.
 struct Fused {
   bool bias = false;
@@ -19,9 +28,9 @@ struct Fused {
   bool residual = false;
 };
 
-Fused ChooseFused(const MatMulParams& params) {
+Fused ChooseFused(const MatMulParams& params, bool direct) {
   Fused fused;
-  if (params.gated) return fused;
+  if (!direct) return fused;
   const bool none = params.activation == Activation::kNone;
   // cuBLASLt reads a bias of y's type, and its GELU is the tanh form.
   fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
@@ -43,13 +52,17 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   if (num_rows == 0) return;
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
-  if (num_rows <= kMostSkinnyRows && SkinnyMatMul(device, params, weight)) return;
+  if (LaunchSkinny(device, params, weight)) return;
 
   Tensor x = params.x;
   const bool padded = weight.row_stride() != weight.in_features();
   if (padded || !IsAligned(x)) x = PadColumns(device, x, weight.row_stride());
-  const Fused fused = ChooseFused(params);
-  const bool direct = !params.gated && IsAligned(params.y);
+  // Otherwise the product goes to scratch memory and the finishing pass brings it to y. Odd output
+  // features are such a case, because cuBLASLt is many times slower at them: see CudaWeight.
+  const bool direct = !params.gated && IsAligned(params.y) &&
+                      weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) %
+                              kAccessBytes == 0;
+  const Fused fused = ChooseFused(params, direct);
   Tensor product = params.y;
   if (!direct) {
     const DType dtype = params.gated ? weight.dtype() : params.y.dtype;
@@ -63,7 +76,7 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   call.weight = weight.data();
   call.dtype = weight.dtype();
   call.num_rows = num_rows;
-  call.out_features = weight.out_features();
+  call.out_features = direct ? weight.out_features() : weight.padded_rows();
   call.in_features = padded ? weight.row_stride() : weight.in_features();
   call.x_stride = x.row_stride;
   call.weight_stride = weight.row_stride();

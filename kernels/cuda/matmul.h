@@ -19,6 +19,10 @@ inline constexpr int64_t kMostSkinnyRows = 8;
 // operands cannot be read 16 bytes at a time.
 bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
 
+// The same on tensor cores, for up to kMostTensorCoreSkinnyRows. False also in float32.
+inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
+bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
+
 // y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left out.
 struct FinishParams {
   Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself

@@ -67,9 +67,31 @@ __device__ double BlockSum(double x) {
   return total;
 }
 
+// Sums over the block of kCount numbers at once, in every thread.
+template <int kCount>
+__device__ void BlockSums(uint64_t (&x)[kCount]) {
+  __shared__ uint64_t partials[kCount][kNumWarps], totals[kCount];
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint64_t sum = WarpSum(x[i]);
+    if (lane == 0) partials[i][warp] = sum;
+  }
+  __syncthreads();
+  if (warp < kCount) {
+    const uint64_t total = WarpSum(partials[warp][lane]);
+    if (lane == 0) totals[warp] = total;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = totals[i];
+}
+
 // body(id) for every token, a thread's in ascending order.
 template <typename Body>
 __device__ void ForEachToken(const Row& row, Body body) {
+#pragma unroll 4
   for (int id = threadIdx.x; id < row.vocab_size; id += kThreads) body(id);
 }
 
@@ -80,24 +102,27 @@ __device__ uint64_t TotalMass(const Row& row) {
 }
 
 // The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when all
-// of them weigh less. Two bits of the key a pass.
+// of them weigh less. Three bits of the key a pass, after the first two.
 template <typename Weight>
 __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
+  constexpr uint32_t kDigits = 7;
   uint32_t threshold = 0;
-  for (int shift = 30; shift >= 0; shift -= 2) {
-    uint64_t sums[3] = {};
+  for (int shift = 30; shift >= 0; shift -= 3) {
+    const uint32_t num_digits = shift == 30 ? 3 : kDigits;
+    uint64_t sums[kDigits] = {};
     ForEachToken(row, [&](int id) {
       const uint32_t key = row.keys[id];
       const uint64_t w = weight(id);
 #pragma unroll
-      for (uint32_t c = 0; c < 3; ++c) {
-        if (key >= (threshold | (c + 1) << shift)) sums[c] += w;
+      for (uint32_t c = 0; c < kDigits; ++c) {
+        if (c < num_digits && key >= (threshold | (c + 1) << shift)) sums[c] += w;
       }
     });
+    BlockSums(sums);
     uint32_t digit = 0;
 #pragma unroll
-    for (uint32_t c = 0; c < 3; ++c) {
-      if (BlockSum(sums[c]) >= target) digit = c + 1;
+    for (uint32_t c = 0; c < kDigits; ++c) {
+      if (c < num_digits && sums[c] >= target) digit = c + 1;
     }
     threshold |= digit << shift;
   }
@@ -212,7 +237,7 @@ __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
 }
 
 // Grid: a block per draw. Bound by the latency of its passes over the row, which stays in L2: 3 for
-// a plain draw, 16 more for each of top-k, top-p and typical-p.
+// a plain draw, some 12 more for each of top-k, top-p and typical-p.
 __global__ void __launch_bounds__(kThreads)
     SampleKernel(const float* logits, int64_t logits_stride, int vocab_size, const SampleRow* rows,
                  float* masses, uint32_t* keys, int32_t* ids, float* values) {

@@ -16,7 +16,8 @@ constexpr int kChunk = 2048;
 constexpr int kKeysPerThread = kChunk / kThreads;
 // Up to this many candidates are found by taking the maximum again and again, more by sorting.
 constexpr int kMostRounds = 12;
-constexpr int kMergeSize = 4096;
+constexpr int kMergeSize = 2048;
+constexpr int kMergeKeysPerThread = 4;
 
 struct CandidateArgs {
   float* logits;  // [num_rows, vocab_size]
@@ -128,13 +129,14 @@ __device__ void ApplyEdits(const CandidateArgs& args, const CandidateRow& row, i
   __syncthreads();
 }
 
-// The `count` best of the block's keys, each thread holding kKeysPerThread, into best[0 .. count).
-__device__ void TakeMaxima(uint64_t (&keys)[kKeysPerThread], int count, uint64_t* best) {
+// The `count` best of the block's keys, each thread holding kKeys, into best[0 .. count).
+template <int kKeys>
+__device__ void TakeMaxima(uint64_t (&keys)[kKeys], int count, uint64_t* best) {
   __shared__ uint64_t partials[2][kNumWarps];
   for (int round = 0; round < count; ++round) {
     uint64_t own = 0;
 #pragma unroll
-    for (int i = 0; i < kKeysPerThread; ++i) own = keys[i] > own ? keys[i] : own;
+    for (int i = 0; i < kKeys; ++i) own = keys[i] > own ? keys[i] : own;
     own = WarpMax(own);
     uint64_t* const slots = partials[round % 2];
     if (threadIdx.x % kWarpSize == 0) slots[threadIdx.x / kWarpSize] = own;
@@ -142,7 +144,7 @@ __device__ void TakeMaxima(uint64_t (&keys)[kKeysPerThread], int count, uint64_t
     for (int i = 0; i < kNumWarps; ++i) own = slots[i] > own ? slots[i] : own;
     if (threadIdx.x == 0) best[round] = own;
 #pragma unroll
-    for (int i = 0; i < kKeysPerThread; ++i) keys[i] = keys[i] == own ? 0 : keys[i];
+    for (int i = 0; i < kKeys; ++i) keys[i] = keys[i] == own ? 0 : keys[i];
   }
   __syncthreads();
 }
@@ -218,26 +220,42 @@ __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, 
   return raw[low];
 }
 
-// Merges the chunks' candidates. Grid: a block per row; shared memory: kMergeSize keys. Bound by the
-// barriers of the sort: 78 steps for each kMergeSize candidates.
-__global__ void __launch_bounds__(2 * kThreads) MergeKernel(CandidateArgs args) {
+// The best of `total` candidates into keys[0 .. count): a part at a time, with those kept so far.
+template <int kSize>
+__device__ void SortParts(const uint64_t* candidates, int total, int count, uint64_t* keys) {
+  int kept = 0;
+  for (int next = 0; next < total;) {
+    const int taken = min(total - next, kSize - kept);
+    __syncthreads();
+    for (int i = kept + threadIdx.x; i < kSize; i += kThreads) {
+      keys[i] = i - kept < taken ? candidates[next + i - kept] : 0;
+    }
+    BitonicSort<kSize>(keys);
+    next += taken;
+    kept = count;
+  }
+}
+
+// Merges the chunks' candidates. Grid: a block per row; shared memory: kMergeSize keys. Bound by
+// barriers: one a candidate for a few, the sort's 66 steps for each kMergeSize candidates for many.
+__global__ void __launch_bounds__(kThreads) MergeKernel(CandidateArgs args) {
   __shared__ uint64_t keys[kMergeSize];
   const int count = args.rows[blockIdx.x].count;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * args.num_chunks * args.max_count;
   const uint64_t* candidates = args.candidates + first;
   const int total = args.num_chunks * args.max_count;
-  int kept = 0;
-  for (int next = 0; next < total;) {
-    const int taken = min(total - next, kMergeSize - kept);
-    __syncthreads();
-    for (int i = kept + threadIdx.x; i < kMergeSize; i += blockDim.x) {
-      keys[i] = i - kept < taken ? candidates[next + i - kept] : 0;
+  if (count <= kMostRounds && total <= kMergeKeysPerThread * kThreads) {
+    uint64_t own[kMergeKeysPerThread];
+#pragma unroll
+    for (int j = 0; j < kMergeKeysPerThread; ++j) {
+      const int i = j * kThreads + threadIdx.x;
+      own[j] = i < total ? candidates[i] : 0;
     }
-    BitonicSort<kMergeSize>(keys);
-    next += taken;
-    kept = count;
+    TakeMaxima(own, count, keys);
+  } else {
+    SortParts<kMergeSize>(candidates, total, count, keys);
   }
-  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+  for (int i = threadIdx.x; i < count; i += kThreads) {
     const uint64_t key = keys[i];
     const int64_t to = static_cast<int64_t>(blockIdx.x) * args.max_count + i;
     args.values[to] = ValueOf(key);
@@ -253,8 +271,7 @@ __global__ void __launch_bounds__(2 * kThreads) MergeKernel(CandidateArgs args) 
 void TopCandidates(Device& device, const TopCandidatesParams& params) {
   const auto num_rows = static_cast<unsigned>(params.logits.num_rows());
   if (num_rows == 0) return;
-  // Chunks keep kMergeSize - max_count > 0 candidates apart from those kept before.
-  BEAMLINE_CHECK(params.max_count <= kChunk);
+  BEAMLINE_CHECK(params.max_count < kMergeSize);  // a part holds more than what is kept
   const FlatEdits edits = FlattenEdits(params);
   CandidateArgs args = {};
   args.logits = params.logits.as<float>();
@@ -278,7 +295,7 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
   SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   SelectChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
-  MergeKernel<<<num_rows, 2 * kThreads, 0, device.stream()>>>(args);
+  MergeKernel<<<num_rows, kThreads, 0, device.stream()>>>(args);
   device.CheckLaunch("TopCandidates");
 }
 

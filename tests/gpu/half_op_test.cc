@@ -88,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfOpTest,
 TEST_P(HalfOpTest, MatMulWithEveryEpilogue) {
   const struct {
     int rows, in_features, half;
-  } shapes[] = {{1, 256, 128}, {3, 72, 50}, {8, 1024, 64}, {17, 200, 33}, {130, 256, 96}, {77, 65, 64}};
+  } shapes[] = {{1, 256, 128}, {3, 72, 50}, {5, 4096, 64}, {8, 1024, 64},
+                {12, 96, 80}, {16, 320, 40}, {17, 200, 33}, {130, 256, 96}, {77, 65, 64}};
   for (const auto& shape : shapes) {
     const Weight weight = RandomWeight(2 * shape.half, shape.in_features);
     const TypedArray x = Random(shape.rows, shape.in_features, 1.5f);
