@@ -1,5 +1,7 @@
 #include "loadtest/options.h"
 
+#include <algorithm>
+
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "loadtest/workload/workload_file.h"
@@ -10,10 +12,12 @@ namespace {
 
 constexpr uint64_t kDistinctWhenVerifying = 32;
 
+// These and --workload exclude each other.
 void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
-  const std::string group = "Requests (instead of --workload)";
+  CLI::App& group = *app.add_option_group("Requests (instead of --workload)");
+  group.excludes(app.get_option("--workload"));
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help)->group(group)->excludes("--workload");
+    return group.add_option(name, value, help);
   };
   add("--kind", flags.kinds,
       "generate, generate_stream, generate_many, encode, encode_many, score or tokenize, with "
@@ -31,7 +35,7 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   add("--temperature", flags.temperature, "sampling");
   add("--top-k", flags.top_k, "sampling");
   add("--top-p", flags.top_p, "sampling");
-  app.add_flag("--ignore-eos", flags.ignore_eos, "generate max_new_tokens always")->group(group);
+  group.add_flag("--ignore-eos", flags.ignore_eos, "generate max_new_tokens always");
   add("--cancel-share", flags.cancel_share, "share of the calls that are cancelled, 0 .. 1");
   add("--cancel-after-ms", flags.cancel_after_ms, "a distribution");
   add("--deadline-share", flags.deadline_share, "share of the calls with a short deadline, 0 .. 1");

@@ -1,3 +1,4 @@
+// One load test from its flags to its report.
 #pragma once
 
 #include <string>

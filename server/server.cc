@@ -20,8 +20,11 @@
 namespace beamline {
 namespace {
 
+constexpr int kSpareStreams = 100;
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
+// How long connections may take to close once no call runs.
+constexpr std::chrono::milliseconds kCloseTime{100};
 
 class ServerImpl final : public Server {
  public:
@@ -76,7 +79,9 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   // A second server on the same port must fail instead of taking half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.max_concurrent_requests);
+  // Room for refusals and health checks above the limit that admission keeps.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             config.max_concurrent_requests + kSpareStreams);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              config.min_ping_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -130,8 +135,13 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   server_->GetHealthCheckService()->SetServingStatus(false);
   admission_.StartDraining();
   const bool finished = engine_->Drain(timeout);
-  // Calls that the engine has answered may still be writing; the others are cancelled then.
-  server_->Shutdown(std::chrono::system_clock::now() + kFlushTime);
+  // Calls that the engine has answered may still be writing. gRPC itself waits to the end of its
+  // deadline while any client is connected, so the calls are waited for here.
+  const auto flushed = std::chrono::steady_clock::now() + kFlushTime;
+  while (admission_.running() > 0 && std::chrono::steady_clock::now() < flushed) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
 }
 

@@ -38,6 +38,12 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
 
 }  // namespace
 
+CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optional<bool>& value,
+                       const std::string& help) {
+  return command.add_flag_function(
+      names, [&value](int64_t count) { value = count > 0; }, help);
+}
+
 absl::Status UsageError(std::string_view message) {
   absl::Status status = absl::InvalidArgumentError(std::string(message));
   status.SetPayload(kUsagePayload, absl::Cord());
@@ -57,13 +63,15 @@ int Run(int argc, const char* const* argv, const Console& console) {
   GlobalOptions options;
   Command command;
   AddGlobalOptions(app, options);
+  // Options of all commands may stand after the command too; commands inherit this when they are
+  // added.
+  app.fallthrough();
   AddGenerateCommands(app, command);
   AddEncodeCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
   app.set_version_flag("--version", "beamline " BEAMLINE_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();  // options of all commands may stand after the command too
   app.footer(kExamples);
   try {
     app.parse(argc, argv);

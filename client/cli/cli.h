@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <istream>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -51,6 +52,11 @@ void AddModelCommands(CLI::App& app, Command& chosen);
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
 // err, "beamline: CODE: message"), 2 for a wrong command line.
 int Run(int argc, const char* const* argv, const Console& console);
+
+// A switch with a negation, "--x,!--no-x"; `value` stays empty when neither is given. (CLI11's own
+// flags set an optional<bool> to false then.)
+CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optional<bool>& value,
+                       const std::string& help);
 
 // A wrong command line that only the command itself can tell: exit status 2.
 absl::Status UsageError(std::string_view message);

@@ -38,7 +38,7 @@ void AddOptions(CLI::App& command, EncodeOptions& o) {
   command.add_option("--truncate", o.truncate, "side that loses what is too long; default: error")
       ->check(CLI::IsMember({"none", "right", "left"}));
   command.add_option("--dimensions", o.dimensions, "only the first N")->type_name("N");
-  command.add_flag("--normalize,!--no-normalize", o.normalize, "default: the model's own");
+  AddSwitch(command, "--normalize,!--no-normalize", o.normalize, "default: the model's own");
   command.add_option("--prompt-name", o.prompt_name, "one of the model's prompts")
       ->type_name("NAME");
 }

@@ -88,9 +88,8 @@ void AddShapingOptions(CLI::App& command, GenerateOptions& o) {
 
 void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
   const std::string group = "Output";
-  command
-      .add_flag("--stream,!--no-stream", o.stream,
-                "prints while it is generated; default on a terminal")
+  AddSwitch(command, "--stream,!--no-stream", o.stream,
+            "prints while it is generated; default on a terminal")
       ->group(group);
   command.add_option("--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
       ->group(group)

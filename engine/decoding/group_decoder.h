@@ -60,7 +60,8 @@ class GroupDecoder {
   // of them. Valid until Advance.
   virtual std::span<const RowRequest> Requests() = 0;
   // results: one per request. Returns the live rows of the next step; empty when the group has
-  // finished.
+  // finished. A row whose best score is -infinity (every token banned) or NaN has no continuation;
+  // its sequence ends with LENGTH.
   virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
   // Ends the group now with what it has (deadline, cancellation).
   virtual void Stop(FinishReason reason) = 0;
@@ -68,9 +69,13 @@ class GroupDecoder {
   virtual bool finished() const = 0;
   // Tokens generated so far over all sequences that would be returned.
   virtual int32_t num_generated_tokens() const = 0;
-  // What became certain since the last call. For beams: the settled prefix.
+  // What became certain since the last call. For beams: of sequence 0 the settled prefix (the
+  // tokens that the best hypothesis so far and all live beams share), of the others all at the end.
+  // Empty unless wants_deltas.
   virtual std::vector<GenerateDelta> TakeDeltas() = 0;
-  // REQUIRES: finished(). Best first.
+  // REQUIRES: finished(). Best first; samples that were streamed keep the order of their deltas'
+  // `sequence`. Beam search may return fewer than num_sequences when bans or stop strings leave
+  // fewer. `echo` is the caller's to add.
   virtual std::vector<GeneratedSequence> TakeSequences() = 0;
 };
 

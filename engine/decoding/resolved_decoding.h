@@ -58,7 +58,13 @@ struct DecodingLimits {
 };
 
 // Checks everything that does not depend on the tokenized prompt. INVALID_ARGUMENT names the field,
-// the value and the accepted range. max_new_tokens is settled by FitLength.
+// the value and the accepted range; a default of the model's that is out of range is named as
+// "generation_config.json: temperature". max_new_tokens is settled by FitLength.
+//
+// - Without `decoding`: num_beams > 1 is beam search, else do_sample is sampling, else greedy.
+// - One beam is greedy decoding, as in transformers.
+// - Without a seed, sampling draws one here.
+// - The model's bad words and suppressed tokens hold besides the request's.
 absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
                                                  const GenerationDefaults& defaults,
                                                  const Tokenizer& tokenizer,

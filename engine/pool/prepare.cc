@@ -125,6 +125,11 @@ absl::StatusOr<ResolvedDecoding> CheckGenerate(const GenerateRequest& request,
     }
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix, true, model));
   }
+  if (request.output.echo && model.info.task != ModelTask::kGenerate) {
+    return absl::InvalidArgumentError(
+        fmt::format("output.echo is true; accepted for decoder-only models only, which '{}' is not",
+                    model.options.name));
+  }
   if (request.priority < -100 || request.priority > 100) {
     return absl::InvalidArgumentError(
         fmt::format("priority is {}; accepted: -100 to 100", request.priority));
@@ -158,6 +163,12 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   BEAMLINE_RETURN_IF_ERROR(FitLength(request, model.description.generation,
                                      {model.info.vocab_size, model.info.max_total_tokens},
                                      static_cast<int32_t>(prompt.size()), decoding));
+  if (request.output.echo) {
+    group->echo_ids = prompt;
+    BEAMLINE_ASSIGN_OR_RETURN(group->echo_text,
+                              model.tokenizer->Decode(prompt, request.output.skip_special_tokens));
+  }
+  group->num_sequences = decoding.num_sequences;
   group->seed = decoding.seed;
   group->priority = request.priority;
   group->deadline = request.deadline;

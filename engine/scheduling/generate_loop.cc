@@ -113,19 +113,30 @@ void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results
     return;
   }
   scheduler_.Fork(group, next);
+  SendDeltas(group);
+}
+
+void GenerateLoop::SendDeltas(Group& group) {
   if (!group.wants_deltas) return;
+  if (!group.echo_ids.empty() && !std::exchange(group.echo_sent, true)) {
+    for (int32_t sequence = 0; sequence < group.num_sequences; ++sequence) {
+      group.sink->OnDelta({.sequence = sequence, .ids = group.echo_ids, .text = group.echo_text});
+    }
+  }
   for (GenerateDelta& delta : group.decoder->TakeDeltas()) group.sink->OnDelta(std::move(delta));
 }
 
 void GenerateLoop::Finish(Group& group) {
-  if (group.wants_deltas) {
-    for (GenerateDelta& delta : group.decoder->TakeDeltas()) group.sink->OnDelta(std::move(delta));
-  }
+  SendDeltas(group);
   GenerateResult result;
   result.usage.prompt_tokens = group.prompt_tokens;
   result.usage.cached_tokens = group.cached_tokens;
   result.usage.generated_tokens = group.decoder->num_generated_tokens();
   result.sequences = group.decoder->TakeSequences();
+  for (GeneratedSequence& sequence : result.sequences) {
+    sequence.ids.insert(sequence.ids.begin(), group.echo_ids.begin(), group.echo_ids.end());
+    sequence.text.insert(0, group.echo_text);
+  }
   result.seed = group.seed;
   result.timing.queue = std::max(group.queue_time, std::chrono::nanoseconds(0));
   result.timing.first_token = std::max(group.first_token_time, std::chrono::nanoseconds(0));

@@ -41,6 +41,7 @@ class GenerateLoop {
   absl::Status Compute();
   void Advance();
   void AdvanceGroup(Group& group, std::span<const RowResult> results);
+  void SendDeltas(Group& group);
   void Finish(Group& group);
   void Fail(Group& group, const absl::Status& status);
   void RemoveFinished();

@@ -39,6 +39,11 @@ struct Group {
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
   uint64_t seed = 0;
   bool wants_deltas = false;
+  // Put before every sequence of the answer.
+  int32_t num_sequences = 1;
+  TokenIds echo_ids;
+  std::string echo_text;
+  bool echo_sent = false;  // in the stream
 
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie

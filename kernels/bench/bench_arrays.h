@@ -22,20 +22,22 @@ inline Backend& TheBackend() {
 // A float32 matrix of random numbers that owns its memory.
 class Matrix {
  public:
-  Matrix(int64_t rows, int64_t cols, float scale = 1.0f)
-      : rows_(rows), cols_(cols), values_(rows * cols) {
+  Matrix(int64_t rows, int64_t cols, float scale = 1.0f) : rows_(rows), cols_(cols) {
+    auto buffer = TheBackend().Allocate(rows * cols * sizeof(float));
+    BEAMLINE_CHECK(buffer.ok());
+    buffer_ = *std::move(buffer);
     std::mt19937 random(1);
     std::normal_distribution<float> normal(0.0f, scale);
-    for (float& value : values_) value = normal(random);
+    std::generate_n(data(), rows * cols, [&] { return normal(random); });
   }
-  Tensor tensor() { return Tensor(values_.data(), DType::kFloat32, {rows_, cols_}); }
-  Tensor vector() { return Tensor(values_.data(), DType::kFloat32, {rows_ * cols_}); }
-  float* data() { return values_.data(); }
+  Tensor tensor() { return Tensor(data(), DType::kFloat32, {rows_, cols_}); }
+  Tensor vector() { return Tensor(data(), DType::kFloat32, {rows_ * cols_}); }
+  float* data() { return static_cast<float*>(buffer_->data()); }
 
  private:
   int64_t rows_;
   int64_t cols_;
-  std::vector<float> values_;
+  std::unique_ptr<Buffer> buffer_;
 };
 
 inline std::unique_ptr<PackedWeight> RandomWeight(int64_t out_features, int64_t in_features,

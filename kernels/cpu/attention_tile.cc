@@ -164,12 +164,12 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
         hn::Set(kF32, maximum == -std::numeric_limits<float>::infinity() ? 0.0f : maximum);
     VF totals = hn::Zero(kF32);
     for (j = 0; j < num_keys; j += lanes) {
-      const VF p = Exp(hn::Sub(hn::Load(kF32, scores + j), shift));
+      const VF p = ExpNonPositive(hn::Sub(hn::Load(kF32, scores + j), shift));
       totals = hn::Add(totals, p);
       hn::Store(p, kF32, scores + j);
     }
     if (maximum != w.maxima[r]) {
-      w.decays[r] = hn::GetLane(Exp(hn::Sub(hn::Set(kF32, w.maxima[r]), shift)));
+      w.decays[r] = hn::GetLane(ExpNonPositive(hn::Sub(hn::Set(kF32, w.maxima[r]), shift)));
       w.maxima[r] = maximum;
     }
     w.totals[r] = w.totals[r] * w.decays[r] + Sum(totals);

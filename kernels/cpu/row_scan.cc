@@ -42,21 +42,22 @@ float Maxima(const float* row, size_t size, float* chunk_maxima) {
   return maximum;
 }
 
-// Four chains hide the latency; each block of the row goes through float32, the blocks through
-// float64.
+// Blocks go through float32, the row through float64.
 double SumExpRow(const float* row, size_t size, float maximum) {
+  constexpr size_t kBlock = 512;
   const VF shift = hn::Set(kF32, maximum);
   const size_t lanes = NumLanes();
   double total = 0;
   size_t i = 0;
-  for (; i + kScanChunk <= size; i += kScanChunk) {
+  while (i + lanes <= size) {
+    const size_t end = std::min(i + kBlock, size);
     VF sum = hn::Zero(kF32);
-    for (size_t j = 0; j < kScanChunk; j += lanes) {
-      sum = hn::Add(sum, Exp(hn::Sub(hn::LoadU(kF32, row + i + j), shift)));
+    for (; i + lanes <= end; i += lanes) {
+      sum = hn::Add(sum, ExpNonPositive(hn::Sub(hn::LoadU(kF32, row + i), shift)));
     }
     total += Sum(sum);
   }
-  for (; i < size; ++i) total += hn::GetLane(Exp(hn::Set(kF32, row[i] - maximum)));
+  for (; i < size; ++i) total += hn::GetLane(ExpNonPositive(hn::Set(kF32, row[i] - maximum)));
   return total;
 }
 
@@ -82,7 +83,7 @@ void MassRow(const float* row, size_t size, float maximum, float* masses, float*
     VF sum = hn::Zero(kF32);
     const size_t count = std::min(kScanChunk, size - begin);
     ForEachVector(count, [&](size_t i, auto load, auto store) HWY_ATTR {
-      const VF mass = Exp(hn::Sub(load(row + begin + i), shift));
+      const VF mass = ExpNonPositive(hn::Sub(load(row + begin + i), shift));
       store(mass, masses + begin + i);
       // Loading again gives zeros in the lanes past the row's end.
       sum = hn::Add(sum, load(masses + begin + i));
@@ -136,17 +137,18 @@ void CollectAtLeast(const float* row, size_t size, const float* chunk_maxima, fl
   }
 }
 
+float BoundOfBest(size_t size, size_t count, const float* chunk_maxima, float* order) {
+  const size_t num_chunks = NumScanChunks(size);
+  if (count > num_chunks) return -std::numeric_limits<float>::infinity();
+  if (count == 1) return *std::max_element(chunk_maxima, chunk_maxima + num_chunks);
+  std::copy_n(chunk_maxima, num_chunks, order);
+  std::nth_element(order, order + count - 1, order + num_chunks, std::greater<>());
+  return order[count - 1];
+}
+
 void SelectBest(const float* row, size_t size, size_t count, const float* chunk_maxima,
                 float* order, std::vector<Candidate>& candidates) {
-  // Each of the `count` best chunks holds an element at least as high as the count-th best chunk
-  // maximum: nothing below it can be among the best.
-  float threshold = -std::numeric_limits<float>::infinity();
-  const size_t num_chunks = NumScanChunks(size);
-  if (count <= num_chunks) {
-    std::copy_n(chunk_maxima, num_chunks, order);
-    std::nth_element(order, order + count - 1, order + num_chunks, std::greater<>());
-    threshold = order[count - 1];
-  }
+  const float threshold = BoundOfBest(size, count, chunk_maxima, order);
   candidates.clear();
   CollectAtLeast(row, size, chunk_maxima, threshold, candidates);
   std::partial_sort(candidates.begin(), candidates.begin() + count, candidates.end());

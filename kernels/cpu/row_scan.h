@@ -10,7 +10,7 @@ namespace beamline::cpu {
 
 // A row is summarised by the maxima of its chunks: most of them hold no good candidate and are
 // skipped.
-inline constexpr size_t kScanChunk = 64;
+inline constexpr size_t kScanChunk = 32;
 constexpr size_t NumScanChunks(size_t size) { return (size + kScanChunk - 1) / kScanChunk; }
 
 // The row's maximum (-infinity when it is empty or has no number); chunk_maxima
@@ -43,9 +43,12 @@ struct Candidate {
 void CollectAtLeast(const float* row, size_t size, const float* chunk_maxima, float threshold,
                     std::vector<Candidate>& candidates);
 
-// The best `count` of a row, sorted; its ties are settled by the lower id. Uses (and keeps)
-// `candidates`' memory and `order` [NumScanChunks(size)] as working memory. REQUIRES: count <=
-// size; ScanMaxima gave chunk_maxima.
+// A bound that at least `count` elements reach: the count-th best chunk maximum, or -infinity when
+// there are fewer chunks. `order` [NumScanChunks(size)] is working memory.
+float BoundOfBest(size_t size, size_t count, const float* chunk_maxima, float* order);
+
+// The best `count` of a row, sorted; its ties are settled by the lower id. REQUIRES: count <= size;
+// ScanMaxima gave chunk_maxima; `order` as above.
 void SelectBest(const float* row, size_t size, size_t count, const float* chunk_maxima,
                 float* order, std::vector<Candidate>& candidates);
 

@@ -1,7 +1,6 @@
 // Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -68,13 +67,8 @@ class RowSampler {
 
   // The k-th highest score; all tokens that share it are kept.
   float TopKThreshold(int32_t k) {
-    float bound = -std::numeric_limits<float>::max();
-    const size_t num_chunks = NumScanChunks(vocab_size_);
-    if (static_cast<size_t>(k) <= num_chunks) {
-      std::copy_n(chunk_maxima_, num_chunks, order_);
-      std::nth_element(order_, order_ + k - 1, order_ + num_chunks, std::greater<>());
-      bound = std::max(bound, order_[k - 1]);
-    }
+    const float bound = std::max(BoundOfBest(vocab_size_, k, chunk_maxima_, order_),
+                                 -std::numeric_limits<float>::max());
     candidates_.clear();
     CollectAtLeast(scores_, vocab_size_, chunk_maxima_, bound, candidates_);
     if (candidates_.size() <= static_cast<size_t>(k)) return bound;

@@ -67,13 +67,12 @@ HWY_INLINE void ForEachVector(size_t size, Body body) {
 HWY_INLINE float Sum(VF v) { return hn::GetLane(hn::SumOfLanes(kF32, v)); }
 HWY_INLINE float Max(VF v) { return hn::GetLane(hn::MaxOfLanes(kF32, v)); }
 
-// e^x within 2 units in the last place; underflows to 0, overflows to infinity, keeps NaN.
-// Cody-Waite reduction and the polynomial of Cephes' expf.
-HWY_INLINE VF Exp(VF x) {
-  // Beyond these the result is 0 or infinity. The operand that may be NaN comes second: x86 returns
-  // it.
-  x = hn::Min(hn::Set(kF32, 100.0f), x);
-  x = hn::Max(hn::Set(kF32, -110.0f), x);
+// Cody-Waite reduction and the polynomial of Cephes' expf: e^x = 2^n * p, p between 0.7 and 1.5.
+struct ExpParts {
+  hn::Vec<hn::RebindToSigned<F32>> n;
+  VF p;
+};
+HWY_INLINE ExpParts SplitExp(VF x) {
   const VF n = hn::Round(hn::Mul(x, hn::Set(kF32, 1.44269504088896341f)));
   VF r = hn::NegMulAdd(n, hn::Set(kF32, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(kF32, -2.12194440e-4f), r);
@@ -84,15 +83,34 @@ HWY_INLINE VF Exp(VF x) {
   p = hn::MulAdd(p, r, hn::Set(kF32, 1.6666665459e-1f));
   p = hn::MulAdd(p, r, hn::Set(kF32, 5.0000001201e-1f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(kF32, 1.0f));
+  return {hn::ConvertTo(hn::RebindToSigned<F32>(), n), p};
+}
+
+// e^x within 2 units in the last place; underflows to 0, overflows to infinity, keeps NaN.
+HWY_INLINE VF Exp(VF x) {
+  // Beyond these the result is 0 or infinity. The operand that may be NaN comes second: x86 returns
+  // it.
+  x = hn::Min(hn::Set(kF32, 100.0f), x);
+  x = hn::Max(hn::Set(kF32, -110.0f), x);
+  const ExpParts parts = SplitExp(x);
   // 2^n in two factors, so that neither leaves the exponent's range.
   const hn::RebindToSigned<F32> i32;
-  const auto exponent = hn::ConvertTo(i32, n);
-  const auto half = hn::ShiftRight<1>(exponent);
-  const auto rest = hn::Sub(exponent, half);
+  const auto half = hn::ShiftRight<1>(parts.n);
+  const auto rest = hn::Sub(parts.n, half);
   const auto bias = hn::Set(i32, 127);
   const VF scale1 = hn::BitCast(kF32, hn::ShiftLeft<23>(hn::Add(half, bias)));
   const VF scale2 = hn::BitCast(kF32, hn::ShiftLeft<23>(hn::Add(rest, bias)));
-  return hn::Mul(hn::Mul(p, scale1), scale2);
+  return hn::Mul(hn::Mul(parts.p, scale1), scale2);
+}
+
+// Exp for x <= 0, as softmax needs it: results below the smallest normal number become 0.
+HWY_INLINE VF ExpNonPositive(VF x) {
+  const VF lowest = hn::Set(kF32, -87.0f);
+  const auto underflows = hn::Lt(x, lowest);
+  const ExpParts parts = SplitExp(hn::Max(lowest, x));
+  const hn::RebindToSigned<F32> i32;
+  const VF y = hn::BitCast(kF32, hn::Add(hn::BitCast(i32, parts.p), hn::ShiftLeft<23>(parts.n)));
+  return hn::IfThenElse(underflows, hn::Zero(kF32), y);
 }
 
 // tanh(x) within 3 units in the last place: a polynomial near 0 (Cephes' tanhf), 1 - 2 / (e^2x + 1)

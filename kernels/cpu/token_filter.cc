@@ -13,10 +13,15 @@ bool ComesFirst(const Token& a, const Token& b) {
   return a.key < b.key || (a.key == b.key && a.id < b.id);
 }
 
+// Four sums hide the latency of the additions.
 double MassOf(const Token* begin, const Token* end) {
-  double mass = 0;
-  for (const Token* token = begin; token < end; ++token) mass += token->mass;
-  return mass;
+  double mass[4] = {};
+  const Token* token = begin;
+  for (; token + 4 <= end; token += 4) {
+    for (int i = 0; i < 4; ++i) mass[i] += token[i].mass;
+  }
+  for (; token < end; ++token) mass[0] += token->mass;
+  return (mass[0] + mass[1]) + (mass[2] + mass[3]);
 }
 
 // The median of three tokens of the range: others come before it and after it.
@@ -29,10 +34,11 @@ Token MedianOfThree(const Token* begin, const Token* end) {
   return ComesFirst(c, b) ? c : b;
 }
 
-// Keeps the shortest prefix, in the order of keys, whose mass reaches `target`, at least one token.
-// A quickselect by mass: no sort of the whole vocabulary.
-void KeepPrefix(std::vector<Token>& tokens, double target) {
-  Token* low = tokens.data();         // everything before it is kept,
+// The last token of the shortest prefix, in the order of keys, whose mass reaches `target`. A
+// quickselect by mass: no sort of the whole vocabulary. Reorders the tokens. REQUIRES: there are
+// some.
+Token LastOfPrefix(std::vector<Token>& tokens, double target) {
+  Token* low = tokens.data();         // everything before it is in the prefix,
   Token* high = low + tokens.size();  // everything from here on is not
   double mass = 0;                    // of the tokens before low
   while (high - low > kSortSize) {
@@ -48,11 +54,21 @@ void KeepPrefix(std::vector<Token>& tokens, double target) {
     }
   }
   std::sort(low, high, ComesFirst);
-  while (low < high && mass < target) mass += (low++)->mass;
-  const size_t kept = std::max<size_t>(1, low - tokens.data());
-  tokens.resize(std::min(kept, tokens.size()));
-  std::sort(tokens.begin(), tokens.end(),
-            [](const Token& a, const Token& b) { return a.id < b.id; });
+  Token* last = low;
+  for (; last + 1 < high; ++last) {
+    mass += last->mass;
+    if (mass >= target) break;
+  }
+  return *last;
+}
+
+// Keeps the shortest prefix, in the order of keys, whose mass reaches `target`, at least one token;
+// the tokens stay in their order.
+void KeepPrefix(std::vector<Token>& tokens, double target) {
+  static thread_local std::vector<Token> reordered;
+  reordered.assign(tokens.begin(), tokens.end());
+  const Token last = LastOfPrefix(reordered, target);
+  std::erase_if(tokens, [&](const Token& token) { return ComesFirst(last, token); });
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Where and when a result was measured.
 #pragma once
 
 #include <map>

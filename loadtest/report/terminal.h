@@ -1,3 +1,4 @@
+// Reports for terminals.
 #pragma once
 
 #include <string>

@@ -13,15 +13,13 @@
 
 namespace beamline::loadtest {
 
-inline auto StartMany(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                      const v1::GenerateRequest* /*selects*/, grpc::CompletionQueue& queue,
-                      void* tag) {
-  return stub.AsyncGenerateMany(&context, &queue, tag);
+inline auto PrepareMany(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                        const v1::GenerateRequest* /*selects*/, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncGenerateMany(&context, &queue);
 }
-inline auto StartMany(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                      const v1::EncodeRequest* /*selects*/, grpc::CompletionQueue& queue,
-                      void* tag) {
-  return stub.AsyncEncodeMany(&context, &queue, tag);
+inline auto PrepareMany(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                        const v1::EncodeRequest* /*selects*/, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncEncodeMany(&context, &queue);
 }
 
 // Writes all its requests while it reads the answers; the two directions advance independently and
@@ -55,7 +53,8 @@ class ManyCall final : public Call {
 
   void Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) override {
     const Message* const selects = nullptr;
-    rpc_ = StartMany(stub, context_, selects, queue, static_cast<EventHandler*>(this));
+    rpc_ = PrepareMany(stub, context_, selects, queue);
+    rpc_->StartCall(static_cast<EventHandler*>(this));
   }
 
   const std::vector<Message>& Requests() const {

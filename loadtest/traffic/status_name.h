@@ -1,3 +1,4 @@
+// gRPC's status codes by name.
 #pragma once
 
 #include <grpcpp/support/status_code_enum.h>

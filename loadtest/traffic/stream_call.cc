@@ -5,8 +5,10 @@
 namespace beamline::loadtest {
 
 void StreamCall::Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) {
-  rpc_ = stub.AsyncGenerateStream(&context_, std::get<v1::GenerateRequest>(request().body), &queue,
-                                  static_cast<EventHandler*>(this));
+  // Prepared first: the start's event may come before an assignment from it would be done.
+  rpc_ = stub.PrepareAsyncGenerateStream(&context_, std::get<v1::GenerateRequest>(request().body),
+                                         &queue);
+  rpc_->StartCall(static_cast<EventHandler*>(this));
 }
 
 void StreamCall::OnEvent(bool ok) {

@@ -11,21 +11,21 @@
 namespace beamline::loadtest {
 
 // The stub's method for a request.
-inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                       const v1::GenerateRequest& request, grpc::CompletionQueue& queue) {
-  return stub.AsyncGenerate(&context, request, &queue);
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::GenerateRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncGenerate(&context, request, &queue);
 }
-inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                       const v1::EncodeRequest& request, grpc::CompletionQueue& queue) {
-  return stub.AsyncEncode(&context, request, &queue);
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::EncodeRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncEncode(&context, request, &queue);
 }
-inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                       const v1::ScoreRequest& request, grpc::CompletionQueue& queue) {
-  return stub.AsyncScore(&context, request, &queue);
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::ScoreRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncScore(&context, request, &queue);
 }
-inline auto StartUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
-                       const v1::TokenizeRequest& request, grpc::CompletionQueue& queue) {
-  return stub.AsyncTokenize(&context, request, &queue);
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::TokenizeRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncTokenize(&context, request, &queue);
 }
 
 template <typename Message, typename Response>
@@ -40,7 +40,8 @@ class UnaryCall final : public Call {
 
  private:
   void Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) override {
-    rpc_ = StartUnary(stub, context_, std::get<Message>(request().body), queue);
+    rpc_ = PrepareUnary(stub, context_, std::get<Message>(request().body), queue);
+    rpc_->StartCall();
     rpc_->Finish(&response_, &status_, static_cast<EventHandler*>(this));
   }
 

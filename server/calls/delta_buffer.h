@@ -1,9 +1,10 @@
-// What a stream has still to write. While a write is in flight, everything that arrives is merged,
-// one entry per sequence: a slow reader gets fewer, larger messages and loses nothing, and what
-// waits for it is never more than its own request's answer.
+// What a stream has still to write. While a write is in flight, what arrives is merged by sequence:
+// a slow reader gets fewer, larger messages and loses nothing, and what waits for it is never more
+// than its own request's answer. Messages stay far below the 4 MiB that clients accept by default.
 #pragma once
 
-#include <utility>
+#include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "engine/request.h"
@@ -13,13 +14,16 @@ namespace beamline {
 // Not thread safe.
 class DeltaBuffer {
  public:
+  // About how many bytes a message may hold; a single delta may be larger.
+  static constexpr size_t kMaxMessageBytes = 256 << 10;
+
   void Add(GenerateDelta delta);
-  bool empty() const { return deltas_.empty(); }
-  // At most one per sequence; the buffer is empty then.
-  std::vector<GenerateDelta> Take() { return std::exchange(deltas_, {}); }
+  bool empty() const { return waiting_.empty(); }
+  // The next message: at most one delta per sequence, in the order of their arrival.
+  std::vector<GenerateDelta> Take();
 
  private:
-  std::vector<GenerateDelta> deltas_;
+  std::deque<GenerateDelta> waiting_;  // merged up to kMaxMessageBytes each
 };
 
 }  // namespace beamline

@@ -62,8 +62,9 @@ void StreamCall::Advance() {
   const absl::StatusOr<GenerateResult>* result = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (result_.has_value()) result = &*result_;
     if (!broken_) deltas = waiting_.Take();
+    const bool all_taken = broken_ || waiting_.empty();
+    if (result_.has_value() && all_taken) result = &*result_;
     if (deltas.empty() && result == nullptr) {
       busy_ = false;
       return;

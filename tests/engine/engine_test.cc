@@ -48,6 +48,20 @@ TEST(EngineTest, SamplingRepeatsAloneAndUnderLoad) {
   }
 }
 
+TEST(EngineTest, EchoPutsThePromptBeforeTheAnswer) {
+  GenerateRequest request = Write("Package: echo", 6);
+  const auto plain = SharedEngine().GenerateAndWait(request);
+  request.output.echo = true;
+  auto sink = std::make_shared<RecordingSink>(/*stream=*/true);
+  ASSERT_TRUE(SharedEngine().Generate(request, sink).ok());
+  const auto echoed = sink->Wait();
+  ASSERT_TRUE(plain.ok() && echoed.ok()) << echoed.status();
+  EXPECT_EQ(echoed->sequences[0].text, "Package: echo" + plain->sequences[0].text);
+  EXPECT_EQ(sink->text(), echoed->sequences[0].text);
+  EXPECT_EQ(sink->ids(), echoed->sequences[0].ids);
+  EXPECT_EQ(echoed->usage.generated_tokens, 6);
+}
+
 TEST(EngineTest, RefusesBadRequestsByFieldAndRange) {
   const auto message = [](const GenerateRequest& request) {
     const auto result = SharedEngine().GenerateAndWait(request);

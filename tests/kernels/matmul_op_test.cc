@@ -56,7 +56,8 @@ TEST_P(MatMulTest, AppliesEveryEpilogue) {
         params.residual = residual.tensor({rows, columns});
         params.y = y.tensor({rows, columns});
         backend().MatMul(params);
-        ExpectNear(y.Read(), reference::MatMul(params, weight.values), kTolerance);
+        // A gate of up to about 10 multiplies the other factor's rounding errors.
+        ExpectNear(y.Read(), reference::MatMul(params, weight.values), 8 * kTolerance);
       }
     }
   }

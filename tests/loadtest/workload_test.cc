@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <variant>
 #include <vector>
@@ -119,6 +120,16 @@ TEST(WorkloadFileTest, NamesWhatIsWrong) {
     ASSERT_FALSE(workload.ok()) << yaml;
     EXPECT_THAT(std::string(workload.status().message()), HasSubstr(expected)) << yaml;
   }
+}
+
+TEST(WorkloadFileTest, TheRepositorysFilesAreRead) {
+  int num_files = 0;
+  const std::filesystem::path folder = std::filesystem::path(BEAMLINE_SOURCE_DIR) / "loadtest";
+  for (const auto& file : std::filesystem::directory_iterator(folder / "workloads")) {
+    EXPECT_TRUE(ReadWorkload(file.path()).ok()) << ReadWorkload(file.path()).status();
+    ++num_files;
+  }
+  EXPECT_GE(num_files, 3);
 }
 
 TEST(RequestFactoryTest, RequestsDependOnSeedAndIndexAlone) {

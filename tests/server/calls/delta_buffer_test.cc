@@ -29,6 +29,26 @@ TEST(DeltaBuffer, MergesBySequence) {
   EXPECT_EQ(deltas[1].text, "x");
 }
 
+TEST(DeltaBuffer, KeepsMessagesSmall) {
+  DeltaBuffer buffer;
+  const std::string piece(10000, 'x');
+  for (int i = 0; i < 400; ++i) buffer.Add({.sequence = i % 4, .ids = {i}, .text = piece});
+  size_t total = 0;
+  int messages = 0;
+  while (!buffer.empty()) {
+    size_t bytes = 0;
+    for (const GenerateDelta& delta : buffer.Take()) bytes += delta.text.size();
+    EXPECT_GT(bytes, 0u);
+    EXPECT_LE(bytes, DeltaBuffer::kMaxMessageBytes);
+    total += bytes;
+    ++messages;
+  }
+  EXPECT_EQ(total, piece.size() * 400);
+  EXPECT_LT(messages, 40);
+  buffer.Add({.sequence = 0, .text = std::string(1 << 20, 'x')});  // whole, whatever its size
+  EXPECT_EQ(buffer.Take().at(0).text.size(), size_t{1} << 20);
+}
+
 TEST(DeltaBuffer, LosesNothingWhateverTheReaderDoes) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);

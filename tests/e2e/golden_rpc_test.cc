@@ -1,0 +1,108 @@
+// The golden files through the real RPCs.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "tests/e2e/server_process.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::json;
+
+constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
+
+std::vector<json> Rows(const std::string& name) {
+  std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
+  std::vector<json> rows;
+  for (std::string line; std::getline(file, line);) rows.push_back(json::parse(line));
+  EXPECT_FALSE(rows.empty()) << name;
+  return rows;
+}
+
+Client& SharedClient() {
+  static Client client({.address = SharedServer().address()});
+  return client;
+}
+
+std::vector<int32_t> Ids(const v1::Sequence& sequence) {
+  return {sequence.ids().begin(), sequence.ids().end()};
+}
+
+TEST(GoldenRpc, Translate) {
+  for (const json& row : Rows("translate.jsonl")) {
+    v1::GenerateRequest request;
+    request.set_model("translate-en-de");
+    request.mutable_prompt()->set_text(row["text"]);
+    request.mutable_greedy();
+    const auto greedy = SharedClient().Generate(request, kSoon);
+    ASSERT_TRUE(greedy.ok()) << greedy.status();
+    EXPECT_EQ(Ids(greedy->sequences(0)), row["greedy_ids"].get<std::vector<int32_t>>());
+    EXPECT_EQ(greedy->sequences(0).text(), row["greedy_text"]);
+
+    request.mutable_beam()->set_width(4);
+    request.mutable_beam()->set_num_sequences(4);
+    const auto beam = SharedClient().Generate(request, kSoon);
+    ASSERT_TRUE(beam.ok()) << beam.status();
+    ASSERT_EQ(beam->sequences_size(), static_cast<int>(row["beam4"].size()));
+    for (int i = 0; i < beam->sequences_size(); ++i) {
+      const json& expected = row["beam4"][static_cast<size_t>(i)];
+      EXPECT_EQ(Ids(beam->sequences(i)), expected["ids"].get<std::vector<int32_t>>());
+      EXPECT_NEAR(beam->sequences(i).score(), expected["score"].get<double>(), 1e-3);
+    }
+    EXPECT_EQ(beam->sequences(0).text(), row["beam4_text"]);
+  }
+}
+
+TEST(GoldenRpc, Write) {
+  for (const json& row : Rows("write.jsonl")) {
+    v1::GenerateRequest request;
+    request.set_model("write-en");
+    request.mutable_prompt()->set_text(row["text"]);
+    request.mutable_greedy();
+    request.mutable_output()->set_logprobs(5);
+    request.mutable_output()->set_skip_special_tokens(false);
+    const auto expected_ids = row["greedy_ids"].get<std::vector<int32_t>>();
+    request.mutable_limits()->set_max_new_tokens(static_cast<int32_t>(expected_ids.size()));
+    const auto answer = SharedClient().Generate(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    const v1::Sequence& sequence = answer->sequences(0);
+    EXPECT_EQ(Ids(sequence), expected_ids);
+    EXPECT_EQ(sequence.text(), row["greedy_text"]);
+    ASSERT_EQ(sequence.logprobs_size(), static_cast<int>(row["greedy_logprobs"].size()));
+    for (int i = 0; i < sequence.logprobs_size(); ++i) {
+      EXPECT_NEAR(sequence.logprobs(i).chosen().logprob(),
+                  row["greedy_logprobs"][static_cast<size_t>(i)].get<double>(), 1e-3);
+    }
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_NEAR(sequence.logprobs(0).top(i).logprob(),
+                  row["first_top5"][static_cast<size_t>(i)]["logprob"].get<double>(), 1e-3);
+    }
+  }
+}
+
+TEST(GoldenRpc, Embed) {
+  const std::vector<json> rows = Rows("embed.jsonl");
+  v1::EncodeRequest request;
+  request.set_model("embed-en");
+  request.set_truncate(v1::TRUNCATION_RIGHT);
+  for (const json& row : rows) request.add_inputs()->set_text(row["text"]);
+  const auto answer = SharedClient().Encode(request, kSoon);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->embeddings_size(), static_cast<int>(rows.size()));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto expected = rows[i]["embedding"].get<std::vector<float>>();
+    const v1::Embedding& embedding = answer->embeddings(static_cast<int>(i));
+    ASSERT_EQ(embedding.values_size(), static_cast<int>(expected.size()));
+    for (size_t v = 0; v < expected.size(); ++v) {
+      ASSERT_NEAR(embedding.values(static_cast<int>(v)), expected[v], 1e-4) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline
