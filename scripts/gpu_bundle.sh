@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collects what scripts/gpu_run.sh needs on another machine: the GPU tests and benchmarks, the CUDA
-# backend, the shared libraries that a bare distribution lacks, and the runner itself.
+# backend, the shared libraries that a bare distribution lacks (compressed), and the runner itself.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
 set -euo pipefail
@@ -14,7 +14,8 @@ rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cuda_loader_test \
-  kernels/bench/cuda_op_bench; do
+  kernels/bench/cuda_op_bench tests/engine/engine_golden_test \
+  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test; do
   if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
@@ -29,4 +30,7 @@ ldd "${binaries[@]}" "$build/kernels/cuda/libbeamline_cuda.so" |
   grep -vE '/(libc|libm|libpthread|librt|libdl|ld-linux[^/]*|libstdc\+\+|libgcc_s|libcublasLt|libcublas)\.so' |
   xargs -I{} cp -L {} "$bundle/lib/"
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* 2>/dev/null || true
+tar -C "$bundle" -cJf "$bundle/lib.tar.xz" lib
+rm -r "${bundle:?}/lib"
+echo "$source_folder" >"$bundle/source_folder"
 du -sh "$bundle"

@@ -2,7 +2,9 @@
 # Runs the bundle of scripts/gpu_bundle.sh on a machine with an NVIDIA GPU and ends with a table of
 # what passed. Logs and measurements go to a folder.
 #
-#   gpu_run.sh OUTPUT_FOLDER [test|sanitize|bench ...]      (default: test bench)
+#   gpu_run.sh OUTPUT_FOLDER [test|golden|sanitize|bench ...]      (default: test bench)
+#
+# golden runs the demo models on the GPU and wants the repository as the working folder.
 set -uo pipefail
 
 output=$1
@@ -11,6 +13,10 @@ steps=("$@")
 if [[ ${#steps[@]} == 0 ]]; then steps=(test bench); fi
 bundle=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$output"
+if [[ ! -d $bundle/lib ]]; then
+  python3 -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
+    "$bundle/lib.tar.xz" "$bundle" 2>/dev/null
+fi
 
 # cuBLASLt comes with the toolkit or with a Python package.
 cublas=$(find /usr/local/cuda/lib64 /usr/local/cuda/targets /opt /usr/lib -name 'libcublasLt.so.13' \
@@ -47,6 +53,17 @@ for step in "${steps[@]}"; do
       run half_ops timeout 200 "$bundle/bin/cuda_half_op_test"
       run ops timeout 240 "$bundle/bin/cuda_op_test" "--gtest_filter=-$same_bits"
       ;;
+    golden)
+      # The tests find the models and the golden files where they were built.
+      source_folder=$(cat "$bundle/source_folder")
+      if [[ ! -e $source_folder ]]; then
+        mkdir -p "$(dirname "$source_folder")"
+        ln -s "$PWD" "$source_folder"
+      fi
+      run golden_transformer timeout 100 "$bundle/bin/demo_models_test"
+      run golden_random timeout 60 "$bundle/bin/random_models_test"
+      run golden_engine timeout 200 "$bundle/bin/engine_golden_test"
+      ;;
     sanitize)
       # A GPU under the sanitizer runs ten to a hundred times slower: the small cases.
       for tool in memcheck racecheck; do
@@ -67,4 +84,5 @@ for step in "${steps[@]}"; do
   esac
 done
 
+(cd "$output" && tar -czf logs.tgz --remove-files -- ./*.log)
 printf '%s\n' "${table[@]}" | tee "$output/table.txt"
