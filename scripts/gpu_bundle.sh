@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collects what scripts/gpu_run.sh needs on another machine: the GPU tests and benchmarks, the CUDA
-# backend, the shared libraries that a bare distribution lacks (compressed), and the runner itself.
+# backend and the shared libraries that a bare distribution lacks, compressed, and the runner itself.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
 set -euo pipefail
@@ -30,7 +30,7 @@ ldd "${binaries[@]}" "$build/kernels/cuda/libbeamline_cuda.so" |
   grep -vE '/(libc|libm|libpthread|librt|libdl|ld-linux[^/]*|libstdc\+\+|libgcc_s|libcublasLt|libcublas)\.so' |
   xargs -I{} cp -L {} "$bundle/lib/"
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* 2>/dev/null || true
-tar -C "$bundle" -cJf "$bundle/lib.tar.xz" lib
-rm -r "${bundle:?}/lib"
+tar -C "$bundle" -cJf "$bundle/payload.tar.xz" bin lib
+rm -r "${bundle:?}/bin" "${bundle:?}/lib"
 echo "$source_folder" >"$bundle/source_folder"
 du -sh "$bundle"

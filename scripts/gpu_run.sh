@@ -15,7 +15,7 @@ bundle=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$output"
 if [[ ! -d $bundle/lib ]]; then
   python3 -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
-    "$bundle/lib.tar.xz" "$bundle" 2>/dev/null
+    "$bundle/payload.tar.xz" "$bundle" 2>/dev/null
 fi
 
 # cuBLASLt comes with the toolkit or with a Python package.

@@ -9,6 +9,9 @@ namespace {
 
 // Below this many query rows for each key-value head a 64-row tile is mostly padding.
 constexpr int kFewestTensorCoreRows = 9;
+// From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8% faster
+// than 64-row ones, at 1,024 17% slower).
+constexpr int kFewestLargeRows = 2048;
 constexpr int kMostRowsPerBlock = 8;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
@@ -43,8 +46,8 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors)
   const int rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
   if (p.query.dtype != DType::kFloat32 && rows >= kFewestTensorCoreRows) {
     choice.kernel = AttentionKernel::kTensorCore;
-    choice.rows_per_block =
-        rows <= kSmallTensorCoreRows ? kSmallTensorCoreRows : kLargeTensorCoreRows;
+    const bool large = p.head_dim == 128 ? rows > kSmallTensorCoreRows : rows >= kFewestLargeRows;
+    choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
     choice.reason = fmt::format("{} query rows for a key-value head fill a tile", rows);
     return choice;
   }

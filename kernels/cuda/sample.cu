@@ -102,28 +102,40 @@ __device__ uint64_t TotalMass(const Row& row) {
 }
 
 // The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when all
-// of them weigh less. Three bits of the key a pass, after the first two.
+// of them weigh less. Three bits of the key a pass (the first two once): only tokens whose higher
+// bits are the threshold's still matter, which soon are few.
 template <typename Weight>
 __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
-  constexpr uint32_t kDigits = 7;
+  constexpr int kBits = 3;
+  constexpr uint32_t kMostDigit = 7;
   uint32_t threshold = 0;
-  for (int shift = 30; shift >= 0; shift -= 3) {
-    const uint32_t num_digits = shift == 30 ? 3 : kDigits;
-    uint64_t sums[kDigits] = {};
+  uint64_t above = 0;  // weight of the tokens whose higher bits are greater
+  for (int shift = 30; shift >= 0; shift -= kBits) {
+    uint64_t sums[kMostDigit] = {};  // of digits >= 1, >= 2, ...
     ForEachToken(row, [&](int id) {
-      const uint32_t key = row.keys[id];
+      const uint32_t digits = row.keys[id] >> shift;
+      const uint32_t prefix = shift == 30 ? 0 : digits >> kBits;
+      if (prefix != (shift == 30 ? 0 : threshold >> shift >> kBits)) return;
+      const uint32_t digit = shift == 30 ? digits : digits & kMostDigit;
       const uint64_t w = weight(id);
 #pragma unroll
-      for (uint32_t c = 0; c < kDigits; ++c) {
-        if (c < num_digits && key >= (threshold | (c + 1) << shift)) sums[c] += w;
+      for (uint32_t c = 0; c < kMostDigit; ++c) {
+        if (digit > c) sums[c] += w;
       }
     });
     BlockSums(sums);
     uint32_t digit = 0;
 #pragma unroll
-    for (uint32_t c = 0; c < kDigits; ++c) {
-      if (c < num_digits && sums[c] >= target) digit = c + 1;
+    for (uint32_t c = 0; c < kMostDigit; ++c) {
+      if (above + sums[c] >= target) digit = c + 1;
     }
+    // sums[digit], without indexing registers by a variable.
+    uint64_t greater = 0;
+#pragma unroll
+    for (uint32_t c = 0; c < kMostDigit; ++c) {
+      if (c == digit) greater = sums[c];
+    }
+    above += greater;
     threshold |= digit << shift;
   }
   return threshold;

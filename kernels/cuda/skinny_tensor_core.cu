@@ -6,8 +6,9 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kWarpSize;
+// Few output features make few blocks, whose many warps then divide the input features.
+constexpr int kFewWarps = 4;
+constexpr int kManyWarps = 16;
 constexpr int kFeatures = 16;  // of a block
 constexpr int kDepth = 32;     // input features that a step multiplies: two products of 16
 constexpr int kUnroll = 4;     // steps whose loads are in flight together
@@ -38,7 +39,7 @@ __device__ inline uint4 Load16(const void* from) { return *static_cast<const uin
 // sums += weight rows [feature, feature + 16) times x^T, over steps of this warp. The order of the
 // input features within a step is free as long as both operands share it: so a lane takes eight
 // consecutive ones, a 16-byte load, where the instruction's layout would have it take pairs.
-template <int kRowTiles, typename T, typename Y>
+template <int kRowTiles, int kWarps, typename T, typename Y>
 __device__ void MultiplyTile(const TileArgs<T, Y>& args, int feature, int warp, int lane,
                              float (&sums)[kRowTiles][4]) {
   const int group = lane / 4;
@@ -76,15 +77,16 @@ __device__ void MultiplyTile(const TileArgs<T, Y>& args, int feature, int warp, 
 // The warps of a block share 16 output features and divide the input features among them.
 // Grid: a block per 16 features. Bound by memory: the weight is read once (K x N elements), x comes
 // from cache. The weight's rows are padded to a multiple of 64, so that no tile reaches past them.
-template <int kRowTiles, typename T, typename Y>
-__global__ void __launch_bounds__(kThreads) SkinnyTileKernel(TileArgs<T, Y> args) {
+template <int kRowTiles, int kWarps, typename T, typename Y>
+__global__ void __launch_bounds__(kWarps* kWarpSize) SkinnyTileKernel(TileArgs<T, Y> args) {
+  constexpr int kThreads = kWarps * kWarpSize;
   __shared__ float partials[kWarps][2][kRowTiles * 8][kFeatures + 1];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   const int feature = blockIdx.x * kFeatures;
   for (int part = 0; part < (args.gated ? 2 : 1); ++part) {
     float sums[kRowTiles][4] = {};
-    MultiplyTile<kRowTiles>(args, feature + part * args.out_features, warp, lane, sums);
+    MultiplyTile<kRowTiles, kWarps>(args, feature + part * args.out_features, warp, lane, sums);
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
@@ -134,10 +136,18 @@ void Launch(Device& device, const MatMulParams& params, const CudaWeight& weight
   args.activation = params.activation;
   args.gated = params.gated;
   const auto blocks = static_cast<unsigned>((args.out_features + kFeatures - 1) / kFeatures);
+  const auto launch = [&]<int kRowTiles, int kWarps>() {
+    SkinnyTileKernel<kRowTiles, kWarps>
+        <<<blocks, kWarps * kWarpSize, 0, device.stream()>>>(args);
+  };
+  const bool many_warps = static_cast<int>(blocks) < device.num_multiprocessors() &&
+                          args.in_features >= kManyWarps * kDepth;
   if (args.num_rows <= 8) {
-    SkinnyTileKernel<1><<<blocks, kThreads, 0, device.stream()>>>(args);
+    many_warps ? launch.template operator()<1, kManyWarps>()
+               : launch.template operator()<1, kFewWarps>();
   } else {
-    SkinnyTileKernel<2><<<blocks, kThreads, 0, device.stream()>>>(args);
+    many_warps ? launch.template operator()<2, kManyWarps>()
+               : launch.template operator()<2, kFewWarps>();
   }
 }
 
