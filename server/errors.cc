@@ -22,18 +22,24 @@ bool IsFaultOfTheServer(absl::StatusCode code) {
          code == absl::StatusCode::kDataLoss;
 }
 
-// Messages of the engine begin with the field's path: "limits.max_new_tokens is 0; accepted: ...".
-std::string FieldOf(const absl::Status& status, const google::protobuf::Message* request) {
-  if (const auto payload = status.GetPayload(kFieldPayload)) return std::string(*payload);
-  if (request == nullptr) return "";
-  const std::string text(status.message());
-  const std::string path =
-      text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]"));
-  const std::string name = path.substr(0, path.find_first_of(".["));
-  const auto* descriptor = request->GetDescriptor();
-  const bool known =
-      descriptor->FindFieldByName(name) != nullptr || descriptor->FindOneofByName(name) != nullptr;
-  return known ? path : "";
+// The field that an engine's message is about. It begins with the path in the engine's structs, of
+// which the contract has all but the names of its oneofs: "decoding.sampling.top_p is 3; ..." loses
+// "decoding." here.
+std::string TakeField(const google::protobuf::Descriptor& request, std::string& message) {
+  const auto path_of = [&message] {
+    return message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]"));
+  };
+  const auto first_name = [](const std::string& path) {
+    return path.substr(0, path.find_first_of(".["));
+  };
+  std::string path = path_of();
+  const std::string name = first_name(path);
+  if (request.FindOneofByName(name) != nullptr) {
+    if (path == name) return path;
+    message.erase(0, name.size() + 1);
+    path = path_of();
+  }
+  return request.FindFieldByName(first_name(path)) != nullptr ? path : "";
 }
 
 std::string Shorten(std::string_view message) {
@@ -59,18 +65,23 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Me
   if (status.ok()) return grpc::Status::OK;
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
-  details.set_message(Shorten(std::string(status.message())));
+  std::string message(status.message());
   if (IsFaultOfTheServer(status.code())) {
     spdlog::error("a request failed: {}", status.ToString());
     details.set_code(static_cast<int>(absl::StatusCode::kInternal));
-    details.set_message("internal error; the server's log has the reason");
+    message = "internal error; the server's log has the reason";
   } else if (status.code() == absl::StatusCode::kInvalidArgument) {
-    const std::string field = FieldOf(status, request);
+    std::string field;
+    if (const auto payload = status.GetPayload(kFieldPayload)) {
+      field = std::string(*payload);
+    } else if (request != nullptr) {
+      field = TakeField(*request->GetDescriptor(), message);
+    }
     if (!field.empty()) {
       google::rpc::BadRequest bad_request;
       auto* violation = bad_request.add_field_violations();
       violation->set_field(field);
-      violation->set_description(details.message());
+      violation->set_description(Shorten(message));
       details.add_details()->PackFrom(bad_request);
     }
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {
@@ -79,6 +90,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Me
         static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));
     details.add_details()->PackFrom(retry);
   }
+  details.set_message(Shorten(message));
   grpc::Status result;
   grpc::SetErrorDetails(details, &result);
   return result;

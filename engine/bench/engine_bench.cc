@@ -122,9 +122,11 @@ absl::Status Run(const Arguments& arguments) {
   BEAMLINE_ASSIGN_OR_RETURN(const auto inputs, ReadInputs(arguments.input));
   EngineOptions options;
   options.num_threads = arguments.threads;
-  options.models = {{.name = arguments.model,
-                     .folder = arguments.models + "/" + arguments.model,
-                     .dtype = arguments.dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32}};
+  ModelOptions& model = options.models.emplace_back();
+  model.name = arguments.model;
+  model.folder = arguments.models + "/" + arguments.model;
+  model.dtype = arguments.dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
+  model.prefix_cache = false;  // the inputs run twice: every prompt must be computed
   BEAMLINE_ASSIGN_OR_RETURN(const auto engine, Engine::Create(options));
   BEAMLINE_RETURN_IF_ERROR(RunAll(*engine, arguments, inputs).status());
   BEAMLINE_ASSIGN_OR_RETURN(Outcome outcome, RunAll(*engine, arguments, inputs));

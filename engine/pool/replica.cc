@@ -15,6 +15,7 @@ GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
   GenerateLoopOptions options;
   options.model = model.options.name;
   options.num_blocks = model.info.cache_blocks;
+  options.share_prefixes = model.options.prefix_cache;
   options.limits.max_batch_tokens = model.options.max_batch_tokens;
   options.limits.max_rows = model.options.max_sequences;
   options.limits.max_logits_rows = model.max_logits_rows;

@@ -157,10 +157,10 @@ void GenerateLoop::RemoveFinished() {
   }
   scheduler_.RemoveDone();
   stats_.used_blocks = scheduler_.pool().num_used();
+  stats_.running_sequences = scheduler_.num_running_rows();
 }
 
 void GenerateLoop::Report(Clock::time_point started) {
-  stats_.running_sequences = scheduler_.num_running_rows();
   stats_.prompt_tokens += scheduler_.step().num_prefill_tokens();
   ++stats_.steps;
   if (observer_ == nullptr) return;

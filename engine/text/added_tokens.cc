@@ -84,7 +84,8 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
                    [](const AddedToken& a, const AddedToken& b) { return a.special > b.special; });
   std::vector<std::pair<std::string, int32_t>> original, normalized;
   for (size_t i = 0; i < made.tokens_.size(); ++i) {
-    const AddedToken& token = made.tokens_[i];
+    AddedToken& token = made.tokens_[i];
+    token.decoded = token.content;
     made.by_id_[token.id] = i;
     made.by_content_[token.content] = i;
     if (!token.normalized) {
@@ -94,6 +95,7 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
     AlignedText text;
     text.Assign(token.content, 0);
     if (normalizer != nullptr) BEAMLINE_RETURN_IF_ERROR(normalizer->Normalize(&text));
+    token.decoded = text.text();
     normalized.emplace_back(text.text(), static_cast<int32_t>(i));
   }
   BEAMLINE_RETURN_IF_ERROR(made.original_.Build(original));

@@ -16,9 +16,12 @@ namespace {
 // Pushes the spellings of ids through a copy of the tokenizer's decoder.
 class PipelineDetokenizer : public IncrementalDetokenizer {
  public:
-  PipelineDetokenizer(const Tokenizer* tokenizer, const DecodeChain& chain,
-                      bool skip_special_tokens)
-      : tokenizer_(tokenizer), chain_(chain), skip_special_tokens_(skip_special_tokens) {}
+  PipelineDetokenizer(const Vocabulary* vocabulary, const AddedTokens* added_tokens,
+                      const DecodeChain& chain, bool skip_special_tokens)
+      : vocabulary_(vocabulary),
+        added_tokens_(added_tokens),
+        chain_(chain),
+        skip_special_tokens_(skip_special_tokens) {}
 
   std::string Append(int32_t id) override {
     std::string text;
@@ -36,13 +39,16 @@ class PipelineDetokenizer : public IncrementalDetokenizer {
 
   // Ids that are not in use have no text.
   void AppendTo(int32_t id, std::string* text) {
-    if (skip_special_tokens_ && tokenizer_->IsSpecial(id)) return;
-    const std::string token = tokenizer_->TokenText(id);
-    if (!token.empty()) chain_.Push(token, text);
+    if (const AddedToken* token = added_tokens_->Find(id)) {
+      if (!token->special || !skip_special_tokens_) chain_.Push(token->decoded, text);
+    } else if (id >= 0 && id < vocabulary_->size() && !vocabulary_->Token(id).empty()) {
+      chain_.Push(vocabulary_->Token(id), text);
+    }
   }
 
  private:
-  const Tokenizer* tokenizer_;
+  const Vocabulary* vocabulary_;
+  const AddedTokens* added_tokens_;
   DecodeChain chain_;
   bool skip_special_tokens_;
 };
@@ -193,7 +199,7 @@ void PipelineTokenizer::TrimOffsets(std::string_view text, std::vector<Token>* t
         const auto size = static_cast<size_t>(token.end - token.begin);
         spaces = CountSpaces(text.substr(static_cast<size_t>(token.begin), size));
       }
-      TrimSpaces(trimming, spaces, first, &token.begin, &token.end);
+      TrimSpaces(trimming, spaces, first, text, &token.begin, &token.end);
       first = false;
     }
   }
@@ -202,7 +208,8 @@ void PipelineTokenizer::TrimOffsets(std::string_view text, std::vector<Token>* t
 absl::StatusOr<std::string> PipelineTokenizer::Decode(std::span<const int32_t> ids,
                                                       bool skip_special_tokens) const {
   BEAMLINE_RETURN_IF_ERROR(CheckIds(ids, vocab_size_));
-  PipelineDetokenizer detokenizer(this, decoder_, skip_special_tokens);
+  PipelineDetokenizer detokenizer(&model_->vocabulary(), &added_tokens_, decoder_,
+                                  skip_special_tokens);
   std::string text;
   for (const int32_t id : ids) detokenizer.AppendTo(id, &text);
   text += detokenizer.Finish();
@@ -211,7 +218,8 @@ absl::StatusOr<std::string> PipelineTokenizer::Decode(std::span<const int32_t> i
 
 std::unique_ptr<IncrementalDetokenizer> PipelineTokenizer::StartDecoding(
     bool skip_special_tokens) const {
-  return std::make_unique<PipelineDetokenizer>(this, decoder_, skip_special_tokens);
+  return std::make_unique<PipelineDetokenizer>(&model_->vocabulary(), &added_tokens_, decoder_,
+                                               skip_special_tokens);
 }
 
 std::string PipelineTokenizer::TokenText(int32_t id) const {

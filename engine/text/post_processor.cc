@@ -1,6 +1,5 @@
 #include "engine/text/post_processor.h"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -129,13 +128,15 @@ TokenSpaces CountSpaces(std::string_view spelling) {
 }
 
 void TrimSpaces(const OffsetTrimming& trimming, const TokenSpaces& spaces, bool first,
-                int32_t* begin, int32_t* end) {
-  if (spaces.leading > 0) {
-    const bool added = (first || *begin == 0) && trimming.add_prefix_space && spaces.leading == 1;
-    if (!added) *begin = std::min(*begin + spaces.leading, *end);
+                std::string_view text, int32_t* begin, int32_t* end) {
+  const bool added = (first || *begin == 0) && trimming.add_prefix_space && spaces.leading == 1;
+  for (int32_t i = added ? 1 : 0; i < spaces.leading && *begin < *end; ++i) {
+    *begin += static_cast<int32_t>(CharLength(text[static_cast<size_t>(*begin)]));
   }
-  if (spaces.trailing > 0 && *end >= spaces.trailing) {
-    *end = std::max(*end - spaces.trailing, *begin);
+  for (int32_t i = 0; i < spaces.trailing && *begin < *end; ++i) {
+    do {
+      --*end;
+    } while (IsContinuationByte(text[static_cast<size_t>(*end)]));
   }
 }
 

@@ -32,9 +32,9 @@ struct TokenSpaces {
 };
 TokenSpaces CountSpaces(std::string_view spelling);
 
-// Moves begin and end of a token's byte range inwards over its spaces. A single leading space of
-// the first token is kept with add_prefix_space: it was not in the text.
+// Moves begin and end of a token's range of `text` inwards by a character for each space. A single
+// leading space of the first token is kept with add_prefix_space: it was not in the text.
 void TrimSpaces(const OffsetTrimming& trimming, const TokenSpaces& spaces, bool first,
-                int32_t* begin, int32_t* end);
+                std::string_view text, int32_t* begin, int32_t* end);
 
 }  // namespace beamline::text

@@ -143,7 +143,15 @@ void PrecompiledCharsmap::NormalizeCluster(const AlignedText& text, size_t begin
   const std::string_view cluster = std::string_view(text.text()).substr(begin, end - begin);
   if (cluster.size() <= kMaxClusterBytes) {
     if (const auto replacement = Find(cluster)) {
-      writer->Append(*replacement, text.Source(begin, begin + CharLength(cluster[0])));
+      // Character by character; what the replacement has more comes from the cluster's last one.
+      size_t old_begin = begin, old_end = begin;
+      for (size_t position = 0; position < replacement->size();) {
+        if (old_end < end) {
+          old_begin = old_end;
+          old_end += CharLength(text.text()[old_begin]);
+        }
+        writer->Append(ReadChar(*replacement, &position), text.Source(old_begin, old_end));
+      }
       return;
     }
   }
@@ -159,24 +167,25 @@ absl::Status PrecompiledCharsmap::Normalize(AlignedText* text) const {
   absl::Status status;
   text->Rewrite([&](AlignedWriter* writer) {
     const std::string_view view = text->text();
-    const auto is_ascii = [&](size_t i) { return static_cast<uint8_t>(view[i]) < 0x80; };
+    // Between two ASCII characters there is always a cluster boundary, but in CR LF.
+    const auto is_simple_boundary = [&](size_t i) {
+      const auto is_ascii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+      return i == 0 || i == view.size() ||
+             (is_ascii(view[i - 1]) && is_ascii(view[i]) &&
+              !(view[i - 1] == '\r' && view[i] == '\n'));
+    };
     for (size_t position = 0; position < view.size() && status.ok();) {
-      // Between two ASCII characters there is always a cluster boundary, but in CR LF.
-      const bool alone = is_ascii(position) && view[position] != '\r' &&
-                         (position + 1 == view.size() || is_ascii(position + 1));
-      if (alone) {
+      size_t end = position + 1;
+      while (!is_simple_boundary(end)) ++end;
+      if (end == position + 1) {  // one ASCII character
         if (changes_ascii_[static_cast<uint8_t>(view[position])]) {
-          NormalizeChar(*text, position, position + 1, writer);
+          NormalizeChar(*text, position, end, writer);
         } else {
-          text->CopyTo(position, position + 1, writer);
+          text->CopyTo(position, end, writer);
         }
-        ++position;
+        position = end;
         continue;
       }
-      // Up to and without the first ASCII character that is followed by another one.
-      size_t end = position + 1;
-      while (end < view.size() && !(is_ascii(end) && is_ascii(end - 1))) ++end;
-      if (view[position] == '\r' && end < view.size() && view[end] == '\n') ++end;
       const size_t base = position;
       status = clusters.ForEach(view.substr(base, end - base), [&](size_t from, size_t to) {
         NormalizeCluster(*text, base + from, base + to, writer);

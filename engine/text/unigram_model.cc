@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -17,6 +19,35 @@ namespace {
 constexpr int32_t kNone = -1;
 // SentencePiece, unigram_model.cc: an unknown character scores this much below the worst piece.
 constexpr double kUnknownPenalty = 10.0;
+
+// The value that serde_json reads from the shortest decimal form of `value`: digits and power of
+// ten are converted apart, so that it can be one unit in the last place off. Ties between ways to
+// cut a text hang on that.
+double AsSerdeReads(double value) {
+  const std::string text = fmt::format("{}", value);
+  uint64_t digits = 0;
+  int exponent = 0;
+  size_t at = text.starts_with('-') ? 1 : 0;
+  bool fraction = false;
+  for (; at < text.size() && text[at] != 'e'; ++at) {
+    if (text[at] == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(text[at] - '0');
+    if (fraction) --exponent;
+  }
+  if (at < text.size()) exponent += std::atoi(text.c_str() + at + 1);
+  while (digits != 0 && digits % 10 == 0) {
+    digits /= 10;
+    ++exponent;
+  }
+  const auto magnitude = static_cast<double>(digits);
+  const double power = std::pow(10.0, std::abs(exponent));
+  if (!std::isfinite(power) || digits == 0) return value;
+  const double read = exponent < 0 ? magnitude / power : magnitude * power;
+  return std::signbit(value) ? -read : read;
+}
 
 struct UnigramConfig {
   std::optional<int32_t> unk_id;
@@ -155,7 +186,7 @@ absl::StatusOr<std::unique_ptr<TokenModel>> UnigramFromJson(const JsonNode& node
           fmt::format("entry {} is {}, expected [token, score]", tokens.size(), entry.dump()));
     }
     tokens.push_back(entry[0].get<std::string>());
-    scores.push_back(entry[1].get<double>());
+    scores.push_back(AsSerdeReads(entry[1].get<double>()));
   }
   Vocabulary vocabulary = Vocabulary::FromList(std::move(tokens));
   std::vector<std::pair<std::string_view, int32_t>> entries(vocabulary.ids().begin(),

@@ -5,15 +5,21 @@
 
 namespace beamline::cpu {
 
+// A deeper product is computed in pieces of kPieceDepth.
+inline constexpr int64_t kMaxWholeDepth = 1024;
+inline constexpr int64_t kPieceDepth = 512;
+
 struct F32StripParams {
-  const float* x = nullptr;  // [num_rows, in_features], rows x_stride apart
+  const float* x = nullptr;  // [num_rows, depth], rows x_stride apart
   int64_t x_stride = 0;
   int num_rows = 0;
-  int64_t in_features = 0;
-  const float* panels = nullptr;  // [num_panels, in_features, panel width]
+  int64_t depth = 0;              // how much of in_features
+  const float* panels = nullptr;  // [num_panels, depth, panel width], panels panel_stride apart
+  int64_t panel_stride = 0;
   int64_t num_panels = 0;
   float* tile = nullptr;  // [num_rows, num_panels * panel width], rows tile_stride apart
   int64_t tile_stride = 0;
+  bool accumulate = false;  // the sums continue from the tile's
 };
 
 }  // namespace beamline::cpu

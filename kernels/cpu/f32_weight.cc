@@ -21,32 +21,35 @@ inline constexpr bool kManyRegisters = true;
 inline constexpr bool kManyRegisters = false;
 #endif
 inline constexpr int kVectorsPerPanel = 2;
-inline constexpr int kMaxRows = kManyRegisters ? 12 : 6;
+inline constexpr int kBlockRows = kManyRegisters ? 12 : 6;
 
 int PanelWidth() { return kVectorsPerPanel * static_cast<int>(NumLanes()); }
-int MaxRows() { return kMaxRows; }
+int BlockRows() { return kBlockRows; }
 
-// A register block of kRows x kPanels: tile = x * panels.
+// A register block of kRows x kPanels: tile = x * panels, or tile += x * panels.
 template <int kRows, int kPanels>
 HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
   constexpr int kVectors = kPanels * kVectorsPerPanel;
   const size_t lanes = NumLanes();
   const int64_t panel_width = kVectorsPerPanel * static_cast<int64_t>(lanes);
-  const int64_t panel_size = p.in_features * panel_width;
-  const float* weight = p.panels + panel * panel_size;
+  const float* weight = p.panels + panel * p.panel_stride;
+  float* tile = p.tile + panel * panel_width;
   VF sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::Zero(kF32);
+    for (int c = 0; c < kVectors; ++c) {
+      sums[r][c] =
+          p.accumulate ? hn::Load(kF32, tile + r * p.tile_stride + c * lanes) : hn::Zero(kF32);
+    }
   }
   const float* x = p.x;
-  for (int64_t k = 0; k < p.in_features; ++k) {
+  for (int64_t k = 0; k < p.depth; ++k) {
     VF w[kVectors];
 #pragma GCC unroll 16
     for (int c = 0; c < kVectors; ++c) {
       w[c] = hn::Load(
-          kF32, weight + (c / kVectorsPerPanel) * panel_size + (c % kVectorsPerPanel) * lanes);
+          kF32, weight + (c / kVectorsPerPanel) * p.panel_stride + (c % kVectorsPerPanel) * lanes);
     }
     weight += panel_width;
 #pragma GCC unroll 16
@@ -57,7 +60,6 @@ HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
     }
     ++x;
   }
-  float* tile = p.tile + panel * panel_width;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
@@ -86,8 +88,24 @@ void DispatchRows(const F32StripParams& p, std::integer_sequence<int, kRows...>)
   (void)((p.num_rows == kRows + 1 && (ComputeRows<kRows + 1>(p), true)) || ...);
 }
 
+// Piece by piece of a large depth, so that a piece of the strip stays in cache for all rows. The
+// sums pass through the tile between two pieces, which changes no bit.
 void ComputeF32Strip(const F32StripParams& p) {
-  DispatchRows(p, std::make_integer_sequence<int, kMaxRows>());
+  const int64_t piece = p.depth > kMaxWholeDepth ? kPieceDepth : p.depth;
+  int64_t k = 0;
+  do {
+    for (int row = 0; row < p.num_rows; row += kBlockRows) {
+      F32StripParams block = p;
+      block.x = p.x + row * p.x_stride + k;
+      block.num_rows = std::min(kBlockRows, p.num_rows - row);
+      block.depth = std::min(piece, p.depth - k);
+      block.panels = p.panels + k * PanelWidth();
+      block.tile = p.tile + row * p.tile_stride;
+      block.accumulate = k > 0;
+      DispatchRows(block, std::make_integer_sequence<int, kBlockRows>());
+    }
+    k += piece;
+  } while (k < p.depth);
 }
 
 }  // namespace beamline::cpu::HWY_NAMESPACE
@@ -98,7 +116,7 @@ namespace beamline::cpu {
 namespace {
 
 HWY_EXPORT(PanelWidth);
-HWY_EXPORT(MaxRows);
+HWY_EXPORT(BlockRows);
 HWY_EXPORT(ComputeF32Strip);
 
 // Panels per strip, at most 4: the most that still divides evenly over the threads.
@@ -121,7 +139,9 @@ class Float32Weight : public CpuWeight {
   Float32Weight(std::span<const HostMatrix> parts, int num_threads) {
     SetShape(parts);
     panel_width_ = HWY_DYNAMIC_DISPATCH(PanelWidth)();
-    max_rows_ = HWY_DYNAMIC_DISPATCH(MaxRows)();
+    // Many rows share a piece of a deep strip; a shallow one is better finished while its tile is
+    // in L1.
+    max_rows_ = HWY_DYNAMIC_DISPATCH(BlockRows)() * (in_features_ > kMaxWholeDepth ? 8 : 1);
     num_panels_ = (out_features_ + panel_width_ - 1) / panel_width_;
     strip_panels_ = ChooseStripPanels(num_panels_, num_threads);
     strip_width_ = strip_panels_ * panel_width_;
@@ -136,8 +156,9 @@ class Float32Weight : public CpuWeight {
     ({.x = x,
       .x_stride = x_stride,
       .num_rows = num_rows,
-      .in_features = in_features_,
+      .depth = in_features_,
       .panels = panels() + first_panel * panel_width_ * in_features_,
+      .panel_stride = panel_width_ * in_features_,
       .num_panels = std::min<int64_t>(strip_panels_, num_panels_ - first_panel),
       .tile = tile,
       .tile_stride = strip_width_});

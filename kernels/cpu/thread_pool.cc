@@ -44,7 +44,7 @@ ThreadPool& ThreadPool::Global() {
 ThreadPool::ThreadPool() : parts_(std::make_unique<Part[]>(kMaxThreads)) {}
 
 ThreadPool::~ThreadPool() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   stopping_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
@@ -53,7 +53,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Grow(int num_threads) {
   BEAMLINE_CHECK(num_threads <= kMaxThreads);
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   while (static_cast<int>(workers_.size()) + 1 < num_threads) {
     const int thread = static_cast<int>(workers_.size()) + 1;
     workers_.emplace_back([this, thread] { WorkerLoop(thread); });
@@ -66,7 +66,7 @@ void ThreadPool::ParallelFor(int num_threads, int64_t num_items, int64_t chunk, 
     if (num_items > 0) body(0, num_items, 0);
     return;
   }
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   job_ = {.body = &body, .num_threads = num_threads, .chunk = std::max<int64_t>(chunk, 1)};
   for (int t = 0; t < num_threads; ++t) {
     parts_[t].next.store(num_items * t / num_threads, std::memory_order_relaxed);

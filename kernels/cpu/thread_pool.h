@@ -5,12 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 
 namespace beamline::cpu {
 
@@ -29,15 +28,14 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Starts workers until num_threads - 1 of them run. REQUIRES: num_threads <= kMaxThreads.
-  void Grow(int num_threads) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Grow(int num_threads);
 
   // Runs body over [0, num_items) on the calling thread and up to num_threads - 1 workers, and
   // returns when all of it is done. Every thread owns one contiguous part (so that it meets the
   // same data in the next call), takes it `chunk` items at a time, and then helps the others: a
   // worker that is late, asleep or preempted costs nothing but its help. Concurrent callers take
   // turns. The body must not call ParallelFor.
-  void ParallelFor(int num_threads, int64_t num_items, int64_t chunk, Body body)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void ParallelFor(int num_threads, int64_t num_items, int64_t chunk, Body body);
 
   static constexpr int kMaxThreads = 256;
 
@@ -64,8 +62,10 @@ class ThreadPool {
   void RunParts(int thread);
   void WaitUntilEmpty() const;
 
-  absl::Mutex mutex_;  // held for the length of a ParallelFor
-  std::vector<std::thread> workers_ ABSL_GUARDED_BY(mutex_);
+  // Held for the length of a ParallelFor; guards the workers and the job. Not absl::Mutex, whose
+  // library ThreadSanitizer cannot see into.
+  std::mutex mutex_;
+  std::vector<std::thread> workers_;
   std::atomic<bool> stopping_{false};
   std::unique_ptr<Part[]> parts_;
   Job job_;

@@ -32,7 +32,7 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   app.add_option("--model", flags.models,
                  "a model to serve, may be repeated: name=folder[,setting=value...] with the "
                  "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
-                 "max_queued_requests. Without any: the demo models")
+                 "prefix_cache, max_queued_requests. Without any: the demo models")
       ->type_name("MODEL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

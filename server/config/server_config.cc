@@ -43,6 +43,12 @@ absl::Status Set(const Setting& setting, std::string_view text, Int& value) {
   return absl::OkStatus();
 }
 
+absl::Status Set(const Setting& setting, std::string_view text, bool& value) {
+  if (text != "true" && text != "false") return BadValue(setting, text, "true, false");
+  value = text == "true";
+  return absl::OkStatus();
+}
+
 absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
   std::vector<std::string_view> names;
   for (const auto& [name, dtype] : kDTypes) {
@@ -60,6 +66,7 @@ template <typename Int>
 std::string Text(Int value) {
   return std::to_string(value);
 }
+std::string Text(bool value) { return value ? "true" : "false"; }
 std::string Text(DType value) {
   const auto it = std::find_if(kDTypes.begin(), kDTypes.end(),
                                [value](const auto& entry) { return entry.second == value; });
@@ -124,6 +131,12 @@ std::vector<Setting> Settings(ModelOptions& m) {
        int64_t{1} << 50,
        {},
        "key/value cache; 0: sized for max_sequences"},
+      {"prefix_cache",
+       &m.prefix_cache,
+       0,
+       0,
+       {},
+       "shares the cached beginnings of prompts between requests: true, false"},
       {"max_queued_requests",
        &m.max_queued_requests,
        1,

@@ -33,7 +33,7 @@ struct ServerConfig {
 // One value that can be set by text.
 struct Setting {
   std::string name;  // "max_batch_tokens"; the flag is --max-batch-tokens
-  std::variant<std::string*, int32_t*, int64_t*, DType*> value;
+  std::variant<std::string*, int32_t*, int64_t*, bool*, DType*> value;
   int64_t min = 0;  // of numbers
   int64_t max = 0;
   std::vector<std::string> choices;  // of strings; empty: any

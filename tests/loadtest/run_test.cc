@@ -125,7 +125,9 @@ TEST(RunTest, CancellationsAndDeadlinesAreCountedAndNoFailures) {
   EXPECT_EQ(result["total"]["codes"]["CANCELLED"], endings["cancelled"]);
   EXPECT_EQ(result["total"]["end_to_end"]["count"], endings["ok"]);
   EXPECT_EQ(result["verification"]["mismatches"], 0);
-  EXPECT_EQ(result["verification"]["checked"], result["total"]["requests"]);
+  // Streams that were cut before their first token bring nothing to compare.
+  EXPECT_GE(result["verification"]["checked"], endings["ok"]);
+  EXPECT_LE(result["verification"]["checked"], result["total"]["requests"]);
 }
 
 TEST(RunTest, FailuresFailTheRunUnlessExpected) {

@@ -41,6 +41,8 @@ TEST(Errors, EngineMessagesBeginWithTheField) {
   const auto field = [&request](const char* message) {
     return Field(ToGrpcStatus(absl::InvalidArgumentError(message), &request));
   };
+  EXPECT_EQ(field("decoding.sampling.top_p is 3; accepted: (0, 1]"), "sampling.top_p");
+  EXPECT_EQ(field("decoding.nonsense is 3"), "");
   EXPECT_EQ(field("sampling.top_p is 3; accepted: (0, 1]"), "sampling.top_p");
   EXPECT_EQ(field("prompt.ids[3] is -1; accepted: 0 to 9"), "prompt.ids[3]");
   EXPECT_EQ(field("prompt has 900 tokens; accepted: at most 512"), "prompt");

@@ -1,0 +1,165 @@
+// Wrong and hostile tokenizer files get an error that names the place and the fault.
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "engine/text/pipeline_tokenizer.h"
+#include "engine/text/tokenizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace beamline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const fs::path kRoot = BEAMLINE_SOURCE_DIR;
+
+json SmallBpe() {
+  return json::parse(R"({
+    "added_tokens": [{"id": 3, "content": "<s>", "special": true}],
+    "normalizer": null, "pre_tokenizer": {"type": "ByteLevel"}, "post_processor": null,
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}})");
+}
+
+absl::Status MakeStatus(const json& file) {
+  return text::PipelineTokenizer::Make(file, "x/tokenizer.json", text::TokenizerConfig()).status();
+}
+
+struct Fault {
+  const char* pointer;  // what is replaced
+  const char* value;    // by what
+  const char* message;  // part of the error
+};
+
+class FaultTest : public testing::TestWithParam<Fault> {};
+
+TEST_P(FaultTest, IsNamed) {
+  json file = SmallBpe();
+  file[json::json_pointer(GetParam().pointer)] = json::parse(GetParam().value);
+  const absl::Status status = MakeStatus(file);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("x/tokenizer.json: "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, FaultTest,
+    testing::Values(
+        Fault{"/model", "null", "\"model\" is missing"},
+        Fault{"/model", "[]", "model: is array, expected an object"},
+        Fault{"/model/type", "\"Markov\"", "unknown model type \"Markov\""},
+        Fault{"/model/type", "7", "expected a string"},
+        Fault{"/model/vocab", "[1]", "model.vocab: is array"},
+        Fault{"/model/vocab/a", "-1", "token \"a\" has the id -1"},
+        Fault{"/model/vocab/a", "1e3", "token \"a\""},
+        Fault{"/model/vocab/a", "4294967296", "4294967296"},
+        Fault{"/model/vocab/a", "1", "both have the id 1"},
+        Fault{"/model/merges", "{}", "model.merges: is object"},
+        Fault{"/model/merges/0", "[\"a\"]", "entry 0"},
+        Fault{"/model/merges/0", "\"a  b\"", "entry 0"},
+        Fault{"/model/merges/0", "[\"a\", \"z\"]", "\"z\" is not in the vocabulary"},
+        Fault{"/model/merges/0", "[\"b\", \"b\"]", "\"bb\" is not in the vocabulary"},
+        Fault{"/model/unk_token", "\"<unk>\"", "unk_token \"<unk>\""},
+        Fault{"/model/dropout", "0.1", "dropout"},
+        Fault{"/model/byte_fallback", "\"yes\"", "expected true or false"},
+        Fault{"/added_tokens", "{}", "added_tokens: is object"},
+        Fault{"/added_tokens/0/id", "1e9", "added_tokens[0].id"},
+        Fault{"/added_tokens/0/id", "18446744073709551615", "added_tokens[0].id"},
+        Fault{"/added_tokens/0/content", "\"a\"", "in the model's vocabulary 0"},
+        Fault{"/normalizer", "{\"type\": \"Rot13\"}", "unknown normalizer type \"Rot13\""},
+        Fault{"/normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"X\"}]}",
+              "normalizer.normalizers[0]: unknown normalizer type \"X\""},
+        Fault{"/normalizer",
+              "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"(\"}, \"content\": \"\"}",
+              "normalizer.pattern"},
+        Fault{"/normalizer", "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"!!\"}",
+              "base64"},
+        Fault{"/normalizer", "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"/////w==\"}",
+              "claims a trie of 4294967295 bytes"},
+        Fault{"/pre_tokenizer", "{\"type\": \"Cut\"}", "unknown pre_tokenizer type \"Cut\""},
+        Fault{"/pre_tokenizer", "{}", "\"type\" is missing"},
+        Fault{"/pre_tokenizer", "\"ByteLevel\"", "expected an object"},
+        Fault{"/pre_tokenizer",
+              "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": "
+              "\"Isolated\"}",
+              "intersection"},
+        Fault{"/pre_tokenizer",
+              "{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Eaten\"}",
+              "Eaten"},
+        Fault{"/pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"ab\"}",
+              "one character"},
+        Fault{"/decoder", "{\"type\": \"CTC\"}", "unknown decoder type \"CTC\""},
+        Fault{"/decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": -1, \"stop\": 0}",
+              "start"},
+        Fault{"/post_processor", "{\"type\": \"Wrap\"}", "unknown post_processor type \"Wrap\""},
+        Fault{"/post_processor",
+              "{\"type\": \"BertProcessing\", \"cls\": [\"<s>\", 3], \"sep\": [\"</s>\", 9]}",
+              "id below 4"},
+        Fault{"/post_processor", "{\"type\": \"TemplateProcessing\", \"single\": []}", "0 times"},
+        Fault{
+            "/post_processor",
+            "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"X\"}}]}",
+            "special_tokens"}));
+
+TEST(HostileFilesTest, TheUnchangedFileLoads) { EXPECT_TRUE(MakeStatus(SmallBpe()).ok()); }
+
+absl::Status LoadText(const std::string& tokenizer_json) {
+  std::string name = (fs::temp_directory_path() / "hostile_XXXXXX").string();
+  const fs::path folder = ::mkdtemp(name.data());
+  std::ofstream(folder / "tokenizer.json", std::ios::binary) << tokenizer_json;
+  const absl::Status status = LoadTokenizer(folder.string()).status();
+  fs::remove_all(folder);
+  return status;
+}
+
+TEST(HostileFilesTest, BrokenJsonIsRefused) {
+  for (const std::string& file :
+       {std::string(), std::string("{"), std::string("\xFF\xFE"), std::string("[1, 2]"),
+        std::string(3000000, '['), "{\"model\": " + std::string(100, '{'), std::string("null"),
+        std::string(
+            "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"\\ud800\": 0}, \"merges\": []}}")}) {
+    const absl::Status status = LoadText(file);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << file.substr(0, 40);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("tokenizer.json"));
+  }
+}
+
+// Damaged copies of a real file either fail with a status or make a tokenizer that works.
+TEST(HostileFilesTest, DamagedFilesNeverCrash) {
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (const char* name : {"llama2", "unigram_bytes", "wordpiece", "roberta", "char_bpe"}) {
+    std::ifstream file(kRoot / "tests/engine/text/fixtures" / name / "tokenizer.json");
+    const json original = json::parse(file);
+    const json flat = original.flatten();
+    std::vector<std::string> pointers;
+    for (const auto& [pointer, value] : flat.items()) pointers.push_back(pointer);
+    const json values = json::parse(R"([null, -1, 1e300, 99999999999, "", "x", [], {}, true])");
+    for (int i = 0; i < 60; ++i) {
+      json damaged = original;
+      damaged[json::json_pointer(pointers[random() % pointers.size()])] =
+          values[random() % values.size()];
+      // Some place near the top, where the settings are.
+      const size_t top = random() % std::min<size_t>(pointers.size(), 60);
+      damaged[json::json_pointer(pointers[top])] = values[random() % values.size()];
+      auto tokenizer =
+          text::PipelineTokenizer::Make(damaged, "x/tokenizer.json", text::TokenizerConfig());
+      if (!tokenizer.ok()) continue;
+      const auto tokens = (*tokenizer)->Encode("Hello, wörld! <mask> </s> 123 \u4e2d", {});
+      if (!tokens.ok()) continue;
+      std::vector<int32_t> ids;
+      for (const Token& token : *tokens) ids.push_back(token.id);
+      EXPECT_TRUE((*tokenizer)->Decode(ids, true).ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline
