@@ -24,6 +24,7 @@ struct ModelOptions {
   std::string name;                 // as requests name it
   std::string folder;               // a Hugging Face checkpoint folder
   DType dtype = DType::kFloat32;    // what to compute in
+  std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
   int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
   int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
   int64_t cache_bytes = 0;   // KV cache; 0: sized for max_sequences, at most an eighth of memory
@@ -61,6 +62,7 @@ struct ModelInfo {
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name()
   std::string device_description;
+  std::string device_reason;  // why it runs there
 };
 
 // A moment's numbers of one model, for gauges and counters. Counters only grow.

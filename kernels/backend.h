@@ -237,6 +237,12 @@ struct BlockCopy {
   int32_t target = 0;
 };
 
+// Device memory in use, by what it is for.
+struct MemoryUse {
+  std::string name;
+  size_t bytes = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -248,6 +254,8 @@ class Backend {
   virtual absl::Status SupportsDType(DType dtype) const = 0;
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
+  // Empty on a device that does not count.
+  virtual std::vector<MemoryUse> MemoryUsage() const { return {}; }
 
   // Memory and transfers. A host pointer given to CopyToDevice may be reused when the call returns.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;

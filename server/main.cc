@@ -30,6 +30,7 @@ int Fail(int exit_code, const absl::Status& status) {
 EngineOptions ToEngineOptions(const ServerConfig& config) {
   EngineOptions options;
   options.models = config.models;
+  for (ModelOptions& model : options.models) model.device = config.device;
   options.num_threads = config.threads;
   options.num_tokenizer_threads = config.tokenizer_threads;
   return options;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "engine/pool/make_backend.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -124,8 +124,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         fmt::format("the tokenizer has {} tokens; the model's vocabulary has {}",
                     model->tokenizer->vocab_size(), spec.vocab_size));
   }
-  model->backend = MakeCpuBackend({.num_threads = num_threads});
-  BEAMLINE_RETURN_IF_ERROR(model->backend->SupportsDType(options.dtype));
+  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
+                            MakeBackend(options.device, options.dtype, num_threads));
+  model->backend = std::move(chosen.backend);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
 
@@ -141,6 +142,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
       model->transformer,
       Transformer::Create(spec, *checkpoint, options.dtype, limits, *model->backend));
   model->info = Describe(*model, limits.num_blocks, block_bytes);
+  model->info.device_reason = std::move(chosen.reason);
   return model;
 }
 

@@ -9,7 +9,7 @@
 
 #include "hwy/targets.h"
 #include "kernels/check.h"
-#include "kernels/cpu/check_params.h"
+#include "kernels/check_params.h"
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/ops.h"
@@ -45,6 +45,8 @@ const char* VectorExtension() {
   if (targets & HWY_NEON) return "NEON";
   return "baseline vectors";
 }
+
+constexpr CheckOptions kCheckOptions = {.float32_only = true, .host_readable = true};
 
 class CpuBackend final : public Backend {
  public:
@@ -82,7 +84,7 @@ class CpuBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override {
-    BEAMLINE_RETURN_IF_ERROR(cpu::ValidateWeightParts(parts));
+    BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
     BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
     if (dtype == DType::kBFloat16) {
       return cpu::PackBFloat16Weight(parts, context_.num_threads());
@@ -91,43 +93,43 @@ class CpuBackend final : public Backend {
   }
 
   void Embed(const EmbedParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::Embed(context_, params);
   }
   void MatMul(const MatMulParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::MatMul(context_, params);
   }
   void Norm(const NormParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::Norm(context_, params);
   }
   void ProjectHeads(const ProjectHeadsParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::ProjectHeads(context_, params);
   }
   void Attention(const AttentionParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::Attention(context_, params);
   }
   void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
-    cpu::CheckGatherRows(input, rows, output);
+    CheckGatherRows(input, rows, output);
     cpu::GatherRows(context_, input, rows, output);
   }
   void Pool(const PoolParams& params) override {
-    cpu::Check(params);
+    Check(params, kCheckOptions);
     cpu::Pool(context_, params);
   }
   void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
-    cpu::CheckCopyBlocks(layer, copies);
+    CheckCopyBlocks(layer, copies);
     cpu::CopyBlocks(context_, layer, copies);
   }
   void TopCandidates(const TopCandidatesParams& params) override {
-    cpu::Check(params);
+    Check(params);
     cpu::TopCandidates(context_, params);
   }
   void Sample(const SampleParams& params) override {
-    cpu::Check(params);
+    Check(params);
     cpu::Sample(context_, params);
   }
 

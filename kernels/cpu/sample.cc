@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 #include "kernels/cpu/row_scan.h"
 #include "kernels/cpu/token_filter.h"
 

@@ -175,9 +175,6 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.metrics_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
   }
-  if (config.device == "cuda") {
-    return absl::InvalidArgumentError("device is 'cuda', which this build does not have");
-  }
   std::set<std::string> names;
   for (const ModelOptions& model : config.models) {
     if (model.name.empty() || model.folder.empty()) {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 
 #include "gtest/gtest.h"
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/pool/make_backend.h"
 #include "kernels/check.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
   BEAMLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(folder));
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
-  runner->backend_ = MakeCpuBackend({});
+  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend("auto", dtype, 0));
+  runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;
   runner->limits_.num_blocks = 4096;
   runner->limits_.block_size = 4;

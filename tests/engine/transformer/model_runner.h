@@ -1,4 +1,4 @@
-// A checkpoint served by the CPU backend, driven sequence by sequence as a step loop drives it.
+// A checkpoint, on a GPU when there is one, driven sequence by sequence as a step loop drives it.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ TEST(Flags, ErrorsAreOneLine) {
   EXPECT_THAT(Error({"extra"}), HasSubstr("extra"));
   EXPECT_THAT(Error({"--threads", "x"}), HasSubstr("threads is 'x'"));
   EXPECT_THAT(Error({"--listen", "x"}), HasSubstr("listen is 'x'"));
-  EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("does not have"));
+  EXPECT_THAT(Error({"--device", "tpu"}), HasSubstr("tpu"));
   EXPECT_THAT(Error({"--config", "/nonexistent.yaml"}), HasSubstr("/nonexistent.yaml"));
   EXPECT_THAT(Error({"--model", "x=a", "--model", "x=b"}), HasSubstr("'x' is given twice"));
 }

@@ -1,36 +1,41 @@
-#include "kernels/cpu/check_params.h"
+#include "kernels/check_params.h"
 
 #include <fmt/format.h>
 
 #include "kernels/check.h"
 
-namespace beamline::cpu {
+namespace beamline {
 namespace {
 
-// A float32 matrix [rows, cols] with rows that do not overlap.
-void CheckMatrix(const Tensor& tensor, int64_t rows, int64_t cols) {
-  BEAMLINE_CHECK(tensor.dtype == DType::kFloat32);
+void CheckActivations(DType dtype, const CheckOptions& options) {
+  BEAMLINE_CHECK(dtype == DType::kFloat32 ||
+                 (!options.float32_only && (dtype == DType::kFloat16 || dtype == DType::kBFloat16)));
+}
+
+// A matrix [rows, cols] with rows that do not overlap.
+void CheckMatrix(const Tensor& tensor, int64_t rows, int64_t cols, DType dtype) {
+  BEAMLINE_CHECK(tensor.dtype == dtype);
   BEAMLINE_CHECK(tensor.rank >= 1 && tensor.num_rows() == rows && tensor.dim(-1) == cols);
   BEAMLINE_CHECK(rows == 0 || !tensor.empty());
   BEAMLINE_CHECK(tensor.row_stride >= cols);
 }
 
-void CheckOptionalMatrix(const Tensor& tensor, int64_t rows, int64_t cols) {
-  if (!tensor.empty()) CheckMatrix(tensor, rows, cols);
+void CheckOptionalMatrix(const Tensor& tensor, int64_t rows, int64_t cols, DType dtype) {
+  if (!tensor.empty()) CheckMatrix(tensor, rows, cols, dtype);
 }
 
-void CheckVector(const Tensor& tensor, int64_t size) {
-  BEAMLINE_CHECK(!tensor.empty() && tensor.dtype == DType::kFloat32);
+void CheckVector(const Tensor& tensor, int64_t size, DType dtype) {
+  BEAMLINE_CHECK(!tensor.empty() && tensor.dtype == dtype);
   BEAMLINE_CHECK(tensor.num_elements() == size);
 }
 
-void CheckOptionalVector(const Tensor& tensor, int64_t size) {
-  if (!tensor.empty()) CheckVector(tensor, size);
+void CheckOptionalVector(const Tensor& tensor, int64_t size, DType dtype) {
+  if (!tensor.empty()) CheckVector(tensor, size, dtype);
 }
 
-void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim) {
+void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DType dtype) {
   for (const Tensor* tensor : {&cache.keys, &cache.values}) {
-    BEAMLINE_CHECK(!tensor->empty() && tensor->dtype == DType::kFloat32 && tensor->rank == 4);
+    BEAMLINE_CHECK(!tensor->empty() && tensor->dtype == dtype && tensor->rank == 4);
     BEAMLINE_CHECK(tensor->dim(1) == num_kv_heads && tensor->dim(3) == head_dim);
     BEAMLINE_CHECK(tensor->row_stride == head_dim);
   }
@@ -39,55 +44,65 @@ void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim) {
 
 }  // namespace
 
-void Check(const EmbedParams& p) {
+void Check(const EmbedParams& p, const CheckOptions& options) {
+  const DType dtype = p.output.dtype;
+  CheckActivations(dtype, options);
   const int64_t hidden_size = p.output.dim(-1);
-  CheckMatrix(p.output, p.num_tokens, hidden_size);
+  CheckMatrix(p.output, p.num_tokens, hidden_size, dtype);
   BEAMLINE_CHECK(p.num_tokens == 0 || p.token_ids != nullptr);
-  CheckMatrix(p.token_table, p.token_table.num_rows(), hidden_size);
-  CheckOptionalMatrix(p.position_table, p.position_table.num_rows(), hidden_size);
-  CheckOptionalMatrix(p.type_table, p.type_table.num_rows(), hidden_size);
+  CheckMatrix(p.token_table, p.token_table.num_rows(), hidden_size, dtype);
+  CheckOptionalMatrix(p.position_table, p.position_table.num_rows(), hidden_size, dtype);
+  CheckOptionalMatrix(p.type_table, p.type_table.num_rows(), hidden_size, dtype);
   BEAMLINE_CHECK(p.num_tokens == 0 || p.position_table.empty() || p.positions != nullptr);
   BEAMLINE_CHECK(p.num_tokens == 0 || p.type_table.empty() || p.type_ids != nullptr);
 }
 
-void Check(const MatMulParams& p) {
+void Check(const MatMulParams& p, const CheckOptions& options) {
+  const DType dtype = p.x.dtype;
+  CheckActivations(dtype, options);
   BEAMLINE_CHECK(p.weight != nullptr);
   BEAMLINE_CHECK(!p.gated || p.weight->out_features() % 2 == 0);
   const int64_t num_rows = p.x.num_rows();
   const int64_t columns = p.gated ? p.weight->out_features() / 2 : p.weight->out_features();
-  CheckMatrix(p.x, num_rows, p.weight->in_features());
-  CheckMatrix(p.y, num_rows, columns);
-  CheckOptionalMatrix(p.residual, num_rows, columns);
-  CheckOptionalVector(p.bias, p.weight->out_features());
+  CheckMatrix(p.x, num_rows, p.weight->in_features(), dtype);
+  // Logits are float32 whatever the activations are.
+  BEAMLINE_CHECK(p.y.dtype == dtype || p.y.dtype == DType::kFloat32);
+  CheckMatrix(p.y, num_rows, columns, p.y.dtype);
+  CheckOptionalMatrix(p.residual, num_rows, columns, p.y.dtype);
+  CheckOptionalVector(p.bias, p.weight->out_features(), dtype);
   BEAMLINE_CHECK(num_rows == 0 || p.y.data != p.x.data);
 }
 
-void Check(const NormParams& p) {
+void Check(const NormParams& p, const CheckOptions& options) {
+  const DType dtype = p.x.dtype;
+  CheckActivations(dtype, options);
   const int64_t num_rows = p.x.num_rows();
   const int64_t hidden_size = p.x.dim(-1);
-  CheckMatrix(p.x, num_rows, hidden_size);
-  CheckMatrix(p.y, num_rows, hidden_size);
-  CheckOptionalMatrix(p.residual, num_rows, hidden_size);
-  CheckOptionalMatrix(p.sum, num_rows, hidden_size);
-  CheckVector(p.gain, hidden_size);
-  CheckOptionalVector(p.bias, hidden_size);
+  CheckMatrix(p.x, num_rows, hidden_size, dtype);
+  CheckMatrix(p.y, num_rows, hidden_size, dtype);
+  CheckOptionalMatrix(p.residual, num_rows, hidden_size, dtype);
+  CheckOptionalMatrix(p.sum, num_rows, hidden_size, dtype);
+  CheckVector(p.gain, hidden_size, dtype);
+  CheckOptionalVector(p.bias, hidden_size, dtype);
 }
 
-void Check(const ProjectHeadsParams& p) {
+void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
+  const DType dtype = p.x.dtype;
+  CheckActivations(dtype, options);
   BEAMLINE_CHECK(p.weight != nullptr && p.head_dim > 0);
   BEAMLINE_CHECK(p.num_heads >= 0 && p.num_kv_heads >= 0);
   const int64_t num_tokens = p.x.num_rows();
   const int64_t query_size = static_cast<int64_t>(p.num_heads) * p.head_dim;
   const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
   BEAMLINE_CHECK(p.weight->out_features() == query_size + 2 * key_size);
-  CheckMatrix(p.workspace, num_tokens, p.weight->out_features());
-  if (query_size > 0) CheckMatrix(p.query, num_tokens, query_size);
+  CheckMatrix(p.workspace, num_tokens, p.weight->out_features(), dtype);
+  if (query_size > 0) CheckMatrix(p.query, num_tokens, query_size, dtype);
   if (key_size > 0 && p.cache == nullptr) {
-    CheckMatrix(p.key, num_tokens, key_size);
-    CheckMatrix(p.value, num_tokens, key_size);
+    CheckMatrix(p.key, num_tokens, key_size, dtype);
+    CheckMatrix(p.value, num_tokens, key_size, dtype);
   }
   if (key_size > 0 && p.cache != nullptr) {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim);
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, dtype);
     BEAMLINE_CHECK(num_tokens == 0 || p.slots != nullptr);
   }
   if (p.rotary != nullptr) {
@@ -98,42 +113,46 @@ void Check(const ProjectHeadsParams& p) {
   }
 }
 
-void Check(const AttentionParams& p) {
+void Check(const AttentionParams& p, const CheckOptions& options) {
+  const DType dtype = p.query.dtype;
+  CheckActivations(dtype, options);
   BEAMLINE_CHECK(p.head_dim > 0 && p.num_kv_heads > 0 && p.num_heads % p.num_kv_heads == 0);
   const int64_t num_tokens = p.query.num_rows();
   const int64_t query_size = static_cast<int64_t>(p.num_heads) * p.head_dim;
-  CheckMatrix(p.query, num_tokens, query_size);
-  CheckMatrix(p.output, num_tokens, query_size);
+  CheckMatrix(p.query, num_tokens, query_size, dtype);
+  CheckMatrix(p.output, num_tokens, query_size, dtype);
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {
     const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
-    CheckMatrix(p.key, num_tokens, key_size);
-    CheckMatrix(p.value, num_tokens, key_size);
+    CheckMatrix(p.key, num_tokens, key_size, dtype);
+    CheckMatrix(p.value, num_tokens, key_size, dtype);
   } else {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim);
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, dtype);
     BEAMLINE_CHECK(p.num_sequences == 0 || p.context_lengths != nullptr);
     BEAMLINE_CHECK(p.max_context_length == 0 || p.num_sequences == 0 || p.block_tables != nullptr);
   }
-  for (int s = 0; s < p.num_sequences; ++s) {
+  for (int s = 0; options.host_readable && s < p.num_sequences; ++s) {
     BEAMLINE_CHECK(p.query_offsets[s + 1] - p.query_offsets[s] <= p.max_query_length);
     if (p.cache == nullptr) continue;
     BEAMLINE_CHECK(p.context_lengths[s] <= p.max_blocks * p.cache->keys.dim(2));
   }
   if (!p.position_bias.empty()) {
-    CheckMatrix(p.position_bias, p.num_heads, p.position_bias.dim(-1));
+    CheckMatrix(p.position_bias, p.num_heads, p.position_bias.dim(-1), p.position_bias.dtype);
     BEAMLINE_CHECK(p.position_bias.dim(-1) % 2 == 1);
   }
 }
 
-void Check(const PoolParams& p) {
-  CheckMatrix(p.hidden, p.hidden.num_rows(), p.hidden.dim(-1));
-  CheckMatrix(p.output, p.num_sequences, p.hidden.dim(-1));
+void Check(const PoolParams& p, const CheckOptions& options) {
+  const DType dtype = p.hidden.dtype;
+  CheckActivations(dtype, options);
+  CheckMatrix(p.hidden, p.hidden.num_rows(), p.hidden.dim(-1), dtype);
+  CheckMatrix(p.output, p.num_sequences, p.hidden.dim(-1), DType::kFloat32);
   BEAMLINE_CHECK(p.num_sequences == 0 || p.offsets != nullptr);
 }
 
 void Check(const TopCandidatesParams& p) {
   const size_t num_rows = static_cast<size_t>(p.logits.num_rows());
-  CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1));
+  CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1), DType::kFloat32);
   BEAMLINE_CHECK(p.edits.empty() || p.edits.size() == num_rows);
   BEAMLINE_CHECK(p.normalize_first.empty() || p.normalize_first.size() == num_rows);
   BEAMLINE_CHECK(p.counts.size() == num_rows);
@@ -142,7 +161,7 @@ void Check(const TopCandidatesParams& p) {
 }
 
 void Check(const SampleParams& p) {
-  CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1));
+  CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1), DType::kFloat32);
   BEAMLINE_CHECK(p.rows.empty() || p.ids != nullptr);
   for (const SampleRow& row : p.rows) {
     BEAMLINE_CHECK(row.row >= 0 && row.row < p.logits.num_rows());
@@ -156,7 +175,7 @@ void CheckGatherRows(const Tensor& input, const int32_t* rows, const Tensor& out
 }
 
 void CheckCopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) {
-  CheckCache(layer, layer.keys.dim(1), layer.keys.dim(3));
+  CheckCache(layer, layer.keys.dim(1), layer.keys.dim(3), layer.keys.dtype);
   for (const BlockCopy& copy : copies) {
     BEAMLINE_CHECK(copy.source >= 0 && copy.source < layer.keys.dim(0));
     BEAMLINE_CHECK(copy.target >= 0 && copy.target < layer.keys.dim(0));
@@ -188,4 +207,4 @@ absl::Status ValidateWeightParts(std::span<const HostMatrix> parts) {
   return absl::OkStatus();
 }
 
-}  // namespace beamline::cpu
+}  // namespace beamline

@@ -1,0 +1,68 @@
+#include "engine/pool/make_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda_loader.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr std::string_view kCuda = "cuda";
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
+    absl::StatusOr<std::unique_ptr<Backend>> backend, DType dtype) {
+  if (backend.ok()) BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(dtype));
+  return backend;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(DType dtype, int num_threads) {
+  return MakeSupporting(MakeCpuBackend({.num_threads = num_threads}), dtype);
+}
+
+// The number of "cuda" or "cuda:N".
+absl::StatusOr<int> GpuIndex(std::string_view device) {
+  if (device == kCuda) return 0;
+  int index = -1;
+  const std::string_view digits = device.substr(std::min(device.size(), kCuda.size() + 1));
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), index);
+  if (!device.starts_with("cuda:") || error != std::errc() || end != digits.end() || index < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("device is '{}'; accepted: auto, cpu, cuda, cuda:0, cuda:1, ...", device));
+  }
+  return index;
+}
+
+}  // namespace
+
+absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads) {
+  ChosenBackend chosen;
+  if (device == "cpu") {
+    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
+    chosen.reason = "the CPU was asked for";
+    return chosen;
+  }
+  if (device != "auto") {
+    BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
+    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeSupporting(MakeCudaBackend(index), dtype));
+    chosen.reason = "the GPU was asked for";
+    return chosen;
+  }
+  auto gpu = MakeSupporting(MakeCudaBackend(0), dtype);
+  if (gpu.ok()) {
+    chosen.backend = *std::move(gpu);
+    chosen.reason = "a GPU is there";
+    return chosen;
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
+  chosen.reason = std::string(gpu.status().message());
+  return chosen;
+}
+
+}  // namespace beamline

@@ -1,0 +1,73 @@
+// Attention: the arguments of every kernel, and the choice among them.
+#include <bit>
+
+#include "kernels/cuda/attention_args.cuh"
+#include "kernels/cuda/attention_picker.h"
+#include "kernels/cuda/ops.h"
+
+namespace beamline::cuda {
+namespace {
+
+template <typename T>
+AttentionArgs<T> MakeArgs(const AttentionParams& params) {
+  AttentionArgs<T> args = {};
+  args.query = params.query.as<T>();
+  args.output = params.output.as<T>();
+  args.query_stride = params.query.row_stride;
+  args.output_stride = params.output.row_stride;
+  args.query_offsets = params.query_offsets;
+  args.num_kv_heads = params.num_kv_heads;
+  args.group_size = params.num_heads / params.num_kv_heads;
+  args.head_dim = params.head_dim;
+  args.causal = params.causal;
+  args.alibi_slopes = params.alibi_slopes;
+  args.block_shift = -1;
+  args.block_size = 1;
+  if (params.cache == nullptr) {
+    args.keys = params.key.as<T>();
+    args.values = params.value.as<T>();
+    args.key_stride = params.key.row_stride;
+    args.value_stride = params.value.row_stride;
+  } else {
+    const Tensor& keys = params.cache->keys;
+    args.keys = keys.as<T>();
+    args.values = params.cache->values.as<T>();
+    args.block_tables = params.block_tables;
+    args.max_blocks = params.max_blocks;
+    args.block_size = static_cast<int>(keys.dim(2));
+    if (std::has_single_bit(static_cast<unsigned>(args.block_size))) {
+      args.block_shift = std::countr_zero(static_cast<unsigned>(args.block_size));
+    }
+    args.block_stride = keys.dim(1) * keys.dim(2) * keys.dim(3);
+    args.context_lengths = params.context_lengths;
+  }
+  if (!params.position_bias.empty()) {
+    args.position_bias = params.position_bias.data;
+    args.bias_is_float = params.position_bias.dtype == DType::kFloat32;
+    args.bias_stride = params.position_bias.row_stride;
+    args.max_distance = static_cast<int>(params.position_bias.dim(-1) / 2);
+  }
+  return args;
+}
+
+}  // namespace
+
+void Attention(Device& device, const AttentionParams& params) {
+  if (params.num_sequences == 0 || params.query.num_rows() == 0) return;
+  const AttentionChoice choice = PickAttention(params, device.num_multiprocessors());
+  DispatchFloat(params.query.dtype, [&]<typename T>() {
+    const AttentionArgs<T> args = MakeArgs<T>(params);
+    switch (choice.kernel) {
+      case AttentionKernel::kMath:
+        return AttendMath<T>(device, args, params);
+      case AttentionKernel::kRows:
+        return AttendRows<T>(device, args, params, choice.rows_per_block, choice.num_splits);
+      case AttentionKernel::kTensorCore:
+        if constexpr (sizeof(T) == 2) {
+          return AttendTensorCore<T>(device, args, params, choice.rows_per_block);
+        }
+    }
+  });
+}
+
+}  // namespace beamline::cuda

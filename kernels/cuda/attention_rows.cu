@@ -1,0 +1,250 @@
+// Attention for few query rows: decoding, short chunks, and float32 prefill. Flash-decoding: the
+// keys of a sequence are split over blocks when there are too few rows to fill the GPU.
+// Sources: Milakov and Gimelshein, arXiv:1805.02867; Dao et al., "Flash-Decoding", 2023.
+#include "kernels/cuda/attention_args.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kWarpSize;
+constexpr int kKeysInFlight = 4;  // that a lane loads before it uses the first
+
+// The unfinished softmax of each split, merged by MergeSplitsKernel.
+struct Splits {
+  int count;
+  float* sums;      // [num_tokens, num_heads, count, head_dim]; null with one split
+  float2* weights;  // [num_tokens, num_heads, count]: maximum, sum of exponentials
+};
+
+template <typename T>
+__device__ float Exp(float x) {
+  return sizeof(T) == 4 ? expf(x) : __expf(x);
+}
+
+// One row's running softmax, a lane holding kSize elements of the head.
+template <int kSize>
+struct Partial {
+  float maximum = -INFINITY;
+  float total = 0.0f;
+  float sum[kSize] = {};
+
+  template <typename T>
+  __device__ void Merge(float other_maximum, float other_total, const float (&other_sum)[kSize]) {
+    const float new_maximum = fmaxf(maximum, other_maximum);
+    if (new_maximum == -INFINITY) return;
+    const float own = Exp<T>(maximum - new_maximum);
+    const float other = Exp<T>(other_maximum - new_maximum);
+    maximum = new_maximum;
+    total = total * own + other_total * other;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) sum[i] = sum[i] * own + other_sum[i] * other;
+  }
+};
+
+// kLanes lanes share a key: each loads 16 bytes of it and of its value. The lanes of a warp, and
+// the warps, take different keys and merge their softmaxes at the end.
+// Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
+// row. Bound by memory when decoding: every key and value read once for kRows query rows.
+template <typename T, int kHeadDim, int kRows>
+__global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Splits splits) {
+  constexpr int kSize = kVecSize<T>;
+  constexpr int kLanes = kHeadDim / kSize;
+  constexpr int kKeysPerWarp = kWarpSize / kLanes;
+  constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
+  __shared__ float sums[kWarps][kRows][kHeadDim];
+  __shared__ float2 weights[kWarps][kRows];
+  const int sequence = blockIdx.z;
+  const int kv_head = blockIdx.y;
+  const int split = blockIdx.x % splits.count;
+  const int first_row = blockIdx.x / splits.count * kRows;
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const SequenceSpan span = SpanOf(args, sequence);
+  const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
+  if (num_rows <= 0) return;
+  const int d = lane % kLanes * kSize;
+  const KvRows<T> keys =
+      RowsOf(args, args.keys, args.key_stride, sequence, span.first_query, kv_head);
+  const KvRows<T> values =
+      RowsOf(args, args.values, args.value_stride, sequence, span.first_query, kv_head);
+  const auto head_of = [&](int r) {
+    return kv_head * args.group_size + (first_row + r) % args.group_size;
+  };
+  const auto query_of = [&](int r) { return (first_row + r) / args.group_size; };
+
+  float q[kRows][kSize] = {};
+  int num_keys[kRows] = {};  // that a row sees
+  int most_keys = 0;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= num_rows) break;
+    const int64_t token = span.first_query + query_of(r);
+    LoadFloats<kSize>(args.query + token * args.query_stride +
+                          static_cast<int64_t>(head_of(r)) * kHeadDim + d,
+                      q[r]);
+    const int position = span.context - span.query_length + query_of(r);
+    num_keys[r] = args.causal ? max(0, position + 1) : span.context;
+    most_keys = max(most_keys, num_keys[r]);
+  }
+  // Splits are cut by the whole context, so that they do not depend on the row block.
+  const int keys_per_split =
+      ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) / kKeysPerStep *
+      kKeysPerStep;
+  const int begin = split * keys_per_split;
+  const int end = min(most_keys, begin + keys_per_split);
+
+  Partial<kSize> partials[kRows];
+  for (int key0 = begin + warp * kKeysPerWarp + lane / kLanes; key0 - lane / kLanes < end;
+       key0 += kKeysPerStep * kKeysInFlight) {
+    Vec<T, kSize> k[kKeysInFlight], v[kKeysInFlight];
+#pragma unroll
+    for (int i = 0; i < kKeysInFlight; ++i) {
+      const int key = min(key0 + i * kKeysPerStep, end - 1);
+      k[i] = *reinterpret_cast<const Vec<T, kSize>*>(keys.Row(key) + d);
+      v[i] = *reinterpret_cast<const Vec<T, kSize>*>(values.Row(key) + d);
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= num_rows) break;
+      Partial<kSize>& partial = partials[r];
+      float scores[kKeysInFlight];
+      float maximum = partial.maximum;
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) {
+        const int key = key0 + i * kKeysPerStep;
+        float score = 0.0f;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) score += q[r][j] * ToFloat(k[i].values[j]);
+#pragma unroll
+        for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+          score += __shfl_xor_sync(kFullMask, score, offset);
+        }
+        if (HasBias(args)) {
+          score += BiasOf(args, head_of(r), span.context - span.query_length + query_of(r), key);
+        }
+        scores[i] = key < min(end, num_keys[r]) ? score : -INFINITY;
+        maximum = fmaxf(maximum, scores[i]);
+      }
+      // While a row has seen no key, its maximum is -infinity and every exponential 0.
+      const float shift = maximum == -INFINITY ? 0.0f : maximum;
+      const float decay = Exp<T>(partial.maximum - shift);
+      partial.maximum = maximum;
+      partial.total *= decay;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) partial.sum[j] *= decay;
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) {
+        const float p = Exp<T>(scores[i] - shift);
+        partial.total += p;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) partial.sum[j] += p * ToFloat(v[i].values[j]);
+      }
+    }
+  }
+
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    Partial<kSize>& partial = partials[r];
+#pragma unroll
+    for (int offset = kLanes; offset < kWarpSize; offset *= 2) {
+      const float maximum = __shfl_xor_sync(kFullMask, partial.maximum, offset);
+      const float total = __shfl_xor_sync(kFullMask, partial.total, offset);
+      float sum[kSize];
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sum[j] = __shfl_xor_sync(kFullMask, partial.sum[j], offset);
+      partial.template Merge<T>(maximum, total, sum);
+    }
+    if (lane < kLanes) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sums[warp][r][d + j] = partial.sum[j];
+      if (lane == 0) weights[warp][r] = {partial.maximum, partial.total};
+    }
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < num_rows * kHeadDim; i += kThreads) {
+    const int r = i / kHeadDim;
+    const int column = i % kHeadDim;
+    float maximum = -INFINITY, total = 0.0f, sum = 0.0f;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, weights[w][r].x);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      if (weights[w][r].x == -INFINITY) continue;
+      const float weight = Exp<T>(weights[w][r].x - maximum);
+      total += weights[w][r].y * weight;
+      sum += sums[w][r][column] * weight;
+    }
+    const int64_t token = span.first_query + query_of(r);
+    const int head = head_of(r);
+    if (splits.sums == nullptr) {
+      // A query without keys gets zeros.
+      args.output[token * args.output_stride + static_cast<int64_t>(head) * kHeadDim + column] =
+          FromFloat<T>(total == 0.0f ? 0.0f : sum / total);
+    } else {
+      const int64_t row = token * args.num_kv_heads * args.group_size + head;
+      const int64_t at = row * splits.count + split;
+      splits.sums[at * kHeadDim + column] = sum;
+      if (column == 0) splits.weights[at] = {maximum, total};
+    }
+  }
+}
+
+// Grid: (tokens, heads), a thread per element. Bound by memory: the splits' sums read once.
+template <typename T>
+__global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y;
+  const float2* weights = splits.weights + row * splits.count;
+  const float* sums = splits.sums + row * splits.count * args.head_dim + threadIdx.x;
+  float maximum = -INFINITY, total = 0.0f, sum = 0.0f;
+  for (int s = 0; s < splits.count; ++s) maximum = fmaxf(maximum, weights[s].x);
+  for (int s = 0; s < splits.count; ++s) {
+    if (weights[s].x == -INFINITY) continue;
+    const float weight = Exp<T>(weights[s].x - maximum);
+    total += weights[s].y * weight;
+    sum += sums[s * args.head_dim] * weight;
+  }
+  args.output[blockIdx.x * args.output_stride + blockIdx.y * args.head_dim + threadIdx.x] =
+      FromFloat<T>(total == 0.0f ? 0.0f : sum / total);
+}
+
+}  // namespace
+
+template <typename T>
+void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                int rows_per_block, int num_splits) {
+  const int64_t num_tokens = params.query.num_rows();
+  Splits splits = {num_splits, nullptr, nullptr};
+  if (num_splits > 1) {
+    const auto entries = static_cast<size_t>(num_tokens * params.num_heads * num_splits);
+    splits.sums = device.TakeScratch<float>(entries * params.head_dim);
+    splits.weights = device.TakeScratch<float2>(entries);
+    if (!device.ok()) return;
+  }
+  const auto launch = [&]<int kHeadDim, int kRows>() {
+    const int rows = params.max_query_length * args.group_size;
+    const dim3 grid(static_cast<unsigned>((rows + kRows - 1) / kRows * num_splits),
+                    static_cast<unsigned>(params.num_kv_heads),
+                    static_cast<unsigned>(params.num_sequences));
+    RowsKernel<T, kHeadDim, kRows><<<grid, kThreads, 0, device.stream()>>>(args, splits);
+  };
+  if (params.head_dim == 64) {
+    rows_per_block == 1 ? launch.template operator()<64, 1>() : launch.template operator()<64, 8>();
+  } else {
+    rows_per_block == 1 ? launch.template operator()<128, 1>()
+                        : launch.template operator()<128, 8>();
+  }
+  if (num_splits > 1) {
+    const dim3 grid(static_cast<unsigned>(num_tokens), static_cast<unsigned>(params.num_heads));
+    MergeSplitsKernel<<<grid, params.head_dim, 0, device.stream()>>>(args, splits);
+  }
+  device.CheckLaunch("Attention (rows)");
+}
+
+template void AttendRows(Device&, const AttentionArgs<float>&, const AttentionParams&, int, int);
+template void AttendRows(Device&, const AttentionArgs<__half>&, const AttentionParams&, int, int);
+template void AttendRows(Device&, const AttentionArgs<__nv_bfloat16>&, const AttentionParams&, int,
+                         int);
+
+}  // namespace beamline::cuda

@@ -1,0 +1,158 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "kernels/check_params.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/weight.h"
+#include "kernels/status.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr CheckOptions kCheckOptions;
+
+class CudaBuffer : public Buffer {
+ public:
+  CudaBuffer(Device& device, void* memory, size_t bytes) : device_(device) {
+    data_ = memory;
+    size_ = bytes;
+  }
+  ~CudaBuffer() override { device_.arena().Free(data_); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index) {
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index));
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt, LtMatMul::Create(*device));
+  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(device), std::move(lt)));
+}
+
+std::string CudaBackend::Name() const { return fmt::format("cuda:{}", device_->index()); }
+
+std::string CudaBackend::Description() const {
+  const cudaDeviceProp& p = device_->properties();
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return fmt::format("{}, {} multiprocessors, {:.0f} GiB, compute capability {}.{}, CUDA {}.{}",
+                     p.name, p.multiProcessorCount, static_cast<double>(p.totalGlobalMem) / (1 << 30),
+                     p.major, p.minor, driver / 1000, driver % 1000 / 10);
+}
+
+absl::Status CudaBackend::SupportsDType(DType dtype) const {
+  if (dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(fmt::format(
+      "the CUDA backend computes in float32, float16 and bfloat16, not in {}", beamline::Name(dtype)));
+}
+
+std::vector<MemoryUse> CudaBackend::MemoryUsage() const {
+  const Arena& arena = device_->arena();
+  return {{"weights", arena.used(ArenaUse::kWeights)},
+          {"buffers", arena.used(ArenaUse::kBuffers)},
+          {"workspace", arena.used(ArenaUse::kWorkspace)},
+          {"reserved", arena.reserved()}};
+}
+
+bool CudaBackend::Begin() {
+  device_->Use();
+  device_->BeginOperator();
+  return device_->ok();
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
+  device_->Use();
+  BEAMLINE_ASSIGN_OR_RETURN(void* memory, device_->arena().Allocate(bytes, ArenaUse::kBuffers));
+  return std::make_unique<CudaBuffer>(*device_, memory, bytes);
+}
+
+void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
+  device_->Use();
+  device_->CopyToDevice(host, device, bytes);
+}
+
+absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t bytes) {
+  device_->Use();
+  device_->CopyToHost(device, host, bytes);
+  return device_->status();
+}
+
+absl::Status CudaBackend::Synchronize() {
+  device_->Use();
+  return device_->Synchronize();
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
+    std::span<const HostMatrix> parts, DType dtype) {
+  BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
+  BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
+  device_->Use();
+  return CudaWeight::Pack(parts, dtype, *device_);
+}
+
+void CudaBackend::Embed(const EmbedParams& params) {
+  Check(params, kCheckOptions);
+  if (Begin()) cuda::Embed(*device_, params);
+}
+
+void CudaBackend::MatMul(const MatMulParams& params) {
+  Check(params, kCheckOptions);
+  if (Begin()) cuda::MatMul(*device_, *lt_, params);
+}
+
+void CudaBackend::Norm(const NormParams& params) {
+  Check(params, kCheckOptions);
+  if (Begin()) cuda::Norm(*device_, params);
+}
+
+void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
+  Check(params, kCheckOptions);
+  if (!Begin()) return;
+  MatMulParams product;
+  product.x = params.x;
+  product.weight = params.weight;
+  product.bias = params.bias;
+  product.y = params.workspace;
+  cuda::MatMul(*device_, *lt_, product);
+  if (device_->ok()) cuda::MoveHeads(*device_, params);
+}
+
+void CudaBackend::Attention(const AttentionParams& params) {
+  Check(params, kCheckOptions);
+  if (Begin()) cuda::Attention(*device_, params);
+}
+
+void CudaBackend::GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {
+  CheckGatherRows(input, rows, output);
+  if (Begin()) cuda::GatherRows(*device_, input, rows, output);
+}
+
+void CudaBackend::Pool(const PoolParams& params) {
+  Check(params, kCheckOptions);
+  if (Begin()) cuda::Pool(*device_, params);
+}
+
+void CudaBackend::CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) {
+  CheckCopyBlocks(layer, copies);
+  if (Begin()) cuda::CopyBlocks(*device_, layer, copies);
+}
+
+void CudaBackend::TopCandidates(const TopCandidatesParams& params) {
+  Check(params);
+  if (Begin()) cuda::TopCandidates(*device_, params);
+}
+
+void CudaBackend::Sample(const SampleParams& params) {
+  Check(params);
+  if (Begin()) cuda::Sample(*device_, params);
+}
+
+}  // namespace beamline::cuda

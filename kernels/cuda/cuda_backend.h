@@ -1,0 +1,54 @@
+// The implementation of the operators on one NVIDIA GPU (sm_80 and newer).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/lt_matmul.h"
+
+namespace beamline::cuda {
+
+// Computes in float32 (without TF32), float16 and bfloat16, with float32 accumulation; activations
+// have the type of the computation. Asynchronous: every operator goes to one stream.
+class CudaBackend final : public Backend {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device);
+
+  std::string Name() const override;
+  std::string Description() const override;
+  absl::Status SupportsDType(DType dtype) const override;
+  DType ActivationDType(DType dtype) const override { return dtype; }
+  std::vector<MemoryUse> MemoryUsage() const override;
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
+  void CopyToDevice(const void* host, void* device, size_t bytes) override;
+  absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
+  absl::Status Synchronize() override;
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
+                                                           DType dtype) override;
+
+  void Embed(const EmbedParams& params) override;
+  void MatMul(const MatMulParams& params) override;
+  void Norm(const NormParams& params) override;
+  void ProjectHeads(const ProjectHeadsParams& params) override;
+  void Attention(const AttentionParams& params) override;
+  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override;
+  void Pool(const PoolParams& params) override;
+  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override;
+  void TopCandidates(const TopCandidatesParams& params) override;
+  void Sample(const SampleParams& params) override;
+
+ private:
+  CudaBackend(std::unique_ptr<Device> device, std::unique_ptr<LtMatMul> lt)
+      : device_(std::move(device)), lt_(std::move(lt)) {}
+  // Every operator begins with it; false after a fault, when there is nothing to be done.
+  bool Begin();
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
+};
+
+}  // namespace beamline::cuda

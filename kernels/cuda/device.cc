@@ -1,0 +1,129 @@
+#include "kernels/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "kernels/status.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr size_t kFirstScratchBytes = size_t{16} << 20;
+constexpr size_t kSmallSlotBytes = size_t{64} << 10;
+constexpr int kNumSmallSlots = 64;
+constexpr size_t kLargeSlotBytes = size_t{8} << 20;
+constexpr int kNumLargeSlots = 3;
+constexpr int kOldestMajor = 8;  // sm_80: bfloat16 and cp.async
+
+}  // namespace
+
+void Scratch::Reset() {
+  used_ = 0;
+  for (void* memory : outgrown_) arena_.Free(memory);
+  outgrown_.clear();
+}
+
+absl::StatusOr<void*> Scratch::Take(size_t bytes) {
+  bytes = (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  if (used_ + bytes > capacity_) {
+    const size_t capacity = std::max({kFirstScratchBytes, bytes, capacity_ + capacity_ / 2});
+    BEAMLINE_ASSIGN_OR_RETURN(void* memory, arena_.Allocate(capacity, ArenaUse::kWorkspace));
+    if (memory_ != nullptr) outgrown_.push_back(memory_);
+    memory_ = static_cast<char*>(memory);
+    capacity_ = capacity;
+    used_ = 0;
+  }
+  void* const piece = memory_ + used_;
+  used_ += bytes;
+  return piece;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::UnavailableError(
+        fmt::format("the CUDA driver reports no usable GPU: {}", cudaGetErrorString(error)));
+  }
+  if (index < 0 || index >= count) {
+    return absl::UnavailableError(
+        fmt::format("GPU {} was asked for; this machine has {} (0 .. {})", index, count, count - 1));
+  }
+  std::unique_ptr<Device> device(new Device(index));
+  BEAMLINE_RETURN_IF_ERROR(device->Initialize());
+  return device;
+}
+
+Device::Device(int index) : index_(index), scratch_(arena_) {}
+
+absl::Status Device::Initialize() {
+  Use();
+  Check(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
+  if (!ok()) return status_;
+  if (properties_.major < kOldestMajor) {
+    return absl::FailedPreconditionError(
+        fmt::format("GPU {} ({}) has compute capability {}.{}; 8.0 or newer is needed", index_,
+                    properties_.name, properties_.major, properties_.minor));
+  }
+  Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  Check(StagingRing::Create(kSmallSlotBytes, kNumSmallSlots, small_transfers_), "cudaMallocHost");
+  Check(StagingRing::Create(kLargeSlotBytes, kNumLargeSlots, large_transfers_), "cudaMallocHost");
+  return status_;
+}
+
+Device::~Device() {
+  Use();
+  if (stream_ == nullptr) return;
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+void Device::Use() {
+  static thread_local int current = -1;
+  if (current == index_) return;
+  Check(cudaSetDevice(index_), "cudaSetDevice");
+  current = index_;
+}
+
+void Device::Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  SetError(absl::UnavailableError(fmt::format("GPU {}: {}: {} ({})", index_, what,
+                                              cudaGetErrorString(error), cudaGetErrorName(error))));
+}
+
+void Device::SetError(absl::Status status) { status_.Update(status); }
+
+void* Device::TakeScratchBytes(size_t bytes) {
+  if (!ok()) return nullptr;
+  absl::StatusOr<void*> memory = scratch_.Take(bytes);
+  if (memory.ok()) return *memory;
+  SetError(memory.status());
+  return nullptr;
+}
+
+const void* Device::StageBytes(const void* host, size_t bytes) {
+  void* const device = TakeScratchBytes(bytes);
+  if (device != nullptr) CopyToDevice(host, device, bytes);
+  return device;
+}
+
+void Device::CopyToDevice(const void* host, void* device, size_t bytes) {
+  if (!ok()) return;
+  StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
+  Check(ring.CopyToDevice(host, device, bytes, stream_), "copy to the device");
+}
+
+void Device::CopyToHost(const void* device, void* host, size_t bytes) {
+  if (!ok()) return;
+  StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
+  Check(ring.CopyToHost(device, host, bytes, stream_), "copy to the host");
+}
+
+absl::Status Device::Synchronize() {
+  if (ok()) Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  return status_;
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,104 @@
+#include "kernels/cuda/matmul.h"
+
+#include "kernels/check.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+
+bool IsAligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % kAccessBytes == 0 &&
+         tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % kAccessBytes == 0;
+}
+
+bool LaunchSkinny(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  const int64_t num_rows = params.x.num_rows();
+  if (num_rows > 1 && num_rows <= kMostTensorCoreSkinnyRows &&
+      SkinnyTensorCoreMatMul(device, params, weight)) {
+    return true;
+  }
+  return num_rows <= kMostSkinnyRows && SkinnyMatMul(device, params, weight);
+}
+
+// What cuBLASLt's epilogue takes over from the finishing pass.
+struct Fused {
+  bool bias = false;
+  bool activation = false;
+  bool residual = false;
+};
+
+Fused ChooseFused(const MatMulParams& params, bool direct) {
+  Fused fused;
+  if (!direct) return fused;
+  const bool none = params.activation == Activation::kNone;
+  // cuBLASLt reads a bias of y's type, and its GELU is the tanh form.
+  fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
+               reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
+  const bool bias_done = fused.bias || params.bias.empty();
+  fused.activation = bias_done && (none || params.activation == Activation::kRelu ||
+                                   params.activation == Activation::kGeluTanh);
+  // cuBLASLt adds the residual before the activation, MatMul after it.
+  fused.residual = bias_done && none && !params.residual.empty() &&
+                   params.residual.dtype == params.y.dtype && IsAligned(params.residual);
+  return fused;
+}
+
+}  // namespace
+
+void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
+  const auto& weight = static_cast<const CudaWeight&>(*params.weight);
+  const int64_t num_rows = params.x.num_rows();
+  if (num_rows == 0) return;
+  BEAMLINE_CHECK(params.x.dtype == weight.dtype());
+  BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
+  if (LaunchSkinny(device, params, weight)) return;
+
+  Tensor x = params.x;
+  const bool padded = weight.row_stride() != weight.in_features();
+  if (padded || !IsAligned(x)) x = PadColumns(device, x, weight.row_stride());
+  // Otherwise the product goes to scratch memory and the finishing pass brings it to y. Odd output
+  // features are such a case, because cuBLASLt is many times slower at them: see CudaWeight.
+  const bool direct = !params.gated && IsAligned(params.y) &&
+                      weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) %
+                              kAccessBytes == 0;
+  const Fused fused = ChooseFused(params, direct);
+  Tensor product = params.y;
+  if (!direct) {
+    const DType dtype = params.gated ? weight.dtype() : params.y.dtype;
+    const auto bytes = static_cast<size_t>(num_rows * weight.padded_rows()) * SizeOf(dtype);
+    product = Tensor(device.TakeScratch<char>(bytes), dtype, {num_rows, weight.padded_rows()});
+  }
+  if (!device.ok()) return;
+
+  LtProduct call;
+  call.x = x.data;
+  call.weight = weight.data();
+  call.dtype = weight.dtype();
+  call.num_rows = num_rows;
+  call.out_features = direct ? weight.out_features() : weight.padded_rows();
+  call.in_features = padded ? weight.row_stride() : weight.in_features();
+  call.x_stride = x.row_stride;
+  call.weight_stride = weight.row_stride();
+  call.y_stride = product.row_stride;
+  call.bias = fused.bias ? params.bias.data : nullptr;
+  call.activation = fused.activation ? params.activation : Activation::kNone;
+  call.residual = fused.residual ? params.residual.data : nullptr;
+  call.residual_stride = params.residual.row_stride;
+  call.y = product.data;
+  call.y_dtype = product.dtype;
+  lt.Run(call);
+
+  FinishParams rest;
+  rest.product = product;
+  rest.bias = fused.bias ? Tensor() : params.bias;
+  rest.activation = fused.activation ? Activation::kNone : params.activation;
+  rest.gated = params.gated;
+  rest.residual = fused.residual ? Tensor() : params.residual;
+  rest.y = params.y;
+  const bool finished = direct && rest.bias.empty() && rest.activation == Activation::kNone &&
+                        rest.residual.empty();
+  if (!finished && device.ok()) Finish(device, rest);
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,42 @@
+// MatMul's ways to a product: cuBLASLt for many rows, a matrix-vector kernel for a few, and a
+// finishing pass for what cuBLASLt's epilogues do not cover.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/lt_matmul.h"
+#include "kernels/cuda/weight.h"
+
+namespace beamline::cuda {
+
+// Up to this many rows the weight is read once by the matrix-vector kernel.
+inline constexpr int64_t kMostSkinnyRows = 8;
+
+// The whole MatMul for num_rows <= kMostSkinnyRows; any epilogue. False (and nothing done) when the
+// operands cannot be read 16 bytes at a time.
+bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
+
+// The same on tensor cores, for up to kMostTensorCoreSkinnyRows. False also in float32.
+inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
+bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
+
+// y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left out.
+struct FinishParams {
+  Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself
+  Tensor bias;     // [out_features]; may be empty
+  Activation activation = Activation::kNone;
+  bool gated = false;  // as MatMulParams
+  Tensor residual;     // as y; may be empty
+  Tensor y;
+};
+void Finish(Device& device, const FinishParams& params);
+
+// x with the row stride of the weight, its columns past in_features zero; in scratch memory.
+Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
+
+void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params);
+
+}  // namespace beamline::cuda

@@ -1,0 +1,55 @@
+// What libbeamline_cuda.so exports (kernels/cuda_module.h).
+#include "kernels/cuda_module.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cuda/cuda_backend.h"
+
+namespace {
+
+int Report(const absl::Status& status, char* error, size_t error_size) {
+  if (error_size > 0) {
+    const size_t size = std::min(status.message().size(), error_size - 1);
+    std::memcpy(error, status.message().data(), size);
+    error[size] = '\0';
+  }
+  return static_cast<int>(status.code());
+}
+
+absl::Status CheckVersion(int version) {
+  if (version == beamline::kCudaModuleVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the CUDA backend is of another build: its interface has version {}, the server "
+                  "asks for {}",
+                  beamline::kCudaModuleVersion, version));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int beamline_cuda_create(
+    int version, int device, beamline::Backend** backend, char* error, size_t error_size) {
+  if (const absl::Status status = CheckVersion(version); !status.ok()) {
+    return Report(status, error, error_size);
+  }
+  auto made = beamline::cuda::CudaBackend::Create(device);
+  if (made.ok()) *backend = std::move(made)->release();
+  return Report(made.status(), error, error_size);
+}
+
+extern "C" __attribute__((visibility("default"))) int beamline_cuda_count(int version, int* count,
+                                                                          char* error,
+                                                                          size_t error_size) {
+  absl::Status status = CheckVersion(version);
+  if (status.ok()) {
+    if (const cudaError_t failure = cudaGetDeviceCount(count); failure != cudaSuccess) {
+      status = absl::UnavailableError(
+          fmt::format("the CUDA driver reports no usable GPU: {}", cudaGetErrorString(failure)));
+    }
+  }
+  return Report(status, error, error_size);
+}

@@ -1,0 +1,24 @@
+// The operators of kernels/backend.h on a GPU, one function each: launched on the device's stream,
+// faults recorded in the device. The backend checks the parameters before.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/device.h"
+
+namespace beamline::cuda {
+
+void Embed(Device& device, const EmbedParams& params);
+void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const Tensor& output);
+void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies);
+void Norm(Device& device, const NormParams& params);
+// The part of ProjectHeads that follows the product: params.workspace to its places.
+void MoveHeads(Device& device, const ProjectHeadsParams& params);
+void Attention(Device& device, const AttentionParams& params);
+void Pool(Device& device, const PoolParams& params);
+void TopCandidates(Device& device, const TopCandidatesParams& params);
+void Sample(Device& device, const SampleParams& params);
+
+}  // namespace beamline::cuda

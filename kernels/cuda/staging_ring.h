@@ -1,0 +1,40 @@
+// Pinned host memory through which pageable memory reaches the device: the copy into it is done
+// when Copy returns, so the caller's memory is free again while the transfer is still under way.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace beamline::cuda {
+
+class StagingRing {
+ public:
+  // REQUIRES: the device is current.
+  static cudaError_t Create(size_t slot_bytes, int num_slots, StagingRing& ring);
+  StagingRing() = default;
+  ~StagingRing();
+  StagingRing(const StagingRing&) = delete;
+  StagingRing& operator=(const StagingRing&) = delete;
+
+  // Waits only when every slot is still in flight.
+  cudaError_t CopyToDevice(const void* host, void* device, size_t bytes, cudaStream_t stream);
+  // Returns when the bytes have arrived.
+  cudaError_t CopyToHost(const void* device, void* host, size_t bytes, cudaStream_t stream);
+
+ private:
+  struct Slot {
+    char* memory = nullptr;
+    cudaEvent_t sent = nullptr;
+  };
+
+  // The next slot, free to be written.
+  cudaError_t NextSlot(Slot*& slot);
+
+  std::vector<Slot> slots_;
+  size_t slot_bytes_ = 0;
+  size_t next_ = 0;
+};
+
+}  // namespace beamline::cuda

@@ -1,0 +1,93 @@
+#include "kernels/cuda_loader.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda_module.h"
+#include "kernels/status.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kModuleVariable[] = "BEAMLINE_CUDA_MODULE";
+constexpr char kDriver[] = "libcuda.so.1";
+constexpr size_t kErrorSize = 1024;
+// Relative to the executable's folder: installed trees, then the build tree's server and tests.
+constexpr std::array kFolders = {".", "../lib", "../lib/beamline", "../kernels/cuda",
+                                 "../../kernels/cuda"};
+
+struct Module {
+  CudaCreateFunction* create = nullptr;
+  CudaCountFunction* count = nullptr;
+};
+
+absl::StatusOr<std::filesystem::path> FindModule() {
+  if (const char* named = std::getenv(kModuleVariable); named != nullptr && *named != '\0') {
+    if (std::filesystem::exists(named)) return named;
+    return absl::UnavailableError(
+        fmt::format("{} names \"{}\", which does not exist", kModuleVariable, named));
+  }
+  std::error_code error;
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> tried;
+  for (const char* folder : kFolders) {
+    const auto path = (executable.parent_path() / folder / kCudaModuleFile).lexically_normal();
+    if (std::filesystem::exists(path, error)) return path;
+    tried.push_back(path.string());
+  }
+  return absl::UnavailableError(fmt::format(
+      "the CUDA backend {} is not installed; looked for {}", kCudaModuleFile, fmt::join(tried, ", ")));
+}
+
+absl::StatusOr<Module> OpenModule() {
+  if (dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    return absl::UnavailableError(fmt::format("no NVIDIA driver: {}", dlerror()));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const std::filesystem::path path, FindModule());
+  // Never closed: CUDA does not survive being unloaded.
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return absl::UnavailableError(fmt::format("the CUDA backend does not open: {}", dlerror()));
+  }
+  Module module;
+  module.create = reinterpret_cast<CudaCreateFunction*>(dlsym(handle, kCudaCreateName));
+  module.count = reinterpret_cast<CudaCountFunction*>(dlsym(handle, kCudaCountName));
+  if (module.create == nullptr || module.count == nullptr) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is not a Beamline CUDA backend: {}", path.string(), dlerror()));
+  }
+  return module;
+}
+
+absl::Status ToStatus(int code, const char* message) {
+  return absl::Status(static_cast<absl::StatusCode>(code), message);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
+  BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
+  Backend* backend = nullptr;
+  char error[kErrorSize] = "";
+  BEAMLINE_RETURN_IF_ERROR(
+      ToStatus(module.create(kCudaModuleVersion, device, &backend, error, sizeof(error)), error));
+  return std::unique_ptr<Backend>(backend);
+}
+
+absl::StatusOr<int> CountCudaDevices() {
+  BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
+  int count = 0;
+  char error[kErrorSize] = "";
+  BEAMLINE_RETURN_IF_ERROR(
+      ToStatus(module.count(kCudaModuleVersion, &count, error, sizeof(error)), error));
+  return count;
+}
+
+}  // namespace beamline

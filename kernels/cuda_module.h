@@ -1,0 +1,24 @@
+// The C interface of libbeamline_cuda.so, shared by the module and its loader.
+#pragma once
+
+#include <cstddef>
+
+namespace beamline {
+
+class Backend;
+
+// Raised when kernels/backend.h changes: a module of another build is refused, not called.
+inline constexpr int kCudaModuleVersion = 1;
+
+// Makes the backend of one GPU. Returns 0 and sets *backend, which the caller owns; or an
+// absl::StatusCode and a message, cut to error_size with its final 0.
+using CudaCreateFunction = int(int version, int device, Backend** backend, char* error,
+                               size_t error_size);
+// Sets *count to the GPUs that the driver shows; returns as CudaCreateFunction.
+using CudaCountFunction = int(int version, int* count, char* error, size_t error_size);
+
+inline constexpr char kCudaCreateName[] = "beamline_cuda_create";
+inline constexpr char kCudaCountName[] = "beamline_cuda_count";
+inline constexpr char kCudaModuleFile[] = "libbeamline_cuda.so";
+
+}  // namespace beamline

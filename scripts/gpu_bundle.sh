@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Collects what scripts/gpu_run.sh needs on another machine: the GPU tests and benchmarks, the CUDA
+# backend and the shared libraries that a bare distribution lacks, compressed, and the runner itself.
+#
+#   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
+set -euo pipefail
+
+build=$1
+bundle=$2
+shift 2
+source_folder=$(cd "$(dirname "$0")/.." && pwd)
+
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib"
+binaries=()
+for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cuda_loader_test \
+  kernels/bench/cuda_op_bench tests/engine/engine_golden_test \
+  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test; do
+  if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
+done
+binaries+=("$@")
+cp "${binaries[@]}" "$bundle/bin/"
+cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
+cp "$source_folder/scripts/gpu_run.sh" "$bundle/"
+
+# The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
+# its CUDA toolkit.
+ldd "${binaries[@]}" "$build/kernels/cuda/libbeamline_cuda.so" |
+  awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libpthread|librt|libdl|ld-linux[^/]*|libstdc\+\+|libgcc_s|libcublasLt|libcublas)\.so' |
+  xargs -I{} cp -L {} "$bundle/lib/"
+strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* 2>/dev/null || true
+tar -C "$bundle" -cJf "$bundle/payload.tar.xz" bin lib
+rm -r "${bundle:?}/bin" "${bundle:?}/lib"
+echo "$source_folder" >"$bundle/source_folder"
+du -sh "$bundle"

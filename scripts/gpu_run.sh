@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs the bundle of scripts/gpu_bundle.sh on a machine with an NVIDIA GPU and ends with a table of
+# what passed. Logs and measurements go to a folder.
+#
+#   gpu_run.sh OUTPUT_FOLDER [test|golden|sanitize|bench ...]      (default: test bench)
+#
+# golden runs the demo models on the GPU and wants the repository as the working folder.
+set -uo pipefail
+
+output=$1
+shift
+steps=("$@")
+if [[ ${#steps[@]} == 0 ]]; then steps=(test bench); fi
+bundle=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$output"
+if [[ ! -d $bundle/lib ]]; then
+  python3 -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
+    "$bundle/payload.tar.xz" "$bundle" 2>/dev/null
+fi
+
+# cuBLASLt comes with the toolkit or with a Python package.
+cublas=$(find /usr/local/cuda/lib64 /usr/local/cuda/targets /opt /usr/lib -name 'libcublasLt.so.13' \
+  -print -quit 2>/dev/null)
+LD_LIBRARY_PATH="$bundle/lib:$(dirname "${cublas:-/nonexistent/x}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export LD_LIBRARY_PATH
+export BEAMLINE_CUDA_MODULE="$bundle/lib/libbeamline_cuda.so"
+# What these compare needs equal bits in every batch, which cuBLASLt does not give.
+same_bits='*RowsDoNotDependOnTheirBatch*:*SequencesDoNotDependOnTheirBatch*:*ChunkedPrefillGivesTheSameBits*'
+
+{
+  date -u
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv
+  uname -r
+  echo "cuBLASLt: ${cublas:-none}"
+} | tee "$output/machine.txt"
+
+table=()
+run() {  # NAME COMMAND...: records the exit status and keeps the log
+  local name=$1 begin=$SECONDS status=0
+  shift
+  "$@" >"$output/$name.log" 2>&1 || status=$?
+  table+=("$(printf '%-28s exit %-4s %4ss  %s' "$name" "$status" "$((SECONDS - begin))" \
+    "$(grep -E '^\[  (PASSED|FAILED|SKIPPED) |tests ran|ERROR SUMMARY|RACECHECK SUMMARY' "$output/$name.log" |
+      tr -s ' ' | tr '\n' ' ' | cut -c1-220)")")
+  if [[ $status != 0 ]]; then grep -E 'Failure|error|Error|CHECK|Which|tolerance|=====' -A3 "$output/$name.log" | head -40; fi
+}
+
+sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+for step in "${steps[@]}"; do
+  case $step in
+    test)
+      run loader timeout 60 "$bundle/bin/cuda_loader_test"
+      run half_ops timeout 200 "$bundle/bin/cuda_half_op_test"
+      run ops timeout 240 "$bundle/bin/cuda_op_test" "--gtest_filter=-$same_bits"
+      ;;
+    golden)
+      # The tests find the models and the golden files where they were built.
+      source_folder=$(cat "$bundle/source_folder")
+      if [[ ! -e $source_folder ]]; then
+        mkdir -p "$(dirname "$source_folder")"
+        ln -s "$PWD" "$source_folder"
+      fi
+      run golden_transformer timeout 100 "$bundle/bin/demo_models_test"
+      run golden_random timeout 60 "$bundle/bin/random_models_test"
+      run golden_engine timeout 200 "$bundle/bin/engine_golden_test"
+      ;;
+    sanitize)
+      # A GPU under the sanitizer runs ten to a hundred times slower: the small cases.
+      for tool in memcheck racecheck; do
+        run "${tool}_half" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_half_op_test" \
+          '--gtest_filter=*Norm*/*float16:*Embed*/*float16:*Pools*/*float16:*Heads*/*float16:*Attention*/float16'
+        run "${tool}_choice" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_op_test" '--gtest_filter=*Candidates*:*FiltersALargeVocabulary*'
+      done
+      ;;
+    bench)
+      run bench timeout 240 "$bundle/bin/cuda_op_bench" "$output/operators.json"
+      grep -E ' us ' "$output/bench.log"
+      ;;
+    *)
+      table+=("$step: unknown step")
+      ;;
+  esac
+done
+
+(cd "$output" && tar -czf logs.tgz --remove-files -- ./*.log)
+printf '%s\n' "${table[@]}" | tee "$output/table.txt"

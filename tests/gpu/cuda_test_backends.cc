@@ -1,0 +1,19 @@
+#include "kernels/cuda_loader.h"
+#include "tests/gpu/host_visible_backend.h"
+#include "tests/kernels/op_test.h"
+
+namespace beamline {
+
+std::vector<BackendCase> TestBackends() {
+  if (const auto count = CountCudaDevices(); !count.ok()) {
+    std::fprintf(stderr, "no test runs: %s\n", count.status().ToString().c_str());
+    return {};
+  }
+  return {{"cuda", []() -> absl::StatusOr<std::unique_ptr<Backend>> {
+             auto cuda = MakeCudaBackend(0);
+             if (!cuda.ok()) return cuda.status();
+             return MakeHostVisible(*std::move(cuda));
+           }}};
+}
+
+}  // namespace beamline

@@ -1,0 +1,106 @@
+#include "tests/gpu/host_visible_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace beamline {
+namespace {
+
+class PinnedBuffer : public Buffer {
+ public:
+  explicit PinnedBuffer(size_t bytes) {
+    if (cudaHostAlloc(&data_, bytes, cudaHostAllocDefault) != cudaSuccess) data_ = nullptr;
+    size_ = bytes;
+  }
+  ~PinnedBuffer() override { cudaFreeHost(data_); }
+};
+
+class HostVisibleBackend final : public Backend {
+ public:
+  explicit HostVisibleBackend(std::unique_ptr<Backend> cuda) : cuda_(std::move(cuda)) {}
+
+  std::string Name() const override { return cuda_->Name(); }
+  std::string Description() const override { return cuda_->Description(); }
+  absl::Status SupportsDType(DType dtype) const override { return cuda_->SupportsDType(dtype); }
+  DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    auto buffer = std::make_unique<PinnedBuffer>(bytes);
+    if (buffer->data() == nullptr) return absl::ResourceExhaustedError("no pinned memory");
+    return buffer;
+  }
+  void CopyToDevice(const void* host, void* device, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
+    const absl::Status status = cuda_->Synchronize();
+    std::memcpy(host, device, bytes);
+    return status;
+  }
+  absl::Status Synchronize() override { return cuda_->Synchronize(); }
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
+                                                           DType dtype) override {
+    return cuda_->PackWeight(parts, dtype);
+  }
+
+  void Embed(const EmbedParams& p) override {
+    cuda_->Embed(p);
+    Finish();
+  }
+  void MatMul(const MatMulParams& p) override {
+    cuda_->MatMul(p);
+    Finish();
+  }
+  void Norm(const NormParams& p) override {
+    cuda_->Norm(p);
+    Finish();
+  }
+  void ProjectHeads(const ProjectHeadsParams& p) override {
+    cuda_->ProjectHeads(p);
+    Finish();
+  }
+  void Attention(const AttentionParams& p) override {
+    cuda_->Attention(p);
+    Finish();
+  }
+  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
+    cuda_->GatherRows(input, rows, output);
+    Finish();
+  }
+  void Pool(const PoolParams& p) override {
+    cuda_->Pool(p);
+    Finish();
+  }
+  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
+    cuda_->CopyBlocks(layer, copies);
+    Finish();
+  }
+  void TopCandidates(const TopCandidatesParams& p) override {
+    cuda_->TopCandidates(p);
+    Finish();
+  }
+  void Sample(const SampleParams& p) override {
+    cuda_->Sample(p);
+    Finish();
+  }
+
+ private:
+  void Finish() {
+    const absl::Status status = cuda_->Synchronize();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  std::unique_ptr<Backend> cuda_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeHostVisible(std::unique_ptr<Backend> cuda) {
+  return std::make_unique<HostVisibleBackend>(std::move(cuda));
+}
+
+}  // namespace beamline

@@ -1,0 +1,137 @@
+// Host and device copies of the same numbers in any floating-point type, for comparisons with the
+// float64 twin: the host's are what the device's are after rounding.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/check.h"
+#include "tests/kernels/reference_ops.h"
+
+namespace beamline {
+
+// To the nearest, ties to even. Finite numbers of moderate size only.
+inline uint16_t ToBFloat16Bits(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+inline float FromBFloat16Bits(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+inline uint16_t ToFloat16Bits(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
+inline float FromFloat16Bits(uint16_t bits) {
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+
+class TypedArray {
+ public:
+  // `values` [rows, cols] are rounded to `dtype`.
+  TypedArray(Backend& backend, DType dtype, int64_t rows, int64_t cols, std::vector<float> values)
+      : backend_(&backend), dtype_(dtype), rows_(rows), cols_(cols), host_(std::move(values)) {
+    const size_t count = host_.size();
+    BEAMLINE_CHECK(static_cast<int64_t>(count) == rows * cols);
+    std::vector<uint8_t> bytes(count * SizeOf(dtype) + kGuardBytes, kGuard);
+    for (size_t i = 0; i < count; ++i) {
+      if (dtype == DType::kFloat32) {
+        std::memcpy(bytes.data() + 4 * i, &host_[i], 4);
+        continue;
+      }
+      const bool brain = dtype == DType::kBFloat16;
+      const uint16_t bits = brain ? ToBFloat16Bits(host_[i]) : ToFloat16Bits(host_[i]);
+      host_[i] = brain ? FromBFloat16Bits(bits) : FromFloat16Bits(bits);
+      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+    }
+    auto buffer = backend.Allocate(bytes.size());
+    BEAMLINE_CHECK(buffer.ok());
+    buffer_ = *std::move(buffer);
+    backend.CopyToDevice(bytes.data(), buffer_->data(), bytes.size());
+  }
+
+  static TypedArray Random(Backend& backend, DType dtype, int64_t rows, int64_t cols, float scale,
+                           std::mt19937& random) {
+    std::normal_distribution<float> normal(0.0f, scale);
+    std::vector<float> values(rows * cols);
+    for (float& value : values) value = normal(random);
+    return TypedArray(backend, dtype, rows, cols, std::move(values));
+  }
+  // Full of NaN, so that an element that is not written shows.
+  static TypedArray Poisoned(Backend& backend, DType dtype, int64_t rows, int64_t cols) {
+    return TypedArray(backend, dtype, rows, cols,
+                      std::vector<float>(rows * cols, std::numeric_limits<float>::quiet_NaN()));
+  }
+
+  const std::vector<float>& host() const { return host_; }
+  Tensor device() const { return Tensor(buffer_->data(), dtype_, {rows_, cols_}); }
+  Tensor device_vector() const { return Tensor(buffer_->data(), dtype_, {rows_ * cols_}); }
+  Tensor host_tensor() const { return Tensor(data(), DType::kFloat32, {rows_, cols_}); }
+  Tensor host_vector() const { return Tensor(data(), DType::kFloat32, {rows_ * cols_}); }
+
+  // What the device holds. Fails a CHECK when memory after the array was overwritten.
+  std::vector<float> Read() const {
+    std::vector<uint8_t> bytes(buffer_->size());
+    BEAMLINE_CHECK(backend_->CopyToHost(buffer_->data(), bytes.data(), bytes.size()).ok());
+    for (size_t i = bytes.size() - kGuardBytes; i < bytes.size(); ++i) {
+      BEAMLINE_CHECK(bytes[i] == kGuard);
+    }
+    std::vector<float> values(host_.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint16_t bits = 0;
+      if (dtype_ == DType::kFloat32) {
+        std::memcpy(&values[i], bytes.data() + 4 * i, 4);
+      } else {
+        std::memcpy(&bits, bytes.data() + 2 * i, 2);
+        values[i] = dtype_ == DType::kBFloat16 ? FromBFloat16Bits(bits) : FromFloat16Bits(bits);
+      }
+    }
+    return values;
+  }
+
+  // ||device - expected|| / ||expected||, infinite for a NaN.
+  double RelativeError(const reference::Matrix& expected) const {
+    const std::vector<float> actual = Read();
+    if (actual.size() != expected.values.size()) return std::numeric_limits<double>::infinity();
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      error += (actual[i] - expected.values[i]) * (actual[i] - expected.values[i]);
+      norm += expected.values[i] * expected.values[i];
+    }
+    const double relative = std::sqrt(error / (norm > 0 ? norm : 1.0));
+    return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+  }
+
+ private:
+  static constexpr size_t kGuardBytes = 64;
+  static constexpr uint8_t kGuard = 0xA5;
+
+  float* data() const { return const_cast<float*>(host_.data()); }
+
+  Backend* backend_;
+  DType dtype_;
+  int64_t rows_, cols_;
+  std::vector<float> host_;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+class IndexArray {
+ public:
+  IndexArray(Backend& backend, std::vector<int32_t> values) : host_(std::move(values)) {
+    auto buffer = backend.Allocate(host_.size() * sizeof(int32_t));
+    BEAMLINE_CHECK(buffer.ok());
+    buffer_ = *std::move(buffer);
+    backend.CopyToDevice(host_.data(), buffer_->data(), host_.size() * sizeof(int32_t));
+  }
+  const int32_t* device() const { return static_cast<const int32_t*>(buffer_->data()); }
+
+ private:
+  std::vector<int32_t> host_;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+}  // namespace beamline
