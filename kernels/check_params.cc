@@ -8,8 +8,9 @@ namespace beamline {
 namespace {
 
 void CheckActivations(DType dtype, const CheckOptions& options) {
-  BEAMLINE_CHECK(dtype == DType::kFloat32 ||
-                 (!options.float32_only && (dtype == DType::kFloat16 || dtype == DType::kBFloat16)));
+  BEAMLINE_CHECK(
+      dtype == DType::kFloat32 ||
+      (!options.float32_only && (dtype == DType::kFloat16 || dtype == DType::kBFloat16)));
 }
 
 // A matrix [rows, cols] with rows that do not overlap.

@@ -42,8 +42,8 @@ absl::StatusOr<std::filesystem::path> FindModule() {
     if (std::filesystem::exists(path, error)) return path;
     tried.push_back(path.string());
   }
-  return absl::UnavailableError(fmt::format(
-      "the CUDA backend {} is not installed; looked for {}", kCudaModuleFile, fmt::join(tried, ", ")));
+  return absl::UnavailableError(fmt::format("the CUDA backend {} is not installed; looked for {}",
+                                            kCudaModuleFile, fmt::join(tried, ", ")));
 }
 
 absl::StatusOr<Module> OpenModule() {

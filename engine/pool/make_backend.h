@@ -15,8 +15,8 @@ struct ChosenBackend {
   std::string reason;  // a sentence for the log
 };
 
-// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes in `dtype` and the CPU
-// otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for and cannot be used;
+// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes in `dtype` and the
+// CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for and cannot be used;
 // InvalidArgument for another name; UNIMPLEMENTED when the device does not compute in `dtype`.
 absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads);
 

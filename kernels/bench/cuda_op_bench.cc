@@ -122,7 +122,8 @@ void TimeMatMul(Bench& bench, int64_t rows, int64_t in_features, int64_t out_fea
   const size_t weight_bytes = static_cast<size_t>(in_features * out_features) * SizeOf(dtype);
   const int copies = static_cast<int>(std::clamp<size_t>(kRotationBytes / weight_bytes, 1, 8));
   std::vector<std::unique_ptr<PackedWeight>> weights;
-  for (int i = 0; i < copies; ++i) weights.push_back(bench.Weight(out_features, in_features, dtype));
+  for (int i = 0; i < copies; ++i)
+    weights.push_back(bench.Weight(out_features, in_features, dtype));
   MatMulParams params;
   params.x = bench.RandomTensor({rows, in_features}, dtype);
   params.bias = bench.RandomTensor({1, out_features}, dtype);
@@ -141,7 +142,8 @@ void TimeMatMul(Bench& bench, int64_t rows, int64_t in_features, int64_t out_fea
   bench.Clear();
 }
 
-void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal) {
+void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim,
+                         bool causal) {
   const DType dtype = DType::kBFloat16;
   const int64_t tokens = int64_t{batch} * length;
   AttentionParams params;
@@ -196,7 +198,8 @@ void TimeDecodeAttention(Bench& bench, int batch, int heads, int kv_heads, int c
   params.max_context_length = context;
   bench.Time(fmt::format("attention decode bfloat16: B{} H{}/{} context {} D{}", batch, heads,
                          kv_heads, context, head_dim),
-             4.0 * batch * heads * head_dim * context, static_cast<double>(layer_bytes), [&](int i) {
+             4.0 * batch * heads * head_dim * context, static_cast<double>(layer_bytes),
+             [&](int i) {
                params.cache = &layers[i % copies];
                bench.backend().Attention(params);
              });
@@ -306,7 +309,8 @@ int Main(int argc, char** argv) {
   fmt::print(file, "{{\"device\": \"{}\", \"lines\": [\n", (*backend)->Description());
   for (size_t i = 0; i < bench.lines().size(); ++i) {
     const Line& line = bench.lines()[i];
-    fmt::print(file, "{{\"name\": \"{}\", \"us\": {:.3f}, \"tflops\": {:.2f}, \"gbs\": {:.1f}}}{}\n",
+    fmt::print(file,
+               "{{\"name\": \"{}\", \"us\": {:.3f}, \"tflops\": {:.2f}, \"gbs\": {:.1f}}}{}\n",
                line.name, line.microseconds, line.tera_flops, line.giga_bytes,
                i + 1 < bench.lines().size() ? "," : "");
   }

@@ -1,5 +1,6 @@
 // The operators of kernels/backend.h on the CPU, one function each. Parameters are checked by the
-// caller (kernels/check_params.h). A row's float32 result never depends on the other rows of the call.
+// caller (kernels/check_params.h). A row's float32 result never depends on the other rows of the
+// call.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/cpu/ops.h"
-#include "kernels/philox.h"
 #include "kernels/cpu/row_scan.h"
 #include "kernels/cpu/token_filter.h"
+#include "kernels/philox.h"
 
 namespace beamline::cpu {
 namespace {

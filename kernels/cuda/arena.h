@@ -26,7 +26,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // At least `bytes` of device memory, kAlignment-aligned. RESOURCE_EXHAUSTED when the GPU has none.
+  // At least `bytes` of device memory, kAlignment-aligned. RESOURCE_EXHAUSTED when the GPU has
+  // none.
   absl::StatusOr<void*> Allocate(size_t bytes, ArenaUse use);
   // REQUIRES: `memory` came from Allocate and is freed once.
   void Free(void* memory);

@@ -14,8 +14,8 @@ struct AttentionArgs {
   const T* query;  // [num_tokens, num_heads * head_dim]
   T* output;       // as query
   int64_t query_stride, output_stride;
-  const T* keys;    // packed [num_tokens, num_kv_heads * head_dim], or the cache
-  const T* values;  // as keys
+  const T* keys;                     // packed [num_tokens, num_kv_heads * head_dim], or the cache
+  const T* values;                   // as keys
   int64_t key_stride, value_stride;  // between positions
   const int32_t* block_tables;       // null: packed
   int max_blocks, block_size, block_shift;  // block_shift: log2(block_size), or -1
@@ -32,7 +32,7 @@ struct AttentionArgs {
 };
 
 struct SequenceSpan {
-  int first_query;   // row of query
+  int first_query;  // row of query
   int query_length;
   int context;  // keys
 };
@@ -42,7 +42,8 @@ __device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
   SequenceSpan span;
   span.first_query = args.query_offsets[sequence];
   span.query_length = args.query_offsets[sequence + 1] - span.first_query;
-  span.context = args.context_lengths == nullptr ? span.query_length : args.context_lengths[sequence];
+  span.context =
+      args.context_lengths == nullptr ? span.query_length : args.context_lengths[sequence];
   return span;
 }
 

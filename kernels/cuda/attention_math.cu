@@ -11,7 +11,7 @@ constexpr int kMostDimsPerLane = 8;
 // ...; the warps' softmaxes are merged at the end.
 // Grid: (queries of the longest sequence, heads, sequences). Bound by latency: one key at a time.
 template <typename T>
-__global__ void __launch_bounds__(kWarps * kWarpSize) MathKernel(AttentionArgs<T> args) {
+__global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T> args) {
   __shared__ float maxima[kWarps], totals[kWarps];
   __shared__ float sums[kWarps][kMostDimsPerLane * kWarpSize];
   const int sequence = blockIdx.z;

@@ -42,6 +42,55 @@ struct Partial {
   }
 };
 
+// The product of a query and a key that kLanes lanes share; every one of them gets it.
+template <int kLanes, typename T, int kSize>
+__device__ float Dot(const float (&query)[kSize], const Vec<T, kSize>& key) {
+  float score = 0.0f;
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) score += query[j] * ToFloat(key.values[j]);
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+    score += __shfl_xor_sync(kFullMask, score, offset);
+  }
+  return score;
+}
+
+// Adds keys of the given scores; `maximum` is the largest of these and of what the partial has
+// seen.
+template <typename T, int kSize>
+__device__ void Accumulate(const float (&scores)[kKeysInFlight],
+                           const Vec<T, kSize> (&values)[kKeysInFlight], float maximum,
+                           Partial<kSize>& partial) {
+  // While a row has seen no key, its maximum is -infinity and every exponential 0.
+  const float shift = maximum == -INFINITY ? 0.0f : maximum;
+  const float decay = Exp<T>(partial.maximum - shift);
+  partial.maximum = maximum;
+  partial.total *= decay;
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) partial.sum[j] *= decay;
+#pragma unroll
+  for (int i = 0; i < kKeysInFlight; ++i) {
+    const float p = Exp<T>(scores[i] - shift);
+    partial.total += p;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) partial.sum[j] += p * ToFloat(values[i].values[j]);
+  }
+}
+
+// Merges the partials of the lanes of a warp that have taken different keys.
+template <typename T, int kLanes, int kSize>
+__device__ void MergeLanes(Partial<kSize>& partial) {
+#pragma unroll
+  for (int offset = kLanes; offset < kWarpSize; offset *= 2) {
+    const float maximum = __shfl_xor_sync(kFullMask, partial.maximum, offset);
+    const float total = __shfl_xor_sync(kFullMask, partial.total, offset);
+    float sum[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) sum[j] = __shfl_xor_sync(kFullMask, partial.sum[j], offset);
+    partial.template Merge<T>(maximum, total, sum);
+  }
+}
+
 // kLanes lanes share a key: each loads 16 bytes of it and of its value. The lanes of a warp, and
 // the warps, take different keys and merge their softmaxes at the end.
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
@@ -80,17 +129,16 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
   for (int r = 0; r < kRows; ++r) {
     if (r >= num_rows) break;
     const int64_t token = span.first_query + query_of(r);
-    LoadFloats<kSize>(args.query + token * args.query_stride +
-                          static_cast<int64_t>(head_of(r)) * kHeadDim + d,
-                      q[r]);
+    LoadFloats<kSize>(
+        args.query + token * args.query_stride + static_cast<int64_t>(head_of(r)) * kHeadDim + d,
+        q[r]);
     const int position = span.context - span.query_length + query_of(r);
     num_keys[r] = args.causal ? max(0, position + 1) : span.context;
     most_keys = max(most_keys, num_keys[r]);
   }
   // Splits are cut by the whole context, so that they do not depend on the row block.
-  const int keys_per_split =
-      ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) / kKeysPerStep *
-      kKeysPerStep;
+  const int keys_per_split = ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) /
+                             kKeysPerStep * kKeysPerStep;
   const int begin = split * keys_per_split;
   const int end = min(most_keys, begin + keys_per_split);
 
@@ -113,48 +161,21 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
 #pragma unroll
       for (int i = 0; i < kKeysInFlight; ++i) {
         const int key = key0 + i * kKeysPerStep;
-        float score = 0.0f;
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) score += q[r][j] * ToFloat(k[i].values[j]);
-#pragma unroll
-        for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-          score += __shfl_xor_sync(kFullMask, score, offset);
-        }
+        float score = Dot<kLanes>(q[r], k[i]);
         if (HasBias(args)) {
           score += BiasOf(args, head_of(r), span.context - span.query_length + query_of(r), key);
         }
         scores[i] = key < min(end, num_keys[r]) ? score : -INFINITY;
         maximum = fmaxf(maximum, scores[i]);
       }
-      // While a row has seen no key, its maximum is -infinity and every exponential 0.
-      const float shift = maximum == -INFINITY ? 0.0f : maximum;
-      const float decay = Exp<T>(partial.maximum - shift);
-      partial.maximum = maximum;
-      partial.total *= decay;
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) partial.sum[j] *= decay;
-#pragma unroll
-      for (int i = 0; i < kKeysInFlight; ++i) {
-        const float p = Exp<T>(scores[i] - shift);
-        partial.total += p;
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) partial.sum[j] += p * ToFloat(v[i].values[j]);
-      }
+      Accumulate(scores, v, maximum, partial);
     }
   }
 
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     Partial<kSize>& partial = partials[r];
-#pragma unroll
-    for (int offset = kLanes; offset < kWarpSize; offset *= 2) {
-      const float maximum = __shfl_xor_sync(kFullMask, partial.maximum, offset);
-      const float total = __shfl_xor_sync(kFullMask, partial.total, offset);
-      float sum[kSize];
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) sum[j] = __shfl_xor_sync(kFullMask, partial.sum[j], offset);
-      partial.template Merge<T>(maximum, total, sum);
-    }
+    MergeLanes<T, kLanes>(partial);
     if (lane < kLanes) {
 #pragma unroll
       for (int j = 0; j < kSize; ++j) sums[warp][r][d + j] = partial.sum[j];
@@ -228,6 +249,7 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
                     static_cast<unsigned>(params.num_kv_heads),
                     static_cast<unsigned>(params.num_sequences));
     RowsKernel<T, kHeadDim, kRows><<<grid, kThreads, 0, device.stream()>>>(args, splits);
+    device.CheckLaunch("Attention (rows)");
   };
   if (params.head_dim == 64) {
     rows_per_block == 1 ? launch.template operator()<64, 1>() : launch.template operator()<64, 8>();
@@ -238,8 +260,8 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   if (num_splits > 1) {
     const dim3 grid(static_cast<unsigned>(num_tokens), static_cast<unsigned>(params.num_heads));
     MergeSplitsKernel<<<grid, params.head_dim, 0, device.stream()>>>(args, splits);
+    device.CheckLaunch("Attention (rows)");
   }
-  device.CheckLaunch("Attention (rows)");
 }
 
 template void AttendRows(Device&, const AttentionArgs<float>&, const AttentionParams&, int, int);

@@ -1,7 +1,7 @@
 // Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
-// A block computes 64 or 128 query rows of one key-value head; keys and values stream through shared
-// memory 64 at a time, the next tile on its way while this one is used.
-// Source: Dao, "FlashAttention-2", arXiv:2307.08691.
+// A block computes 64 or 128 query rows of one key-value head; keys and values stream through
+// shared memory 64 at a time, the next tile on its way while this one is used. Source: Dao,
+// "FlashAttention-2", arXiv:2307.08691.
 #include "kernels/cuda/attention_args.cuh"
 #include "kernels/cuda/attention_picker.h"
 #include "kernels/cuda/mma.cuh"
@@ -156,9 +156,9 @@ struct WarpRows {
   }
 };
 
-// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the queries and two stages
-// of keys and values, 96 KiB for 128 rows of 128 elements. Bound by the tensor cores for long
-// sequences: 4 * rows * keys * head_dim operations a head.
+// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the queries and two
+// stages of keys and values, 96 KiB for 128 rows of 128 elements. Bound by the tensor cores for
+// long sequences: 4 * rows * keys * head_dim operations a head.
 template <typename T, int kHeadDim, int kTiles>
 __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> args) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -270,6 +270,7 @@ void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams&
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
   TensorCoreKernel<T, kHeadDim, kTiles><<<grid, kThreads, kBytes, device.stream()>>>(args);
+  device.CheckLaunch("Attention (tensor cores)");
 }
 
 }  // namespace
@@ -283,7 +284,6 @@ void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const Attent
   } else {
     small ? Launch<T, 128, 1>(device, args, params) : Launch<T, 128, 2>(device, args, params);
   }
-  device.CheckLaunch("Attention (tensor cores)");
 }
 
 template void AttendTensorCore(Device&, const AttentionArgs<__half>&, const AttentionParams&, int);

@@ -9,8 +9,8 @@
 
 namespace beamline::cuda {
 
-// What one row asks for. Penalties and biases are ranges of the call's arrays, sorted by id, so that
-// whoever owns a stretch of the vocabulary finds its own.
+// What one row asks for. Penalties and biases are ranges of the call's arrays, sorted by id, so
+// that whoever owns a stretch of the vocabulary finds its own.
 struct CandidateRow {
   int32_t count = 0;  // candidates wanted
   int32_t forced_id = -1;

@@ -42,16 +42,18 @@ std::string CudaBackend::Description() const {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return fmt::format("{}, {} multiprocessors, {:.0f} GiB, compute capability {}.{}, CUDA {}.{}",
-                     p.name, p.multiProcessorCount, static_cast<double>(p.totalGlobalMem) / (1 << 30),
-                     p.major, p.minor, driver / 1000, driver % 1000 / 10);
+                     p.name, p.multiProcessorCount,
+                     static_cast<double>(p.totalGlobalMem) / (1 << 30), p.major, p.minor,
+                     driver / 1000, driver % 1000 / 10);
 }
 
 absl::Status CudaBackend::SupportsDType(DType dtype) const {
   if (dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16) {
     return absl::OkStatus();
   }
-  return absl::UnimplementedError(fmt::format(
-      "the CUDA backend computes in float32, float16 and bfloat16, not in {}", beamline::Name(dtype)));
+  return absl::UnimplementedError(
+      fmt::format("the CUDA backend computes in float32, float16 and bfloat16, not in {}",
+                  beamline::Name(dtype)));
 }
 
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const {

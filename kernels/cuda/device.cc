@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
         fmt::format("the CUDA driver reports no usable GPU: {}", cudaGetErrorString(error)));
   }
   if (index < 0 || index >= count) {
-    return absl::UnavailableError(
-        fmt::format("GPU {} was asked for; this machine has {} (0 .. {})", index, count, count - 1));
+    return absl::UnavailableError(fmt::format("GPU {} was asked for; this machine has {} (0 .. {})",
+                                              index, count, count - 1));
   }
   std::unique_ptr<Device> device(new Device(index));
   BEAMLINE_RETURN_IF_ERROR(device->Initialize());

@@ -89,10 +89,11 @@ void Embed(Device& device, const EmbedParams& params) {
   DispatchFloat(params.output.dtype, [&]<typename T>() {
     const auto launch = [&]<int kSize>() {
       const int threads = ThreadsFor(hidden_size / kSize, kMostThreads);
-      EmbedKernel<T, kSize><<<static_cast<unsigned>(params.num_tokens), threads, 0,
-                              device.stream()>>>(
-          tables, params.token_ids, params.positions, params.type_ids, params.token_scale,
-          hidden_size, params.output.as<T>(), params.output.row_stride);
+      EmbedKernel<T, kSize>
+          <<<static_cast<unsigned>(params.num_tokens), threads, 0, device.stream()>>>(
+              tables, params.token_ids, params.positions, params.type_ids, params.token_scale,
+              hidden_size, params.output.as<T>(), params.output.row_stride);
+      device.CheckLaunch("Embed");
     };
     if (vectorizable) {
       launch.template operator()<kVecSize<T>>();
@@ -100,7 +101,6 @@ void Embed(Device& device, const EmbedParams& params) {
       launch.template operator()<1>();
     }
   });
-  device.CheckLaunch("Embed");
 }
 
 void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const Tensor& output) {
@@ -113,6 +113,7 @@ void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const 
     GatherKernel<Unit><<<num_rows, ThreadsFor(units, kMostThreads), 0, device.stream()>>>(
         input.as<char>(), input.row_stride * element_bytes, rows, output.as<char>(),
         output.row_stride * element_bytes, units);
+    device.CheckLaunch("GatherRows");
   };
   if (IsVectorizable(input) && IsVectorizable(output)) {
     launch.template operator()<uint4>();
@@ -123,7 +124,6 @@ void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const 
   } else {
     launch.template operator()<uint8_t>();
   }
-  device.CheckLaunch("GatherRows");
 }
 
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies) {

@@ -43,8 +43,8 @@ __global__ void FinishKernel(FinishArgs<P, Y> args) {
   LoadFloats<kSize>(product, values);
 #pragma unroll
   for (int j = 0; j < kSize; ++j) {
-    values[j] = Activate(args.activation,
-                         values[j] + LoadBias(args.bias, args.bias_dtype, column + j));
+    values[j] =
+        Activate(args.activation, values[j] + LoadBias(args.bias, args.bias_dtype, column + j));
   }
   if (args.gated) {
     float up[kSize];
@@ -97,14 +97,15 @@ void Finish(Device& device, const FinishParams& params) {
     args.activation = params.activation;
     args.gated = params.gated;
     constexpr int kSize = kVecSize<P> < kVecSize<Y> ? kVecSize<P> : kVecSize<Y>;
-    const bool vectorizable =
-        IsVectorizable(params.product) && IsVectorizable(params.residual) &&
-        IsVectorizable(params.y) && args.width % kVecSize<P> == 0;
+    const bool vectorizable = IsVectorizable(params.product) && IsVectorizable(params.residual) &&
+                              IsVectorizable(params.y) && args.width % kVecSize<P> == 0;
     if (vectorizable) {
       FinishKernel<P, Y, kSize>
           <<<GridFor(num_rows, args.width / kSize), kThreads, 0, device.stream()>>>(args);
+      device.CheckLaunch("MatMul's epilogue");
     } else {
       FinishKernel<P, Y, 1><<<GridFor(num_rows, args.width), kThreads, 0, device.stream()>>>(args);
+      device.CheckLaunch("MatMul's epilogue");
     }
   };
   DispatchFloat(params.product.dtype, [&]<typename P>() {
@@ -115,7 +116,6 @@ void Finish(Device& device, const FinishParams& params) {
       launch.template operator()<P, float>();
     }
   });
-  device.CheckLaunch("MatMul's epilogue");
 }
 
 Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride) {
@@ -126,6 +126,7 @@ Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride) {
   DispatchFloat(x.dtype, [&]<typename T>() {
     PadColumnsKernel<T><<<GridFor(num_rows, row_stride), kThreads, 0, device.stream()>>>(
         x.as<T>(), x.row_stride, static_cast<int>(x.dim(-1)), padded.as<T>(), row_stride);
+    device.CheckLaunch("MatMul's epilogue");
   });
   device.CheckLaunch("MatMul's padding");
   return padded;

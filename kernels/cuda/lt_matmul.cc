@@ -45,7 +45,8 @@ cublasLtEpilogue_t EpilogueOf(Activation activation, bool has_bias) {
 // Every count up to 16, then four steps to each doubling: the work of a bucket differs by a fifth.
 int64_t BucketRows(int64_t num_rows) {
   if (num_rows <= 16) return num_rows;
-  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_rows - 1))) / 4;
+  const int64_t step =
+      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_rows - 1))) / 4;
   return (num_rows + step - 1) / step * step;
 }
 
@@ -63,8 +64,8 @@ class Event {
 
 }  // namespace
 
-// cuBLASLt is column-major: y^T [out, rows] = W [out, in] x^T, where the row-major matrices are read
-// as their own transposes.
+// cuBLASLt is column-major: y^T [out, rows] = W [out, in] x^T, where the row-major matrices are
+// read as their own transposes.
 struct LtMatMul::Call {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t weight, x, residual, y;
@@ -165,7 +166,8 @@ bool LtMatMul::Measure(LtProduct product, cublasLtMatmulAlgo_t& fastest) {
       float ms = 0.0f;
       cudaEventElapsedTime(&ms, begin.get(), end.get());
       // The first round loads the kernels.
-      if (candidates[i].state != CUBLAS_STATUS_SUCCESS || (round == 0 && num_candidates > 1)) continue;
+      if (candidates[i].state != CUBLAS_STATUS_SUCCESS || (round == 0 && num_candidates > 1))
+        continue;
       if (ms < best_ms) {
         best_ms = ms;
         fastest = candidates[i].algo;
@@ -176,10 +178,17 @@ bool LtMatMul::Measure(LtProduct product, cublasLtMatmulAlgo_t& fastest) {
 }
 
 const cublasLtMatmulAlgo_t* LtMatMul::Choose(const LtProduct& product) {
-  const Key key = {BucketRows(product.num_rows), product.out_features,    product.in_features,
-                   product.x_stride,             product.weight_stride,   product.y_stride,
-                   product.dtype,                product.y_dtype,         product.activation,
-                   product.bias != nullptr,      product.residual != nullptr};
+  const Key key = {BucketRows(product.num_rows),
+                   product.out_features,
+                   product.in_features,
+                   product.x_stride,
+                   product.weight_stride,
+                   product.y_stride,
+                   product.dtype,
+                   product.y_dtype,
+                   product.activation,
+                   product.bias != nullptr,
+                   product.residual != nullptr};
   const auto known = chosen_.find(key);
   if (known != chosen_.end()) return &known->second;
   LtProduct largest = product;

@@ -18,12 +18,12 @@ namespace beamline::cuda {
 // y = act(x W^T + residual + bias); the epilogue's order is cuBLASLt's.
 // REQUIRES: every pointer and row is 16-byte aligned.
 struct LtProduct {
-  const void* x = nullptr;       // [num_rows, in_features]
-  const void* weight = nullptr;  // [out_features, in_features]
+  const void* x = nullptr;        // [num_rows, in_features]
+  const void* weight = nullptr;   // [out_features, in_features]
   DType dtype = DType::kFloat32;  // of x and weight
   int64_t num_rows = 0, out_features = 0, in_features = 0;
   int64_t x_stride = 0, weight_stride = 0, y_stride = 0, residual_stride = 0;
-  const void* bias = nullptr;  // [out_features], y's type; null: none
+  const void* bias = nullptr;                 // [out_features], y's type; null: none
   Activation activation = Activation::kNone;  // kNone, kRelu or kGeluTanh
   const void* residual = nullptr;             // as y; null: none
   void* y = nullptr;
@@ -58,7 +58,8 @@ class LtMatMul {
   const cublasLtMatmulAlgo_t* Choose(const LtProduct& product);
   // The fastest candidate for `product` with its rows raised to the bucket's.
   bool Measure(LtProduct product, cublasLtMatmulAlgo_t& fastest);
-  cublasStatus_t Launch(const LtProduct& product, Call& call, const cublasLtMatmulAlgo_t* algorithm);
+  cublasStatus_t Launch(const LtProduct& product, Call& call,
+                        const cublasLtMatmulAlgo_t* algorithm);
 
   Device& device_;
   cublasLtHandle_t handle_ = nullptr;

@@ -59,9 +59,9 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   if (padded || !IsAligned(x)) x = PadColumns(device, x, weight.row_stride());
   // Otherwise the product goes to scratch memory and the finishing pass brings it to y. Odd output
   // features are such a case, because cuBLASLt is many times slower at them: see CudaWeight.
-  const bool direct = !params.gated && IsAligned(params.y) &&
-                      weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) %
-                              kAccessBytes == 0;
+  const bool direct =
+      !params.gated && IsAligned(params.y) &&
+      weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
   const Fused fused = ChooseFused(params, direct);
   Tensor product = params.y;
   if (!direct) {
@@ -96,8 +96,8 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   rest.gated = params.gated;
   rest.residual = fused.residual ? Tensor() : params.residual;
   rest.y = params.y;
-  const bool finished = direct && rest.bias.empty() && rest.activation == Activation::kNone &&
-                        rest.residual.empty();
+  const bool finished =
+      direct && rest.bias.empty() && rest.activation == Activation::kNone && rest.residual.empty();
   if (!finished && device.ok()) Finish(device, rest);
 }
 

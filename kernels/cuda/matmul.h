@@ -23,7 +23,8 @@ bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& 
 inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
 bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
 
-// y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left out.
+// y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left
+// out.
 struct FinishParams {
   Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself
   Tensor bias;     // [out_features]; may be empty

@@ -1,6 +1,4 @@
 // What libbeamline_cuda.so exports (kernels/cuda_module.h).
-#include "kernels/cuda_module.h"
-
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda_module.h"
 
 namespace {
 

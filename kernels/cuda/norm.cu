@@ -89,14 +89,15 @@ template <typename T, int kSize>
 void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
   const int64_t shared_bytes = args.hidden_size * static_cast<int64_t>(sizeof(float));
   if (shared_bytes > kDefaultSharedBytes) {
-    device.Check(cudaFuncSetAttribute(NormKernel<T, kSize>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared_bytes)),
-                 "Norm: hidden_size needs more shared memory than the GPU has");
+    device.Check(
+        cudaFuncSetAttribute(NormKernel<T, kSize>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes)),
+        "Norm: hidden_size needs more shared memory than the GPU has");
   }
   const int threads = ThreadsFor(args.hidden_size / kSize, kMostThreads);
-  NormKernel<T, kSize><<<static_cast<unsigned>(num_rows), threads, shared_bytes,
-                         device.stream()>>>(args);
+  NormKernel<T, kSize>
+      <<<static_cast<unsigned>(num_rows), threads, shared_bytes, device.stream()>>>(args);
+  device.CheckLaunch("Norm");
 }
 
 }  // namespace
@@ -130,7 +131,6 @@ void Norm(Device& device, const NormParams& params) {
       Launch<T, 1>(device, args, num_rows);
     }
   });
-  device.CheckLaunch("Norm");
 }
 
 }  // namespace beamline::cuda

@@ -20,8 +20,8 @@ struct MoveArgs {
   const int32_t* positions;
   T* query;
   int64_t query_stride;
-  T* keys;    // of the cache when slots is set, else packed
-  T* values;  // as keys
+  T* keys;                           // of the cache when slots is set, else packed
+  T* values;                         // as keys
   int64_t key_stride, value_stride;  // packed
   const int32_t* slots;              // [num_tokens]; null: packed
   int block_size;
@@ -53,8 +53,8 @@ __device__ int64_t KvOffset(const MoveArgs<T>& args, int64_t token, int head, in
          d;
 }
 
-// Grid: a block per token; a thread moves kSize elements of one head at a time. Bound by memory: the
-// workspace row read (from L2, where the product left it) and written once.
+// Grid: a block per token; a thread moves kSize elements of one head at a time. Bound by memory:
+// the workspace row read (from L2, where the product left it) and written once.
 template <typename T, int kSize>
 __global__ void MoveHeadsKernel(MoveArgs<T> args) {
   const int64_t token = blockIdx.x;
@@ -81,11 +81,11 @@ __global__ void MoveHeadsKernel(MoveArgs<T> args) {
       for (int j = 0; j < kSize; ++j) values[j] *= args.query_scale;
       StoreFloats<kSize>(values, args.query + token * args.query_stride + column);
     } else if (head < num_rotated) {
-      StoreFloats<kSize>(values, args.keys + KvOffset(args, token, head - args.num_heads, d,
-                                                      args.key_stride));
+      StoreFloats<kSize>(
+          values, args.keys + KvOffset(args, token, head - args.num_heads, d, args.key_stride));
     } else {
-      StoreFloats<kSize>(values, args.values + KvOffset(args, token, head - num_rotated, d,
-                                                        args.value_stride));
+      StoreFloats<kSize>(
+          values, args.values + KvOffset(args, token, head - num_rotated, d, args.value_stride));
     }
   }
 }
@@ -120,13 +120,15 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
     args.slots = paged ? params.slots : nullptr;
     args.block_size = paged ? static_cast<int>(params.cache->keys.dim(2)) : 1;
     const int width = (params.num_heads + 2 * params.num_kv_heads) * params.head_dim;
-    const bool vectorizable = params.head_dim % kVecSize<T> == 0 &&
-                              IsVectorizable(params.workspace) && IsVectorizable(params.query) &&
-                              (paged || (IsVectorizable(params.key) && IsVectorizable(params.value)));
+    const bool vectorizable =
+        params.head_dim % kVecSize<T> == 0 && IsVectorizable(params.workspace) &&
+        IsVectorizable(params.query) &&
+        (paged || (IsVectorizable(params.key) && IsVectorizable(params.value)));
     const auto launch = [&]<int kSize>() {
-      MoveHeadsKernel<T, kSize><<<static_cast<unsigned>(num_tokens),
-                                  ThreadsFor(width / kSize, kMostThreads), 0, device.stream()>>>(
-          args);
+      MoveHeadsKernel<T, kSize>
+          <<<static_cast<unsigned>(num_tokens), ThreadsFor(width / kSize, kMostThreads), 0,
+             device.stream()>>>(args);
+      device.CheckLaunch("ProjectHeads");
     };
     if (vectorizable) {
       launch.template operator()<kVecSize<T>>();
@@ -134,7 +136,6 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
       launch.template operator()<1>();
     }
   });
-  device.CheckLaunch("ProjectHeads");
 }
 
 }  // namespace beamline::cuda

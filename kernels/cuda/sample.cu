@@ -1,12 +1,12 @@
-// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw. Nothing
-// is sorted: a filter finds its threshold by bisection over the bits of the sort key. Probability
-// masses are summed as integers, so that no result depends on the order of additions.
+// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
+// Nothing is sorted: a filter finds its threshold by bisection over the bits of the sort key.
+// Probability masses are summed as integers, so that no result depends on the order of additions.
 #include <algorithm>
 
-#include "kernels/philox.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/ordered_key.cuh"
 #include "kernels/cuda/scalar.cuh"
+#include "kernels/philox.h"
 
 namespace beamline::cuda {
 namespace {
@@ -101,9 +101,9 @@ __device__ uint64_t TotalMass(const Row& row) {
   return BlockSum(total);
 }
 
-// The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when all
-// of them weigh less. Three bits of the key a pass (the first two once): only tokens whose higher
-// bits are the threshold's still matter, which soon are few.
+// The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when
+// all of them weigh less. Three bits of the key a pass (the first two once): only tokens whose
+// higher bits are the threshold's still matter, which soon are few.
 template <typename Weight>
 __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
   constexpr int kBits = 3;
@@ -191,8 +191,9 @@ __device__ void ScanTokens(const Row& row, Weight weight, Body body) {
 __device__ void KeepTopMass(const Row& row, float share) {
   const uint64_t total = TotalMass(row);
   const double wanted = ceil(static_cast<double>(share) * static_cast<double>(total));
-  const uint64_t target =
-      wanted < 1 ? 1 : wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted) : total;
+  const uint64_t target = wanted < 1                            ? 1
+                          : wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted)
+                                                                : total;
   const auto mass = [&](int id) { return FixedMass(row.masses[id]); };
   const uint32_t threshold = FindThreshold(row, target, mass);
   uint64_t above = 0;
@@ -209,8 +210,8 @@ __device__ void KeepTopMass(const Row& row, float share) {
 }
 
 __device__ void KeepTopK(const Row& row, int32_t top_k) {
-  const uint32_t threshold = FindThreshold(
-      row, static_cast<uint64_t>(top_k), [](int) { return uint64_t{1}; });
+  const uint32_t threshold =
+      FindThreshold(row, static_cast<uint64_t>(top_k), [](int) { return uint64_t{1}; });
   ForEachToken(row, [&](int id) {
     if (row.keys[id] < threshold) row.masses[id] = 0;
   });

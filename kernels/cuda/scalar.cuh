@@ -106,8 +106,8 @@ void DispatchFloat(DType dtype, Body body) {
 inline bool IsVectorizable(const Tensor& tensor) {
   if (tensor.empty()) return true;
   const auto bytes = static_cast<int64_t>(SizeOf(tensor.dtype));
-  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride * bytes % 16 == 0 &&
-         tensor.dim(-1) * bytes % 16 == 0;
+  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 &&
+         tensor.row_stride * bytes % 16 == 0 && tensor.dim(-1) * bytes % 16 == 0;
 }
 
 // Threads of a block that walks a row of `num_items`: whole warps, at most `most`.

@@ -54,8 +54,8 @@ __device__ void Accumulate(const SkinnyArgs<T, Y>& args, int64_t feature, int fi
   }
 }
 
-// Grid: a warp, or with kShared a block, per output feature. Bound by memory: the weight is read once
-// (K x N elements), x comes from cache.
+// Grid: a warp, or with kShared a block, per output feature. Bound by memory: the weight is read
+// once (K x N elements), x comes from cache.
 template <int kRows, bool kShared, typename T, typename Y>
 __global__ void SkinnyKernel(SkinnyArgs<T, Y> args) {
   __shared__ float partials[kWarps][2][kRows];
@@ -95,12 +95,13 @@ __global__ void SkinnyKernel(SkinnyArgs<T, Y> args) {
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (lane != r || r >= args.num_rows) continue;
-    float value = Activate(args.activation,
-                           sums[r] + BiasOf<T>(args.bias, args.bias_dtype, feature));
+    float value =
+        Activate(args.activation, sums[r] + BiasOf<T>(args.bias, args.bias_dtype, feature));
     if (args.gated) {
       value *= ups[r] + BiasOf<T>(args.bias, args.bias_dtype, feature + args.out_features);
     }
-    if (args.residual != nullptr) value += ToFloat(args.residual[r * args.residual_stride + feature]);
+    if (args.residual != nullptr)
+      value += ToFloat(args.residual[r * args.residual_stride + feature]);
     args.y[r * args.y_stride + feature] = FromFloat<Y>(value);
   }
 }
@@ -108,12 +109,14 @@ __global__ void SkinnyKernel(SkinnyArgs<T, Y> args) {
 template <int kRows, typename T, typename Y>
 void Launch(Device& device, const SkinnyArgs<T, Y>& args) {
   if (args.out_features < kFewFeaturesPerSm * device.num_multiprocessors()) {
-    SkinnyKernel<kRows, true><<<static_cast<unsigned>(args.out_features), kThreads, 0,
-                                device.stream()>>>(args);
+    SkinnyKernel<kRows, true>
+        <<<static_cast<unsigned>(args.out_features), kThreads, 0, device.stream()>>>(args);
+    device.CheckLaunch("MatMul (few rows)");
   } else {
     const int blocks = (args.out_features + kWarps - 1) / kWarps;
-    SkinnyKernel<kRows, false><<<static_cast<unsigned>(blocks), kThreads, 0, device.stream()>>>(
-        args);
+    SkinnyKernel<kRows, false>
+        <<<static_cast<unsigned>(blocks), kThreads, 0, device.stream()>>>(args);
+    device.CheckLaunch("MatMul (few rows)");
   }
 }
 
@@ -157,7 +160,6 @@ bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& 
       Launch<T, float>(device, params, weight);
     }
   });
-  device.CheckLaunch("MatMul");
   return true;
 }
 

@@ -58,7 +58,8 @@ __device__ void MultiplyTile(const TileArgs<T, Y>& args, int feature, int warp, 
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         const int row = r * 8 + group;
-        b[u][r] = inside && row < args.num_rows ? Load16(args.x + row * args.x_stride + column) : zero;
+        b[u][r] =
+            inside && row < args.num_rows ? Load16(args.x + row * args.x_stride + column) : zero;
       }
     }
 #pragma unroll
@@ -137,8 +138,8 @@ void Launch(Device& device, const MatMulParams& params, const CudaWeight& weight
   args.gated = params.gated;
   const auto blocks = static_cast<unsigned>((args.out_features + kFeatures - 1) / kFeatures);
   const auto launch = [&]<int kRowTiles, int kWarps>() {
-    SkinnyTileKernel<kRowTiles, kWarps>
-        <<<blocks, kWarps * kWarpSize, 0, device.stream()>>>(args);
+    SkinnyTileKernel<kRowTiles, kWarps><<<blocks, kWarps * kWarpSize, 0, device.stream()>>>(args);
+    device.CheckLaunch("MatMul (few rows)");
   };
   const bool many_warps = static_cast<int>(blocks) < device.num_multiprocessors() &&
                           args.in_features >= kManyWarps * kDepth;
@@ -172,7 +173,6 @@ bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const Cu
   } else {
     return false;
   }
-  device.CheckLaunch("MatMul");
   return true;
 }
 

@@ -9,7 +9,8 @@ cudaError_t StagingRing::Create(size_t slot_bytes, int num_slots, StagingRing& r
   ring.slot_bytes_ = slot_bytes;
   for (int i = 0; i < num_slots; ++i) {
     Slot slot;
-    if (const cudaError_t error = cudaMallocHost(reinterpret_cast<void**>(&slot.memory), slot_bytes);
+    if (const cudaError_t error =
+            cudaMallocHost(reinterpret_cast<void**>(&slot.memory), slot_bytes);
         error != cudaSuccess) {
       return error;
     }

@@ -150,8 +150,8 @@ __device__ void TakeMaxima(uint64_t (&keys)[kKeys], int count, uint64_t* best) {
 }
 
 // Normalises and edits a chunk in place and finds its best.
-// Grid: (chunks, rows). Bound by memory for few candidates: the logits read (and, where they change,
-// written) once; by the sort's barriers for many.
+// Grid: (chunks, rows). Bound by memory for few candidates: the logits read (and, where they
+// change, written) once; by the sort's barriers for many.
 __global__ void __launch_bounds__(kThreads) SelectChunksKernel(CandidateArgs args) {
   __shared__ float raw[kChunk], scores[kChunk];
   __shared__ uint64_t keys[kChunk];

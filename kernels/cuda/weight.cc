@@ -43,8 +43,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
   for (const HostMatrix& part : parts) {
     const size_t part_bytes = static_cast<size_t>(part.rows * part.cols) * SizeOf(part.dtype);
     // The raw part gets memory of its own rather than scratch, which would keep its size for good.
-    BEAMLINE_ASSIGN_OR_RETURN(void* raw,
-                              device.arena().Allocate(part_bytes, ArenaUse::kWorkspace));
+    BEAMLINE_ASSIGN_OR_RETURN(void* raw, device.arena().Allocate(part_bytes, ArenaUse::kWorkspace));
     device.CopyToDevice(part.data, raw, part_bytes);
     LayOutPart(device, part, raw, dtype, rows, weight->row_stride_);
     device.arena().Free(raw);

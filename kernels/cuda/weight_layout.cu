@@ -9,8 +9,8 @@ constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
 // to[row][column] = from, transposed or not, through a tile in shared memory so that both sides are
-// accessed along their rows. Grid: (tiles along a stored row, tiles down); block: kTile x kTileRows.
-// Bound by memory (or by the host's transfer that came before).
+// accessed along their rows. Grid: (tiles along a stored row, tiles down); block: kTile x
+// kTileRows. Bound by memory (or by the host's transfer that came before).
 template <typename From, typename To>
 __global__ void LayOutKernel(const From* from, int64_t rows, int64_t cols, bool transposed, To* to,
                              int64_t to_stride) {

@@ -65,7 +65,8 @@ class HalfOpTest : public testing::TestWithParam<DType> {
     reference::Matrix values;
   };
   Weight RandomWeight(int64_t out_features, int64_t in_features) {
-    const TypedArray array = Random(out_features, in_features, 1.0f / std::sqrt(float(in_features)));
+    const TypedArray array =
+        Random(out_features, in_features, 1.0f / std::sqrt(float(in_features)));
     const HostMatrix part = {
         .data = array.host().data(), .rows = out_features, .cols = in_features};
     auto packed = backend().PackWeight({&part, 1}, dtype());
@@ -88,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfOpTest,
 TEST_P(HalfOpTest, MatMulWithEveryEpilogue) {
   const struct {
     int rows, in_features, half;
-  } shapes[] = {{1, 256, 128}, {3, 72, 50}, {5, 4096, 64}, {8, 1024, 64},
-                {12, 96, 80}, {16, 320, 40}, {17, 200, 33}, {130, 256, 96}, {77, 65, 64}};
+  } shapes[] = {{1, 256, 128}, {3, 72, 50},   {5, 4096, 64},  {8, 1024, 64}, {12, 96, 80},
+                {16, 320, 40}, {17, 200, 33}, {130, 256, 96}, {77, 65, 64}};
   for (const auto& shape : shapes) {
     const Weight weight = RandomWeight(2 * shape.half, shape.in_features);
     const TypedArray x = Random(shape.rows, shape.in_features, 1.5f);
@@ -101,9 +102,9 @@ TEST_P(HalfOpTest, MatMulWithEveryEpilogue) {
         const int columns = gated ? shape.half : 2 * shape.half;
         const TypedArray residual = Random(shape.rows, columns);
         const TypedArray y = Output(shape.rows, columns);
-        SCOPED_TRACE(testing::Message() << shape.rows << "x" << shape.in_features << "x"
-                                        << 2 * shape.half << " activation "
-                                        << static_cast<int>(activation) << " variant " << variant);
+        SCOPED_TRACE(testing::Message()
+                     << shape.rows << "x" << shape.in_features << "x" << 2 * shape.half
+                     << " activation " << static_cast<int>(activation) << " variant " << variant);
         MatMulParams params, expected;
         params.weight = expected.weight = weight.packed.get();
         params.activation = expected.activation = activation;
@@ -207,8 +208,8 @@ TEST_P(HalfOpTest, PoolsEveryWay) {
   const TypedArray hidden = Random(60, hidden_size);
   const std::vector<int32_t> offsets = {0, 1, 34, 60};
   const IndexArray device_offsets = Ids(offsets);
-  for (Pooling pooling : {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kMax,
-                          Pooling::kMeanSqrtLength}) {
+  for (Pooling pooling :
+       {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kMax, Pooling::kMeanSqrtLength}) {
     for (bool normalize : {false, true}) {
       const TypedArray output = Output(3, hidden_size, DType::kFloat32);
       PoolParams params, expected;
@@ -251,7 +252,8 @@ TEST_P(HalfOpTest, ProjectsHeadsIntoTheCache) {
   const TypedArray cos_sin(backend(), DType::kFloat32, 100, head_dim, angles);
   const IndexArray device_slots = Ids(slots), device_positions = Ids(positions);
   for (bool interleaved : {false, true}) {
-    Rotary rotary = {cos_sin.device(), interleaved}, host_rotary = {cos_sin.host_tensor(), interleaved};
+    Rotary rotary = {cos_sin.device(), interleaved},
+           host_rotary = {cos_sin.host_tensor(), interleaved};
     KvLayer cache = {
         Tensor(keys.device().data, dtype(), {num_blocks, num_kv_heads, block_size, head_dim}),
         Tensor(values.device().data, dtype(), {num_blocks, num_kv_heads, block_size, head_dim})};
@@ -295,8 +297,8 @@ struct AttentionCase {
   std::vector<int32_t> query_lengths, context_lengths;  // no contexts: packed
 };
 
-TEST_P(HalfOpTest, AttentionMatchesReference) {
-  const AttentionCase cases[] = {
+std::vector<AttentionCase> AttentionCases() {
+  return {
       {4, 4, 64, {1, 70, 33, 2, 130, 64}, {}},
       {2, 2, 128, {5, 129, 64}, {}},
       {4, 2, 80, {9, 40}, {}},
@@ -307,15 +309,28 @@ TEST_P(HalfOpTest, AttentionMatchesReference) {
       {6, 2, 128, {100, 1}, {228, 513}},
       {3, 3, 40, {1, 12}, {90, 12}},
   };
+}
+
+std::string Describe(const AttentionCase& c, DType dtype, int variant) {
+  return (testing::Message() << Name(dtype) << " heads " << c.num_heads << "/" << c.num_kv_heads
+                             << " of " << c.head_dim
+                             << (c.context_lengths.empty() ? " packed" : " paged") << " queries "
+                             << c.query_lengths[0] << " variant " << variant)
+      .GetString();
+}
+
+TEST_P(HalfOpTest, AttentionMatchesReference) {
   const int block_size = 16;
-  for (const AttentionCase& c : cases) {
+  for (const AttentionCase& c : AttentionCases()) {
     std::vector<int32_t> offsets = {0};
     for (int32_t length : c.query_lengths) offsets.push_back(offsets.back() + length);
     const int num_tokens = offsets.back();
     const bool paged = !c.context_lengths.empty();
     const int num_sequences = static_cast<int>(c.query_lengths.size());
-    const TypedArray query = Random(num_tokens, c.num_heads * c.head_dim, 1.5f / std::sqrt(float(c.head_dim)));
-    const int max_context = paged ? *std::max_element(c.context_lengths.begin(), c.context_lengths.end()) : 0;
+    const TypedArray query =
+        Random(num_tokens, c.num_heads * c.head_dim, 1.5f / std::sqrt(float(c.head_dim)));
+    const int max_context =
+        paged ? *std::max_element(c.context_lengths.begin(), c.context_lengths.end()) : 0;
     const int max_blocks = max_context / block_size + 2;
     const int num_blocks = paged ? num_sequences * max_blocks + 3 : 1;
     const int64_t kv_rows = paged ? int64_t{num_blocks} * c.num_kv_heads * block_size : num_tokens;
@@ -325,15 +340,14 @@ TEST_P(HalfOpTest, AttentionMatchesReference) {
     std::iota(tables.begin(), tables.end(), 0);
     std::shuffle(tables.begin(), tables.end(), random_);
     tables.resize(num_sequences * max_blocks);
-    const IndexArray device_offsets = Ids(offsets), device_tables = Ids(tables), device_contexts = Ids(c.context_lengths);
+    const IndexArray device_offsets = Ids(offsets), device_tables = Ids(tables),
+                     device_contexts = Ids(c.context_lengths);
     std::vector<float> slopes(c.num_heads);
     for (float& slope : slopes) slope = 0.01f * static_cast<float>(RandomInt(1, 20));
     const TypedArray device_slopes(backend(), DType::kFloat32, 1, c.num_heads, slopes);
     const TypedArray position_bias = Random(c.num_heads, 41);
     for (int variant = 0; variant < 8; ++variant) {
-      SCOPED_TRACE(testing::Message() << Name(dtype()) << " heads " << c.num_heads << "/" << c.num_kv_heads << " of "
-                                      << c.head_dim << (paged ? " paged" : " packed") << " queries "
-                                      << c.query_lengths[0] << " variant " << variant);
+      SCOPED_TRACE(Describe(c, dtype(), variant));
       AttentionParams params;
       params.num_heads = c.num_heads, params.num_kv_heads = c.num_kv_heads;
       params.head_dim = c.head_dim, params.num_sequences = num_sequences;
@@ -346,7 +360,8 @@ TEST_P(HalfOpTest, AttentionMatchesReference) {
       params.output = output.device(), expected.output = output.host_tensor();
       params.query_offsets = device_offsets.device(), expected.query_offsets = offsets.data();
       const auto pages = [&](Tensor tensor) {
-        return Tensor(tensor.data, tensor.dtype, {num_blocks, c.num_kv_heads, block_size, c.head_dim});
+        return Tensor(tensor.data, tensor.dtype,
+                      {num_blocks, c.num_kv_heads, block_size, c.head_dim});
       };
       KvLayer cache, host_cache;
       if (paged) {
@@ -354,7 +369,8 @@ TEST_P(HalfOpTest, AttentionMatchesReference) {
         host_cache = {pages(key.host_tensor()), pages(value.host_tensor())};
         params.cache = &cache, expected.cache = &host_cache;
         params.block_tables = device_tables.device(), expected.block_tables = tables.data();
-        params.context_lengths = device_contexts.device(), expected.context_lengths = c.context_lengths.data();
+        params.context_lengths = device_contexts.device(),
+        expected.context_lengths = c.context_lengths.data();
       } else {
         params.key = key.device(), expected.key = key.host_tensor();
         params.value = value.device(), expected.value = value.host_tensor();
@@ -364,7 +380,8 @@ TEST_P(HalfOpTest, AttentionMatchesReference) {
         expected.alibi_slopes = slopes.data();
       }
       if ((variant & 4) != 0) {
-        params.position_bias = position_bias.device(), expected.position_bias = position_bias.host_tensor();
+        params.position_bias = position_bias.device(),
+        expected.position_bias = position_bias.host_tensor();
       }
       backend().Attention(params);
       // Probabilities are rounded before they meet the values.
