@@ -50,7 +50,13 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, 
   }
   if (device != "auto") {
     BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
-    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeSupporting(MakeCudaBackend(index), dtype));
+    auto gpu = MakeSupporting(MakeCudaBackend(index), dtype);
+    if (!gpu.ok()) {
+      return absl::Status(gpu.status().code(),
+                          fmt::format("device is '{}', which does not work here: {}", device,
+                                      std::string(gpu.status().message())));
+    }
+    chosen.backend = *std::move(gpu);
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
