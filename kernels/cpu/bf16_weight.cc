@@ -9,11 +9,10 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "kernels/cpu/bf16_convert.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -93,10 +92,9 @@ struct StripProducts {
 
 // Weights of one shape share their compiled products.
 std::shared_ptr<const StripProducts> GetStripProducts(int64_t in_features, int64_t width) {
-  static absl::Mutex mutex;
-  static std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const StripProducts>> all
-      ABSL_GUARDED_BY(mutex);
-  absl::MutexLock lock(&mutex);
+  static std::mutex mutex;  // guards the map
+  static std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const StripProducts>> all;
+  const std::lock_guard lock(mutex);
   std::shared_ptr<const StripProducts>& products = all[{in_features, width}];
   if (products == nullptr) products = std::make_shared<StripProducts>(in_features, width);
   return products;
