@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   app.add_option("--input", arguments.input, "One JSON array of token ids a line")->required();
   app.add_option("--dtype", arguments.dtype)->check(CLI::IsMember({"float32", "bfloat16"}));
   app.add_option("--batch", arguments.batch, "Requests at a time")->check(CLI::Range(1, 4096));
-  app.add_option("--max-new-tokens", arguments.max_new_tokens)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--max-new-tokens", arguments.max_new_tokens)->check(CLI::Range(0, 1 << 20));
   app.add_option("--threads", arguments.threads, "0: all")->check(CLI::Range(0, 1024));
   app.add_flag("--outputs", arguments.outputs, "Print the ids or embeddings too");
   CLI11_PARSE(app, argc, argv);
