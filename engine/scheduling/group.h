@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Sequence {
   TokenIds tokens;           // the decoder's ids: prompt, then generated
   int32_t num_computed = 0;  // of them, in the cache
   int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
+  // With kUnknownToken as the last token: the word of the read-back that it will be.
+  int32_t token_word = 0;
   BlockTable blocks;
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };
@@ -48,6 +51,8 @@ struct Group {
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie
   std::vector<Sequence> rows;
+  // Not empty: the rows are those that the decoder assumes, and end with kUnknownToken.
+  std::span<const AssumedRow> assumed;
 
   bool running = false;
   bool done = false;                              // answered; its blocks can go
