@@ -37,6 +37,9 @@ struct Group {
   std::optional<Clock::time_point> deadline;
   Clock::time_point arrival;
   int32_t priority = 0;
+  std::string client;         // who shares fairly with whom
+  int64_t cost = 1;           // tokens that it may come to compute, for the client's account
+  int64_t fair_tag = 0;       // FairQueue's, given at arrival
   std::string cache_salt;     // only requests of the same salt share cached beginnings
   int32_t cached_tokens = 0;  // of the prompt, found in the cache at the first admission
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt

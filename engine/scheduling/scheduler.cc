@@ -7,7 +7,10 @@ namespace beamline {
 Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
     : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
 
-void Scheduler::Add(std::unique_ptr<Group> group) { groups_.push_back(std::move(group)); }
+void Scheduler::Add(std::unique_ptr<Group> group) {
+  group->fair_tag = fair_queue_.Enter(group->client, group->cost);
+  groups_.push_back(std::move(group));
+}
 
 bool Scheduler::PrepareStep(Clock::time_point now, const int32_t* fill_words) {
   num_preempted_ = 0;
@@ -32,8 +35,7 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
   for (const auto& group : groups_) {
     GroupState state;
     state.running = group->running;
-    state.priority = group->priority;
-    state.arrival = group->arrival;
+    state.rank = {group->priority, group->fair_tag, group->arrival};
     state.admission = group->admission;
     state.max_rows = group->decoder->max_rows();
     if (group->memory.empty()) {
@@ -70,6 +72,7 @@ void Scheduler::Preempt(Group& group) {
 
 void Scheduler::Admit(Group& group, Clock::time_point now) {
   group.running = true;
+  fair_queue_.Begin(group.fair_tag);
   group.admission = next_admission_++;
   for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);
   if (group.queue_time.count() < 0) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/group_cache.h"
 #include "engine/scheduling/planner.h"
@@ -58,6 +59,7 @@ class Scheduler {
 
   PlannerLimits limits_;
   GroupCache cache_;
+  FairQueue fair_queue_;
   std::vector<std::unique_ptr<Group>> groups_;
   uint64_t next_admission_ = 0;
 
