@@ -33,6 +33,7 @@ absl::StatusOr<void*> Scratch::Take(size_t bytes) {
     if (memory_ != nullptr) outgrown_.push_back(memory_);
     memory_ = static_cast<char*>(memory);
     capacity_ = capacity;
+    ++generation_;
     used_ = 0;
   }
   void* const piece = memory_ + used_;
