@@ -1,5 +1,5 @@
 // The very hypotheses and scores of transformers' generate(), case by case
-// (tools/make_decoding_fixtures.py).
+// (tools/make_decoding_fixtures.py, tools/make_diverse_beam_fixtures.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,6 +63,9 @@ ResolvedDecoding ParseCase(const json& options, int32_t vocab_size) {
   decoding.suppress_tokens = options.value("suppress_tokens", TokenIds{});
   decoding.forced_bos = options.value("forced_bos", -1);
   decoding.forced_eos = options.value("forced_eos", -1);
+  decoding.num_beam_groups = options.value("num_beam_groups", 1);
+  decoding.diversity_penalty = options.value("diversity_penalty", 0.0f);
+  decoding.pad_token_id = options.value("pad", -1);
   return decoding;
 }
 
@@ -97,6 +100,39 @@ TEST(TransformersFixtures, EveryCaseHasTheSameHypothesesAndScores) {
   }
   EXPECT_GE(num_cases, 500);
   EXPECT_GE(num_beam_cases, 400);
+}
+
+TEST(TransformersFixtures, EveryGroupSearchHasTheSameHypothesesAndScores) {
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/tests/engine/decoding/diverse_beam_fixtures.json");
+  const json fixtures = json::parse(file);
+  int num_cases = 0;
+  for (const json& model : fixtures.at("models")) {
+    const ToyModel table = TableModel(model);
+    const ToyTokenizer tokenizer(model.at("pieces").get<std::vector<std::string>>(), {0, 1, 2});
+    for (const json& options : model.at("cases")) {
+      SCOPED_TRACE(options.dump());
+      const ResolvedDecoding decoding = ParseCase(options, model.at("vocab_size"));
+      const auto prompt = options.at("prompt").get<TokenIds>();
+      const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, num_cases % 2 == 0);
+      const ToyRun run = RunGroup(*decoder, table, prompt);
+
+      const auto expected = options.at("ids").get<std::vector<TokenIds>>();
+      ASSERT_EQ(run.sequences.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        TokenIds ids = run.sequences[i].ids;
+        // There the first end token stands for all of them.
+        if (run.sequences[i].finish_reason == FinishReason::kEos) {
+          ids.back() = decoding.eos_token_ids.front();
+        }
+        ASSERT_EQ(ids, expected[i]) << "sequence " << i;
+        const auto score = options["scores"][i].get<float>();
+        ASSERT_NEAR(run.sequences[i].score, score, 1e-4 + 1e-6 * std::abs(score))
+            << "sequence " << i;
+      }
+      ++num_cases;
+    }
+  }
+  EXPECT_GE(num_cases, 160);
 }
 
 }  // namespace
