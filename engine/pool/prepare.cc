@@ -175,8 +175,8 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   group->wants_deltas = wants_deltas;
   group->rows.resize(1);
   group->rows[0].tokens = prompt;
-  group->decoder =
-      GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas);
+  group->decoder = GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas,
+                                        model.speculation.get());
   BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));
   return group;
 }
