@@ -6,14 +6,13 @@ this needs an older release (4.46.3 made the file in the repository).
 
 Usage: make_diverse_beam_fixtures.py OUTPUT    (needs torch and transformers < 4.57)
 """
-import json
 import random
 import sys
 
 import torch
 from transformers import GenerationConfig
 
-from make_decoding_fixtures import SCALE, TableConfig, TableModel, make_tables
+from make_decoding_fixtures import SCALE, TableConfig, TableModel, make_tables, write_models
 
 
 def random_case(rng, vocab_size):
@@ -92,14 +91,7 @@ def main():
             cases.append({**case, "ids": ids, "scores": [round(score, 6) for score in scores]})
         models.append({"vocab_size": vocab_size, "scale": SCALE, "last": tables[0], "before": tables[1],
                        "position": tables[2], "pieces": [""] * vocab_size, "cases": cases})
-    with open(sys.argv[1], "w", encoding="ascii") as file:
-        file.write('{"models": [\n')
-        for i, model in enumerate(models):
-            cases = model.pop("cases")
-            file.write(json.dumps(model, separators=(",", ":"))[:-1] + ',"cases":[\n')
-            file.write(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
-            file.write("]}" + (",\n" if i + 1 < len(models) else "\n"))
-        file.write("]}\n")
+    write_models(sys.argv[1], models)
 
 
 if __name__ == "__main__":
