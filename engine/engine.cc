@@ -78,7 +78,12 @@ class EngineImpl : public Engine {
   }
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
-    return replica->stats().Read();
+    ModelStats stats = replica->stats().Read();
+    if (const Speculation* speculation = replica->model().speculation.get()) {
+      stats.speculative_proposed = speculation->proposed();
+      stats.speculative_accepted = speculation->accepted();
+    }
+    return stats;
   }
   bool Drain(std::chrono::milliseconds timeout) override {
     draining_ = true;

@@ -29,6 +29,7 @@ struct ModelOptions {
   int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
   int64_t cache_bytes = 0;   // KV cache; 0: sized for max_sequences, at most an eighth of memory
   bool prefix_cache = true;  // shares the cached beginnings of prompts between requests
+  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
 };
 
@@ -78,6 +79,8 @@ struct ModelStats {
   uint64_t encoded_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t cancelled = 0;
+  uint64_t speculative_proposed = 0;  // tokens guessed
+  uint64_t speculative_accepted = 0;  // of them, those that were right
 };
 
 // One step of a replica, reported to the observer.

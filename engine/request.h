@@ -44,6 +44,8 @@ struct BeamOptions {
   int32_t num_sequences = 1;  // 1 .. width
   std::optional<float> length_penalty;
   std::optional<EarlyStopping> early_stopping;
+  int32_t num_groups = 1;          // divides width; more than one: diverse beam search
+  float diversity_penalty = 0.0f;  // >= 0; per beam of an earlier group that chose the token
 };
 
 // monostate: as the model's generation_config.json says, else greedy.

@@ -41,6 +41,14 @@ void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
       ->group(group)
       ->check(CLI::IsMember({"eager", "heuristic", "exhaustive"}))
       ->needs(beam);
+  command.add_option("--beam-groups", o.beam_groups, "diverse beam search: divides --beam")
+      ->group(group)
+      ->type_name("N")
+      ->needs(beam);
+  command.add_option("--diversity-penalty", o.diversity_penalty, "of --beam-groups, >= 0")
+      ->group(group)
+      ->type_name("X")
+      ->needs(beam);
 }
 
 void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
@@ -119,6 +127,8 @@ void SetBeam(const GenerateOptions& o, v1::Beam& beam) {
   beam.set_width(*o.beam);
   if (o.num_sequences) beam.set_num_sequences(*o.num_sequences);
   if (o.length_penalty) beam.set_length_penalty(*o.length_penalty);
+  if (o.beam_groups) beam.set_num_groups(*o.beam_groups);
+  if (o.diversity_penalty) beam.set_diversity_penalty(*o.diversity_penalty);
   if (o.early_stopping == "eager") beam.set_early_stopping(v1::EARLY_STOPPING_EAGER);
   if (o.early_stopping == "heuristic") beam.set_early_stopping(v1::EARLY_STOPPING_HEURISTIC);
   if (o.early_stopping == "exhaustive") beam.set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);

@@ -21,8 +21,8 @@ struct GenerateOptions {
   // Decoding.
   bool greedy = false;
   bool sample = false;
-  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty;
-  std::optional<int32_t> top_k, beam, num_sequences;
+  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, diversity_penalty;
+  std::optional<int32_t> top_k, beam, beam_groups, num_sequences;
   std::optional<uint64_t> seed;
   std::string early_stopping;
   // Limits.

@@ -28,6 +28,7 @@ struct Arguments {
   int batch = 1;
   int max_new_tokens = 64;
   int threads = 0;
+  int speculative_tokens = 0;
   bool outputs = false;
 };
 
@@ -127,6 +128,7 @@ absl::Status Run(const Arguments& arguments) {
   model.folder = arguments.models + "/" + arguments.model;
   model.dtype = arguments.dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32;
   model.prefix_cache = false;  // the inputs run twice: every prompt must be computed
+  model.speculative_tokens = arguments.speculative_tokens;
   BEAMLINE_ASSIGN_OR_RETURN(const auto engine, Engine::Create(options));
   BEAMLINE_RETURN_IF_ERROR(RunAll(*engine, arguments, inputs).status());
   BEAMLINE_ASSIGN_OR_RETURN(Outcome outcome, RunAll(*engine, arguments, inputs));
@@ -158,6 +160,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", arguments.batch, "Requests at a time")->check(CLI::Range(1, 4096));
   app.add_option("--max-new-tokens", arguments.max_new_tokens)->check(CLI::Range(0, 1 << 20));
   app.add_option("--threads", arguments.threads, "0: all")->check(CLI::Range(0, 1024));
+  app.add_option("--speculative-tokens", arguments.speculative_tokens,
+                 "Guesses of a sequence a step")
+      ->check(CLI::Range(0, 16));
   app.add_flag("--outputs", arguments.outputs, "Print the ids or embeddings too");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = beamline::Run(arguments);

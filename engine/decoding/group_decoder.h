@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/decoding/resolved_decoding.h"
+#include "engine/decoding/speculation.h"
 #include "engine/request.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/backend.h"
@@ -62,9 +63,11 @@ class GroupDecoder {
  public:
   // prompt: the ids that the decoder has consumed before the first generated one (encoder-decoder
   // models: start token and target prefix). The tokenizer must outlive the decoder. A group starts
-  // with one live row, its prompt's last token.
+  // with one live row, its prompt's last token. With `speculation`, which must outlive the decoder,
+  // a greedy sequence proposes tokens.
   static std::unique_ptr<GroupDecoder> Create(const ResolvedDecoding& decoding, TokenIds prompt,
-                                              const Tokenizer& tokenizer, bool wants_deltas);
+                                              const Tokenizer& tokenizer, bool wants_deltas,
+                                              Speculation* speculation = nullptr);
   virtual ~GroupDecoder() = default;
 
   // Most rows that the group can have live at once: the beam width or the number of samples.

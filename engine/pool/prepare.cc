@@ -176,8 +176,8 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   group->wants_deltas = wants_deltas;
   group->rows.resize(1);
   group->rows[0].tokens = prompt;
-  group->decoder =
-      GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas);
+  group->decoder = GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas,
+                                        model.speculation.get());
   group->cost =
       group->prompt_tokens + int64_t{group->decoder->max_rows()} * decoding.max_new_tokens;
   BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));

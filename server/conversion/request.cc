@@ -72,14 +72,14 @@ std::optional<EarlyStopping> ToEarlyStopping(v1::EarlyStopping value) {
   }
 }
 
-absl::StatusOr<BeamOptions> ToBeam(const v1::Beam& message) {
-  if (message.has_num_groups()) return NotImplemented("beam.num_groups");
-  if (message.has_diversity_penalty()) return NotImplemented("beam.diversity_penalty");
+BeamOptions ToBeam(const v1::Beam& message) {
   BeamOptions options;
   if (message.has_width()) options.width = message.width();
   if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
   options.length_penalty = Optional<float>(message.has_length_penalty(), message.length_penalty());
   options.early_stopping = ToEarlyStopping(message.early_stopping());
+  if (message.has_num_groups()) options.num_groups = message.num_groups();
+  options.diversity_penalty = message.diversity_penalty();
   return options;
 }
 
@@ -89,10 +89,8 @@ absl::StatusOr<Decoding> ToDecoding(const v1::GenerateRequest& message) {
       return Decoding(GreedyOptions{});
     case v1::GenerateRequest::kSampling:
       return Decoding(ToSampling(message.sampling()));
-    case v1::GenerateRequest::kBeam: {
-      BEAMLINE_ASSIGN_OR_RETURN(BeamOptions beam, ToBeam(message.beam()));
-      return Decoding(beam);
-    }
+    case v1::GenerateRequest::kBeam:
+      return Decoding(ToBeam(message.beam()));
     case v1::GenerateRequest::DECODING_NOT_SET:
       break;
   }

@@ -176,10 +176,10 @@ TEST(BadInput, LaterFieldsAreUnimplementedByName) {
   v1::GenerateRequest request;
   request.set_model("write-en");
   request.mutable_prompt()->set_text("x");
-  request.mutable_beam()->set_num_groups(2);
+  request.set_cache_salt("s");
   const absl::Status status = SharedClient().Generate(request, kSoon).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(std::string(status.message()).find("beam.num_groups"), std::string::npos);
+  EXPECT_NE(std::string(status.message()).find("cache_salt"), std::string::npos);
 }
 
 }  // namespace

@@ -58,6 +58,11 @@ TEST(Cli, JsonIsTheContract) {
   EXPECT_EQ(answer["sequences"].size(), 2u);
   EXPECT_EQ(answer["sequences"][0]["logprobs"].size(), 4u);
   EXPECT_EQ(answer["model"], "write-en");
+  answer =
+      json::parse(Beamline({"generate", "--beam", "4", "--beam-groups", "2", "--diversity-penalty",
+                            "9", "--n", "4", "--max-new-tokens", "4", "--json", "Package: "})
+                      .out);
+  EXPECT_EQ(answer["sequences"].size(), 4u);
   answer = json::parse(Beamline({"--json", "encode", "--dimensions", "8", "a", "b"}).out);
   EXPECT_EQ(answer["embeddings"][1]["values"].size(), 8u);
   answer = json::parse(Beamline({"tokenize", "--json", "--model", "embed-en", "Hello"}).out);
@@ -104,6 +109,7 @@ TEST(Cli, WrongUseIsTwo) {
         {"generate", "--beam", "x", "t"},
         {"generate", "--beam", "2", "--top-k", "3", "t"},
         {"generate", "--n", "2", "t"},
+        {"generate", "--beam-groups", "2", "t"},
         {"detokenize", "--model", "write-en", "abc"},
         {"--timeout", "-1", "health"}}) {
     const Result result = Beamline(arguments);

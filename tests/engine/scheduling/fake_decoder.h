@@ -2,6 +2,7 @@
 // steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -13,8 +14,8 @@ namespace beamline {
 
 class FakeDecoder : public GroupDecoder {
  public:
-  // With `beam`, each step's rows descend from random rows of the step before; else each from
-  // itself.
+  // With `beam`, each step's rows descend from random rows of the step before, and their number
+  // changes; else each descends from itself.
   // With `proposes`, a single row proposes up to three tokens a step and keeps some of them.
   FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed, bool proposes = false)
       : max_rows_(max_rows),
@@ -33,10 +34,7 @@ class FakeDecoder : public GroupDecoder {
     ++num_generated_;
     if (--steps_left_ == 0) return {};
     std::vector<Continuation> next;
-    // Independent sequences end one by one; a beam keeps its width.
-    const int32_t rows = live == 1 && num_generated_ == 1           ? max_rows_
-                         : !beam_ && live > 1 && random_() % 8 == 0 ? live - 1
-                                                                    : live;
+    const int32_t rows = NumRows(live);
     for (int32_t row = 0; row < rows; ++row) {
       const bool any_parent = beam_ && num_generated_ > 1;
       const int32_t parent = num_generated_ == 1 ? 0
@@ -63,6 +61,15 @@ class FakeDecoder : public GroupDecoder {
   std::vector<GeneratedSequence> TakeSequences() override { return {}; }
 
  private:
+  int32_t NumRows(int32_t live) {
+    if (num_generated_ == 1) return max_rows_;
+    if (random_() % 8 != 0) return live;
+    // Beams end group by group, and come back where more tokens are allowed; independent sequences
+    // end one by one.
+    if (beam_) return 1 + static_cast<int32_t>(random_() % max_rows_);
+    return std::max(live - 1, 1);
+  }
+
   int32_t max_rows_;
   int32_t steps_left_;
   bool beam_;

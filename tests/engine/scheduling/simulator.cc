@@ -37,6 +37,7 @@ class Simulator {
       now_ += std::chrono::microseconds(Uniform(1, 2000));
       SubmitSome();
       CancelSome();
+      ExpireOverdue();
       if (scheduler_.PrepareStep(now_)) {
         ComputeStep();
         AdvanceGroups();
@@ -51,7 +52,9 @@ class Simulator {
     }
     if (result_.error.empty() && scheduler_.pool().num_used() != 0)
       Error("blocks in use at the end");
-    if (result_.error.empty() && result_.finished + result_.cancelled != submitted_) {
+    const int32_t answered =
+        result_.finished + result_.cancelled + result_.expired_waiting + result_.expired_running;
+    if (result_.error.empty() && answered != submitted_) {
       Error("a request was lost or answered twice");
     }
     return result_;
@@ -101,6 +104,8 @@ class Simulator {
           std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_(), proposes);
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
+      // A step takes a millisecond, a request up to thirty steps and its wait.
+      if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
       scheduler_.Add(std::move(group));
       ++submitted_;
     }
@@ -131,6 +136,17 @@ class Simulator {
       if (Uniform(0, 99) != 0) continue;
       group->done = true;
       ++result_.cancelled;
+    }
+    scheduler_.RemoveDone();
+  }
+
+  // As the step loop does: between steps, waiting or running.
+  void ExpireOverdue() {
+    for (const auto& group : scheduler_.groups()) {
+      if (!group->deadline.has_value() || *group->deadline > now_) continue;
+      group->decoder->Stop(FinishReason::kDeadline);
+      group->done = true;
+      ++(group->queue_time.count() < 0 ? result_.expired_waiting : result_.expired_running);
     }
     scheduler_.RemoveDone();
   }
@@ -201,6 +217,9 @@ class Simulator {
 
   void AdvanceGroups() {
     for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
+      if (range.group->deadline.has_value() && *range.group->deadline <= now_) {
+        Error("a group got a step past its deadline");
+      }
       if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
         Error("logits rows and requests differ");
       }

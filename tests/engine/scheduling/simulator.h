@@ -29,6 +29,8 @@ struct SimulationResult {
   int32_t preemptions = 0;
   int32_t finished = 0;
   int32_t cancelled = 0;
+  int32_t expired_waiting = 0;  // past their deadline before their first step
+  int32_t expired_running = 0;  // past it after that, preempted ones included
   int64_t cached_tokens = 0;
 };
 

@@ -122,9 +122,21 @@ TEST(GenerateConversion, TakesBeam) {
   EXPECT_EQ(beam.num_sequences, 2);
   EXPECT_EQ(beam.length_penalty, 0.0f);
   EXPECT_EQ(beam.early_stopping, EarlyStopping::kExhaustive);
+  EXPECT_EQ(beam.num_groups, 1);
+  EXPECT_EQ(beam.diversity_penalty, 0.0f);
 
   message.mutable_beam()->clear_early_stopping();
   EXPECT_FALSE(std::get<BeamOptions>(ToEngineRequest(message)->decoding).early_stopping);
+}
+
+TEST(GenerateConversion, TakesBeamGroups) {
+  v1::GenerateRequest message = MinimalRequest();
+  message.mutable_beam()->set_num_groups(0);  // 0 is a value: the engine refuses it
+  message.mutable_beam()->set_diversity_penalty(0.5f);
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(std::get<BeamOptions>(request->decoding).num_groups, 0);
+  EXPECT_EQ(std::get<BeamOptions>(request->decoding).diversity_penalty, 0.5f);
 }
 
 struct BadGenerate {
@@ -159,9 +171,6 @@ TEST(GenerateConversion, RefusesByName) {
          for (int i = 0; i < 1025; ++i) m.mutable_shaping()->add_suppress_tokens(i);
        }},
       {"cache_salt", kUnimplemented, [](auto& m) { m.set_cache_salt("s"); }},
-      {"beam.num_groups", kUnimplemented, [](auto& m) { m.mutable_beam()->set_num_groups(2); }},
-      {"beam.diversity_penalty", kUnimplemented,
-       [](auto& m) { m.mutable_beam()->set_diversity_penalty(0); }},
       {"output.prompt_logprobs", kUnimplemented,
        [](auto& m) { m.mutable_output()->set_prompt_logprobs(1); }},
   };
