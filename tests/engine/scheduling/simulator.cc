@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
+#include "engine/scheduling/flight.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
 namespace beamline {
@@ -28,7 +30,8 @@ class Simulator {
         memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
-    while (result_.error.empty() && (submitted_ < options_.num_requests || !scheduler_.empty())) {
+    while (result_.error.empty() &&
+           (submitted_ < options_.num_requests || !scheduler_.empty() || last_.has_value())) {
       if (++result_.steps > options_.max_steps) {
         Error(fmt::format("{} groups left after {} steps", scheduler_.groups().size(),
                           options_.max_steps));
@@ -38,14 +41,7 @@ class Simulator {
       SubmitSome();
       CancelSome();
       ExpireOverdue();
-      if (scheduler_.PrepareStep(now_)) {
-        ComputeStep();
-        AdvanceGroups();
-      } else if (!scheduler_.empty()) {
-        Error("groups wait and nothing runs");
-      }
-      CountCached();
-      scheduler_.RemoveDone();
+      RunStep();
       if (absl::Status status = scheduler_.Verify(); !status.ok()) {
         Error(std::string(status.message()));
       }
@@ -72,6 +68,42 @@ class Simulator {
     limits.max_rows = Uniform(8, 16);
     limits.watermark_blocks = Uniform(0, 3);
     return limits;
+  }
+
+  // A step that the fake device has computed, with the tokens that it chose.
+  struct Step {
+    Flight flight;
+    std::vector<int32_t> words;  // of each logits row its best candidate, then kMaxDraws draws
+  };
+  static constexpr int32_t kMaxDraws = 8;
+  static int32_t Word(int32_t request, int32_t draw) {
+    return request * (1 + kMaxDraws) + 1 + draw;
+  }
+
+  // As GenerateLoop::Run does, with a device that is done before the next step is planned or not.
+  void RunStep() {
+    const bool must_read = Uniform(0, 2) == 0;
+    if (last_.has_value() && (must_read || !AssumeResults(last_->flight, Word, scheduler_))) {
+      Step step = *std::exchange(last_, std::nullopt);
+      Land(step, nullptr);
+      RemoveDone();
+    }
+    std::optional<Step> earlier = std::exchange(last_, std::nullopt);
+    if (scheduler_.PrepareStep(now_, earlier.has_value() ? earlier->words.data() : nullptr)) {
+      last_ = ComputeStep();
+    } else if (!scheduler_.empty() && !earlier.has_value()) {
+      Error("groups wait and nothing runs");
+    }
+    if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
+    RemoveDone();
+  }
+
+  void RemoveDone() {
+    if (last_.has_value()) {
+      scheduler_.RemoveDone(last_->flight.ended);
+    } else {
+      scheduler_.RemoveDone();
+    }
   }
 
   void Error(std::string message) {
@@ -125,19 +157,13 @@ class Simulator {
     return tokens;
   }
 
-  void CountCached() {
-    for (const auto& group : scheduler_.groups()) {
-      if (group->done) result_.cached_tokens += group->cached_tokens;
-    }
-  }
-
   void CancelSome() {
     for (const auto& group : scheduler_.groups()) {
       if (Uniform(0, 99) != 0) continue;
       group->done = true;
       ++result_.cancelled;
     }
-    scheduler_.RemoveDone();
+    RemoveDone();
   }
 
   // As the step loop does: between steps, waiting or running.
@@ -148,10 +174,10 @@ class Simulator {
       group->done = true;
       ++(group->queue_time.count() < 0 ? result_.expired_waiting : result_.expired_running);
     }
-    scheduler_.RemoveDone();
+    RemoveDone();
   }
 
-  void ComputeStep() {
+  Step ComputeStep() {
     const StepBuilder& step = scheduler_.step();
     result_.preemptions += scheduler_.num_preempted();
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
@@ -163,9 +189,15 @@ class Simulator {
     }
     std::unordered_set<int32_t> written;
     WriteEncoderMemory(step.encoder_batch(), written);
-    const StepBatch& batch = step.step_batch();
+    StepBatch batch = step.step_batch();
+    for (const TokenFill& fill : batch.fills) {
+      batch.token_ids[fill.target] = batch.fill_words[fill.source];
+    }
+    result_.assumed_tokens += static_cast<int64_t>(batch.fills.size());
     for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
+    return {Flight(step.logits_ranges()),
+            RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws))};
   }
 
   void Write(int32_t slot, uint64_t value, std::unordered_set<int32_t>& written) {
@@ -204,6 +236,7 @@ class Simulator {
     for (const Sequence& row : group.rows) {
       uint64_t history = 0;
       for (int32_t position = 0; position < row.num_computed; ++position) {
+        if (row.tokens[position] == kUnknownToken) break;  // checked once it is known
         history = Mix(history, row.tokens[position]);
         if (At(row.blocks, position) != history) Error("a sequence's cache is wrong");
       }
@@ -215,21 +248,27 @@ class Simulator {
                    position % limits_.block_size];
   }
 
-  void AdvanceGroups() {
-    for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
-      if (range.group->deadline.has_value() && *range.group->deadline <= now_) {
-        Error("a group got a step past its deadline");
-      }
-      if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
+  void Land(Step& step, Flight* next) {
+    std::vector<RowResult> results;
+    std::vector<RowResult> live;
+    for (size_t row = 0; row * (1 + kMaxDraws) < step.words.size(); ++row) {
+      const std::span words = std::span<const int32_t>(step.words).subspan(row * (1 + kMaxDraws));
+      results.push_back({.ids = words.first(1), .sampled_ids = words.subspan(1, kMaxDraws)});
+    }
+    for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
+      Group& group = *step.flight.ranges[i].group;
+      if (group.done) continue;
+      const auto of_group = LiveResults(step.flight, i, results, live);
+      if (of_group.size() != group.decoder->Requests().size()) {
         Error("logits rows and requests differ");
       }
-      const std::vector<RowResult> results(range.count);
-      const auto next = range.group->decoder->Advance(results);
-      if (range.group->decoder->finished()) {
-        range.group->done = true;
+      const auto continuations = group.decoder->Advance(of_group);
+      if (group.decoder->finished()) {
+        group.done = true;
         ++result_.finished;
+        result_.cached_tokens += group.cached_tokens;
       } else {
-        scheduler_.Fork(*range.group, next);
+        Continue(group, continuations, next, scheduler_);
       }
     }
   }
@@ -239,6 +278,7 @@ class Simulator {
   PlannerLimits limits_;
   int32_t num_blocks_;
   Scheduler scheduler_;
+  std::optional<Step> last_;      // computed and not read
   std::vector<uint64_t> memory_;  // [num_blocks * block_size]
   Clock::time_point now_;
   int32_t submitted_ = 0;
