@@ -2,7 +2,11 @@
 // bit for bit, alone, together and when the cache is too small for all.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -112,6 +116,63 @@ TEST(SpeculationTest, AnswersOfASmallCacheAreThoseOfPlainGreedyDecoding) {
   const auto engine = SpeculatingEngine(8, /*cache_bytes=*/1);
   ExpectSameTogether(*engine, 3);
   EXPECT_GT(engine->Stats("write-en")->preemptions, 0u);
+}
+
+// A random checkpoint of tests/golden/random, with a tokenizer that can at least spell its ids.
+std::string WithTokenizer(const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  const fs::path source = fs::path(BEAMLINE_SOURCE_DIR) / "tests/golden/random" / checkpoint;
+  const fs::path folder = fs::path(testing::TempDir()) / ("speculation-" + checkpoint);
+  fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const auto config = nlohmann::json::parse(std::ifstream(source / "config.json"));
+  nlohmann::json vocab;
+  for (int id = 0; id < config.at("vocab_size").get<int>(); ++id) {
+    vocab[std::string{static_cast<char>('a' + id / 26), static_cast<char>('a' + id % 26)}] = id;
+  }
+  std::ofstream(folder / "tokenizer.json") << nlohmann::json{
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"added_tokens", nlohmann::json::array()},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}};
+  return folder.string();
+}
+
+TEST(SpeculationTest, AnswersOfRandomModelsAreThoseOfPlainGreedyDecoding) {
+  for (const std::string name : {"gpt2-1x80-bare", "gpt2-3x40", "gpt2-5x8-deep"}) {
+    SCOPED_TRACE(name);
+    ModelOptions model;
+    model.name = name;
+    model.folder = WithTokenizer(name);
+    const auto plain = Engine::Create({.models = {model}});
+    model.speculative_tokens = 8;
+    const auto speculating = Engine::Create({.models = {model}});
+    ASSERT_TRUE(plain.ok() && speculating.ok()) << plain.status();
+    const auto vocab_size = (*plain)->FindModel(name)->vocab_size;
+    std::mt19937 random(7);
+    std::vector<GenerateRequest> requests;
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (int i = 0; i < 40; ++i) {
+      TokenIds prompt(1 + random() % 12);
+      for (int32_t& id : prompt) id = static_cast<int32_t>(random() % vocab_size);
+      GenerateRequest request = Write("", 1 + static_cast<int32_t>(random() % 50));
+      request.model = name;
+      request.prompt = prompt;
+      request.limits.ignore_eos = i % 2 == 0;
+      if (i % 3 == 0) request.shaping.repetition_penalty = 1.0f + 0.1f * static_cast<float>(i % 4);
+      request.output.logprobs = i % 6;
+      request.output.return_logprobs = true;
+      requests.push_back(request);
+      sinks.push_back(std::make_shared<RecordingSink>());
+      ASSERT_TRUE((*speculating)->Generate(request, sinks.back()).ok());
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto expected = (*plain)->GenerateAndWait(requests[i]);
+      const auto result = sinks[i]->Wait();
+      ASSERT_TRUE(expected.ok() && result.ok()) << expected.status() << result.status();
+      ExpectSame(*result, *expected);
+    }
+    EXPECT_GT((*speculating)->Stats(name)->speculative_accepted, 0u);
+  }
 }
 
 TEST(SpeculationTest, IsOffByDefaultAndForOtherDecoding) {
