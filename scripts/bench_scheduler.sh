@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 scripts/install_packages.sh --build --test
 cmake --preset release -DBEAMLINE_BUILD_TESTS=ON
-cmake --build build/release -j "$(nproc)" --target beamline-server beamline-loadtest engine_load_test
+cmake --build build/release -j "$(nproc)" --target beamline-server beamline-loadtest beam_memory_test
 mkdir -p docs/results
 tools/bench_scheduler.py --server build/release/server/beamline-server \
-  --loadtest build/release/loadtest/beamline-loadtest --memory-test build/release/tests/engine/engine_load_test \
+  --loadtest build/release/loadtest/beamline-loadtest --memory-test build/release/tests/engine/beam_memory_test \
   --out "docs/results/$(date +%F)-scheduler-cpu" "$@"
