@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/decoding/score_decoder.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
 namespace beamline {
@@ -80,6 +81,10 @@ class Simulator {
   void SubmitSome() {
     while (submitted_ < options_.num_requests && Uniform(0, 2) == 0) {
       auto group = std::make_unique<Group>();
+      if (Uniform(0, 5) == 0) {
+        SubmitScore(std::move(group));
+        continue;
+      }
       const int32_t max_rows = Uniform(0, 1) == 0 ? 1 : Uniform(1, 8);
       const int32_t steps = Uniform(1, 30);
       group->rows.resize(1);
@@ -104,6 +109,33 @@ class Simulator {
       scheduler_.Add(std::move(group));
       ++submitted_;
     }
+  }
+
+  // Rows that take up and drop continuations of a shared prompt, of one token at times.
+  void SubmitScore(std::unique_ptr<Group> group) {
+    ++submitted_;
+    Sequence& row = group->rows.emplace_back();
+    row.tokens = Uniform(0, 2) == 0 ? TokenIds{1} : RandomPrompt();
+    if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
+    std::vector<TokenIds> continuations(Uniform(1, 12));
+    for (TokenIds& ids : continuations) ids = RandomTokens(Uniform(1, 20));
+    ScoreLimits limits;
+    limits.max_step_tokens = Uniform(1, limits_.max_rows);
+    limits.max_rows = Uniform(1, limits.max_step_tokens);
+    const auto total = static_cast<int32_t>(row.tokens.size()) + 20;
+    if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), limits.max_rows, total,
+                        limits_.block_size) > num_blocks_) {
+      ++result_.cancelled;
+      return;
+    }
+    auto decoder = std::make_unique<ScoreDecoder>(row.tokens.back(), continuations, limits);
+    row.num_logits = 1 + static_cast<int32_t>(decoder->first_proposals().size());
+    row.tokens.insert(row.tokens.end(), decoder->first_proposals().begin(),
+                      decoder->first_proposals().end());
+    group->decoder = std::move(decoder);
+    group->arrival = now_;
+    group->priority = Uniform(-3, 3);
+    scheduler_.Add(std::move(group));
   }
 
   // Often begins as another one does.
@@ -204,7 +236,10 @@ class Simulator {
       if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
         Error("logits rows and requests differ");
       }
-      const std::vector<RowResult> results(range.count);
+      const int32_t id = 0;
+      const float value = 0.0f;
+      const std::vector<RowResult> results(
+          range.count, {.ids = {&id, 1}, .values = {&value, 1}, .raw_values = {&value, 1}});
       const auto next = range.group->decoder->Advance(results);
       if (range.group->decoder->finished()) {
         range.group->done = true;
