@@ -89,6 +89,7 @@ struct GenerateRequest {
   ShapingOptions shaping;
   OutputOptions output;
   int32_t priority = 0;    // -100 .. 100, higher first
+  std::string client;      // requests of equal priority share fairly between clients
   std::string request_id;  // the client's, for logs
   std::string cache_salt;  // cached prompts are shared with requests of the same salt only
   std::optional<Clock::time_point> deadline;
@@ -166,6 +167,7 @@ struct ScoreRequest {
   std::vector<Prompt> continuations;
   bool per_token = false;  // ContinuationScore::tokens
   int32_t priority = 0;
+  std::string client;
   std::string request_id;
   std::string cache_salt;
   std::optional<Clock::time_point> deadline;
@@ -203,6 +205,7 @@ struct EncodeRequest {
   EncodeTruncation truncate = EncodeTruncation::kNone;
   std::string prompt_name;  // of config_sentence_transformers.json; empty: its default
   int32_t priority = 0;
+  std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
 };

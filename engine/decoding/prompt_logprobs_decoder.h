@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ class PromptLogprobsDecoder final : public GroupDecoder {
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override;
   std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::optional<std::span<const AssumedRow>> Assume() override {
+    return reads_prompt() ? std::nullopt : inner_->Assume();
+  }
   void Stop(FinishReason reason) override { inner_->Stop(reason); }
   bool finished() const override { return inner_->finished(); }
   int32_t num_generated_tokens() const override { return inner_->num_generated_tokens(); }

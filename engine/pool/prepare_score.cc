@@ -131,11 +131,14 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareScoreGroup(const ScoreRequest& req
   BEAMLINE_ASSIGN_OR_RETURN(std::vector<TokenIds> continuations,
                             TokenizeContinuations(request, model, prompt_tokens));
   const ScoreLimits limits = LimitsFor(*group, continuations, prompt_tokens, model);
-  auto decoder = std::make_unique<ScoreDecoder>(prompt.back(), std::move(continuations), limits);
   group->num_sequences = static_cast<int32_t>(request.continuations.size());
   group->priority = request.priority;
+  group->client = request.client;
+  group->cost = group->prompt_tokens;
+  for (const TokenIds& ids : continuations) group->cost += static_cast<int64_t>(ids.size());
   group->deadline = request.deadline;
   group->cache_salt = request.cache_salt;
+  auto decoder = std::make_unique<ScoreDecoder>(prompt.back(), std::move(continuations), limits);
   Sequence& row = group->rows.emplace_back();
   row.tokens = std::move(prompt);
   const TokenIds& proposals = decoder->first_proposals();
