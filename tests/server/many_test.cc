@@ -2,6 +2,7 @@
 // back-pressure.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <thread>
