@@ -124,10 +124,13 @@ class Engine {
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
       EncodeRequest request, std::shared_ptr<EncodeSink> sink) = 0;
+  virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
+                                                               std::shared_ptr<ScoreSink> sink) = 0;
 
   // The same, waiting for the answer.
   absl::StatusOr<GenerateResult> GenerateAndWait(GenerateRequest request);
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
+  absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
   // NOT_FOUND naming the model and those that there are.
   virtual absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string& model) const = 0;

@@ -45,7 +45,7 @@ struct Continuation {
   int32_t token = 0;
   // The assumed row that this is; -1: none was assumed.
   int32_t assumed = -1;
-  // The parent's last tokens that this row does not keep: refuted proposals.
+  // The parent's last tokens that this row does not keep: proposals that were refuted, or scored.
   int32_t num_dropped = 0;
   // Further tokens behind `token`, guessed or given: the next step computes all of them and the row
   // asks for the logits after each.
@@ -98,6 +98,8 @@ class GroupDecoder {
   // `sequence`. Beam search may return fewer than num_sequences when bans or stop strings leave
   // fewer. `echo` is the caller's to add.
   virtual std::vector<GeneratedSequence> TakeSequences() = 0;
+  // REQUIRES: finished(). Of groups that ask for them: one per prompt token but the first.
+  virtual std::vector<PositionLogprobs> TakePromptLogprobs() { return {}; }
 };
 
 }  // namespace beamline

@@ -128,9 +128,11 @@ void GenerateLoop::Land(LaunchedStep& step, Flight* next) {
 }
 
 void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next) {
-  if (group.first_token_time.count() < 0) group.first_token_time = Clock::now() - group.arrival;
   const std::vector<Continuation> continuations = group.decoder->Advance(results);
   const int32_t generated = group.decoder->num_generated_tokens();
+  if (generated > 0 && group.first_token_time.count() < 0) {
+    group.first_token_time = Clock::now() - group.arrival;
+  }
   stats_.generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
   if (group.decoder->finished()) {
@@ -167,6 +169,7 @@ void GenerateLoop::Finish(Group& group) {
     sequence.text.insert(0, group.echo_text);
   }
   result.seed = group.seed;
+  result.prompt_logprobs = group.decoder->TakePromptLogprobs();
   result.timing.queue = std::max(group.queue_time, std::chrono::nanoseconds(0));
   result.timing.first_token = std::max(group.first_token_time, std::chrono::nanoseconds(0));
   result.timing.total = Clock::now() - group.arrival;

@@ -4,7 +4,7 @@
 #include <future>
 #include <thread>
 
-#include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
@@ -97,22 +97,40 @@ TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(ServiceTest, AnswersScore) {
+  Serve();
+  v1::ScoreRequest request;
+  request.set_request_id("mine");
+  request.mutable_prompt()->set_text("p");
+  for (const char* text : {"a", "b", "c"}) request.add_continuations()->set_text(text);
+  request.set_per_token(true);
+  auto response = client_->Score(request, kSoon);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->scores_size(), 3);
+  EXPECT_EQ(response->scores(2).logprob(), -2.0);
+  EXPECT_EQ(response->scores(2).num_tokens(), 1);
+  EXPECT_EQ(response->scores(2).tokens(0).id(), 7);
+  EXPECT_EQ(response->model(), "writer");
+  EXPECT_EQ(response->request_id(), "mine");
+  EXPECT_FALSE(response->timing().has_first_token());
+  request.set_model("embedder");
+  response = client_->Score(request, kSoon);
+  EXPECT_EQ(InvalidField(response.status()), "model");
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("cannot score"));
+  request.set_model("");
+  request.mutable_continuations(1)->clear_text();
+  EXPECT_EQ(InvalidField(client_->Score(request, kSoon).status()), "continuations[1]");
+}
+
 TEST_F(ServiceTest, RpcsOfLaterReleasesSaySo) {
   Serve();
-  const auto stub = v1::Inference::NewStub(
+  const auto stub = v1::Models::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext score_context;
-  v1::ScoreResponse response;
-  grpc::Status status = stub->Score(&score_context, v1::ScoreRequest(), &response);
+  grpc::ClientContext context;
+  v1::Model response;
+  const grpc::Status status = stub->LoadModel(&context, v1::LoadModelRequest(), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("Score"));
-  grpc::ClientContext many_context;
-  status = stub->GenerateMany(&many_context)->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("GenerateMany"));
-  grpc::ClientContext encode_context;
-  status = stub->EncodeMany(&encode_context)->Finish();
-  EXPECT_THAT(status.error_message(), HasSubstr("EncodeMany"));
+  EXPECT_THAT(status.error_message(), HasSubstr("LoadModel"));
 }
 
 TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {

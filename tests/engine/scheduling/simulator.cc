@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/decoding/score_decoder.h"
 #include "engine/scheduling/flight.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
@@ -76,6 +77,7 @@ class Simulator {
     std::vector<int32_t> words;  // of each logits row its best candidate, then kMaxDraws draws
   };
   static constexpr int32_t kMaxDraws = 8;
+  static constexpr float kScore = 0.0f;
   static int32_t Word(int32_t request, int32_t draw) {
     return request * (1 + kMaxDraws) + 1 + draw;
   }
@@ -115,6 +117,10 @@ class Simulator {
   void SubmitSome() {
     while (submitted_ < options_.num_requests && Uniform(0, 2) == 0) {
       auto group = std::make_unique<Group>();
+      if (Uniform(0, 5) == 0) {
+        SubmitScore(std::move(group));
+        continue;
+      }
       const int32_t max_rows = Uniform(0, 1) == 0 ? 1 : Uniform(1, 8);
       const int32_t steps = Uniform(1, 30);
       group->rows.resize(1);
@@ -141,6 +147,33 @@ class Simulator {
       scheduler_.Add(std::move(group));
       ++submitted_;
     }
+  }
+
+  // Rows that take up and drop continuations of a shared prompt, of one token at times.
+  void SubmitScore(std::unique_ptr<Group> group) {
+    ++submitted_;
+    Sequence& row = group->rows.emplace_back();
+    row.tokens = Uniform(0, 2) == 0 ? TokenIds{1} : RandomPrompt();
+    if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
+    std::vector<TokenIds> continuations(Uniform(1, 12));
+    for (TokenIds& ids : continuations) ids = RandomTokens(Uniform(1, 20));
+    ScoreLimits limits;
+    limits.max_step_tokens = Uniform(1, limits_.max_rows);
+    limits.max_rows = Uniform(1, limits.max_step_tokens);
+    const auto total = static_cast<int32_t>(row.tokens.size()) + 20;
+    if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), limits.max_rows, total,
+                        limits_.block_size) > num_blocks_) {
+      ++result_.cancelled;
+      return;
+    }
+    auto decoder = std::make_unique<ScoreDecoder>(row.tokens.back(), continuations, limits);
+    row.num_logits = 1 + static_cast<int32_t>(decoder->first_proposals().size());
+    row.tokens.insert(row.tokens.end(), decoder->first_proposals().begin(),
+                      decoder->first_proposals().end());
+    group->decoder = std::move(decoder);
+    group->arrival = now_;
+    group->priority = Uniform(-3, 3);
+    scheduler_.Add(std::move(group));
   }
 
   // Often begins as another one does.
@@ -253,7 +286,10 @@ class Simulator {
     std::vector<RowResult> live;
     for (size_t row = 0; row * (1 + kMaxDraws) < step.words.size(); ++row) {
       const std::span words = std::span<const int32_t>(step.words).subspan(row * (1 + kMaxDraws));
-      results.push_back({.ids = words.first(1), .sampled_ids = words.subspan(1, kMaxDraws)});
+      results.push_back({.ids = words.first(1),
+                         .values = {&kScore, 1},
+                         .raw_values = {&kScore, 1},
+                         .sampled_ids = words.subspan(1, kMaxDraws)});
     }
     for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
       Group& group = *step.flight.ranges[i].group;
