@@ -66,7 +66,7 @@ class CpuBackend final : public Backend {
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
     try {
       return std::make_unique<CpuBuffer>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes);
     } catch (const std::bad_alloc&) {
