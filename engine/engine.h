@@ -27,8 +27,10 @@ struct ModelOptions {
   std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
   int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
   int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
-  int64_t cache_bytes = 0;   // KV cache; 0: sized for max_sequences, at most an eighth of memory
-  bool prefix_cache = true;  // shares the cached beginnings of prompts between requests
+  // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most
+  // half of what the weights leave.
+  int64_t cache_bytes = 0;
+  bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
   int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
 };

@@ -13,15 +13,16 @@ source_folder=$(cd "$(dirname "$0")/.." && pwd)
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
-for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cuda_loader_test \
-  kernels/bench/cuda_op_bench tests/engine/engine_golden_test \
-  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test; do
+for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
+  tests/kernels/cuda_loader_test kernels/bench/cuda_op_bench kernels/bench/cuda_library_bench \
+  tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
+  tests/engine/transformer/random_models_test; do
   if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
-cp "$source_folder/scripts/gpu_run.sh" "$bundle/"
+cp "$source_folder/scripts/gpu_run.sh" "$source_folder/scripts/compare_torch_operators.py" "$bundle/"
 
 # The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
 # its CUDA toolkit.

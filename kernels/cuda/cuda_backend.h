@@ -18,13 +18,19 @@ class CudaBackend final : public Backend {
  public:
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device);
 
+  // For what Backend does not list: lt_matmul.h, row_softmax.h. Same stream, same thread.
+  Device& device() { return *device_; }
+  LtMatMul& products() { return *lt_; }
+
   std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
+  size_t FreeMemory() const override;
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
+  using Backend::Allocate;
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override;
   void CopyToDevice(const void* host, void* device, size_t bytes) override;
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
   absl::Status Synchronize() override;

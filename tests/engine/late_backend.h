@@ -51,8 +51,8 @@ class LateBackend final : public Backend {
   std::string Description() const override { return cpu_->Description(); }
   absl::Status SupportsDType(DType dtype) const override { return cpu_->SupportsDType(dtype); }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    return cpu_->Allocate(bytes);
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
+    return cpu_->Allocate(bytes, kind);
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
     cpu_->CopyToDevice(host, device, bytes);

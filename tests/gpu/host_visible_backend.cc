@@ -28,7 +28,7 @@ class HostVisibleBackend final : public Backend {
   absl::Status SupportsDType(DType dtype) const override { return cuda_->SupportsDType(dtype); }
   DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
     auto buffer = std::make_unique<PinnedBuffer>(bytes);
     if (buffer->data() == nullptr) return absl::ResourceExhaustedError("no pinned memory");
     return buffer;
