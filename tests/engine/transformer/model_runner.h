@@ -1,4 +1,4 @@
-// A checkpoint, on a GPU when there is one, driven sequence by sequence as a step loop drives it.
+// A checkpoint on the test device (test_device.h), driven sequence by sequence as a step loop does.
 #pragma once
 
 #include <cstdint>
