@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Collects what scripts/gpu_run.sh needs on another machine: the GPU tests and benchmarks, the CUDA
-# backend and the shared libraries that a bare distribution lacks, compressed, and the runner itself.
+# Collects what scripts/gpu_run.sh and scripts/gpu_models.sh need on another machine: the GPU tests and
+# benchmarks, the server, the CUDA backend and the shared libraries that a bare distribution lacks,
+# compressed, and the runners themselves.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
 set -euo pipefail
@@ -15,13 +16,18 @@ mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cuda_loader_test \
   kernels/bench/cuda_op_bench tests/engine/engine_golden_test \
-  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test; do
+  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test \
+  tests/engine/transformer/model_probe tests/engine/reduced_precision_test tests/engine/chrf_test \
+  engine/bench/beamline-bench server/beamline-server loadtest/beamline-loadtest; do
   if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
-cp "$source_folder/scripts/gpu_run.sh" "$bundle/"
+cp "$source_folder"/scripts/gpu_{run,models}.sh "$bundle/"
+cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
+rm -rf "$bundle/tools/__pycache__"
+git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"
 
 # The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
 # its CUDA toolkit.

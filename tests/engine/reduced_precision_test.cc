@@ -43,8 +43,11 @@ struct GreedyTask {
 const GreedyTask kTranslate = {"translate-en-de", "translate.jsonl", 7999, [](const json& row) {
                                  return Translate(row["text"], GreedyOptions());
                                }};
-const GreedyTask kWrite = {"write-en", "write.jsonl", std::nullopt,
-                           [](const json& row) { return Write(row["text"], 48); }};
+const GreedyTask kWrite = {"write-en", "write.jsonl", std::nullopt, [](const json& row) {
+                             GenerateRequest request = Write(row["text"], 48);
+                             request.output.skip_special_tokens = false;
+                             return request;
+                           }};
 
 // For each row the logits from which each of its golden ids is chosen.
 struct ForcedLogits {
@@ -286,7 +289,7 @@ TEST_P(ReducedPrecisionTest, Embeddings) {
 
 INSTANTIATE_TEST_SUITE_P(Types, ReducedPrecisionTest,
                          ::testing::Values(DType::kFloat16, DType::kBFloat16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+                         [](const auto& type) { return std::string(Name(type.param)); });
 
 }  // namespace
 }  // namespace beamline
