@@ -4,6 +4,8 @@
 # compressed, and the runners themselves.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
+#
+# ONLY, a regular expression, packs the binaries that match alone; XZ_OPT sets how hard to compress.
 set -euo pipefail
 
 build=$1
@@ -19,7 +21,7 @@ for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cud
   tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test \
   tests/engine/transformer/model_probe tests/engine/reduced_precision_test tests/engine/chrf_test \
   engine/bench/beamline-bench server/beamline-server loadtest/beamline-loadtest; do
-  if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
+  if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"

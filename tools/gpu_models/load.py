@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A server on a GPU under 1,000 requests, twice: nothing lost, every answer right, device memory flat.
+"""A server on a GPU under 1,000 requests, several times: nothing lost, every answer right, device memory flat.
 
 usage: load.py --bin FOLDER --models FOLDER --workload FILE --out FILE.json [--device cuda|cpu] [--requests N]
 
 Starts beamline-server with the demo models, then beamline-loadtest --verify with 64 clients, some of which cancel or
-have deadlines too short to keep. Device memory is what nvidia-smi reports as used on the whole GPU, five times a
-second. Flat means: the second round, of other requests, takes no more than the first one's peak and STEP_MIB, which
-covers what cuBLASLt keeps for products of new sizes. Exit status 1 when something is not so.
+have deadlines too short to keep; a GPU answers HURRY times as fast as the workload file expects, so these times are
+divided by it. Device memory is what nvidia-smi reports as used on the whole GPU, five times a second. Flat means: the
+later rounds, of other requests, take no more than the first one's peak and STEP_MIB, which covers what cuBLASLt keeps
+for products of new sizes. Exit status 1 when something is not so.
 """
 
 import argparse
@@ -21,6 +22,8 @@ import time
 import urllib.request
 
 STEP_MIB = 64
+HURRY = 8
+SEEDS = (1, 2, 3, 4)
 DEMO_MODELS = ("translate-en-de", "embed-en", "write-en")
 
 
@@ -69,10 +72,20 @@ def start_server(options):
     return server, match.group(1), match.group(2)
 
 
+def hurried(workload):
+    """The workload file as text, its times of cancelling and deadlines shortened."""
+    with open(workload, encoding="utf-8") as file:
+        text = file.read()
+    here = os.path.dirname(os.path.abspath(workload))
+    text = re.sub(r"jsonl: (\S+?)}", lambda match: f"jsonl: {os.path.join(here, match.group(1))}}}", text)
+    return re.sub(r"(cancel_after_ms|deadline_ms): uniform:1:(\d+)",
+                  lambda match: f"{match.group(1)}: uniform:1:{max(2, int(match.group(2)) // HURRY)}", text)
+
+
 def run_load(options, address, seed):
     report = options.out + f".{seed}"
     command = [os.path.join(options.bin, "beamline-loadtest"), "run", "--target", address, "--workload",
-               options.workload, "--concurrency", "64", "--requests", str(options.requests), "--duration", "200",
+               options.hurried, "--concurrency", "64", "--requests", str(options.requests), "--duration", "200",
                "--seed", str(seed), "--verify", "--threads", "2", "--json", report]
     with MemoryWatch() as memory:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -107,26 +120,30 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--requests", type=int, default=1000)
     options = parser.parse_args()
+    options.hurried = options.out + ".workload.yaml"
+    with open(options.hurried, "w", encoding="utf-8") as file:
+        file.write(hurried(options.workload))
     idle = used_mib()
     server, address, metrics = start_server(options)
     try:
         result = {"idle_mib": idle, "loaded_mib": used_mib(),
-                  "rounds": [run_load(options, address, seed) for seed in (1, 2)]}
+                  "rounds": [run_load(options, address, seed) for seed in SEEDS]}
         time.sleep(0.5)
         result["left"] = gauges(metrics)
     finally:
         server.send_signal(signal.SIGTERM)
         result_code = server.wait(timeout=60)
-    first, second = result["rounds"]
+        os.remove(options.hurried)
+    peaks = [each["memory_mib"]["peak"] for each in result["rounds"]]
     result["server_exit"] = result_code
-    result["memory_flat"] = second["memory_mib"]["peak"] <= first["memory_mib"]["peak"] + STEP_MIB
+    result["memory_flat"] = max(peaks) <= peaks[0] + STEP_MIB
     ok = (result_code == 0 and result["memory_flat"] and not any(result["left"].values())
           and all(each["exit"] == 0 and each["total"]["requests"] == options.requests
                   and each["verification"]["mismatches"] == 0 for each in result["rounds"]))
     result["ok"] = ok
     with open(options.out, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
-    print(f"load: {'ok' if ok else 'FAILED'}; memory {[each['memory_mib'] for each in result['rounds']]}")
+    print(f"load: {'ok' if ok else 'FAILED'}; GPU memory MiB, peak of each round: {peaks}")
     sys.exit(0 if ok else 1)
 
 

@@ -12,6 +12,8 @@ import argparse
 import json
 import random
 import statistics
+import subprocess
+import sys
 import time
 
 import shapes
@@ -168,23 +170,22 @@ class Timing:
         self.add(f"GPT-2 124M, {count} requests at once, 32-512 tokens in, 16-256 out", dtype, peers, own, tokens)
 
 
-def run(timing, quick):
-    for batch, length in ((1, 32), (2, 16)) if quick else ((1, 32), (1, 128), (100, 32), (500, 32), (256, 128), (32, 512)):
-        timing.encode(batch, length, rounds=30)
-    timing.encode_ragged(16 if quick else 512, 4 if quick else 64, rounds=5)
-    half = timing.options.half
-    timing.translate("transformer-base", 1, 32, 4, half, rounds=4)
-    timing.translate("transformer-base", 1, 32, 4, "float32", rounds=4)
-    timing.translate("transformer-base", 1, 128, 4, half, rounds=2)
-    timing.translate("transformer-base", 4 if quick else 64, 32, 4, half, rounds=3)
-    timing.translate("transformer-base", 4 if quick else 256, 32, 4, half, rounds=3)
-    timing.translate("transformer-base", 1, 32, 1, half, rounds=4)
-    timing.translate("transformer-base", 4 if quick else 256, 32, 1, half, rounds=3)
-    timing.translate("transformer-big", 1, 32, 4, half, rounds=4)
-    timing.translate("transformer-big", 4 if quick else 64, 32, 4, half, rounds=3)
-    timing.write(1, 32, 128, rounds=2)
-    timing.write(4 if quick else 32, 32, 128, rounds=2)
-    timing.write_ragged(16 if quick else 256, 8 if quick else 64, rounds=1)
+def rows(half, quick):
+    """(method of Timing, arguments) of every row; of dry runs the same ones, smaller."""
+    def size(full, small):
+        return small if quick else full
+
+    for batch, length in size(((1, 32), (1, 128), (100, 32), (500, 32), (256, 128), (32, 512)), ((1, 32), (2, 16))):
+        yield Timing.encode, (batch, length, 30)
+    yield Timing.encode_ragged, (size(512, 16), size(64, 4), 5)
+    for batch, tokens, beams, dtype in ((1, 32, 4, half), (1, 32, 4, "float32"), (1, 128, 4, half), (64, 32, 4, half),
+                                        (256, 32, 4, half), (1, 32, 1, half), (256, 32, 1, half)):
+        yield Timing.translate, ("transformer-base", size(batch, min(batch, 4)), tokens, beams, dtype, 3)
+    for batch in (1, 64):
+        yield Timing.translate, ("transformer-big", size(batch, min(batch, 4)), 32, 4, half, 3)
+    for batch in (1, 32):
+        yield Timing.write, (size(batch, min(batch, 4)), 32, 128, 2)
+    yield Timing.write_ragged, (size(256, 16), size(64, 8), 1)
 
 
 def main():
@@ -199,7 +200,14 @@ def main():
     options.max_tokens = 8 if options.quick else 1 << 20
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    run(Timing(options), options.quick)
+    timing, failed = Timing(options), 0
+    for method, arguments in rows(options.half, options.quick):
+        try:
+            method(timing, *arguments)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the other rows are wanted all the same
+            print(f"{method.__name__} {arguments} FAILED: {error}", flush=True)
+            failed += 1
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,10 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   return runner;
 }
 
+float ModelRunner::BatchTolerance(float otherwise) const {
+  return beamline::BatchTolerance(backend_->Name(), otherwise);
+}
+
 EncoderBatch ModelRunner::Pack(std::span<const TokenIds> sequences,
                                std::span<const TokenIds> type_ids) const {
   EncoderBatch batch;

@@ -51,6 +51,8 @@ class ModelRunner {
   // Copies every block of `sequence` and lets it continue on the copies.
   void MoveBlocks(RunnerSequence& sequence);
 
+  // How much a value may depend on its batch (test_device.h).
+  float BatchTolerance(float otherwise) const;
   const ModelDescription& description() const { return description_; }
   Transformer& transformer() { return *transformer_; }
 
