@@ -87,6 +87,7 @@ struct GenerateRequest {
   ShapingOptions shaping;
   OutputOptions output;
   int32_t priority = 0;    // -100 .. 100, higher first
+  std::string client;      // requests of equal priority share fairly between clients
   std::string request_id;  // the client's, for logs
   std::optional<Clock::time_point> deadline;
 };
@@ -165,6 +166,7 @@ struct EncodeRequest {
   EncodeTruncation truncate = EncodeTruncation::kNone;
   std::string prompt_name;  // of config_sentence_transformers.json; empty: its default
   int32_t priority = 0;
+  std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
 };

@@ -46,6 +46,27 @@ class Buffer {
   size_t size_ = 0;
 };
 
+// Results on their way from the device: memory there, and the host's copy of it.
+class ReadBack {
+ public:
+  virtual ~ReadBack() = default;
+  void* device() const { return device_; }
+  const void* host() const { return host_; }
+  size_t size() const { return size_; }  // bytes
+
+  // Copies the first `bytes` to the host once everything called before is done; returns at once.
+  virtual void Start(size_t bytes) = 0;
+  // Whether the host has what the last Start asked for: Wait will not wait.
+  virtual bool Done() = 0;
+  // Waits until then. Returns the device's sticky fault.
+  virtual absl::Status Wait() = 0;
+
+ protected:
+  void* device_ = nullptr;
+  const void* host_ = nullptr;
+  size_t size_ = 0;
+};
+
 // A weight matrix in the device's own layout (blocked, padded, quantised), made by PackWeight.
 class PackedWeight {
  public:
@@ -232,6 +253,12 @@ struct SampleParams {
   float* values = nullptr;          // [rows.size()], the edited logit of each draw
 };
 
+// A token that the device itself chose: word `source` of a read-back goes to token `target`.
+struct TokenFill {
+  int32_t source = 0;
+  int32_t target = 0;
+};
+
 struct BlockCopy {
   int32_t source = 0;
   int32_t target = 0;
@@ -262,6 +289,7 @@ class Backend {
   virtual void CopyToDevice(const void* host, void* device, size_t bytes) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
+  virtual absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) = 0;
 
   // The parts, stacked along out_features, as one weight for MatMul and ProjectHeads that computes
   // in `dtype`. The host memory may go away afterwards.
@@ -275,6 +303,9 @@ class Backend {
   virtual void Attention(const AttentionParams& params) = 0;
   // output[i] = input[rows[i]]; [num_rows, width] of the same type.
   virtual void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) = 0;
+  // token_ids[fill.target] = words[fill.source]; targets differ.
+  virtual void FillTokens(const int32_t* words, std::span<const TokenFill> fills,  // host span
+                          int32_t* token_ids) = 0;
   virtual void Pool(const PoolParams& params) = 0;
   // Copies whole blocks of one layer's keys and values. Copies do not overlap.
   virtual void CopyBlocks(const KvLayer& layer,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "kernels/backend.h"
 
 namespace beamline {
+
+// Stands for a token that the device has chosen and the host has not read yet.
+inline constexpr int32_t kUnknownToken = -1;
 
 // What one live row needs of its logits.
 struct RowRequest {
@@ -38,11 +42,20 @@ struct RowResult {
 struct Continuation {
   int32_t parent = 0;
   int32_t token = 0;
+  // The assumed row that this is; -1: none was assumed.
+  int32_t assumed = -1;
   // The parent's last tokens that this row does not keep: refuted proposals.
   int32_t num_dropped = 0;
   // Further tokens behind `token`, guessed or given: the next step computes all of them and the row
   // asks for the logits after each.
   TokenIds proposals = {};
+};
+
+// A row of the step behind the current one, said before the current one's results are read.
+struct AssumedRow {
+  int32_t parent = 0;  // row of the current step that it extends
+  int32_t draw = -1;   // by the parent's draw of this number; -1: by its best candidate
+  RowRequest request;  // what it will need of its logits; its edits stay valid until Advance
 };
 
 class GroupDecoder {
@@ -63,6 +76,11 @@ class GroupDecoder {
   // finished. A row whose best score is -infinity (every token banned) or NaN has no continuation;
   // its sequence ends with LENGTH.
   virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
+  // Running ahead of the results: the rows that the group will have after the current step, unless
+  // its results end some of them (an end token, a stop string). Those that end in any case (length)
+  // are not among them. nullopt: this depends on the results (beams, histories that edit scores).
+  // Valid until Advance, which says in Continuation::assumed which of them came true, in order.
+  virtual std::optional<std::span<const AssumedRow>> Assume() { return std::nullopt; }
   // Ends the group now with what it has (deadline, cancellation).
   virtual void Stop(FinishReason reason) = 0;
 

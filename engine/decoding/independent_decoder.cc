@@ -12,16 +12,19 @@ namespace beamline {
 IndependentDecoder::IndependentDecoder(const ResolvedDecoding& decoding,
                                        std::span<const int32_t> prompt, const Tokenizer& tokenizer,
                                        bool wants_deltas)
-    : decoding_(decoding), wants_deltas_(wants_deltas), stop_strings_(decoding.stop) {
-  const auto rules = std::make_shared<const ShapingRules>(decoding);
-  const LogitsShaper shaper(rules, prompt);
+    : decoding_(decoding),
+      wants_deltas_(wants_deltas),
+      stop_strings_(decoding.stop),
+      rules_(std::make_shared<const ShapingRules>(decoding)) {
+  const LogitsShaper shaper(rules_, prompt);
   sequences_.reserve(decoding.num_sequences);
   for (int32_t i = 0; i < decoding.num_sequences; ++i) {
     sequences_.push_back(
         {.result = {},
          .shaper = shaper,
          .text = SequenceText(tokenizer, stop_strings_, ResolvedTextOptions(decoding)),
-         .delta = {.sequence = i, .ids = {}, .text = {}, .logprobs = {}}});
+         .delta = {.sequence = i, .ids = {}, .text = {}, .logprobs = {}},
+         .next_shaper = std::nullopt});
   }
   live_.resize(decoding.num_sequences);
   std::iota(live_.begin(), live_.end(), 0);
@@ -29,21 +32,18 @@ IndependentDecoder::IndependentDecoder(const ResolvedDecoding& decoding,
 }
 
 void IndependentDecoder::WriteRequests() {
-  if (first_step_) {
-    requests_.resize(1);
-    AddRequest(0, 0, decoding_.num_sequences);
-    return;
-  }
-  requests_.resize(live_.size());
-  for (size_t row = 0; row < live_.size(); ++row) {
-    AddRequest(static_cast<int32_t>(row), live_[row], 1);
+  requests_.resize(first_step_ ? 1 : live_.size());
+  for (size_t row = 0; row < requests_.size(); ++row) {
+    const Sequence& sequence = sequences_[live_[row]];
+    WriteRequest(sequence.shaper, live_[row], first_step_ ? decoding_.num_sequences : 1,
+                 static_cast<uint32_t>(sequence.result.ids.size()), requests_[row]);
   }
 }
 
-void IndependentDecoder::AddRequest(int32_t row, int32_t first_sequence, int32_t num_draws) {
-  const Sequence& sequence = sequences_[first_sequence];
-  RowRequest& request = requests_[row];
-  request.edits = sequence.shaper.edits();
+void IndependentDecoder::WriteRequest(const LogitsShaper& shaper, int32_t first_sequence,
+                                      int32_t num_draws, uint32_t position,
+                                      RowRequest& request) const {
+  request.edits = shaper.edits();
   request.num_candidates = std::clamp(
       decoding_.output.return_logprobs ? decoding_.output.logprobs : 1, 1, decoding_.vocab_size);
   request.samples.clear();
@@ -57,8 +57,28 @@ void IndependentDecoder::AddRequest(int32_t row, int32_t first_sequence, int32_t
                                .typical_p = decoding_.typical_p,
                                .seed = decoding_.seed,
                                .sequence = static_cast<uint32_t>(first_sequence + draw),
-                               .position = static_cast<uint32_t>(sequence.result.ids.size())});
+                               .position = position});
   }
+}
+
+std::optional<std::span<const AssumedRow>> IndependentDecoder::Assume() {
+  if (rules_->depends_on_tokens()) return std::nullopt;
+  assumed_.clear();
+  for (size_t i = 0; i < live_.size(); ++i) {
+    Sequence& sequence = sequences_[live_[i]];
+    const auto position = static_cast<uint32_t>(sequence.result.ids.size()) + 1;
+    if (static_cast<int32_t>(position) >= decoding_.max_new_tokens) continue;
+    sequence.assumed = static_cast<int32_t>(assumed_.size());
+    sequence.next_shaper = sequence.shaper;
+    sequence.next_shaper->Append(kUnknownToken);
+    AssumedRow& row = assumed_.emplace_back();
+    row.parent = first_step_ ? 0 : static_cast<int32_t>(i);
+    if (decoding_.kind == DecodingKind::kSampling) {
+      row.draw = first_step_ ? static_cast<int32_t>(i) : 0;
+    }
+    WriteRequest(*sequence.next_shaper, live_[i], 1, position, row.request);
+  }
+  return assumed_;
 }
 
 std::vector<Continuation> IndependentDecoder::Advance(std::span<const RowResult> results) {
@@ -84,16 +104,25 @@ std::vector<Continuation> IndependentDecoder::Advance(std::span<const RowResult>
       continue;
     }
     next_live_.push_back(live_[i]);
-    continuations.push_back({static_cast<int32_t>(row), choice.token});
+    continuations.push_back({.parent = static_cast<int32_t>(row),
+                             .token = choice.token,
+                             .assumed = std::exchange(sequence.assumed, -1)});
   }
   // Only now: sequences of the first step share the edits that their draws were made with.
-  for (const int32_t index : next_live_) {
-    sequences_[index].shaper.Append(sequences_[index].result.ids.back());
-  }
+  for (const int32_t index : next_live_) AppendToShaper(sequences_[index]);
   live_.swap(next_live_);
   first_step_ = false;
   WriteRequests();
   return continuations;
+}
+
+void IndependentDecoder::AppendToShaper(Sequence& sequence) {
+  if (sequence.next_shaper.has_value()) {
+    sequence.shaper = *std::move(sequence.next_shaper);
+    sequence.next_shaper.reset();
+  } else {
+    sequence.shaper.Append(sequence.result.ids.back());
+  }
 }
 
 void IndependentDecoder::AppendToken(Sequence& sequence, const RowResult& row,

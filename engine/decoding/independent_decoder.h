@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ class IndependentDecoder final : public GroupDecoder {
   int32_t max_rows() const override { return decoding_.num_sequences; }
   std::span<const RowRequest> Requests() override { return requests_; }
   std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::optional<std::span<const AssumedRow>> Assume() override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return live_.empty(); }
   int32_t num_generated_tokens() const override { return num_generated_tokens_; }
@@ -36,6 +38,9 @@ class IndependentDecoder final : public GroupDecoder {
     LogitsShaper shaper;
     SequenceText text;
     GenerateDelta delta;
+    // Behind the token that is not known yet, while its row is assumed.
+    std::optional<LogitsShaper> next_shaper;
+    int32_t assumed = -1;  // index of that row
   };
 
   void AppendToken(Sequence& sequence, const RowResult& row, const TokenChoice& choice);
@@ -44,16 +49,21 @@ class IndependentDecoder final : public GroupDecoder {
   void Finish(Sequence& sequence, FinishReason reason);
   void TakeText(Sequence& sequence);
   void WriteRequests();
-  void AddRequest(int32_t row, int32_t first_sequence, int32_t num_draws);
+  // Of `num_draws` sequences from `first_sequence` on, whose next token is number `position`.
+  void WriteRequest(const LogitsShaper& shaper, int32_t first_sequence, int32_t num_draws,
+                    uint32_t position, RowRequest& request) const;
+  void AppendToShaper(Sequence& sequence);
 
   const ResolvedDecoding decoding_;
   const bool wants_deltas_;
   const StopStrings stop_strings_;
+  const std::shared_ptr<const ShapingRules> rules_;
   std::vector<Sequence> sequences_;
   bool first_step_ = true;
   std::vector<int32_t> live_;       // sequences, in row order (first step: all, on one row)
   std::vector<int32_t> next_live_;  // of the step being made
   std::vector<RowRequest> requests_;
+  std::vector<AssumedRow> assumed_;
   int32_t num_generated_tokens_ = 0;
 };
 

@@ -40,6 +40,8 @@ struct ShapingRules {
   bool penalizes() const {
     return penalizes_prompt() || presence_penalty != 0.0f || frequency_penalty != 0.0f;
   }
+  // Whether an edit depends on which tokens came before, not only on how many.
+  bool depends_on_tokens() const { return penalizes() || needs_history(); }
   bool needs_history() const { return no_repeat_ngram_size > 0 || !bad_words.empty(); }
 };
 

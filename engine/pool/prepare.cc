@@ -171,12 +171,15 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   group->num_sequences = decoding.num_sequences;
   group->seed = decoding.seed;
   group->priority = request.priority;
+  group->client = request.client;
   group->deadline = request.deadline;
   group->wants_deltas = wants_deltas;
   group->rows.resize(1);
   group->rows[0].tokens = prompt;
   group->decoder =
       GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas);
+  group->cost =
+      group->prompt_tokens + int64_t{group->decoder->max_rows()} * decoding.max_new_tokens;
   BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));
   return group;
 }
@@ -222,6 +225,7 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest&
   job->normalize = request.normalize.value_or(defaults.normalize);
   job->dimensions = request.dimensions;
   job->priority = request.priority;
+  job->client = request.client;
   job->deadline = request.deadline;
 
   std::string_view prefix;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/request.h"
@@ -19,6 +20,8 @@ struct EncodeJob {
   std::optional<Clock::time_point> deadline;
   Clock::time_point arrival;
   int32_t priority = 0;
+  std::string client;    // who shares fairly with whom
+  int64_t fair_tag = 0;  // FairQueue's; grows by the tokens of every input that starts
 
   std::vector<TokenIds> inputs;
   Pooling pooling = Pooling::kMean;

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
+#include "engine/scheduling/waiting_order.h"
 #include "kernels/status.h"
 
 namespace beamline {
 namespace {
+
+int64_t NumTokens(std::span<const TokenIds> inputs) {
+  int64_t tokens = 0;
+  for (const TokenIds& input : inputs) tokens += static_cast<int64_t>(input.size());
+  return tokens;
+}
 
 // Keeps a prefix of the dimensions of each vector, and its unit length when it had one.
 void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
@@ -41,6 +49,7 @@ void EncodeLoop::Run() {
     if (!open_) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now);
+    Sort(now);
     BuildBatch(now);
     if (!slices_.empty()) {
       if (absl::Status status = Compute(); status.ok()) {
@@ -60,10 +69,8 @@ void EncodeLoop::Receive() {
   open_ = inbox_.Take(/*wait=*/jobs_.empty(), received_);
   for (std::unique_ptr<EncodeJob>& job : received_) {
     job->embeddings.resize(job->inputs.size());
-    const auto place =
-        std::upper_bound(jobs_.begin(), jobs_.end(), job,
-                         [](const auto& a, const auto& b) { return a->priority > b->priority; });
-    jobs_.insert(place, std::move(job));
+    job->fair_tag = fair_queue_.Enter(job->client, NumTokens(job->inputs));
+    jobs_.push_back(std::move(job));
   }
 }
 
@@ -79,6 +86,16 @@ void EncodeLoop::EndOverdue(Clock::time_point now) {
   RemoveFinished();
 }
 
+void EncodeLoop::Sort(Clock::time_point now) {
+  const auto rank = [](const auto& job) {
+    return WaitingRank{job->priority, job->fair_tag, job->arrival};
+  };
+  WaitingOrder order(now, options_.ageing);
+  for (const auto& job : jobs_) order.Add(rank(job));
+  std::stable_sort(jobs_.begin(), jobs_.end(),
+                   [&](const auto& a, const auto& b) { return order(rank(a), rank(b)); });
+}
+
 void EncodeLoop::BuildBatch(Clock::time_point now) {
   batch_.token_ids.clear();
   batch_.offsets.assign(1, 0);
@@ -92,6 +109,8 @@ void EncodeLoop::BuildBatch(Clock::time_point now) {
     const int32_t first = batch_.num_sequences();
     while (job->num_started < job->inputs.size() && !full(job->inputs[job->num_started])) {
       const TokenIds& input = job->inputs[job->num_started++];
+      fair_queue_.Begin(job->fair_tag);
+      job->fair_tag += static_cast<int64_t>(input.size());
       batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());
       batch_.offsets.push_back(static_cast<int32_t>(batch_.token_ids.size()));
     }
@@ -159,9 +178,7 @@ void EncodeLoop::FinishCompleteJobs() {
     EncodeJob& job = *slice.job;
     if (slice.end < job.inputs.size()) continue;
     EncodeResult result;
-    for (const TokenIds& input : job.inputs) {
-      result.usage.prompt_tokens += static_cast<int32_t>(input.size());
-    }
+    result.usage.prompt_tokens = static_cast<int32_t>(NumTokens(job.inputs));
     result.embeddings = std::move(job.embeddings);
     result.timing.queue = job.queue_time;
     result.timing.total = now - job.arrival;

@@ -1,8 +1,9 @@
 // The step loop of an encoder: work-conserving batches by token budget, no timers. What has arrived
-// when a step ends makes the next batch, by priority and then arrival; an input is never padded or
-// split.
+// when a step ends makes the next batch, by priority, fair share and arrival; an input is never
+// padded or split.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "engine/scheduling/encode_job.h"
+#include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/inbox.h"
 #include "engine/scheduling/replica_stats.h"
 #include "engine/transformer/transformer.h"
@@ -20,6 +22,7 @@ struct EncodeLoopOptions {
   std::string model;
   int32_t max_batch_tokens = 4096;
   int32_t max_sequences = 256;
+  std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);  // as PlannerLimits
 };
 
 class EncodeLoop {
@@ -43,6 +46,7 @@ class EncodeLoop {
 
   void Receive();
   void EndOverdue(Clock::time_point now);
+  void Sort(Clock::time_point now);
   void BuildBatch(Clock::time_point now);
   absl::Status Compute();
   absl::Status ReadPooled(const Tensor& hidden, const Slice& slice);
@@ -61,7 +65,8 @@ class EncodeLoop {
   Inbox<std::unique_ptr<EncodeJob>> inbox_;
   std::vector<std::unique_ptr<EncodeJob>> received_;
   bool open_ = true;
-  std::vector<std::unique_ptr<EncodeJob>> jobs_;  // by priority, then arrival
+  FairQueue fair_queue_;
+  std::vector<std::unique_ptr<EncodeJob>> jobs_;  // in WaitingOrder
 
   EncoderBatch batch_;
   std::vector<Slice> slices_;

@@ -15,36 +15,30 @@ GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& tran
       stats_(stats),
       observer_(observer),
       scheduler_(options.limits, options.num_blocks, options.share_prefixes),
-      selector_(backend) {
+      selectors_{Selector(backend), Selector(backend)} {
   stats_.total_blocks = options.num_blocks;
 }
 
 void GenerateLoop::Run() {
   while (true) {
+    if (flight_.has_value() && flight_->selector->Done()) LandFlight();
     Receive();
     if (!open_) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now);
-    if (scheduler_.PrepareStep(now)) {
-      CountStep();
-      if (absl::Status status = Compute(); status.ok()) {
-        Advance();
-      } else {
-        for (const auto& group : scheduler_.groups()) Fail(*group, status);
-        scheduler_.ForgetPrefixes();
-      }
-      Report(now);
-    }
+    if (flight_.has_value() && !AssumeResults(*flight_)) LandFlight();
+    std::optional<Flight> earlier = std::exchange(flight_, std::nullopt);
+    flight_ = Launch(now, earlier);
+    if (earlier.has_value()) Land(*earlier, flight_.has_value() ? &*flight_ : nullptr);
     RemoveFinished();
   }
-  for (const auto& group : scheduler_.groups()) {
-    Fail(*group, absl::CancelledError("the server is shutting down"));
-  }
+  FailAll(absl::CancelledError("the server is shutting down"));
+  if (flight_.has_value()) LandFlight();
   RemoveFinished();
 }
 
 void GenerateLoop::Receive() {
-  open_ = inbox_.Take(/*wait=*/scheduler_.empty(), received_);
+  open_ = inbox_.Take(/*wait=*/scheduler_.empty() && !flight_.has_value(), received_);
   for (std::unique_ptr<Group>& group : received_) scheduler_.Add(std::move(group));
 }
 
@@ -68,6 +62,7 @@ void GenerateLoop::EndOverdue(Clock::time_point now) {
 }
 
 void GenerateLoop::CountStep() {
+  stats_.prompt_tokens += scheduler_.step().num_prefill_tokens();
   stats_.preemptions += scheduler_.num_preempted();
   for (const auto& group : scheduler_.groups()) {
     if (group->counted_waiting && group->queue_time.count() >= 0) {
@@ -78,33 +73,102 @@ void GenerateLoop::CountStep() {
   }
 }
 
-absl::Status GenerateLoop::Compute() {
-  if (!scheduler_.step().copies().empty()) transformer_.CopyBlocks(scheduler_.step().copies());
-  if (scheduler_.step().encoder_batch().num_sequences() > 0) {
-    transformer_.EncodeMemory(scheduler_.step().encoder_batch());
+std::optional<GenerateLoop::Flight> GenerateLoop::Launch(Clock::time_point now,
+                                                         const std::optional<Flight>& earlier) {
+  const int32_t* words = earlier.has_value() ? earlier->selector->device_words() : nullptr;
+  if (!scheduler_.PrepareStep(now, words)) return std::nullopt;
+  CountStep();
+  Flight flight;
+  flight.selector = &selectors_[next_selector_];
+  next_selector_ = 1 - next_selector_;
+  flight.started = now;
+  const std::span<const LogitsRange> ranges = scheduler_.step().logits_ranges();
+  flight.ranges.assign(ranges.begin(), ranges.end());
+  flight.live_rows.resize(ranges.size());
+  flight.report = DescribeStep();
+  if (absl::Status status = Compute(*flight.selector, ranges); !status.ok()) {
+    FailAll(status);
+    scheduler_.ForgetPrefixes();
+    return std::nullopt;
   }
-  if (scheduler_.step().step_batch().num_sequences() == 0) return backend_.Synchronize();
-  const Tensor logits = transformer_.Decode(scheduler_.step().step_batch());
-  if (scheduler_.step().logits_ranges().empty()) return backend_.Synchronize();
+  return flight;
+}
 
+absl::Status GenerateLoop::Compute(Selector& selector, std::span<const LogitsRange> ranges) {
+  const StepBuilder& step = scheduler_.step();
+  if (!step.copies().empty()) transformer_.CopyBlocks(step.copies());
+  if (step.encoder_batch().num_sequences() > 0) transformer_.EncodeMemory(step.encoder_batch());
+  Tensor logits;
+  if (step.step_batch().num_sequences() > 0) logits = transformer_.Decode(step.step_batch());
   requests_.clear();
-  for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
-    for (const RowRequest& request : range.group->decoder->Requests()) {
-      requests_.push_back(&request);
+  for (const LogitsRange& range : ranges) {
+    if (range.group->assumed.empty()) {
+      for (const RowRequest& request : range.group->decoder->Requests()) {
+        requests_.push_back(&request);
+      }
+    } else {
+      for (const AssumedRow& row : range.group->assumed) requests_.push_back(&row.request);
     }
   }
-  return selector_.Select(logits, requests_);
+  return selector.Start(logits, requests_);
 }
 
-void GenerateLoop::Advance() {
-  for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
-    AdvanceGroup(*range.group, selector_.results().subspan(range.begin, range.count));
+bool GenerateLoop::AssumeResults(Flight& flight) {
+  assumptions_.clear();
+  for (const LogitsRange& range : flight.ranges) {
+    assumptions_.emplace_back();
+    if (range.group->done) continue;
+    const auto rows = range.group->decoder->Assume();
+    if (!rows.has_value()) return false;
+    assumptions_.back() = *rows;
   }
+  for (size_t i = 0; i < flight.ranges.size(); ++i) {
+    if (assumptions_[i].empty()) continue;  // ends with this step
+    words_.clear();
+    for (const AssumedRow& row : assumptions_[i]) {
+      const auto& live_rows = flight.live_rows[i];
+      const int32_t launched = live_rows.has_value() ? (*live_rows)[row.parent] : row.parent;
+      words_.push_back(flight.selector->TokenWord(flight.ranges[i].begin + launched, row.draw));
+    }
+    Group& group = *flight.ranges[i].group;
+    scheduler_.Assume(group, assumptions_[i], words_);
+    group.assumed = assumptions_[i];
+  }
+  return true;
 }
 
-void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results) {
+void GenerateLoop::LandFlight() {
+  Flight flight = *std::exchange(flight_, std::nullopt);
+  Land(flight, nullptr);
+  RemoveFinished();
+}
+
+void GenerateLoop::Land(Flight& flight, Flight* next) {
+  if (absl::Status status = flight.selector->Wait(); !status.ok()) {
+    FailAll(status);
+    scheduler_.ForgetPrefixes();
+    return;
+  }
+  for (size_t i = 0; i < flight.ranges.size(); ++i) {
+    Group& group = *flight.ranges[i].group;
+    if (!group.done) AdvanceGroup(group, LiveResults(flight, i), next);
+  }
+  Report(flight);
+}
+
+std::span<const RowResult> GenerateLoop::LiveResults(const Flight& flight, size_t range) {
+  const auto results =
+      flight.selector->results().subspan(flight.ranges[range].begin, flight.ranges[range].count);
+  const auto& live_rows = flight.live_rows[range];
+  if (!live_rows.has_value()) return results;
+  live_results_.clear();
+  for (const int32_t row : *live_rows) live_results_.push_back(results[row]);
+  return live_results_;
+}
+
+void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next) {
   if (group.first_token_time.count() < 0) group.first_token_time = Clock::now() - group.arrival;
-  const std::vector<Continuation> next = group.decoder->Advance(results);
+  const std::vector<Continuation> continuations = group.decoder->Advance(results);
   const int32_t generated = group.decoder->num_generated_tokens();
   stats_.generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
@@ -112,8 +176,27 @@ void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results
     Finish(group);
     return;
   }
-  scheduler_.Fork(group, next);
+  if (group.assumed.empty()) {
+    scheduler_.Fork(group, continuations);
+  } else {
+    Settle(group, continuations, next);
+  }
   SendDeltas(group);
+}
+
+void GenerateLoop::Settle(Group& group, std::span<const Continuation> continuations, Flight* next) {
+  group.assumed = {};
+  scheduler_.Settle(group, continuations);
+  if (next == nullptr) return;
+  for (size_t i = 0; i < next->ranges.size(); ++i) {
+    if (next->ranges[i].group != &group) continue;
+    std::vector<int32_t>& live_rows = next->live_rows[i].emplace();
+    for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
+  }
+}
+
+void GenerateLoop::FailAll(const absl::Status& status) {
+  for (const auto& group : scheduler_.groups()) Fail(*group, status);
 }
 
 void GenerateLoop::SendDeltas(Group& group) {
@@ -155,23 +238,33 @@ void GenerateLoop::RemoveFinished() {
   for (const auto& group : scheduler_.groups()) {
     if (group->done && group->counted_waiting) --stats_.waiting_requests;
   }
-  scheduler_.RemoveDone();
+  if (flight_.has_value()) {
+    scheduler_.RemoveDone(flight_->ended);
+  } else {
+    scheduler_.RemoveDone();
+  }
   stats_.used_blocks = scheduler_.pool().num_used();
   stats_.running_sequences = scheduler_.num_running_rows();
 }
 
-void GenerateLoop::Report(Clock::time_point started) {
-  stats_.prompt_tokens += scheduler_.step().num_prefill_tokens();
-  ++stats_.steps;
-  if (observer_ == nullptr) return;
+StepReport GenerateLoop::DescribeStep() const {
+  const StepBuilder& step = scheduler_.step();
   StepReport report;
-  report.phase = scheduler_.step().num_prefill_tokens() == 0 ? StepReport::Phase::kDecode
-                 : scheduler_.step().num_decode_rows() == 0  ? StepReport::Phase::kPrefill
-                                                             : StepReport::Phase::kMixed;
-  report.duration = Clock::now() - started;
+  report.phase = step.num_prefill_tokens() == 0 ? StepReport::Phase::kDecode
+                 : step.num_decode_rows() == 0  ? StepReport::Phase::kPrefill
+                                                : StepReport::Phase::kMixed;
   report.num_tokens = scheduler_.num_step_tokens();
-  report.num_sequences = scheduler_.step().step_batch().num_sequences();
-  observer_->OnStep(options_.model, report);
+  report.num_sequences = step.step_batch().num_sequences();
+  return report;
+}
+
+void GenerateLoop::Report(Flight& flight) {
+  const Clock::time_point now = Clock::now();
+  // A step launched behind another one begins when that one is done.
+  flight.report.duration = now - std::max(flight.started, last_landing_);
+  last_landing_ = now;
+  ++stats_.steps;
+  if (observer_ != nullptr) observer_->OnStep(options_.model, flight.report);
 }
 
 }  // namespace beamline

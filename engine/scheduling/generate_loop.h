@@ -1,7 +1,16 @@
-// The step loop of a model that generates: receive, plan, compute, select, advance.
+// The step loop of a model that generates: receive, plan, launch, and, one step later, read and
+// advance.
+//
+// While a device computes a step, the next one is planned and launched on the assumption that every
+// sequence goes on; its new tokens are taken on the device (StepBatch::fills). When the results are
+// read, the rows whose sequences have ended are dropped, and what the step behind computed for them
+// is not looked at. A step that is done when the host is ready to plan (always so on the CPU), or
+// whose results decide what comes next (beams, edits that depend on the tokens), is read first.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,17 +45,41 @@ class GenerateLoop {
   void Run();
 
  private:
+  // A step that the device has been given.
+  struct Flight {
+    Selector* selector = nullptr;
+    Clock::time_point started;
+    std::vector<LogitsRange> ranges;
+    // Of each range, the rows that the step before left alive; nullopt: all.
+    std::vector<std::optional<std::vector<int32_t>>> live_rows;
+    // Groups that ended while it was the last step launched: it may still refer to them.
+    std::vector<std::unique_ptr<Group>> ended;
+    StepReport report;
+  };
+
   void Receive();
   void EndOverdue(Clock::time_point now);
-  absl::Status Compute();
-  void Advance();
-  void AdvanceGroup(Group& group, std::span<const RowResult> results);
+  void CountStep();
+  // Plans and launches; nullopt when there is nothing to compute or it failed. `earlier`: the step
+  // whose results are assumed.
+  std::optional<Flight> Launch(Clock::time_point now, const std::optional<Flight>& earlier);
+  absl::Status Compute(Selector& selector, std::span<const LogitsRange> ranges);
+  // Appends the tokens that `flight` will bring, as far as they can be said before; false: its
+  // results must be read first.
+  bool AssumeResults(Flight& flight);
+  // Waits for the results and advances the groups. `next`: the step launched behind it, or null.
+  void Land(Flight& flight, Flight* next);
+  void LandFlight();
+  std::span<const RowResult> LiveResults(const Flight& flight, size_t range);
+  void AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next);
+  void Settle(Group& group, std::span<const Continuation> continuations, Flight* next);
+  void FailAll(const absl::Status& status);
   void SendDeltas(Group& group);
   void Finish(Group& group);
   void Fail(Group& group, const absl::Status& status);
   void RemoveFinished();
-  void CountStep();
-  void Report(Clock::time_point started);
+  StepReport DescribeStep() const;
+  void Report(Flight& flight);
 
   GenerateLoopOptions options_;
   Transformer& transformer_;
@@ -59,8 +92,16 @@ class GenerateLoop {
   bool open_ = true;
 
   Scheduler scheduler_;
-  Selector selector_;
-  std::vector<const RowRequest*> requests_;  // of the current step
+  std::array<Selector, 2> selectors_;
+  int next_selector_ = 0;
+  std::optional<Flight> flight_;  // launched and not read
+  Clock::time_point last_landing_;
+
+  // Kept for their memory.
+  std::vector<const RowRequest*> requests_;
+  std::vector<std::span<const AssumedRow>> assumptions_;
+  std::vector<int32_t> words_;
+  std::vector<RowResult> live_results_;
 };
 
 }  // namespace beamline

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Sequence {
   TokenIds tokens;           // the decoder's ids: prompt, then generated
   int32_t num_computed = 0;  // of them, in the cache
   int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
+  // With kUnknownToken as the last token: the word of the read-back that it will be.
+  int32_t token_word = 0;
   BlockTable blocks;
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };
@@ -34,6 +37,9 @@ struct Group {
   std::optional<Clock::time_point> deadline;
   Clock::time_point arrival;
   int32_t priority = 0;
+  std::string client;         // who shares fairly with whom
+  int64_t cost = 1;           // tokens that it may come to compute, for the client's account
+  int64_t fair_tag = 0;       // FairQueue's, given at arrival
   std::string cache_salt;     // only requests of the same salt share cached beginnings
   int32_t cached_tokens = 0;  // of the prompt, found in the cache at the first admission
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
@@ -48,6 +54,8 @@ struct Group {
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie
   std::vector<Sequence> rows;
+  // Not empty: the rows are those that the decoder assumes, and end with kUnknownToken.
+  std::span<const AssumedRow> assumed;
 
   bool running = false;
   bool done = false;                              // answered; its blocks can go

@@ -82,14 +82,17 @@ void GroupCache::Grow(const Group& group, Sequence& row, int32_t count,
   }
   const int32_t first_block = row.num_computed / block_size_;
   row.num_computed = end;
-  if (share_prefixes_ && group.encoder_ids.empty()) {
-    Index(group, row, first_block, end / block_size_);
-  }
+  Index(group, row, first_block, end / block_size_);
 }
 
 void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block) {
-  for (int32_t i = first_block; i < end_block; ++i)
+  if (!share_prefixes_ || !group.encoder_ids.empty()) return;
+  // A block with a token that is not known yet has no name; Settle gives it one.
+  const auto num_known =
+      static_cast<int32_t>(row.tokens.size()) - (row.tokens.back() == kUnknownToken ? 1 : 0);
+  for (int32_t i = first_block; i < std::min(end_block, num_known / block_size_); ++i) {
     index_.Insert(Key(group, row, i), row.blocks[i]);
+  }
 }
 
 void GroupCache::Fork(Group& group, std::span<const Continuation> continuations) {
@@ -126,6 +129,24 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
   row.tokens.push_back(next.token);
   row.tokens.insert(row.tokens.end(), next.proposals.begin(), next.proposals.end());
   row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
+}
+
+void GroupCache::Settle(Group& group, std::span<const Continuation> continuations) {
+  std::vector<Sequence> rows;
+  rows.reserve(continuations.size());
+  for (const Continuation& next : continuations) {
+    Sequence row = std::move(group.rows[next.assumed]);
+    group.rows[next.assumed].blocks.clear();
+    BEAMLINE_CHECK(row.tokens.back() == kUnknownToken);
+    row.tokens.back() = next.token;
+    const auto length = static_cast<int32_t>(row.tokens.size());
+    if (row.num_computed == length && length % block_size_ == 0) {
+      Index(group, row, length / block_size_ - 1, length / block_size_);
+    }
+    rows.push_back(std::move(row));
+  }
+  for (Sequence& ended : group.rows) pool_.ReleaseAll(ended.blocks);
+  group.rows = std::move(rows);
 }
 
 void GroupCache::Release(Group& group) {

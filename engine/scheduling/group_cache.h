@@ -33,6 +33,9 @@ class GroupCache {
   void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
   // The group's rows become those of `continuations`: blocks are shared, none is copied.
   void Fork(Group& group, std::span<const Continuation> continuations);
+  // The rows' last tokens, unknown until now; rows that no continuation names are given up.
+  // REQUIRES: `continuations` name the rows in `assumed`, ascending.
+  void Settle(Group& group, std::span<const Continuation> continuations);
   // Gives back everything; the rows' tokens stay, to be computed again.
   void Release(Group& group);
   // No block's content is to be trusted any more.

@@ -44,16 +44,6 @@ class Planner {
   }
 
  private:
-  // Longest wait and highest priority first.
-  bool RanksBefore(int32_t a, int32_t b) const {
-    const int64_t rank_a = Rank(groups_[a]), rank_b = Rank(groups_[b]);
-    if (rank_a != rank_b) return rank_a > rank_b;
-    return groups_[a].arrival < groups_[b].arrival;
-  }
-  int64_t Rank(const GroupState& group) const {
-    return group.priority + (now_ - group.arrival) / limits_.ageing;
-  }
-
   // False when a group must be given up first.
   bool PlanRunning(std::vector<int32_t>& running) {
     // Rows that decode before rows that prefill: a long prompt must not stall the streams.
@@ -80,7 +70,9 @@ class Planner {
     return *std::min_element(running.begin(), running.end(), [this](int32_t a, int32_t b) {
       const GroupState& left = groups_[a];
       const GroupState& right = groups_[b];
-      if (left.priority != right.priority) return left.priority < right.priority;
+      if (left.rank.priority != right.rank.priority) {
+        return left.rank.priority < right.rank.priority;
+      }
       return left.admission > right.admission;
     });
   }
@@ -146,8 +138,10 @@ class Planner {
   }
 
   void Admit(std::vector<int32_t>& waiting, bool alone, int32_t free_rows) {
+    WaitingOrder order(now_, limits_.ageing);
+    for (const int32_t index : waiting) order.Add(groups_[index].rank);
     std::sort(waiting.begin(), waiting.end(),
-              [this](int32_t a, int32_t b) { return RanksBefore(a, b); });
+              [&](int32_t a, int32_t b) { return order(groups_[a].rank, groups_[b].rank); });
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
       if (group.max_rows > free_rows || free_tokens_ == 0) return;

@@ -14,7 +14,7 @@
 //  stays free, and not at all
 //     in a step that preempted. The first that does not fit ends admission, so that a big request
 //     is not passed for ever.
-// Rank: priority plus one for every `ageing` spent waiting, then arrival.
+// Rank: engine/scheduling/waiting_order.h.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/scheduling/waiting_order.h"
 
 namespace beamline {
 
@@ -47,8 +47,7 @@ struct RowState {
 
 struct GroupState {
   bool running = false;
-  int32_t priority = 0;
-  Clock::time_point arrival;
+  WaitingRank rank;
   uint64_t admission = 0;     // order of admission of the running
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held

@@ -7,16 +7,19 @@ namespace beamline {
 Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
     : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
 
-void Scheduler::Add(std::unique_ptr<Group> group) { groups_.push_back(std::move(group)); }
+void Scheduler::Add(std::unique_ptr<Group> group) {
+  group->fair_tag = fair_queue_.Enter(group->client, group->cost);
+  groups_.push_back(std::move(group));
+}
 
-bool Scheduler::PrepareStep(Clock::time_point now) {
+bool Scheduler::PrepareStep(Clock::time_point now, const int32_t* fill_words) {
   num_preempted_ = 0;
   for (Plan(now, /*may_admit=*/true); plan_.preempt >= 0; Plan(now, /*may_admit=*/false)) {
     Preempt(*groups_[plan_.preempt]);
     ++num_preempted_;
   }
   for (const int32_t index : plan_.admit) Admit(*groups_[index], now);
-  builder_.Build(plan_, groups_, cache_);
+  builder_.Build(plan_, groups_, cache_, fill_words);
   return plan_.num_tokens > 0;
 }
 
@@ -32,8 +35,7 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
   for (const auto& group : groups_) {
     GroupState state;
     state.running = group->running;
-    state.priority = group->priority;
-    state.arrival = group->arrival;
+    state.rank = {group->priority, group->fair_tag, group->arrival};
     state.admission = group->admission;
     state.max_rows = group->decoder->max_rows();
     if (group->memory.empty()) {
@@ -70,6 +72,7 @@ void Scheduler::Preempt(Group& group) {
 
 void Scheduler::Admit(Group& group, Clock::time_point now) {
   group.running = true;
+  fair_queue_.Begin(group.fair_tag);
   group.admission = next_admission_++;
   for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);
   if (group.queue_time.count() < 0) {
@@ -78,11 +81,31 @@ void Scheduler::Admit(Group& group, Clock::time_point now) {
   }
 }
 
+void Scheduler::Assume(Group& group, std::span<const AssumedRow> rows,
+                       std::span<const int32_t> words) {
+  std::vector<Continuation> next;
+  next.reserve(rows.size());
+  for (const AssumedRow& row : rows) next.push_back({.parent = row.parent, .token = kUnknownToken});
+  cache_.Fork(group, next);
+  for (size_t i = 0; i < words.size(); ++i) group.rows[i].token_word = words[i];
+}
+
+void Scheduler::RemoveDone(std::vector<std::unique_ptr<Group>>& removed) {
+  size_t kept = 0;
+  for (std::unique_ptr<Group>& group : groups_) {
+    if (group->done) {
+      cache_.Release(*group);
+      removed.push_back(std::move(group));
+    } else {
+      groups_[kept++] = std::move(group);
+    }
+  }
+  groups_.resize(kept);
+}
+
 void Scheduler::RemoveDone() {
-  std::erase_if(groups_, [this](const std::unique_ptr<Group>& group) {
-    if (group->done) cache_.Release(*group);
-    return group->done;
-  });
+  std::vector<std::unique_ptr<Group>> removed;
+  RemoveDone(removed);
 }
 
 int32_t Scheduler::num_running_rows() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/group_cache.h"
 #include "engine/scheduling/planner.h"
@@ -23,17 +24,23 @@ class Scheduler {
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group);
   // Plans the next step, preempts, admits and builds its batches. False when there is nothing to
-  // compute.
-  bool PrepareStep(Clock::time_point now);
+  // compute. fill_words: the read-back with the tokens that are assumed, or null.
+  bool PrepareStep(Clock::time_point now, const int32_t* fill_words = nullptr);
   // The prepared step, until the next PrepareStep.
   const StepBuilder& step() const { return builder_; }
   int32_t num_step_tokens() const { return plan_.num_tokens; }
   int32_t num_preempted() const { return num_preempted_; }
   // The group's next rows, as its decoder chose them.
   void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
+  // Running ahead of the results: the group's rows as they will be unless the results end some of
+  // them. `words`: of each row's token, its word in the read-back that the step after reads.
+  void Assume(Group& group, std::span<const AssumedRow> rows, std::span<const int32_t> words);
+  // The results of what was assumed: the rows that came true get their tokens, the others end.
+  void Settle(Group& group, std::span<const Continuation> next) { cache_.Settle(group, next); }
   // A step failed: what the cache holds is not to be trusted.
   void ForgetPrefixes() { cache_.ForgetPrefixes(); }
-  // Frees the blocks of groups marked done, and drops them.
+  // Frees the blocks of groups marked done, and moves the groups behind those in `removed`.
+  void RemoveDone(std::vector<std::unique_ptr<Group>>& removed);
   void RemoveDone();
 
   std::span<const std::unique_ptr<Group>> groups() const { return groups_; }
@@ -52,6 +59,7 @@ class Scheduler {
 
   PlannerLimits limits_;
   GroupCache cache_;
+  FairQueue fair_queue_;
   std::vector<std::unique_ptr<Group>> groups_;
   uint64_t next_admission_ = 0;
 

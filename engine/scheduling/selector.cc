@@ -6,99 +6,100 @@
 
 namespace beamline {
 
-absl::Status Selector::Reserve(size_t bytes) {
-  if (buffer_ != nullptr && buffer_->size() >= bytes) return absl::OkStatus();
-  BEAMLINE_ASSIGN_OR_RETURN(buffer_, backend_.Allocate(2 * bytes));
+absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests) {
+  Collect(requests);
+  BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
+  if (!requests.empty()) FindCandidates(logits);
+  if (!samples_.empty()) Draw(logits);
+  read_back_->Start(layout_.num_words * sizeof(float));
   return absl::OkStatus();
 }
 
-absl::Status Selector::Select(const Tensor& logits, std::span<const RowRequest* const> requests) {
-  results_.assign(requests.size(), RowResult());
-  BEAMLINE_RETURN_IF_ERROR(FindCandidates(logits, requests));
-  return Draw(logits, requests);
+absl::Status Selector::Wait() {
+  BEAMLINE_RETURN_IF_ERROR(read_back_->Wait());
+  ReadResults();
+  return absl::OkStatus();
 }
 
-absl::Status Selector::FindCandidates(const Tensor& logits,
-                                      std::span<const RowRequest* const> requests) {
-  const size_t num_rows = requests.size();
+int32_t Selector::TokenWord(int32_t request, int32_t draw) const {
+  return static_cast<int32_t>(draw < 0 ? layout_.ids + static_cast<size_t>(request) * max_count_
+                                       : layout_.sampled_ids +
+                                             static_cast<size_t>(first_draws_[request]) + draw);
+}
+
+void Selector::Collect(std::span<const RowRequest* const> requests) {
   edits_.clear();
   normalize_first_.clear();
   counts_.clear();
+  samples_.clear();
+  first_draws_.clear();
+  max_count_ = 0;
   for (const RowRequest* request : requests) {
     edits_.push_back(request->edits);
     normalize_first_.push_back(request->normalize_first ? 1 : 0);
     counts_.push_back(request->num_candidates);
+    max_count_ = std::max(max_count_, request->num_candidates);
+    first_draws_.push_back(static_cast<int32_t>(samples_.size()));
+    for (SampleRow sample : request->samples) {
+      sample.row = static_cast<int32_t>(counts_.size()) - 1;
+      samples_.push_back(sample);
+    }
   }
-  const int32_t max_count = *std::max_element(counts_.begin(), counts_.end());
-  const size_t num_entries = num_rows * max_count;
-  BEAMLINE_RETURN_IF_ERROR(Reserve((3 * num_entries + num_rows) * sizeof(float)));
+  const size_t num_entries = requests.size() * max_count_;
+  layout_.values = 0;
+  layout_.raw_values = num_entries;
+  layout_.ids = 2 * num_entries;
+  layout_.log_normalizers = 3 * num_entries;
+  layout_.sampled_ids = layout_.log_normalizers + requests.size();
+  layout_.sampled_values = layout_.sampled_ids + samples_.size();
+  layout_.num_words = layout_.sampled_values + samples_.size();
+}
 
+absl::Status Selector::Reserve(size_t bytes) {
+  if (read_back_ != nullptr && read_back_->size() >= bytes) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(read_back_, backend_.AllocateReadBack(2 * bytes));
+  return absl::OkStatus();
+}
+
+void Selector::FindCandidates(const Tensor& logits) {
   TopCandidatesParams params;
   params.logits = logits;
   params.edits = edits_;
   params.normalize_first = normalize_first_;
   params.counts = counts_;
-  params.max_count = max_count;
-  params.values = static_cast<float*>(buffer_->data());
-  params.raw_values = params.values + num_entries;
-  params.ids = reinterpret_cast<int32_t*>(params.raw_values + num_entries);
-  params.log_normalizers = reinterpret_cast<float*>(params.ids + num_entries);
+  params.max_count = max_count_;
+  params.values = DeviceWords<float>(layout_.values);
+  params.raw_values = DeviceWords<float>(layout_.raw_values);
+  params.ids = DeviceWords<int32_t>(layout_.ids);
+  params.log_normalizers = DeviceWords<float>(layout_.log_normalizers);
   backend_.TopCandidates(params);
-
-  values_.resize(num_entries);
-  raw_values_.resize(num_entries);
-  ids_.resize(num_entries);
-  log_normalizers_.resize(num_rows);
-  const size_t bytes = num_entries * sizeof(float);
-  BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(params.values, values_.data(), bytes));
-  BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(params.raw_values, raw_values_.data(), bytes));
-  BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(params.ids, ids_.data(), bytes));
-  BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(params.log_normalizers, log_normalizers_.data(),
-                                               num_rows * sizeof(float)));
-  for (size_t row = 0; row < num_rows; ++row) {
-    RowResult& result = results_[row];
-    const size_t begin = row * max_count;
-    result.ids = {ids_.data() + begin, static_cast<size_t>(counts_[row])};
-    result.values = {values_.data() + begin, static_cast<size_t>(counts_[row])};
-    result.raw_values = {raw_values_.data() + begin, static_cast<size_t>(counts_[row])};
-    result.log_normalizer = log_normalizers_[row];
-  }
-  return absl::OkStatus();
 }
 
-absl::Status Selector::Draw(const Tensor& logits, std::span<const RowRequest* const> requests) {
-  samples_.clear();
-  for (size_t row = 0; row < requests.size(); ++row) {
-    for (SampleRow sample : requests[row]->samples) {
-      sample.row = static_cast<int32_t>(row);
-      samples_.push_back(sample);
-    }
-  }
-  if (samples_.empty()) return absl::OkStatus();
-  const size_t count = samples_.size();
-  BEAMLINE_RETURN_IF_ERROR(Reserve(2 * count * sizeof(float)));
-
+void Selector::Draw(const Tensor& logits) {
   SampleParams params;
   params.logits = logits;
   params.rows = samples_;
-  params.ids = static_cast<int32_t*>(buffer_->data());
-  params.values = reinterpret_cast<float*>(params.ids + count);
+  params.ids = DeviceWords<int32_t>(layout_.sampled_ids);
+  params.values = DeviceWords<float>(layout_.sampled_values);
   backend_.Sample(params);
+}
 
-  sampled_ids_.resize(count);
-  sampled_values_.resize(count);
-  BEAMLINE_RETURN_IF_ERROR(
-      backend_.CopyToHost(params.ids, sampled_ids_.data(), count * sizeof(int32_t)));
-  BEAMLINE_RETURN_IF_ERROR(
-      backend_.CopyToHost(params.values, sampled_values_.data(), count * sizeof(float)));
-  size_t next = 0;
-  for (size_t row = 0; row < requests.size(); ++row) {
-    const size_t draws = requests[row]->samples.size();
-    results_[row].sampled_ids = {sampled_ids_.data() + next, draws};
-    results_[row].sampled_values = {sampled_values_.data() + next, draws};
-    next += draws;
+void Selector::ReadResults() {
+  results_.assign(counts_.size(), RowResult());
+  for (size_t row = 0; row < counts_.size(); ++row) {
+    RowResult& result = results_[row];
+    const size_t first = row * max_count_;
+    const auto count = static_cast<size_t>(counts_[row]);
+    result.values = HostWords<float>(layout_.values + first, count);
+    result.raw_values = HostWords<float>(layout_.raw_values + first, count);
+    result.ids = HostWords<int32_t>(layout_.ids + first, count);
+    result.log_normalizer = HostWords<float>(layout_.log_normalizers + row, 1)[0];
+    const auto draw = static_cast<size_t>(first_draws_[row]);
+    const size_t end =
+        row + 1 < counts_.size() ? static_cast<size_t>(first_draws_[row + 1]) : samples_.size();
+    result.sampled_ids = HostWords<int32_t>(layout_.sampled_ids + draw, end - draw);
+    result.sampled_values = HostWords<float>(layout_.sampled_values + draw, end - draw);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace beamline

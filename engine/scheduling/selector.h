@@ -1,4 +1,5 @@
-// From a step's logits to what each group asked of its rows: edits, best candidates, draws.
+// From a step's logits to what each group asked of its rows: edits, best candidates, draws. One
+// selector holds one step's results; with two, a step is read while the next one runs.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +17,53 @@ class Selector {
  public:
   explicit Selector(Backend& backend) : backend_(backend) {}
 
-  // logits: [requests.size(), vocab_size] on the device, one row per request; edited in place.
-  absl::Status Select(const Tensor& logits, std::span<const RowRequest* const> requests);
-  // One per request of the last Select, valid until the next.
+  // Starts the step's work behind the logits and its way to the host; returns at once on an
+  // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
+  // edited in place. Without requests there is nothing but the end of the step to wait for.
+  absl::Status Start(const Tensor& logits, std::span<const RowRequest* const> requests);
+  // Whether Wait will not wait.
+  bool Done() { return read_back_ == nullptr || read_back_->Done(); }
+  // The results of Start: one per request, valid until the next Start.
+  absl::Status Wait();
   std::span<const RowResult> results() const { return results_; }
 
+  // Where the device itself finds the tokens of the last Start, before anybody reads them.
+  const int32_t* device_words() const { return static_cast<const int32_t*>(read_back_->device()); }
+  // The word that holds a request's draw of this number, or, -1, its best candidate.
+  int32_t TokenWord(int32_t request, int32_t draw) const;
+
  private:
-  absl::Status FindCandidates(const Tensor& logits, std::span<const RowRequest* const> requests);
-  absl::Status Draw(const Tensor& logits, std::span<const RowRequest* const> requests);
+  // Where things lie in the read-back, in words of 4 bytes.
+  struct Layout {
+    size_t values = 0, raw_values = 0, ids = 0;  // [num_rows, max_count]
+    size_t log_normalizers = 0;                  // [num_rows]
+    size_t sampled_ids = 0, sampled_values = 0;  // [num_draws]
+    size_t num_words = 0;
+  };
+
+  void Collect(std::span<const RowRequest* const> requests);
   absl::Status Reserve(size_t bytes);
+  void FindCandidates(const Tensor& logits);
+  void Draw(const Tensor& logits);
+  void ReadResults();
+  template <typename T>
+  T* DeviceWords(size_t offset) const {
+    return static_cast<T*>(read_back_->device()) + offset;
+  }
+  template <typename T>
+  std::span<const T> HostWords(size_t offset, size_t count) const {
+    return {static_cast<const T*>(read_back_->host()) + offset, count};
+  }
 
   Backend& backend_;
-  std::unique_ptr<Buffer> buffer_;  // device side of the results; grows to the largest step
+  std::unique_ptr<ReadBack> read_back_;  // grows to the largest step
+  Layout layout_;
+  int32_t max_count_ = 0;  // candidates of a row
   std::vector<const LogitsEdits*> edits_;
   std::vector<uint8_t> normalize_first_;
   std::vector<int32_t> counts_;
   std::vector<SampleRow> samples_;
-  // Host side of the results.
-  std::vector<float> values_, raw_values_, log_normalizers_, sampled_values_;
-  std::vector<int32_t> ids_, sampled_ids_;
+  std::vector<int32_t> first_draws_;  // of each request, in samples_
   std::vector<RowResult> results_;
 };
 

@@ -14,7 +14,8 @@ void AppendTable(const BlockTable& table, int32_t width, std::vector<int32_t>& t
 }  // namespace
 
 void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-                        GroupCache& cache) {
+                        GroupCache& cache, const int32_t* fill_words) {
+  step_batch_.fill_words = fill_words;
   encoder_batch_.token_ids.clear();
   encoder_batch_.slots.clear();
   encoder_batch_.offsets.assign(1, 0);
@@ -24,6 +25,7 @@ void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Gr
   step_batch_.slots.clear();
   step_batch_.query_offsets.assign(1, 0);
   step_batch_.context_lengths.clear();
+  step_batch_.fills.clear();
   num_prefill_tokens_ = 0;
   num_decode_rows_ = 0;
 
@@ -53,7 +55,11 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
   const int32_t begin = row.num_computed;
   cache.Grow(group, row, chunk.num_tokens, copies_);
   for (int32_t position = begin; position < row.num_computed; ++position) {
-    step_batch_.token_ids.push_back(row.tokens[position]);
+    if (row.tokens[position] == kUnknownToken) {
+      const auto target = static_cast<int32_t>(step_batch_.token_ids.size());
+      step_batch_.fills.push_back({row.token_word, target});
+    }
+    step_batch_.token_ids.push_back(std::max(row.tokens[position], 0));
     step_batch_.positions.push_back(position);
     step_batch_.slots.push_back(cache.Slot(row.blocks, position));
   }

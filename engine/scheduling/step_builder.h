@@ -25,8 +25,9 @@ struct LogitsRange {
 class StepBuilder {
  public:
   // Allocates from the cache, fills the batches and marks the planned tokens as computed.
+  // fill_words: where the device finds the tokens that are kUnknownToken.
   void Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-             GroupCache& cache);
+             GroupCache& cache, const int32_t* fill_words);
 
   const EncoderBatch& encoder_batch() const {
     return encoder_batch_;

@@ -20,7 +20,7 @@ IndexArrays::IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, Backen
 IndexArrays::Array IndexArrays::Add(size_t size) {
   BEAMLINE_CHECK(size <= host_.size() - used_);
   const Array array = {std::span(host_).subspan(used_, size),
-                       static_cast<const int32_t*>(device_->data()) + used_};
+                       static_cast<int32_t*>(device_->data()) + used_};
   used_ = std::min(host_.size(), (used_ + size + kAlignment - 1) / kAlignment * kAlignment);
   return array;
 }

@@ -16,7 +16,7 @@ class IndexArrays {
   // An array while it is being filled: its host values and where they will be on the device.
   struct Array {
     std::span<int32_t> host;
-    const int32_t* device = nullptr;
+    int32_t* device = nullptr;
   };
 
   // `capacity`: values of all arrays of a step together, plus kAlignment for each array.

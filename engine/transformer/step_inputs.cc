@@ -38,19 +38,18 @@ absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec,
                                               const TransformerLimits& limits, Backend& backend) {
   BEAMLINE_ASSIGN_OR_RETURN(IndexArrays arrays,
                             IndexArrays::Create(Capacity(spec, limits), backend));
-  return StepInputs(spec, limits, std::move(arrays));
+  return StepInputs(spec, limits, std::move(arrays), backend);
 }
 
 EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   const StackSpec& stack = *spec_->encoder;
   const size_t num_tokens = batch.token_ids.size();
-  CheckWithin(batch.token_ids, stack.vocab_size);
   BEAMLINE_CHECK(batch.type_ids.empty() || batch.type_ids.size() == num_tokens);
   arrays_.Clear();
   EncoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.offsets, num_tokens);
   BEAMLINE_CHECK(inputs.tokens.rows.max_length <= stack.max_positions);
-  inputs.tokens.ids = arrays_.Add(batch.token_ids);
+  inputs.tokens.ids = PutTokenIds(batch.token_ids, stack.vocab_size).device;
 
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
   for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
@@ -80,13 +79,13 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
   const StackSpec& stack = *spec_->decoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
-  CheckWithin(batch.token_ids, stack.vocab_size);
   CheckWithin(batch.positions, stack.max_positions);
   CheckWithin(batch.slots, limits_.num_blocks * limits_.block_size);
   arrays_.Clear();
   DecoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.query_offsets, num_tokens);
-  inputs.tokens.ids = arrays_.Add(batch.token_ids);
+  const IndexArrays::Array ids = PutTokenIds(batch.token_ids, stack.vocab_size);
+  inputs.tokens.ids = ids.device;
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
   for (size_t i = 0; i < num_tokens; ++i) {
     positions.host[i] = stack.position_offset + batch.positions[i];
@@ -103,6 +102,10 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
   }
   PutWantedRows(batch, inputs);
   arrays_.Upload();
+  for (const TokenFill& fill : batch.fills) {
+    BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
+  }
+  if (!batch.fills.empty()) backend_->FillTokens(batch.fill_words, batch.fills, ids.device);
   return inputs;
 }
 
@@ -111,6 +114,13 @@ const int32_t* StepInputs::PutOffsets(const EncoderBatch& batch) {
   const int32_t* offsets = arrays_.Add(batch.offsets);
   arrays_.Upload();
   return offsets;
+}
+
+IndexArrays::Array StepInputs::PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size) {
+  CheckWithin(ids, vocab_size);
+  const IndexArrays::Array array = arrays_.Add(ids.size());
+  std::copy(ids.begin(), ids.end(), array.host.begin());
+  return array;
 }
 
 PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_tokens) {

@@ -28,17 +28,20 @@ class StepInputs {
   const int32_t* PutOffsets(const EncoderBatch& batch);
 
  private:
-  StepInputs(const TransformerSpec& spec, const TransformerLimits& limits, IndexArrays arrays)
-      : spec_(&spec), limits_(limits), arrays_(std::move(arrays)) {}
+  StepInputs(const TransformerSpec& spec, const TransformerLimits& limits, IndexArrays arrays,
+             Backend& backend)
+      : spec_(&spec), limits_(limits), arrays_(std::move(arrays)), backend_(&backend) {}
 
   PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens);
   PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
                           int32_t max_blocks);
+  IndexArrays::Array PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size);
   void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
 
   const TransformerSpec* spec_;
   TransformerLimits limits_;
   IndexArrays arrays_;
+  Backend* backend_;
 };
 
 }  // namespace beamline

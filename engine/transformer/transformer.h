@@ -48,6 +48,10 @@ struct StepBatch {
   int32_t max_memory_blocks = 0;
   // [num_logits_rows], tokens whose logits are wanted, ascending; may be empty.
   std::vector<int32_t> logits_rows;
+  // Tokens that the device chose in the step before and the host does not know yet: they replace
+  // what token_ids holds there. The words are device memory.
+  std::vector<TokenFill> fills;
+  const int32_t* fill_words = nullptr;
 
   int num_sequences() const { return static_cast<int>(query_offsets.size()) - 1; }
 };

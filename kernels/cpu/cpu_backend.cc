@@ -29,6 +29,22 @@ class CpuBuffer : public Buffer {
   cpu::AlignedBytes memory_;
 };
 
+// The device's memory is the host's, and every operator is done when it returns.
+class CpuReadBack : public ReadBack {
+ public:
+  CpuReadBack(cpu::AlignedBytes memory, size_t bytes) : memory_(std::move(memory)) {
+    device_ = memory_.get();
+    host_ = memory_.get();
+    size_ = bytes;
+  }
+  void Start(size_t bytes) override { BEAMLINE_CHECK(bytes <= size_); }
+  bool Done() override { return true; }
+  absl::Status Wait() override { return absl::OkStatus(); }
+
+ private:
+  cpu::AlignedBytes memory_;
+};
+
 std::string CpuModelName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -67,11 +83,10 @@ class CpuBackend final : public Backend {
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    try {
-      return std::make_unique<CpuBuffer>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes);
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
-    }
+    return AllocateAs<Buffer, CpuBuffer>(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
+    return AllocateAs<ReadBack, CpuReadBack>(bytes);
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
     if (bytes > 0) std::memcpy(device, host, bytes);
@@ -116,6 +131,10 @@ class CpuBackend final : public Backend {
     CheckGatherRows(input, rows, output);
     cpu::GatherRows(context_, input, rows, output);
   }
+  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
+                  int32_t* token_ids) override {
+    for (const TokenFill& fill : fills) token_ids[fill.target] = words[fill.source];
+  }
   void Pool(const PoolParams& params) override {
     Check(params, kCheckOptions);
     cpu::Pool(context_, params);
@@ -134,6 +153,15 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  template <typename Interface, typename Memory>
+  static absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes) {
+    try {
+      return std::make_unique<Memory>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
+    }
+  }
+
   cpu::Context context_;
 };
 

@@ -7,6 +7,7 @@
 #include "kernels/check_params.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/read_back.h"
 #include "kernels/cuda/weight.h"
 #include "kernels/status.h"
 
@@ -92,6 +93,11 @@ absl::Status CudaBackend::Synchronize() {
   return device_->Synchronize();
 }
 
+absl::StatusOr<std::unique_ptr<ReadBack>> CudaBackend::AllocateReadBack(size_t bytes) {
+  device_->Use();
+  return CudaReadBack::Create(*device_, bytes);
+}
+
 absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
     std::span<const HostMatrix> parts, DType dtype) {
   BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
@@ -135,6 +141,11 @@ void CudaBackend::Attention(const AttentionParams& params) {
 void CudaBackend::GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {
   CheckGatherRows(input, rows, output);
   if (Begin()) cuda::GatherRows(*device_, input, rows, output);
+}
+
+void CudaBackend::FillTokens(const int32_t* words, std::span<const TokenFill> fills,
+                             int32_t* token_ids) {
+  if (!fills.empty() && Begin()) cuda::FillTokens(*device_, words, fills, token_ids);
 }
 
 void CudaBackend::Pool(const PoolParams& params) {

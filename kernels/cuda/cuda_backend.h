@@ -27,6 +27,7 @@ class CudaBackend final : public Backend {
   void CopyToDevice(const void* host, void* device, size_t bytes) override;
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
+  absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
@@ -36,6 +37,8 @@ class CudaBackend final : public Backend {
   void ProjectHeads(const ProjectHeadsParams& params) override;
   void Attention(const AttentionParams& params) override;
   void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override;
+  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
+                  int32_t* token_ids) override;
   void Pool(const PoolParams& params) override;
   void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override;
   void TopCandidates(const TopCandidatesParams& params) override;

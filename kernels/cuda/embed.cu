@@ -71,6 +71,13 @@ __global__ void CopyBlocksKernel(char* keys, char* values, const BlockCopy* copi
   if (i < units) target[i] = source[i];
 }
 
+// Bound by its launch: a step has at most some hundreds of fills.
+__global__ void FillTokensKernel(const int32_t* words, const TokenFill* fills, int num_fills,
+                                 int32_t* token_ids) {
+  const int index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (index < num_fills) token_ids[fills[index].target] = words[fills[index].source];
+}
+
 }  // namespace
 
 void Embed(Device& device, const EmbedParams& params) {
@@ -124,6 +131,16 @@ void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const 
   } else {
     launch.template operator()<uint8_t>();
   }
+}
+
+void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill> fills,
+                int32_t* token_ids) {
+  const TokenFill* staged = device.Stage(fills);
+  if (!device.ok()) return;
+  const int count = static_cast<int>(fills.size());
+  FillTokensKernel<<<(count + kMostThreads - 1) / kMostThreads, kMostThreads, 0, device.stream()>>>(
+      words, staged, count, token_ids);
+  device.CheckLaunch("FillTokens");
 }
 
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies) {

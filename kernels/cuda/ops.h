@@ -12,6 +12,8 @@ namespace beamline::cuda {
 
 void Embed(Device& device, const EmbedParams& params);
 void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const Tensor& output);
+void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill> fills,
+                int32_t* token_ids);
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies);
 void Norm(Device& device, const NormParams& params);
 // The part of ProjectHeads that follows the product: params.workspace to its places.

@@ -42,6 +42,9 @@ class HostVisibleBackend final : public Backend {
     return status;
   }
   absl::Status Synchronize() override { return cuda_->Synchronize(); }
+  absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
+    return cuda_->AllocateReadBack(bytes);
+  }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override {
     return cuda_->PackWeight(parts, dtype);
@@ -69,6 +72,11 @@ class HostVisibleBackend final : public Backend {
   }
   void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
     cuda_->GatherRows(input, rows, output);
+    Finish();
+  }
+  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
+                  int32_t* token_ids) override {
+    cuda_->FillTokens(words, fills, token_ids);
     Finish();
   }
   void Pool(const PoolParams& p) override {

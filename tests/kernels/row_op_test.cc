@@ -1,4 +1,6 @@
 // Operators over rows: embedding, normalisation, gathering, pooling, block copies.
+#include <algorithm>
+
 #include "tests/kernels/op_test.h"
 
 namespace beamline {
@@ -172,6 +174,30 @@ TEST_P(RowOpTest, PoolKeepsAZeroVectorAtZero) {
   params.output = output.tensor({1, 20});
   backend().Pool(params);
   ExpectSameBits(output.Read(), std::vector<float>(20, 0.0f));
+}
+
+TEST_P(RowOpTest, FillTokensTakesWordsOfAReadBack) {
+  const int num_words = RandomInt(1, 500);
+  auto words = backend().AllocateReadBack(num_words * sizeof(int32_t));
+  ASSERT_TRUE(words.ok()) << words.status();
+  const std::vector<int32_t> values = RandomIds(num_words, 1 << 30);
+  backend().CopyToDevice(values.data(), (*words)->device(), num_words * sizeof(int32_t));
+  std::vector<int32_t> expected = RandomIds(700, 1000);
+  const auto token_ids = UploadIds(expected);
+  std::vector<TokenFill> fills;
+  for (int32_t target = RandomInt(0, 3); target < 700; target += RandomInt(1, 4)) {
+    fills.push_back({RandomInt(0, num_words - 1), target});
+    expected[target] = values[fills.back().source];
+  }
+  backend().FillTokens(static_cast<const int32_t*>((*words)->device()), fills, token_ids.data());
+  EXPECT_EQ(token_ids.Read(), expected);
+
+  const int num_read = RandomInt(0, num_words);
+  (*words)->Start(num_read * sizeof(int32_t));
+  ASSERT_TRUE((*words)->Wait().ok());
+  EXPECT_TRUE((*words)->Done());
+  const auto* read = static_cast<const int32_t*>((*words)->host());
+  EXPECT_TRUE(std::equal(read, read + num_read, values.begin()));
 }
 
 }  // namespace

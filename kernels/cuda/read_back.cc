@@ -1,0 +1,57 @@
+#include "kernels/cuda/read_back.h"
+
+#include "kernels/check.h"
+#include "kernels/status.h"
+
+namespace beamline::cuda {
+
+absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, size_t bytes) {
+  std::unique_ptr<CudaReadBack> result(new CudaReadBack(device));
+  BEAMLINE_ASSIGN_OR_RETURN(result->device_, device.arena().Allocate(bytes, ArenaUse::kBuffers));
+  device.Check(cudaHostAlloc(&result->pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc");
+  device.Check(cudaEventCreateWithFlags(&result->arrived_, cudaEventDisableTiming),
+               "cudaEventCreate");
+  BEAMLINE_RETURN_IF_ERROR(device.status());
+  result->host_ = result->pinned_;
+  result->size_ = bytes;
+  return result;
+}
+
+CudaReadBack::~CudaReadBack() {
+  owner_.Use();
+  // The copy may be under way; what comes after in the stream may reuse the device memory.
+  if (arrived_ != nullptr) {
+    cudaEventSynchronize(arrived_);
+    cudaEventDestroy(arrived_);
+  }
+  if (pinned_ != nullptr) cudaFreeHost(pinned_);
+  if (device_ != nullptr) owner_.arena().Free(device_);
+}
+
+void CudaReadBack::Start(size_t bytes) {
+  BEAMLINE_CHECK(bytes <= size_);
+  owner_.Use();
+  if (!owner_.ok()) return;
+  if (bytes > 0) {
+    owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
+                 "copy to the host");
+  }
+  owner_.Check(cudaEventRecord(arrived_, owner_.stream()), "cudaEventRecord");
+}
+
+bool CudaReadBack::Done() {
+  owner_.Use();
+  if (!owner_.ok()) return true;
+  const cudaError_t state = cudaEventQuery(arrived_);
+  if (state == cudaErrorNotReady) return false;
+  owner_.Check(state, "a step");
+  return true;
+}
+
+absl::Status CudaReadBack::Wait() {
+  owner_.Use();
+  if (owner_.ok()) owner_.Check(cudaEventSynchronize(arrived_), "a step");
+  return owner_.status();
+}
+
+}  // namespace beamline::cuda

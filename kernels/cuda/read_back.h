@@ -1,0 +1,32 @@
+// Results read while the device works on: pinned host memory and an event behind the copy.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device.h"
+
+namespace beamline::cuda {
+
+class CudaReadBack final : public ReadBack {
+ public:
+  // The device outlives it. RESOURCE_EXHAUSTED without memory.
+  static absl::StatusOr<std::unique_ptr<ReadBack>> Create(Device& device, size_t bytes);
+  ~CudaReadBack() override;
+
+  void Start(size_t bytes) override;
+  bool Done() override;
+  absl::Status Wait() override;
+
+ private:
+  explicit CudaReadBack(Device& device) : owner_(device) {}
+
+  Device& owner_;
+  void* pinned_ = nullptr;
+  cudaEvent_t arrived_ = nullptr;
+};
+
+}  // namespace beamline::cuda

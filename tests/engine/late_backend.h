@@ -1,0 +1,98 @@
+// The CPU backend behaving like a busy asynchronous device: results are never there before somebody
+// waits for them, and what the host would read too early is poison.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace beamline {
+
+class LateReadBack : public ReadBack {
+ public:
+  explicit LateReadBack(std::unique_ptr<ReadBack> early)
+      : early_(std::move(early)), arrived_(early_->size()) {
+    device_ = early_->device();
+    host_ = arrived_.data();
+    size_ = early_->size();
+  }
+  void Start(size_t bytes) override {
+    std::memset(arrived_.data(), 0xA5, arrived_.size());
+    sent_.assign(bytes, 0);
+    if (bytes > 0) std::memcpy(sent_.data(), early_->host(), bytes);
+    waited_ = false;
+  }
+  bool Done() override { return waited_; }
+  absl::Status Wait() override {
+    if (!sent_.empty()) std::memcpy(arrived_.data(), sent_.data(), sent_.size());
+    waited_ = true;
+    return early_->Wait();
+  }
+
+ private:
+  std::unique_ptr<ReadBack> early_;
+  std::vector<uint8_t> sent_, arrived_;
+  bool waited_ = true;
+};
+
+class LateBackend final : public Backend {
+ public:
+  explicit LateBackend(int num_threads) : cpu_(MakeCpuBackend({.num_threads = num_threads})) {}
+
+  // Tokens that went to a step without the host's knowing them.
+  int64_t num_filled() const { return num_filled_; }
+
+  std::string Name() const override { return cpu_->Name(); }
+  std::string Description() const override { return cpu_->Description(); }
+  absl::Status SupportsDType(DType dtype) const override { return cpu_->SupportsDType(dtype); }
+  DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    return cpu_->Allocate(bytes);
+  }
+  void CopyToDevice(const void* host, void* device, size_t bytes) override {
+    cpu_->CopyToDevice(host, device, bytes);
+  }
+  absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
+    return cpu_->CopyToHost(device, host, bytes);
+  }
+  absl::Status Synchronize() override { return cpu_->Synchronize(); }
+  absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
+    auto early = cpu_->AllocateReadBack(bytes);
+    if (!early.ok()) return early.status();
+    return std::make_unique<LateReadBack>(*std::move(early));
+  }
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
+                                                           DType dtype) override {
+    return cpu_->PackWeight(parts, dtype);
+  }
+  void Embed(const EmbedParams& params) override { cpu_->Embed(params); }
+  void MatMul(const MatMulParams& params) override { cpu_->MatMul(params); }
+  void Norm(const NormParams& params) override { cpu_->Norm(params); }
+  void ProjectHeads(const ProjectHeadsParams& params) override { cpu_->ProjectHeads(params); }
+  void Attention(const AttentionParams& params) override { cpu_->Attention(params); }
+  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
+    cpu_->GatherRows(input, rows, output);
+  }
+  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
+                  int32_t* token_ids) override {
+    num_filled_ += static_cast<int64_t>(fills.size());
+    cpu_->FillTokens(words, fills, token_ids);
+  }
+  void Pool(const PoolParams& params) override { cpu_->Pool(params); }
+  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
+    cpu_->CopyBlocks(layer, copies);
+  }
+  void TopCandidates(const TopCandidatesParams& params) override { cpu_->TopCandidates(params); }
+  void Sample(const SampleParams& params) override { cpu_->Sample(params); }
+
+ private:
+  std::unique_ptr<Backend> cpu_;
+  std::atomic<int64_t> num_filled_ = 0;
+};
+
+}  // namespace beamline

@@ -1,0 +1,214 @@
+// The step loop on a device that is never done when the host is: every step that can be is planned
+// and launched before the results of the one before are read.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
+#include "engine/pool/prepare.h"
+#include "engine/pool/replica.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/engine/late_backend.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A replica of a demo model on a LateBackend.
+class LateReplica {
+ public:
+  // cache_blocks 0: as many as the engine takes.
+  explicit LateReplica(const std::string& name, int32_t cache_blocks = 0) {
+    auto model = LoadedModel::Load(Demo(name), 1);
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
+    auto backend = std::make_unique<LateBackend>(1);
+    backend_ = backend.get();
+    auto checkpoint = Checkpoint::Open((*model)->options.folder);
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const ModelOptions& options = (*model)->options;
+    const TransformerLimits limits = {.max_batch_tokens = options.max_batch_tokens,
+                                      .max_sequences = options.max_sequences,
+                                      .max_logits_rows = (*model)->max_logits_rows,
+                                      .num_blocks = (*model)->info.cache_blocks,
+                                      .block_size = (*model)->info.block_size};
+    auto transformer = Transformer::Create((*model)->description.spec, **checkpoint,
+                                           DType::kFloat32, limits, *backend);
+    EXPECT_TRUE(transformer.ok()) << transformer.status();
+    (*model)->transformer = *std::move(transformer);
+    (*model)->backend = std::move(backend);
+    replica_ = std::make_unique<Replica>(*std::move(model), nullptr);
+  }
+
+  std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
+                                            std::shared_ptr<RecordingSink> sink) {
+    auto decoding = CheckGenerate(request, replica_->model());
+    EXPECT_TRUE(decoding.ok()) << decoding.status();
+    auto group =
+        PrepareGroup(request, *std::move(decoding), sink->wants_deltas(), replica_->model());
+    EXPECT_TRUE(group.ok()) << group.status();
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    (*group)->cancelled = cancelled;
+    (*group)->ticket = std::make_shared<Ticket>(tickets_);
+    (*group)->arrival = Clock::now();
+    (*group)->sink = std::move(sink);
+    ++replica_->stats().waiting_requests;
+    replica_->Submit(*std::move(group));
+    return cancelled;
+  }
+  bool WaitForAll() { return tickets_.WaitForNone(milliseconds(60000)); }
+  const ReplicaStats& stats() const { return replica_->stats(); }
+  int64_t num_filled() const { return backend_->num_filled(); }
+
+ private:
+  TicketCounter tickets_;
+  LateBackend* backend_ = nullptr;
+  std::unique_ptr<Replica> replica_;
+};
+
+// Requests of every kind, some of which can only be read step by step.
+std::vector<GenerateRequest> MixedRequests(bool with_dependent) {
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 24; ++i) {
+    GenerateRequest request =
+        Write("Package: lib" + std::to_string(i % 9) + "\nSynopsis:", 3 + 7 * (i % 6));
+    if (i % 4 == 1) request.decoding = SamplingOptions{.seed = 40 + i, .num_sequences = 1 + i % 5};
+    if (i % 4 == 2) request.limits.stop = {"s", "the "};
+    if (i % 4 == 3) request.limits.ignore_eos = true;
+    if (i % 6 == 5) request.output.return_logprobs = true;
+    if (with_dependent && i % 5 == 0) request.decoding = BeamOptions{.width = 1 + i % 4};
+    if (with_dependent && i % 7 == 0) request.shaping.no_repeat_ngram_size = 2;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void ExpectSame(const GenerateResult& actual, const GenerateResult& expected) {
+  ASSERT_EQ(actual.sequences.size(), expected.sequences.size());
+  for (size_t i = 0; i < actual.sequences.size(); ++i) {
+    const GeneratedSequence& a = actual.sequences[i];
+    const GeneratedSequence& e = expected.sequences[i];
+    EXPECT_EQ(a.ids, e.ids);
+    EXPECT_EQ(a.text, e.text);
+    EXPECT_EQ(a.finish_reason, e.finish_reason);
+    EXPECT_EQ(a.cumulative_logprob, e.cumulative_logprob);
+    EXPECT_EQ(a.logprobs.size(), e.logprobs.size());
+  }
+}
+
+TEST(RunAheadTest, AnswersAreThoseOfTheLoopThatWaits) {
+  for (const bool with_dependent : {false, true}) {
+    // The small pool preempts, also rows whose last token nobody has read yet.
+    for (const int32_t cache_blocks : {0, 28}) {
+      LateReplica replica("write-en", cache_blocks);
+      const std::vector<GenerateRequest> requests = MixedRequests(with_dependent);
+      std::vector<std::shared_ptr<RecordingSink>> sinks;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        sinks.push_back(std::make_shared<RecordingSink>());
+        replica.Submit(requests[i], sinks.back());
+        if (i % 3 == 0) std::this_thread::sleep_for(milliseconds(1));
+      }
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const auto result = sinks[i]->Wait();
+        ASSERT_TRUE(result.ok()) << result.status();
+        const auto expected = SharedEngine().GenerateAndWait(requests[i]);
+        ASSERT_TRUE(expected.ok()) << expected.status();
+        ExpectSame(*result, *expected);
+      }
+      EXPECT_TRUE(replica.WaitForAll());
+      EXPECT_GT(replica.num_filled(), with_dependent ? 0 : 50);
+      if (cache_blocks > 0) {
+        EXPECT_GT(replica.stats().preemptions.load(), 0u);
+      }
+    }
+  }
+}
+
+TEST(RunAheadTest, EncoderDecoderModels) {
+  LateReplica replica("translate-en-de");
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  const auto golden = ReadGolden("translate.jsonl");
+  for (int i = 0; i < 12; ++i) {
+    sinks.push_back(std::make_shared<RecordingSink>());
+    replica.Submit(Translate(golden[i]["text"], GreedyOptions()), sinks.back());
+  }
+  for (int i = 0; i < 12; ++i) {
+    const auto result = sinks[i]->Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto expected =
+        SharedEngine().GenerateAndWait(Translate(golden[i]["text"], GreedyOptions()));
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    ExpectSame(*result, *expected);
+  }
+  EXPECT_GT(replica.num_filled(), 50);
+}
+
+TEST(RunAheadTest, StreamsSameText) {
+  LateReplica replica("write-en");
+  auto sink = std::make_shared<RecordingSink>(/*stream=*/true);
+  const GenerateRequest request = Write("Package: stream\nSynopsis:", 40);
+  replica.Submit(request, sink);
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(sink->text(), result->sequences[0].text);
+  EXPECT_EQ(sink->ids(), result->sequences[0].ids);
+}
+
+// A block that was filled with a token nobody had read yet can be found as a prefix afterwards.
+TEST(RunAheadTest, SharesWhatItGenerated) {
+  LateReplica replica("write-en");
+  GenerateRequest first = Write("Package: prefix\nSynopsis:", 60);
+  first.limits.ignore_eos = true;
+  first.output.echo = true;
+  auto sink = std::make_shared<RecordingSink>();
+  replica.Submit(first, sink);
+  const auto whole = sink->Wait();
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const TokenIds& ids = whole->sequences[0].ids;
+
+  GenerateRequest second = Write("", 4);
+  second.prompt = ids;
+  sink = std::make_shared<RecordingSink>();
+  replica.Submit(second, sink);
+  const auto rest = sink->Wait();
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_GE(rest->usage.cached_tokens, static_cast<int32_t>(ids.size()) - 17);
+  const auto expected = SharedEngine().GenerateAndWait(second);
+  ASSERT_TRUE(expected.ok());
+  ExpectSame(*rest, *expected);
+}
+
+TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
+  LateReplica replica("write-en");
+  std::mt19937 random(7);
+  std::vector<GenerateRequest> requests = MixedRequests(/*with_dependent=*/true);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  std::vector<std::shared_ptr<std::atomic<bool>>> cancels;
+  for (GenerateRequest& request : requests) {
+    if (random() % 3 == 0) request.deadline = Clock::now() + milliseconds(random() % 20);
+    sinks.push_back(std::make_shared<RecordingSink>(random() % 2 == 0));
+    cancels.push_back(replica.Submit(request, sinks.back()));
+  }
+  for (const auto& cancelled : cancels) {
+    if (random() % 3 == 0) *cancelled = true;
+    std::this_thread::sleep_for(milliseconds(random() % 3));
+  }
+  for (const auto& sink : sinks) sink->Wait().IgnoreError();
+  EXPECT_TRUE(replica.WaitForAll());
+  for (int wait = 0; wait < 1000 && replica.stats().used_blocks.load() != 0; ++wait) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(replica.stats().used_blocks.load(), 0);
+  EXPECT_EQ(replica.stats().running_sequences.load(), 0);
+  EXPECT_EQ(replica.stats().waiting_requests.load(), 0);
+}
+
+}  // namespace
+}  // namespace beamline
