@@ -33,7 +33,7 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
   }
   if (last - first == kNumSchedules) {
     // The schedules must have been worth simulating.
-    EXPECT_GT(finished, 100000);
+    EXPECT_GT(finished, 90000);
     EXPECT_GT(cancelled, 5000);
     EXPECT_GT(expired_waiting, 1000);
     EXPECT_GT(expired_running, 5000);
