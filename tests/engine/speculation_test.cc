@@ -86,7 +86,7 @@ TEST(SpeculationTest, AnswersAloneAreThoseOfPlainGreedyDecoding) {
       ASSERT_FALSE(HasFailure());
     }
     const auto stats = engine->Stats("write-en");
-    EXPECT_GT(stats->speculative_accepted, 100u);
+    EXPECT_GT(stats->speculative_accepted, 50u);
     EXPECT_GE(stats->speculative_proposed, stats->speculative_accepted);
     EXPECT_LT(stats->steps, stats->generated_tokens);
   }

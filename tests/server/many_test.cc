@@ -259,6 +259,7 @@ TEST_F(ServiceTest, ManyCountsEachRequest) {
     engine_->Finish(engine_->WaitForRequest(index), TextResult("ok"));
   }
   stream.Close();
+  for (int i = 0; i < 3; ++i) stream.Read();
   EXPECT_TRUE(stream.Finish().ok());
   std::map<std::string, double> counts;
   for (const auto& family : metrics_->Collect()) {
