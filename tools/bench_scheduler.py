@@ -34,6 +34,7 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.runs = []
+        self.environment = {"machine": {}, "versions": {}}
         self.folder = tempfile.mkdtemp(prefix="bench_scheduler_")
         self.begin = time.monotonic()
 
@@ -130,10 +131,10 @@ class Bench:
             result["rate"] = full["requests_per_s"] / 2
             # A seed of its own for each run: what one run left in the cache must not help the next.
             for load, arguments, seed in (("single", "--concurrency 1 --duration 3", 100),
-                                    ("loaded", f"--rate {result['rate']:.2f} --duration 5", 200)):
+                                          ("loaded", f"--rate {result['rate']:.2f} --duration 5", 200)):
                 for turn in range(ROUNDS):
                     for state, target in (("off", off), ("on", on)):
-                        run = self.load(target, f"shared prefix, cache {state}, {load}", 
+                        run = self.load(target, f"shared prefix, cache {state}, {load}",
                                         f"{base} {arguments} --seed {seed + turn}")
                         best = result[state].setdefault(load, run)
                         result[state][load] = min(best, run, key=lambda one: one["time_to_first_token"]["p50_ms"])
@@ -258,7 +259,8 @@ disciplines; they differ in when a request leaves the client (docs/loadtest.md).
 takes what has arrived and does not wait to be full; its rows are not padded, its first tokens come at once and its short answers
 do not wait for its long ones, so a service with static batches of its own would be slower than what stands here. Client and server
 share the machine's cores in every run. At its highest rate continuous batching has many more requests under way, so each of its
-tokens takes longer (the columns "per token" and "end to end"); the bound is on the first token alone.
+tokens takes longer (the columns "per token" and "end to end"); the bound is on the first token alone. Of the prefix cache and of
+beam search, the runs that are compared take turns, twice; the better turn of each counts.
 """]
     sections = {"continuous": lambda part: batching_section(part, result["bound_ms"]), "prefix": prefix_section,
                 "beams": beam_section, "memory": memory_section}
