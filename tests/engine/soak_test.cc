@@ -20,7 +20,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr int kThreads = 6;
-constexpr int kRequestsPerThread = 40;
+constexpr int kRequestsPerThread = kSanitized ? 16 : 40;
 constexpr size_t kOpenPerThread = 8;
 constexpr int kBlocks = 72;  // one request of the catalogue may need 65
 
