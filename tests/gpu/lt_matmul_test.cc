@@ -217,6 +217,7 @@ TEST_P(LtMatMulTest, EveryEpilogueAtOddShapes) {
         const std::string what = fmt::format("{} x {} x {} {} transposes {}", shape.m, shape.n,
                                              shape.k, Name(c.epilogue), transposes);
         SCOPED_TRACE(what);
+        device().BeginOperator();
         const absl::Status status = products().Run(c.product);
         if (absl::IsUnimplemented(status)) {
           refused.insert(what);
