@@ -45,14 +45,14 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(Context*, const Buffer* r
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::GenerateMany(
     Context* context) {
-  auto* call = new GenerateManyCall(services_, context->deadline());
+  auto* call = new GenerateManyCall(services_, CallerOf(*context));
   call->Start();
   return call;
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::EncodeMany(
     Context* context) {
-  auto* call = new EncodeManyCall(services_, context->deadline());
+  auto* call = new EncodeManyCall(services_, CallerOf(*context));
   call->Start();
   return call;
 }

@@ -144,6 +144,7 @@ void TimeEpilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
     if (UsesGeluInput(epilogue)) product.aux = gelu;
     works.push_back({fmt::format("product float16 {} {} x {} x {}", Name(epilogue), m, k, n),
                      2.0 * m * k * n, 2.0 * (m * k + k * n + m * n), [product, &bench](int) {
+                       bench.device().BeginOperator();
                        const absl::Status status = bench.backend().products().Run(product);
                        if (!status.ok()) fmt::print(stderr, "{}\n", status.ToString());
                      }});

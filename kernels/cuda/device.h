@@ -33,6 +33,7 @@ class Scratch {
   size_t capacity_ = 0;
   size_t used_ = 0;
   uint64_t generation_ = 0;
+  size_t least_ = 0;             // capacity that the operators so far would have fit in
   size_t taken_ = 0;             // since the last Reset, outgrown pieces included
   std::vector<void*> outgrown_;  // pieces of them are in use until the next Reset
 };

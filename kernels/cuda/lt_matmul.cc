@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/check.h"
+#include "kernels/cuda/backward_epilogue.h"
 #include "kernels/cuda/fill_random.h"
 #include "kernels/cuda/lt_call.h"
 #include "kernels/status.h"
@@ -35,6 +36,15 @@ class Event {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+constexpr float kNever = std::numeric_limits<float>::infinity();
+constexpr AlgorithmBits kSplit = {};
+
+LtProduct WithoutEpilogue(LtProduct product) {
+  product.epilogue = LtEpilogue::kNone;
+  product.bias = product.aux = Tensor();
+  return product;
+}
 
 const cublasLtMatmulAlgo_t* AsAlgorithm(const AlgorithmBits* bits) {
   static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
@@ -137,9 +147,9 @@ LtProduct LtMatMul::OnScratch(LtProduct p) {
   return p;
 }
 
-bool LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
+float LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
   const LtProduct product = OnScratch(original);
-  if (!device_.ok()) return false;
+  if (!device_.ok()) return kNever;
   LtCall call(product);
   const AlgorithmKey key = KeyOf(original);
   Preference preference(key.fields.back());
@@ -148,11 +158,11 @@ bool LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, &call.operation, &call.a, &call.b, &call.c, &call.d, preference.get(),
       product.bucket_rows ? kNumBucketCandidates : kNumCandidates, candidates, &num_candidates);
-  if (status != CUBLAS_STATUS_SUCCESS) return false;
+  if (status != CUBLAS_STATUS_SUCCESS) return kNever;
 
   // Several rounds over all candidates: clocks drift by more than the candidates differ.
   const Event begin, end;
-  float best_ms = std::numeric_limits<float>::infinity();
+  std::array<float, kNumCandidates> total_ms = {};
   for (int round = 0; round <= kNumRounds; ++round) {
     for (int i = 0; i < num_candidates; ++i) {
       if (candidates[i].state != CUBLAS_STATUS_SUCCESS) continue;
@@ -167,16 +177,43 @@ bool LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
       // The first round loads the kernels.
       if (candidates[i].state != CUBLAS_STATUS_SUCCESS || (round == 0 && num_candidates > 1))
         continue;
-      if (ms < best_ms) {
-        best_ms = ms;
-        fastest = algorithm;
-      }
+      total_ms[i] += ms;
     }
   }
-  return best_ms < std::numeric_limits<float>::infinity();
+  float best_ms = kNever;
+  for (int i = 0; i < num_candidates; ++i) {
+    if (candidates[i].state != CUBLAS_STATUS_SUCCESS || total_ms[i] >= best_ms) continue;
+    best_ms = total_ms[i];
+    fastest = std::bit_cast<AlgorithmBits>(candidates[i].algo);
+  }
+  return best_ms / kNumRounds;
+}
+
+float LtMatMul::MeasureSplit(const LtProduct& original) {
+  LtProduct product = OnScratch(original);
+  if (!device_.ok() || Choose(WithoutEpilogue(original)) == nullptr) return kNever;
+  const Event begin, end;
+  float total_ms = 0.0f;
+  for (int round = 0; round <= kNumRounds; ++round) {
+    cudaEventRecord(begin.get(), device_.stream());
+    if (!RunSplit(lanes_[0], product).ok()) return kNever;
+    cudaEventRecord(end.get(), device_.stream());
+    device_.Check(cudaEventSynchronize(end.get()), "measuring a product and its epilogue");
+    float ms = 0.0f;
+    cudaEventElapsedTime(&ms, begin.get(), end.get());
+    if (round > 0) total_ms += ms;
+  }
+  return total_ms / kNumRounds;
+}
+
+absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
+  BEAMLINE_RETURN_IF_ERROR(RunOn(lane, WithoutEpilogue(product)));
+  BackwardEpilogue(device_, product, lane.stream);
+  return device_.status();
 }
 
 bool LtMatMul::Accepts(const LtProduct& product, const AlgorithmBits& algorithm) {
+  if (algorithm == kSplit) return HasBackwardEpilogue(product);
   LtCall call(product);
   cublasLtMatmulHeuristicResult_t result;
   const cublasStatus_t status =
@@ -193,7 +230,10 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
     return &chosen_.emplace(key, *saved).first->second;
   }
   AlgorithmBits fastest;
-  if (!Measure(product, fastest)) return nullptr;
+  const float fused_ms = Measure(product, fastest);
+  const float split_ms = HasBackwardEpilogue(product) ? MeasureSplit(product) : kNever;
+  if (std::min(fused_ms, split_ms) == kNever) return nullptr;
+  if (split_ms < fused_ms) fastest = kSplit;
   ++num_measured_;
   Report(file_.Add(key, fastest));
   return &chosen_.emplace(key, fastest).first->second;
@@ -202,6 +242,7 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
 absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
   const AlgorithmBits* algorithm = Choose(product);
   if (!device_.ok()) return device_.status();
+  if (algorithm != nullptr && *algorithm == kSplit) return RunSplit(lane, product);
   LtCall call(product);
   int status = Launch(product, call, algorithm, lane);
   // An algorithm that its bucket's largest member liked may refuse a smaller one; cuBLASLt then

@@ -58,17 +58,21 @@ class LtMatMul {
   };
 
   explicit LtMatMul(Device& device, AlgorithmFile file) : device_(device), file_(std::move(file)) {}
-  // Null when cuBLASLt offers none; it may still pick one by itself.
+  // Null when cuBLASLt offers none; it may still pick one by itself. kSplit, all zero: the product
+  // without its epilogue and BackwardEpilogue after it are faster, or all that there is.
   const AlgorithmBits* Choose(const LtProduct& product);
   // Whether an algorithm of the file fits this cuBLASLt, GPU and product.
   bool Accepts(const LtProduct& product, const AlgorithmBits& algorithm);
-  // The fastest candidate.
-  bool Measure(const LtProduct& product, AlgorithmBits& fastest);
+  // The fastest candidate, and its milliseconds; infinite when cuBLASLt has none.
+  float Measure(const LtProduct& product, AlgorithmBits& fastest);
+  // Milliseconds of the product without its epilogue, and of BackwardEpilogue after it.
+  float MeasureSplit(const LtProduct& product);
   // `product` on operands that measuring may overwrite.
   LtProduct OnScratch(LtProduct product);
   // A cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
+  absl::Status RunSplit(const Lane& lane, const LtProduct& product);
   absl::Status RunOn(const Lane& lane, const LtProduct& product);
   absl::Status MakeLanes();
   void Report(const absl::Status& status);

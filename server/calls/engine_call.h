@@ -50,7 +50,7 @@ class EngineCall final : public UnaryCall {
     BEAMLINE_RETURN_IF_ERROR(state().Admit());
     BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.
-    BEAMLINE_ASSIGN_OR_RETURN(handle_, Method::Submit(state(), message_, context.deadline(),
+    BEAMLINE_ASSIGN_OR_RETURN(handle_, Method::Submit(state(), message_, CallerOf(context),
                                                       std::make_shared<Sink>(*this), answer_));
     return absl::OkStatus();
   }

@@ -25,8 +25,8 @@ namespace beamline {
 template <typename Method, typename Envelope, Rpc kRpc>
 class ManyCall final : public ManyStream {
  public:
-  ManyCall(ServiceContext& services, CallDeadline deadline)
-      : ManyStream(services), deadline_(deadline) {}
+  ManyCall(ServiceContext& services, Caller caller)
+      : ManyStream(services), caller_(std::move(caller)) {}
 
  private:
   using Result = typename Method::Result;
@@ -69,7 +69,7 @@ class ManyCall final : public ManyStream {
     BEAMLINE_RETURN_IF_ERROR(Register(item));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
     BEAMLINE_ASSIGN_OR_RETURN(auto handle,
-                              Method::Submit(*item->state, message, deadline_,
+                              Method::Submit(*item->state, message, caller_,
                                              std::make_shared<Sink>(*this, item), item->answer));
     Keep(*item, std::move(handle));
     return absl::OkStatus();
@@ -146,7 +146,7 @@ class ManyCall final : public ManyStream {
 
   static constexpr int64_t kEnvelopeBytes = 16;  // at most, around id and answer
 
-  const CallDeadline deadline_;
+  const Caller caller_;
   std::mutex mutex_;
   absl::flat_hash_map<std::string, ItemPtr> running_;  // by request_id; guarded by mutex_
   bool cancelled_ = false;                             // guarded by mutex_

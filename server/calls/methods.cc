@@ -39,11 +39,12 @@ absl::StatusOr<AnswerOptions> ResolveModel(CallState& call, const Message& messa
 
 // The engine's request, for the model that `answer` tells.
 template <typename Message>
-auto Convert(const Message& message, CallDeadline deadline, const AnswerOptions& answer) {
+auto Convert(const Message& message, const Caller& caller, const AnswerOptions& answer) {
   auto request = ToEngineRequest(message);
   if (!request.ok()) return request;
   request->model = answer.model;
-  request->deadline = EngineDeadline(deadline, std::chrono::system_clock::now());
+  request->client = caller.client;
+  request->deadline = EngineDeadline(caller.deadline, std::chrono::system_clock::now());
   return request;
 }
 
@@ -51,11 +52,11 @@ auto Convert(const Message& message, CallDeadline deadline, const AnswerOptions&
 
 absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
                                                  const v1::GenerateRequest& message,
-                                                 CallDeadline deadline) {
+                                                 const Caller& caller) {
   PreparedGenerate prepared;
   BEAMLINE_ASSIGN_OR_RETURN(prepared.answer,
                             ResolveModel(call, message, ModelDirectory::Use::kGenerate));
-  BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(message, deadline, prepared.answer));
+  BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(message, caller, prepared.answer));
   prepared.answer.sampling = message.has_sampling();
   prepared.answer.return_token_ids = prepared.request.output.return_token_ids;
   return prepared;
@@ -63,10 +64,10 @@ absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> GenerateMethod::Submit(CallState& call,
                                                                       const Request& message,
-                                                                      CallDeadline deadline,
+                                                                      const Caller& caller,
                                                                       std::shared_ptr<Sink> sink,
                                                                       AnswerOptions& answer) {
-  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(call, message, deadline));
+  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(call, message, caller));
   answer = std::move(prepared.answer);
   return call.services().engine.Generate(std::move(prepared.request), std::move(sink));
 }
@@ -80,11 +81,11 @@ absl::StatusOr<v1::GenerateResponse> GenerateMethod::Answer(CallState& call, con
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& call,
                                                                     const Request& message,
-                                                                    CallDeadline deadline,
+                                                                    const Caller& caller,
                                                                     std::shared_ptr<Sink> sink,
                                                                     AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kEncode));
-  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, deadline, answer));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
   return call.services().engine.Encode(std::move(request), std::move(sink));
 }
 
@@ -96,11 +97,11 @@ absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const R
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
                                                                    const Request& message,
-                                                                   CallDeadline deadline,
+                                                                   const Caller& caller,
                                                                    std::shared_ptr<Sink> sink,
                                                                    AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kScore));
-  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, deadline, answer));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
   return call.services().engine.Score(std::move(request), std::move(sink));
 }
 

@@ -3,18 +3,16 @@
 // of many in a stream (many_call.h).
 #pragma once
 
-#include <chrono>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
 #include "engine/engine.h"
 #include "server/calls/call_state.h"
+#include "server/calls/caller.h"
 #include "server/conversion/response.h"
 
 namespace beamline {
-
-using CallDeadline = std::chrono::system_clock::time_point;
 
 // A generation request that is ready for the engine.
 struct PreparedGenerate {
@@ -24,7 +22,7 @@ struct PreparedGenerate {
 // Resolves the model and converts.
 absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
                                                  const v1::GenerateRequest& message,
-                                                 CallDeadline deadline);
+                                                 const Caller& caller);
 
 struct GenerateMethod {
   using Request = v1::GenerateRequest;
@@ -35,7 +33,7 @@ struct GenerateMethod {
   // `answer` is filled in before the sink can hear of the result.
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,
-                                                               CallDeadline deadline,
+                                                               const Caller& caller,
                                                                std::shared_ptr<Sink> sink,
                                                                AnswerOptions& answer);
   // A whole answer or an error.
@@ -51,7 +49,7 @@ struct EncodeMethod {
 
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,
-                                                               CallDeadline deadline,
+                                                               const Caller& caller,
                                                                std::shared_ptr<Sink> sink,
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
@@ -66,7 +64,7 @@ struct ScoreMethod {
 
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,
-                                                               CallDeadline deadline,
+                                                               const Caller& caller,
                                                                std::shared_ptr<Sink> sink,
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,

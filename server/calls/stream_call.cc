@@ -32,7 +32,7 @@ absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
   BEAMLINE_RETURN_IF_ERROR(state_.Admit());
   BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
-                            PrepareGenerate(state_, message_, context.deadline()));
+                            PrepareGenerate(state_, message_, CallerOf(context)));
   answer_ = std::move(prepared.answer);
   // OnCancel is not called before the service's method has returned, so it sees the handle.
   BEAMLINE_ASSIGN_OR_RETURN(handle_,

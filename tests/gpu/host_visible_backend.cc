@@ -34,7 +34,8 @@ class HostVisibleBackend final : public Backend {
     return buffer;
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
-    std::memcpy(device, host, bytes);
+    // A read-back's memory is the GPU's own, everything else the host's.
+    ASSERT_EQ(cudaMemcpy(device, host, bytes, cudaMemcpyDefault), cudaSuccess);
   }
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
     const absl::Status status = cuda_->Synchronize();

@@ -16,8 +16,12 @@ namespace {
 using cuda::LtEpilogue;
 using cuda::LtProduct;
 
-double Tolerance(DType dtype) {
-  return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kFloat16 ? 8e-4 : 6e-3;
+// cuBLASLt's tanh is good to some 1e-5. The gradients may be rounded twice.
+double Tolerance(DType dtype, LtEpilogue epilogue = LtEpilogue::kNone) {
+  const bool gelu =
+      epilogue == LtEpilogue::kGelu || epilogue == LtEpilogue::kGeluBias || UsesGeluInput(epilogue);
+  if (dtype == DType::kFloat32) return gelu ? 3e-5 : 4e-6;
+  return dtype == DType::kFloat16 ? 8e-4 : 6e-3;
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -48,7 +52,8 @@ struct Case {
                  (transposes & 1) != 0 ? s.m : s.k, random, 1 / std::sqrt(float(s.k)))),
         b(Matrix(backend, dtype, (transposes & 2) != 0 ? s.n : s.k,
                  (transposes & 2) != 0 ? s.k : s.n, random, 1)),
-        d(backend, dtype, s.m, s.n, RoundUp(s.n, stride_unit), Filled(s.m * RoundUp(s.n, 8), NAN)),
+        d(backend, dtype, s.m, s.n, RoundUp(s.n, stride_unit),
+          Filled(s.m * RoundUp(s.n, stride_unit), NAN)),
         bias(MakeBias(backend, dtype, random)),
         gelu_input(MakeGeluInput(backend, dtype, random)),
         mask_stride(RoundUp((s.n + 7) / 8, 16)),
@@ -163,7 +168,8 @@ struct Case {
     return sums;
   }
 
-  void ExpectResults(Backend& backend, double tolerance) {
+  void ExpectResults(Backend& backend) {
+    const double tolerance = Tolerance(product.d.dtype, epilogue);
     const reference::Matrix inner = Inner();
     const reference::Matrix outer = Outer(inner);
     EXPECT_LE(d.RelativeError(outer), tolerance);
@@ -211,13 +217,14 @@ TEST_P(LtMatMulTest, EveryEpilogueAtOddShapes) {
         const std::string what = fmt::format("{} x {} x {} {} transposes {}", shape.m, shape.n,
                                              shape.k, Name(c.epilogue), transposes);
         SCOPED_TRACE(what);
+        device().BeginOperator();
         const absl::Status status = products().Run(c.product);
         if (absl::IsUnimplemented(status)) {
           refused.insert(what);
           continue;
         }
         ASSERT_TRUE(status.ok()) << status;
-        c.ExpectResults(backend(), Tolerance(dtype()));
+        c.ExpectResults(backend());
       }
     }
   }
@@ -249,7 +256,7 @@ TEST_P(LtMatMulTest, UnalignedOperands) {
                                                                 : sum;
       }
     }
-    EXPECT_LE(d.RelativeError(expected), Tolerance(dtype()));
+    EXPECT_LE(d.RelativeError(expected), Tolerance(dtype(), epilogue));
   }
 }
 
@@ -309,7 +316,7 @@ TEST_P(LtMatMulTest, StridedBatch) {
           expected.at(i, j) = epilogue == LtEpilogue::kGelu ? Gelu(sum) : sum;
         }
       }
-      EXPECT_LE(d.RelativeError(expected), Tolerance(dtype()));
+      EXPECT_LE(d.RelativeError(expected), Tolerance(dtype(), epilogue));
     }
   }
 }
@@ -327,7 +334,7 @@ TEST_P(LtMatMulTest, GroupOfUnequalProducts) {
   for (int repeat = 0; repeat < 2; ++repeat) {  // the second time nothing is measured
     const absl::Status status = products().RunGroup(group);
     ASSERT_TRUE(status.ok()) << status;
-    for (const auto& c : cases) c->ExpectResults(backend(), Tolerance(dtype()));
+    for (const auto& c : cases) c->ExpectResults(backend());
   }
   ASSERT_TRUE(products().RunGroup({}).ok());
   group[3].bias = Tensor();
@@ -418,7 +425,9 @@ TEST_F(LtTest, Float8WithScales) {
   }
   const Shape s = {40, 64, 96};
   const Fp8Matrix a(backend(), s.m, s.k, random()), b(backend(), s.n, s.k, random());
-  const TypedArray scales(backend(), DType::kFloat32, 1, 3, {0.25f, 0.125f, 0.5f});
+  // Each 16 bytes apart.
+  const TypedArray scales(backend(), DType::kFloat32, 1, 9,
+                          {0.25f, 0, 0, 0, 0.125f, 0, 0, 0, 0.5f});
   const auto* scale = static_cast<const float*>(scales.device().data);
   const TypedArray bias = TypedArray::Random(backend(), DType::kBFloat16, 1, s.n, 4.0f, random());
   reference::Matrix expected(s.m, s.n);
@@ -429,13 +438,15 @@ TEST_F(LtTest, Float8WithScales) {
   }
   LtProduct product = {.a = a.tensor(), .b = b.tensor(), .transpose_b = true};
   product.a_scale = scale;
-  product.b_scale = scale + 1;
+  product.b_scale = scale + 4;
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     SCOPED_TRACE(Name(dtype));
     const StridedMatrix d = Poisoned(dtype, s.m, s.n, s.n);
     product.d = d.tensor();
     const absl::Status status = products().Run(product);
-    ASSERT_TRUE(status.ok()) << status;
+    if (!status.ok()) std::printf("float8: %s\n", std::string(status.message()).c_str());
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) continue;
     // Hopper adds float8's products in fewer bits than float32's.
     EXPECT_LE(d.RelativeError(expected), std::max(2e-3, Tolerance(dtype)));
   }
@@ -444,10 +455,10 @@ TEST_F(LtTest, Float8WithScales) {
   with_bias.d = biased.tensor();
   with_bias.epilogue = LtEpilogue::kBias;
   with_bias.bias = bias.device_vector();
-  ASSERT_TRUE(products().Run(with_bias).ok());
+  EXPECT_TRUE(products().Run(with_bias).ok());
   Fp8Matrix narrow(backend(), s.m, s.n, random());
   product.d = narrow.tensor();
-  product.d_scale = scale + 2;
+  product.d_scale = scale + 8;
   const absl::Status status = products().Run(product);
   ASSERT_TRUE(status.ok()) << status;
   narrow.Read(backend());
@@ -480,7 +491,7 @@ TEST_F(LtTest, ChoicesOutliveTheProcessInAFile) {
   EXPECT_EQ(second->num_recalled(), 0);  // nothing is prepared before it is asked for
   for (size_t i = 0; i < 2; ++i) {
     ASSERT_TRUE(second->Run(cases[i]->product).ok());
-    cases[i]->ExpectResults(backend(), Tolerance(DType::kBFloat16));
+    cases[i]->ExpectResults(backend());
   }
   EXPECT_EQ(second->num_recalled(), 2);
   EXPECT_EQ(second->num_measured(), 0);
@@ -507,7 +518,7 @@ TEST_F(LtTest, AnAlgorithmThatDoesNotFitIsMeasuredAnew) {
   ASSERT_TRUE(forged.Add(cuda::KeyOf(c.product), bits).ok());
   const auto lt = Open(file);
   ASSERT_TRUE(lt->Run(c.product).ok());
-  c.ExpectResults(backend(), Tolerance(DType::kFloat16));
+  c.ExpectResults(backend());
   EXPECT_EQ(lt->num_recalled(), 0);
   EXPECT_EQ(lt->num_measured(), 1);
 }
@@ -519,7 +530,7 @@ TEST_F(LtTest, UnusableFilesAreIgnored) {
   Case c(backend(), DType::kFloat16, {48, 64, 32}, LtEpilogue::kBias, 0, random());
   const auto lt = Open(file);
   ASSERT_TRUE(lt->Run(c.product).ok());
-  c.ExpectResults(backend(), Tolerance(DType::kFloat16));
+  c.ExpectResults(backend());
   EXPECT_EQ(lt->num_measured(), 1);
   std::ifstream stream(file);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), letter);
