@@ -146,7 +146,7 @@ accepted: at most twice the relative error that transformers makes in the same t
 ## Time next to PyTorch
 
 Medians. Beamline through the whole engine, PyTorch (eager, sdpa attention; generate()) without reading results
-back. Captured in a CUDA graph, transformers takes another attention kernel at large sizes. Translations read as many tokens as they write; answers have exactly the length asked for. The Llama-8B rows
+back; the ratio is to the faster of its two ways. Translations read as many tokens as they write; answers have exactly the length asked for. The Llama-8B rows
 of the targets need a family that Beamline does not have.
 
 {timing_page(result['timing'])}
