@@ -91,7 +91,7 @@ for step in "${steps[@]}"; do
       ;;
     timing)
       make_checkpoints
-      run timing 'tok/s' timeout 300 "$python" "$bundle/tools/timing.py" --bin "$programs" \
+      run timing '^timing' timeout 300 "$python" "$bundle/tools/timing.py" --bin "$programs" \
         --models "$checkpoints" --device "$device" ${QUICK:+--quick} --out "$output/timing.json"
       grep -E 'tok/s' "$output/timing.log"
       ;;

@@ -28,6 +28,7 @@ void Scratch::Reset() {
     arena_.Free(memory_);
     memory_ = nullptr;
     capacity_ = 0;
+    ++generation_;
   }
   used_ = taken_ = 0;
 }

@@ -24,7 +24,7 @@ void Recorder::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   if (!device_.ok()) return;
   Recording& recording = recordings_[key];
   recording.last_use = ++clock_;
-  if (recording.generation != device_.scratch_generation()) {
+  if (HasMoved(recording)) {
     Destroy(recording.graph);
     recording.ran = false;
   }
@@ -44,13 +44,13 @@ void Recorder::Record(Recording& recording, absl::FunctionRef<void()> work) {
   if (cudaStreamBeginCapture(device_.stream(), cudaStreamCaptureModeRelaxed) == cudaSuccess) {
     work();
     // A fault of the work itself is in the device's status by now.
-    if (cudaStreamEndCapture(device_.stream(), &graph) == cudaSuccess &&
-        recording.generation == device_.scratch_generation()) {
+    if (cudaStreamEndCapture(device_.stream(), &graph) == cudaSuccess && !HasMoved(recording)) {
       cudaGraphInstantiate(&recording.graph, graph, 0);
     }
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
-  recording.refused = recording.graph == nullptr;
+  // Scratch memory that moved meanwhile is a reason to try again.
+  recording.refused = recording.graph == nullptr && !HasMoved(recording);
   cudaGetLastError();  // refused work runs unrecorded; the refusal is not a fault
 }
 

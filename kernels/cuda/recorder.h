@@ -31,6 +31,9 @@ class Recorder {
     cudaGraphExec_t graph = nullptr;
   };
 
+  bool HasMoved(const Recording& recording) const {
+    return recording.generation != device_.scratch_generation();
+  }
   void Record(Recording& recording, absl::FunctionRef<void()> work);
   void DropOldest();
 

@@ -131,8 +131,8 @@ float32 has identical ids (`golden_float32`, TF32 off).
 
 ## Load over gRPC
 
-`loadtest/workloads/soak.yaml`, 64 clients; a fifth of the calls is cancelled, a tenth has a deadline too short to keep;
-every answer is compared with the one given alone.
+`loadtest/workloads/soak.yaml`, 64 clients; a fifth of the calls is cancelled and a tenth has a short deadline (those
+that were over by then ended ok); every answer is compared with the one given alone. A round is 1,000 requests.
 
 {load_page(result['load'])}
 
@@ -146,7 +146,7 @@ accepted: at most twice the relative error that transformers makes in the same t
 ## Time next to PyTorch
 
 Medians. Beamline through the whole engine, PyTorch (eager, sdpa attention; generate()) without reading results
-back. Translations read as many tokens as they write; answers have exactly the length asked for. The Llama-8B rows
+back; the ratio is to the faster of its two ways. Translations read as many tokens as they write; answers have exactly the length asked for. The Llama-8B rows
 of the targets need a family that Beamline does not have.
 
 {timing_page(result['timing'])}

@@ -207,6 +207,7 @@ def main():
         except (RuntimeError, subprocess.TimeoutExpired) as error:  # the other rows are wanted all the same
             print(f"{method.__name__} {arguments} FAILED: {error}", flush=True)
             failed += 1
+    print(f"timing: {len(timing.rows)} rows, {failed} failed")
     sys.exit(1 if failed else 0)
 
 
