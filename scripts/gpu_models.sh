@@ -73,6 +73,8 @@ for step in "${steps[@]}"; do
   case $step in
     golden)
       run golden_float32 "$gtest" timeout 100 "$programs/engine_golden_test"
+      run golden_forward "$gtest" timeout 60 "$programs/demo_models_test"
+      run random_forward "$gtest" timeout 60 "$programs/random_models_test"
       run golden_half "$gtest" timeout 200 "$programs/reduced_precision_test" \
         "--gtest_output=json:$output/golden_half.json"
       grep -E '^b?float16 ' "$output/golden_half.log"

@@ -33,7 +33,8 @@ void ExpectNear(std::span<const float> found, const nlohmann::json& expected, fl
   }
 }
 
-void ExpectNear(std::span<const float> found, std::span<const float> expected, float tolerance) {
+void ExpectSameValues(std::span<const float> found, std::span<const float> expected,
+                      float tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_NEAR(found[i], expected[i], tolerance) << "value " << i;
@@ -80,7 +81,7 @@ TEST(EmbedDemoTest, EmbeddingsAreTheReferences) {
     SCOPED_TRACE(rows[i]["text"]);
     ExpectNear(together.row(i), rows[i]["embedding"], kEmbeddingTolerance);
     const Matrix alone = runner->Embed({&inputs[i], 1});
-    ExpectNear(together.row(i), alone.values, runner->BatchTolerance(1e-5f));
+    ExpectSameValues(together.row(i), alone.values, runner->BatchTolerance(1e-5f));
   }
 }
 
@@ -174,8 +175,8 @@ TEST(WriteDemoTest, LogprobsAreTheReferences) {
     if (first.empty()) first = sequences;
     for (size_t i = 0; i < rows.size(); ++i) {
       SCOPED_TRACE(i);
-      ExpectNear(first[i].logits.values, sequences[i].logits.values,
-                 runner->BatchTolerance(kLogprobTolerance));
+      ExpectSameValues(first[i].logits.values, sequences[i].logits.values,
+                       runner->BatchTolerance(kLogprobTolerance));
     }
   }
 }
