@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
@@ -23,6 +24,7 @@ TEST_F(ServiceTest, AnswersGenerate) {
   const FakeRequest request = engine_->WaitForRequest(0);
   EXPECT_EQ(request.request.model, "writer");  // the only one that generates
   ASSERT_TRUE(request.request.deadline.has_value());
+  EXPECT_EQ(request.request.client, "ipv4:127.0.0.1");
   EXPECT_FALSE(request.sink->wants_deltas());
   engine_->Finish(request, TextResult("done"));
   const auto response = answer.get();
@@ -30,6 +32,22 @@ TEST_F(ServiceTest, AnswersGenerate) {
   EXPECT_EQ(response->sequences(0).text(), "done");
   EXPECT_EQ(response->model(), "writer");
   EXPECT_EQ(response->request_id(), "mine");
+}
+
+TEST_F(ServiceTest, TakesTheClientFromTheMetadata) {
+  Serve();
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  auto answer = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    context.AddMetadata("x-client-id", std::string(300, 'c'));
+    v1::GenerateResponse response;
+    return stub->Generate(&context, Request(), &response);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_EQ(request.request.client, std::string(256, 'c'));
+  engine_->Finish(request, TextResult("done"));
+  EXPECT_TRUE(answer.get().ok());
 }
 
 TEST_F(ServiceTest, AnswersThatComeBeforeTheHandle) {

@@ -151,7 +151,6 @@ struct BadGenerate {
 
 TEST(GenerateConversion, RefusesByName) {
   const auto kInvalid = absl::StatusCode::kInvalidArgument;
-  const auto kUnimplemented = absl::StatusCode::kUnimplemented;
   const std::vector<BadGenerate> rows = {
       {"prompt", kInvalid, [](auto& m) { m.clear_prompt(); }},
       {"prompt", kInvalid, [](auto& m) { m.mutable_prompt()->clear_kind(); }},
