@@ -1,5 +1,5 @@
-// The CPU backend behaving like a busy asynchronous device that records its steps: results are never
-// there before somebody waits for them, and what the host would read too early is poison.
+// The CPU backend behaving like a busy asynchronous device that records its steps: results are
+// never there before somebody waits for them, and what the host would read too early is poison.
 #pragma once
 
 #include <atomic>
