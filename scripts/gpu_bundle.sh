@@ -27,6 +27,7 @@ done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
+strip "$bundle"/bin/* "$bundle"/lib/*
 cp "$source_folder"/scripts/gpu_{run,models}.sh "$bundle/"
 cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
 rm -rf "$bundle/tools/__pycache__"
