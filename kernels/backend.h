@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/tensor.h"
@@ -306,6 +307,15 @@ class Backend {
   // in `dtype`. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
       std::span<const HostMatrix> parts, DType dtype) = 0;
+
+  // Whether Replay can record.
+  virtual bool Records() const { return false; }
+  // Runs `work`. All work of one key calls the same operators with the same pointers, shapes and
+  // host values, on memory that may hold others: a device may record it once and replay that.
+  virtual void Replay(uint64_t key, absl::FunctionRef<void()> work) {
+    static_cast<void>(key);
+    work();
+  }
 
   virtual void Embed(const EmbedParams& params) = 0;
   virtual void MatMul(const MatMulParams& params) = 0;

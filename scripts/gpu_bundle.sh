@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Collects what scripts/gpu_run.sh needs on another machine: the GPU tests and benchmarks, the CUDA
-# backend and the shared libraries that a bare distribution lacks, compressed, and the runner itself.
+# Collects what scripts/gpu_run.sh and scripts/gpu_models.sh need on another machine: the GPU tests and
+# benchmarks, the server, the CUDA backend and the shared libraries that a bare distribution lacks,
+# compressed, and the runners themselves.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
+#
+# ONLY, a regular expression, packs the binaries that match alone; XZ_OPT sets how hard to compress.
 set -euo pipefail
 
 build=$1
@@ -16,13 +19,19 @@ binaries=()
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
   tests/kernels/cuda_loader_test kernels/bench/cuda_op_bench kernels/bench/cuda_library_bench \
   tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
-  tests/engine/transformer/random_models_test; do
-  if [[ -x $build/$name ]]; then binaries+=("$build/$name"); fi
+  tests/engine/transformer/random_models_test tests/engine/transformer/model_probe \
+  tests/engine/reduced_precision_test tests/engine/chrf_test engine/bench/beamline-bench \
+  server/beamline-server loadtest/beamline-loadtest; do
+  if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
-cp "$source_folder/scripts/gpu_run.sh" "$source_folder/scripts/compare_torch_operators.py" "$bundle/"
+cp "$source_folder"/scripts/gpu_{run,models}.sh "$bundle/"
+cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
+rm -rf "$bundle/tools/__pycache__"
+git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"
+cp "$source_folder/scripts/compare_torch_operators.py" "$bundle/"
 
 # The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
 # its CUDA toolkit.

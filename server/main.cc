@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
@@ -36,6 +37,13 @@ EngineOptions ToEngineOptions(const ServerConfig& config) {
   return options;
 }
 
+void LogDevices(const std::vector<ModelInfo>& models) {
+  for (const ModelInfo& model : models) {
+    spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
+                 model.device, model.device_description, model.device_reason);
+  }
+}
+
 void PrintStartLine(const Server& server) {
   const std::string metrics =
       server.metrics_url().empty() ? "" : fmt::format(" (metrics {})", server.metrics_url());
@@ -63,8 +71,10 @@ int Main(int argc, char** argv) {
   auto metrics = std::make_shared<Metrics>(config.models);
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
   if (!engine.ok()) return Fail(1, engine.status());
+  const std::vector<ModelInfo> models = (*engine)->Models();
   auto server = Server::Start(config, metrics, *std::move(engine));
   if (!server.ok()) return Fail(1, server.status());
+  LogDevices(models);
   PrintStartLine(**server);
 
   shutdown_signal.Wait();

@@ -78,6 +78,7 @@ absl::Status CheckLimits(const ModelOptions& options) {
   };
   BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
   BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, 1 << 16));
+  BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
   BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
 }
@@ -142,6 +143,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->backend = std::move(chosen.backend);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
+  if (options.speculative_tokens > 0) {
+    model->speculation = std::make_unique<Speculation>(
+        options.speculative_tokens,
+        std::min(model->max_logits_rows, model->options.max_batch_tokens));
+  }
 
   const int64_t block_bytes =
       Transformer::BlockBytes(spec, model->backend->ActivationDType(options.dtype), kBlockSize);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "engine/scheduling/waiting_order.h"
 #include "kernels/status.h"
@@ -139,14 +140,16 @@ absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const Slice& slice) {
                       batch_.offsets.begin() + slice.first +
                           static_cast<std::ptrdiff_t>(slice.end - slice.begin) + 1);
   const Tensor pooled = transformer_.Pool(part, hidden, slice.job->pooling, slice.job->normalize);
-  for (size_t i = slice.begin; i < slice.end; ++i) {
+  // All in one transfer: each one waits for the device.
+  std::vector<float> values(static_cast<size_t>(pooled.num_elements()));
+  BEAMLINE_RETURN_IF_ERROR(
+      backend_.CopyToHost(pooled.data, values.data(), values.size() * sizeof(float)));
+  auto row = values.cbegin();
+  for (size_t i = slice.begin; i < slice.end; ++i, row += pooled.dim(-1)) {
     Embedding& embedding = slice.job->embeddings[i];
     embedding.num_tokens = static_cast<int32_t>(slice.job->inputs[i].size());
     embedding.dimensions = static_cast<int32_t>(pooled.dim(-1));
-    embedding.values.resize(embedding.dimensions);
-    const float* row = pooled.row<float>(static_cast<int64_t>(i - slice.begin));
-    BEAMLINE_RETURN_IF_ERROR(
-        backend_.CopyToHost(row, embedding.values.data(), embedding.values.size() * sizeof(float)));
+    embedding.values.assign(row, row + pooled.dim(-1));
     Truncate(embedding, slice.job->dimensions, slice.job->normalize);
   }
   return absl::OkStatus();

@@ -74,11 +74,12 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
                                         const TransformerLimits& limits, Backend& backend) {
   KvCache cache;
+  // One more for the rows that pad a recorded step.
+  const int64_t num_blocks = limits.num_blocks + (backend.Records() ? 1 : 0);
   for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
     const auto allocate = [&] {
-      return Allocate(
-          {limits.num_blocks, decoder.num_kv_heads, limits.block_size, decoder.head_dim},
-          cache_dtype, MemoryKind::kCache, backend, cache.buffers);
+      return Allocate({num_blocks, decoder.num_kv_heads, limits.block_size, decoder.head_dim},
+                      cache_dtype, MemoryKind::kCache, backend, cache.buffers);
     };
     KvLayer pages;
     BEAMLINE_ASSIGN_OR_RETURN(pages.keys, allocate());

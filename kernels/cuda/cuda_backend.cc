@@ -123,6 +123,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
   return CudaWeight::Pack(parts, dtype, *device_);
 }
 
+void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
+  device_->Use();
+  recorder_.Replay(key, work);
+}
+
 void CudaBackend::Embed(const EmbedParams& params) {
   Check(params, kCheckOptions);
   if (Begin()) cuda::Embed(*device_, params);

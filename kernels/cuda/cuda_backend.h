@@ -8,6 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/lt_matmul.h"
+#include "kernels/cuda/recorder.h"
 
 namespace beamline::cuda {
 
@@ -37,6 +38,9 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
+  bool Records() const override { return true; }
+  void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
+
   void Embed(const EmbedParams& params) override;
   void MatMul(const MatMulParams& params) override;
   void Norm(const NormParams& params) override;
@@ -52,12 +56,13 @@ class CudaBackend final : public Backend {
 
  private:
   CudaBackend(std::unique_ptr<Device> device, std::unique_ptr<LtMatMul> lt)
-      : device_(std::move(device)), lt_(std::move(lt)) {}
+      : device_(std::move(device)), lt_(std::move(lt)), recorder_(*device_) {}
   // Every operator begins with it; false after a fault, when there is nothing to be done.
   bool Begin();
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
+  Recorder recorder_;
 };
 
 }  // namespace beamline::cuda

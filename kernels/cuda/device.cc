@@ -28,6 +28,7 @@ void Scratch::Reset() {
     arena_.Free(memory_);
     memory_ = nullptr;
     capacity_ = 0;
+    ++generation_;
   }
   used_ = taken_ = 0;
 }
@@ -42,6 +43,7 @@ absl::StatusOr<void*> Scratch::Take(size_t bytes) {
     if (memory_ != nullptr) outgrown_.push_back(memory_);
     memory_ = static_cast<char*>(memory);
     capacity_ = capacity;
+    ++generation_;
     used_ = 0;
   }
   void* const piece = memory_ + used_;

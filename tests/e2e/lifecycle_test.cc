@@ -16,6 +16,7 @@
 namespace beamline {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -122,6 +123,22 @@ TEST(Lifecycle, TwoServersOnOnePort) {
                      metrics.substr(0, metrics.find('/')), "--model", "e=" + DemoModel("embed-en")},
                     1),
       HasSubstr("for metrics"));
+}
+
+TEST(Lifecycle, SaysWhereAModelRunsAndWhy) {
+  ServerProcess server({"--device", "auto", "--model", "embed-en=" + DemoModel("embed-en")});
+  ServerProcess on_cpu({"--device", "cpu", "--model", "embed-en=" + DemoModel("embed-en")});
+  for (ServerProcess* each : {&server, &on_cpu}) {
+    each->process().Signal(SIGTERM);
+    EXPECT_EQ(each->process().Wait(), 0);
+  }
+  EXPECT_THAT(on_cpu.process().err(), ContainsRegex("model 'embed-en' computes in float32 on cpu "
+                                                    ".*: the CPU was asked for"));
+  if (std::filesystem::exists("/dev/nvidiactl")) {
+    EXPECT_THAT(server.process().err(), ContainsRegex("on cuda:0 .*NVIDIA.*: a GPU is there"));
+  } else {
+    EXPECT_THAT(server.process().err(), ContainsRegex("on cpu .*: .*(driver|module|GPU)"));
+  }
 }
 
 TEST(Lifecycle, DemandedGpuThatIsNotThereIsOneLine) {

@@ -14,8 +14,16 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "tests/engine/test_device.h"
 
 namespace beamline {
+
+// Sanitizers take some twenty times as long, so that the longer tests do less under them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
 
 inline std::vector<nlohmann::json> ReadGolden(const std::string& name) {
   std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
@@ -24,18 +32,26 @@ inline std::vector<nlohmann::json> ReadGolden(const std::string& name) {
   return rows;
 }
 
-inline ModelOptions Demo(const std::string& name) {
+inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;
   options.name = name;
   options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
+  options.dtype = dtype;
+  options.device = TestDevice();
   return options;
+}
+
+// All three demo models.
+inline absl::StatusOr<std::unique_ptr<Engine>> MakeDemoEngine(DType dtype = DType::kFloat32) {
+  EngineOptions options;
+  options.models = {Demo("translate-en-de", dtype), Demo("embed-en", dtype),
+                    Demo("write-en", dtype)};
+  return Engine::Create(options);
 }
 
 inline Engine& SharedEngine() {
   static const std::unique_ptr<Engine> engine = [] {
-    EngineOptions options;
-    options.models = {Demo("translate-en-de"), Demo("embed-en"), Demo("write-en")};
-    auto created = Engine::Create(options);
+    auto created = MakeDemoEngine();
     if (!created.ok()) {
       ADD_FAILURE() << created.status();
       std::abort();
@@ -95,11 +111,11 @@ inline GenerateRequest Translate(const std::string& text, Decoding decoding) {
 
 // Submits every request at once and waits for all.
 inline std::vector<absl::StatusOr<GenerateResult>> RunTogether(
-    const std::vector<GenerateRequest>& requests) {
+    const std::vector<GenerateRequest>& requests, Engine& engine = SharedEngine()) {
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (const GenerateRequest& request : requests) {
     sinks.push_back(std::make_shared<RecordingSink>());
-    const auto handle = SharedEngine().Generate(request, sinks.back());
+    const auto handle = engine.Generate(request, sinks.back());
     EXPECT_TRUE(handle.ok()) << handle.status();
   }
   std::vector<absl::StatusOr<GenerateResult>> results;

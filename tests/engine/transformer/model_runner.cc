@@ -1,13 +1,17 @@
 #include "tests/engine/transformer/model_runner.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "engine/pool/make_backend.h"
+#include "engine/transformer/float_conversion.h"
 #include "kernels/check.h"
 #include "kernels/status.h"
+#include "tests/engine/test_device.h"
 
 namespace beamline {
 namespace {
@@ -37,7 +41,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
   BEAMLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(folder));
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
-  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend("auto", dtype, 0));
+  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend(TestDevice(), dtype, 0));
   runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;
   runner->limits_.num_blocks = 4096;
@@ -49,6 +53,10 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   std::iota(runner->free_blocks_.begin(), runner->free_blocks_.end(), 0);
   std::shuffle(runner->free_blocks_.begin(), runner->free_blocks_.end(), runner->random_);
   return runner;
+}
+
+float ModelRunner::BatchTolerance(float otherwise) const {
+  return beamline::BatchTolerance(backend_->Name(), otherwise);
 }
 
 EncoderBatch ModelRunner::Pack(std::span<const TokenIds> sequences,
@@ -66,11 +74,12 @@ EncoderBatch ModelRunner::Pack(std::span<const TokenIds> sequences,
 }
 
 Matrix ModelRunner::Fetch(const Tensor& tensor) {
-  Matrix matrix{tensor.dim(-1), std::vector<float>(static_cast<size_t>(tensor.num_elements()))};
-  BEAMLINE_CHECK(tensor.dtype == DType::kFloat32);
-  BEAMLINE_CHECK(
-      backend_->CopyToHost(tensor.data, matrix.values.data(), matrix.values.size() * sizeof(float))
-          .ok());
+  const auto count = static_cast<size_t>(tensor.num_elements());
+  std::vector<std::byte> stored(count * SizeOf(tensor.dtype)), converted;
+  BEAMLINE_CHECK(backend_->CopyToHost(tensor.data, stored.data(), stored.size()).ok());
+  AppendConverted(stored.data(), count, tensor.dtype, DType::kFloat32, converted);
+  Matrix matrix{tensor.dim(-1), std::vector<float>(count)};
+  std::memcpy(matrix.values.data(), converted.data(), converted.size());
   return matrix;
 }
 

@@ -1,4 +1,4 @@
-// A checkpoint, on a GPU when there is one, driven sequence by sequence as a step loop drives it.
+// A checkpoint on the test device (test_device.h), driven sequence by sequence as a step loop does.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ class ModelRunner {
   // Copies every block of `sequence` and lets it continue on the copies.
   void MoveBlocks(RunnerSequence& sequence);
 
+  // How much a value may depend on its batch (test_device.h).
+  float BatchTolerance(float otherwise) const;
   const ModelDescription& description() const { return description_; }
   Transformer& transformer() { return *transformer_; }
 
