@@ -14,12 +14,14 @@ namespace {
 using cuda::LtEpilogue;
 using cuda::LtProduct;
 
-// cuBLASLt's tanh is good to some 1e-5. The gradients may be rounded twice.
+// One rounding of the output. Some of cuBLASLt's kernels round to d's type before the epilogue too,
+// which cancellation with the bias enlarges; its tanh is good to some 1e-5.
 double Tolerance(DType dtype, LtEpilogue epilogue = LtEpilogue::kNone) {
   const bool gelu =
       epilogue == LtEpilogue::kGelu || epilogue == LtEpilogue::kGeluBias || UsesGeluInput(epilogue);
-  if (dtype == DType::kFloat32) return gelu ? 3e-5 : 4e-6;
-  return dtype == DType::kFloat16 ? 8e-4 : 6e-3;
+  if (dtype == DType::kFloat32) return gelu ? 1e-4 : 4e-6;
+  const double factor = epilogue == LtEpilogue::kNone ? 1 : 2.5;
+  return factor * (dtype == DType::kFloat16 ? 8e-4 : 6e-3);
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
