@@ -28,27 +28,32 @@ __device__ inline float GeluSlope(float x) {
   return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kRoot * (1.0f + 3.0f * kCube * x * x);
 }
 
-// kSize columns of a row, and their part of the sums. A mask's byte holds 8 columns.
+// What kSize columns of a row are computed from: all of it is loaded before the first use.
 template <typename T, int kSize>
-__device__ inline void BackwardRow(const BackwardArgs<T>& args, int64_t row, int64_t column,
-                                   const Vec<T, kSize>& product, float (&sums)[kSize]) {
-  float values[kSize];
-#pragma unroll
-  for (int j = 0; j < kSize; ++j) values[j] = ToFloat(product.values[j]);
-  if (args.mask != nullptr) {
-    const int bits = args.mask[row * args.aux_stride + column / 8] >> (column % 8);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] = ((bits >> j) & 1) != 0 ? values[j] : 0.0f;
-  } else {
-    float inputs[kSize];
-    LoadFloats<kSize>(args.gelu_input + row * args.aux_stride + column, inputs);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] *= GeluSlope(inputs[j]);
+struct RowInputs {
+  Vec<T, kSize> products, gelu_inputs;
+  int mask;
+
+  __device__ void Load(const BackwardArgs<T>& args, int64_t row, int64_t column) {
+    products = *reinterpret_cast<const Vec<T, kSize>*>(args.d + row * args.d_stride + column);
+    if (args.mask != nullptr) {
+      // A byte holds 8 columns.
+      mask = args.mask[row * args.aux_stride + column / 8] >> (column % 8);
+    } else {
+      gelu_inputs =
+          *reinterpret_cast<const Vec<T, kSize>*>(args.gelu_input + row * args.aux_stride + column);
+    }
   }
-  StoreFloats<kSize>(values, args.d + row * args.d_stride + column);
+  __device__ void Compute(bool masked, float (&values)[kSize]) const {
 #pragma unroll
-  for (int j = 0; j < kSize; ++j) sums[j] += values[j];
-}
+    for (int j = 0; j < kSize; ++j) {
+      const float value = ToFloat(products.values[j]);
+      values[j] = !masked                  ? value * GeluSlope(ToFloat(gelu_inputs.values[j]))
+                  : ((mask >> j) & 1) != 0 ? value
+                                           : 0.0f;
+    }
+  }
+};
 
 // Grid: (pieces of kWarpSize * kSize columns, pieces of rows_per_block rows); a warp walks every
 // kNumWarps-th row. Bound by memory: d read and written once, aux read once.
@@ -63,19 +68,19 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(BackwardArgs<T> args)
   float sums[kSize] = {};
   if (column < args.n) {
     for (int64_t row = begin + warp; row < end; row += kNumWarps * kRowsAtOnce) {
-      Vec<T, kSize> products[kRowsAtOnce];
+      RowInputs<T, kSize> inputs[kRowsAtOnce];
 #pragma unroll
       for (int i = 0; i < kRowsAtOnce; ++i) {
-        if (row + i * kNumWarps < end) {
-          products[i] = *reinterpret_cast<const Vec<T, kSize>*>(
-              args.d + (row + i * kNumWarps) * args.d_stride + column);
-        }
+        if (row + i * kNumWarps < end) inputs[i].Load(args, row + i * kNumWarps, column);
       }
 #pragma unroll
       for (int i = 0; i < kRowsAtOnce; ++i) {
-        if (row + i * kNumWarps < end) {
-          BackwardRow<T, kSize>(args, row + i * kNumWarps, column, products[i], sums);
-        }
+        if (row + i * kNumWarps >= end) continue;
+        float values[kSize];
+        inputs[i].Compute(args.mask != nullptr, values);
+        StoreFloats<kSize>(values, args.d + (row + i * kNumWarps) * args.d_stride + column);
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) sums[j] += values[j];
       }
     }
   }

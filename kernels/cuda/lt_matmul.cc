@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -23,7 +24,10 @@ constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 // A ragged batch meets a new bucket now and then while it serves; other shapes are met once.
 constexpr int kNumBucketCandidates = 8;
 constexpr int kNumCandidates = 16;
+constexpr int64_t kAccessBytes = 16;
 constexpr int kNumRounds = 3;
+constexpr size_t kNumFinalists = 3;
+constexpr int kNumFinalRounds = 5;
 
 class Event {
  public:
@@ -46,9 +50,47 @@ LtProduct WithoutEpilogue(LtProduct product) {
   return product;
 }
 
+// cuBLASLt (CUDA 13.0, bfloat16, transposed a) adds what stands past the last row of d to the sums
+// over d's rows when their number is no multiple of its access width.
+bool SumsArePastTheEnd(const LtProduct& p) {
+  const bool sums = WritesBias(p.epilogue) && !p.aux.empty();
+  return sums && p.m() * static_cast<int64_t>(SizeOf(p.a.dtype)) % kAccessBytes != 0;
+}
+
 const cublasLtMatmulAlgo_t* AsAlgorithm(const AlgorithmBits* bits) {
   static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
   return reinterpret_cast<const cublasLtMatmulAlgo_t*>(bits);
+}
+
+// Launches every contender once a round, because clocks drift by more than contenders differ, after
+// a round that loads their kernels. Leaves those that ran, the fastest first by their mean (where
+// the chip is at its power limit the least time is the luck of a turn); returns its milliseconds,
+// or kNever.
+float Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
+           std::vector<AlgorithmBits>& contenders) {
+  const Event begin, end;
+  std::vector<std::pair<float, AlgorithmBits>> ranked;
+  for (const AlgorithmBits& contender : contenders) ranked.emplace_back(0.0f, contender);
+  for (int round = 0; round <= num_rounds; ++round) {
+    for (auto& [total_ms, algorithm] : ranked) {
+      if (total_ms == kNever) continue;
+      cudaEventRecord(begin.get(), device.stream());
+      const bool launched = launch(algorithm);
+      cudaEventRecord(end.get(), device.stream());
+      device.Check(cudaEventSynchronize(end.get()), "measuring cuBLASLt's algorithms");
+      float ms = 0.0f;
+      cudaEventElapsedTime(&ms, begin.get(), end.get());
+      if (round > 0) total_ms += ms;
+      if (!launched || !device.ok()) total_ms = kNever;
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  contenders.clear();
+  for (const auto& [total_ms, algorithm] : ranked) {
+    if (total_ms != kNever) contenders.push_back(algorithm);
+  }
+  return contenders.empty() ? kNever : ranked.front().first / static_cast<float>(num_rounds);
 }
 
 std::string Describe(const LtProduct& p) {
@@ -58,8 +100,13 @@ std::string Describe(const LtProduct& p) {
 
 class Preference {
  public:
-  explicit Preference(int64_t alignment) {
+  Preference(int64_t alignment, DType d) {
     cublasLtMatmulPreferenceInit(&preference_);
+    // Parts of a sum over k are not rounded to d's 16 bits before they are added.
+    if (d != DType::kFloat32) {
+      Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    }
     Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -152,7 +199,7 @@ float LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
   if (!device_.ok()) return kNever;
   LtCall call(product);
   const AlgorithmKey key = KeyOf(original);
-  Preference preference(key.fields.back());
+  Preference preference(key.fields.back(), product.d.dtype);
   cublasLtMatmulHeuristicResult_t candidates[kNumCandidates];
   int num_candidates = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -160,50 +207,28 @@ float LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
       product.bucket_rows ? kNumBucketCandidates : kNumCandidates, candidates, &num_candidates);
   if (status != CUBLAS_STATUS_SUCCESS) return kNever;
 
-  // Several rounds over all candidates: clocks drift by more than the candidates differ.
-  const Event begin, end;
-  std::array<float, kNumCandidates> total_ms = {};
-  for (int round = 0; round <= kNumRounds; ++round) {
-    for (int i = 0; i < num_candidates; ++i) {
-      if (candidates[i].state != CUBLAS_STATUS_SUCCESS) continue;
-      const auto algorithm = std::bit_cast<AlgorithmBits>(candidates[i].algo);
-      cudaEventRecord(begin.get(), device_.stream());
-      candidates[i].state =
-          static_cast<cublasStatus_t>(Launch(product, call, &algorithm, lanes_[0]));
-      cudaEventRecord(end.get(), device_.stream());
-      device_.Check(cudaEventSynchronize(end.get()), "measuring cuBLASLt's algorithms");
-      float ms = 0.0f;
-      cudaEventElapsedTime(&ms, begin.get(), end.get());
-      // The first round loads the kernels.
-      if (candidates[i].state != CUBLAS_STATUS_SUCCESS || (round == 0 && num_candidates > 1))
-        continue;
-      total_ms[i] += ms;
-    }
-  }
-  float best_ms = kNever;
+  std::vector<AlgorithmBits> contenders;
   for (int i = 0; i < num_candidates; ++i) {
-    if (candidates[i].state != CUBLAS_STATUS_SUCCESS || total_ms[i] >= best_ms) continue;
-    best_ms = total_ms[i];
-    fastest = std::bit_cast<AlgorithmBits>(candidates[i].algo);
+    if (candidates[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    contenders.push_back(std::bit_cast<AlgorithmBits>(candidates[i].algo));
   }
-  return best_ms / kNumRounds;
+  const auto launch = [&](const AlgorithmBits& algorithm) {
+    return Launch(product, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
+  };
+  Rank(device_, kNumRounds, launch, contenders);
+  contenders.resize(std::min(contenders.size(), kNumFinalists));
+  const float best_ms = Rank(device_, kNumFinalRounds, launch, contenders);
+  if (!contenders.empty()) fastest = contenders.front();
+  return best_ms;
 }
 
 float LtMatMul::MeasureSplit(const LtProduct& original) {
-  LtProduct product = OnScratch(original);
+  const LtProduct product = OnScratch(original);
   if (!device_.ok() || Choose(WithoutEpilogue(original)) == nullptr) return kNever;
-  const Event begin, end;
-  float total_ms = 0.0f;
-  for (int round = 0; round <= kNumRounds; ++round) {
-    cudaEventRecord(begin.get(), device_.stream());
-    if (!RunSplit(lanes_[0], product).ok()) return kNever;
-    cudaEventRecord(end.get(), device_.stream());
-    device_.Check(cudaEventSynchronize(end.get()), "measuring a product and its epilogue");
-    float ms = 0.0f;
-    cudaEventElapsedTime(&ms, begin.get(), end.get());
-    if (round > 0) total_ms += ms;
-  }
-  return total_ms / kNumRounds;
+  std::vector<AlgorithmBits> contenders = {kSplit};
+  return Rank(
+      device_, kNumFinalRounds,
+      [&](const AlgorithmBits&) { return RunSplit(lanes_[0], product).ok(); }, contenders);
 }
 
 absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
@@ -230,7 +255,7 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
     return &chosen_.emplace(key, *saved).first->second;
   }
   AlgorithmBits fastest;
-  const float fused_ms = Measure(product, fastest);
+  const float fused_ms = SumsArePastTheEnd(product) ? kNever : Measure(product, fastest);
   const float split_ms = HasBackwardEpilogue(product) ? MeasureSplit(product) : kNever;
   if (std::min(fused_ms, split_ms) == kNever) return nullptr;
   if (split_ms < fused_ms) fastest = kSplit;

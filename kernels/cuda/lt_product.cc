@@ -57,9 +57,19 @@ absl::Status CheckTypes(const LtProduct& p) {
   if (!fp8 && (p.a_scale != nullptr || p.b_scale != nullptr || p.d_scale != nullptr)) {
     return absl::InvalidArgumentError("a scale is set; scales are for float8_e4m3 operands");
   }
+  for (const float* scale : {p.a_scale, p.b_scale, p.d_scale}) {
+    if (reinterpret_cast<uintptr_t>(scale) % kMostAlignment != 0) {
+      return absl::InvalidArgumentError("a scale is not 16-byte aligned");
+    }
+  }
   if (fp8 && (p.transpose_a || !p.transpose_b)) {
     return absl::InvalidArgumentError(
         "float8_e4m3 operands: a is to be [m, k] and b [n, k], transposed");
+  }
+  if (fp8 && (p.epilogue == LtEpilogue::kDRelu || p.epilogue == LtEpilogue::kDGelu ||
+              WritesBias(p.epilogue))) {
+    return absl::InvalidArgumentError(
+        fmt::format("the epilogue {} is not for float8_e4m3 operands", Name(p.epilogue)));
   }
   if (fp8 && (p.n() % kFp8Multiple != 0 || p.k() % kFp8Multiple != 0)) {
     return Invalid("b", p.b, "n and k that are multiples of 16, of float8_e4m3");
@@ -71,6 +81,15 @@ absl::Status CheckBias(const LtProduct& p) {
   if (!ReadsBias(p.epilogue) && !WritesBias(p.epilogue)) {
     if (p.bias.empty()) return absl::OkStatus();
     return Invalid("bias", p.bias, fmt::format("none for the epilogue {}", Name(p.epilogue)));
+  }
+  if (p.epilogue == LtEpilogue::kBgradA && !p.transpose_a) {
+    return Invalid("a", p.a, "transpose_a, for the epilogue bgrada");
+  }
+  if (p.epilogue == LtEpilogue::kBgradB && p.transpose_b) {
+    return Invalid("b", p.b, "no transpose_b, for the epilogue bgradb");
+  }
+  if (WritesBias(p.epilogue) && p.d.rank == 3) {
+    return Invalid("d", p.d, "no batch, for an epilogue that sums");
   }
   const int64_t size = p.epilogue == LtEpilogue::kBgradA ? p.m() : p.n();
   const bool shaped = !p.bias.empty() && p.bias.dim(-1) == size &&

@@ -28,8 +28,8 @@ enum class LtEpilogue : uint8_t {
   kDReluBgrad,   // kDRelu, and bias receives the sum of d over its rows
   kDGelu,        // r * gelu'(aux): the gradient of gelu's input
   kDGeluBgrad,   // kDGelu, and bias receives the sum of d over its rows
-  kBgradA,       // r, and bias [m] receives the sum of a over k
-  kBgradB,       // r, and bias [n] receives the sum of b over k
+  kBgradA,       // r, and bias [m] receives the sum of a over k; with transpose_a
+  kBgradB,       // r, and bias [n] receives the sum of b over k; without transpose_b
 };
 inline constexpr int kNumLtEpilogues = 16;
 
@@ -43,7 +43,7 @@ bool UsesGeluInput(LtEpilogue epilogue);
 //
 // a and b have one type: float32, float16, bfloat16 or float8_e4m3. d has that type or float32; of
 // float8_e4m3 operands it may be any of the four. A leading dimension [batch] on d makes a strided
-// batch; operands without it are shared by all of its products.
+// batch, for epilogues that do not sum; operands without it are shared by all of its products.
 struct LtProduct {
   Tensor a;  // [m, k]; [k, m] when transpose_a
   Tensor b;  // [k, n]; [n, k] when transpose_b. float8_e4m3: transpose_b alone, n and k % 16 = 0
@@ -61,8 +61,8 @@ struct LtProduct {
   Tensor aux;
   // float32 operands may be rounded to TF32 (10 bits of mantissa), many times faster.
   bool tf32 = false;
-  // float8_e4m3: device memory, one number each; null is 1. a and b are multiplied by theirs when
-  // they are read, d by its own before it is rounded.
+  // float8_e4m3: device memory, one number each, 16-byte aligned; null is 1. a and b are multiplied
+  // by theirs when they are read, d by its own before it is rounded.
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
   const float* d_scale = nullptr;

@@ -17,6 +17,10 @@ class LtProductTest : public testing::Test {
     p.b = Tensor(memory_, dtype, {32, 40});
     p.d = Tensor(memory_, dtype, {24, 40});
     p.epilogue = epilogue;
+    if (epilogue == LtEpilogue::kBgradA) {
+      p.transpose_a = true;
+      p.a = Tensor(memory_, dtype, {32, 24});
+    }
     const int64_t bias_size = epilogue == LtEpilogue::kBgradA ? 24 : 40;
     if (ReadsBias(epilogue) || WritesBias(epilogue)) p.bias = Tensor(memory_, dtype, {bias_size});
     if (UsesReluMask(epilogue)) p.aux = Tensor(memory_, DType::kInt8, {24, 16});
@@ -116,6 +120,28 @@ TEST_F(LtProductTest, Float8IsTransposedAndAMultipleOf16) {
   p.d = Tensor(memory_, DType::kBFloat16, {5, 48});
   p.transpose_b = false;
   ExpectRefused(p, "float8_e4m3");
+  p.b = Tensor(memory_, DType::kFloat8E4M3, {48, 32});
+  p.transpose_b = true;
+  p.b_scale = reinterpret_cast<const float*>(memory_ + 4);
+  ExpectRefused(p, "a scale");
+  p.b_scale = reinterpret_cast<const float*>(memory_ + 16);
+  EXPECT_TRUE(Validate(p).ok());
+  p.epilogue = LtEpilogue::kDRelu;
+  ExpectRefused(p, "the epilogue drelu");
+}
+
+TEST_F(LtProductTest, SumsHaveTheirConditions) {
+  LtProduct p = Product(LtEpilogue::kBgradA);
+  p.transpose_a = false;
+  p.a = Tensor(memory_, DType::kFloat16, {24, 32});
+  ExpectRefused(p, "a");
+  p = Product(LtEpilogue::kBgradB);
+  p.transpose_b = true;
+  p.b = Tensor(memory_, DType::kFloat16, {40, 32});
+  ExpectRefused(p, "b");
+  p = Product(LtEpilogue::kDReluBgrad);
+  p.d = Tensor(memory_, DType::kFloat16, {2, 24, 40});
+  ExpectRefused(p, "d");
 }
 
 TEST_F(LtProductTest, KeysTellKindsApart) {
