@@ -1,5 +1,8 @@
 #include "client/client.h"
 
+#include <algorithm>
+#include <charconv>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -42,6 +45,59 @@ absl::StatusOr<Response> Call(Stub& stub,
   const grpc::Status status = (stub.*method)(&context, request, &response);
   if (!status.ok()) return ToStatus(status);
   return response;
+}
+
+// The place that an id of ours names; `size` when it names none.
+size_t PlaceOf(const std::string& id, size_t size) {
+  size_t place = size;
+  std::from_chars(id.data(), id.data() + id.size(), place);
+  return std::min(place, size);
+}
+
+absl::Status ToStatus(const google::rpc::Status& error) {
+  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
+  status.SetPayload(kDetailsPayload, absl::Cord(error.SerializeAsString()));
+  return status;
+}
+
+// Sends every request while it reads the answers: a server that waits for its answers to be read
+// takes no more requests.
+template <typename Response, typename Request, typename Envelope>
+std::vector<absl::StatusOr<Response>> CallMany(grpc::ClientReaderWriter<Request, Envelope>& stream,
+                                               std::span<const Request> requests,
+                                               const Client::OnAnswer<Response>& on_answer) {
+  const absl::Status unanswered = absl::UnknownError("unanswered");
+  std::vector<absl::StatusOr<Response>> answers(requests.size(), unanswered);
+  std::vector<bool> answered(requests.size(), false);
+  std::thread writer([&stream, requests] {
+    for (size_t place = 0; place < requests.size(); ++place) {
+      Request request = requests[place];
+      request.set_request_id(std::to_string(place));
+      if (!stream.Write(request)) return;  // Finish knows why
+    }
+    stream.WritesDone();
+  });
+  for (Envelope envelope; stream.Read(&envelope);) {
+    const size_t place = PlaceOf(envelope.request_id(), requests.size());
+    if (place == requests.size()) continue;
+    if (envelope.has_response()) {
+      envelope.mutable_response()->set_request_id(requests[place].request_id());
+      answers[place] = std::move(*envelope.mutable_response());
+    } else {
+      answers[place] = ToStatus(envelope.error());
+    }
+    answered[place] = true;
+    if (on_answer) on_answer(place, answers[place]);
+  }
+  writer.join();
+  const grpc::Status end = stream.Finish();
+  for (size_t place = 0; place < requests.size(); ++place) {
+    if (answered[place]) continue;
+    answers[place] =
+        end.ok() ? absl::DataLossError("the stream ended without this answer") : ToStatus(end);
+    if (on_answer) on_answer(place, answers[place]);
+  }
+  return answers;
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
@@ -96,9 +152,32 @@ absl::StatusOr<v1::StreamEnd> Client::GenerateStream(const v1::GenerateRequest& 
   return end;
 }
 
+std::vector<absl::StatusOr<v1::GenerateResponse>> Client::GenerateMany(
+    std::span<const v1::GenerateRequest> requests, const CallOptions& options,
+    const OnAnswer<v1::GenerateResponse>& on_answer) {
+  grpc::ClientContext context;
+  SetDeadline(options, context);
+  const auto stream = stubs_->inference.GenerateMany(&context);
+  return CallMany<v1::GenerateResponse>(*stream, requests, on_answer);
+}
+
+std::vector<absl::StatusOr<v1::EncodeResponse>> Client::EncodeMany(
+    std::span<const v1::EncodeRequest> requests, const CallOptions& options,
+    const OnAnswer<v1::EncodeResponse>& on_answer) {
+  grpc::ClientContext context;
+  SetDeadline(options, context);
+  const auto stream = stubs_->inference.EncodeMany(&context);
+  return CallMany<v1::EncodeResponse>(*stream, requests, on_answer);
+}
+
 absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& request,
                                                   const CallOptions& options) {
   return Call(stubs_->inference, &v1::Inference::Stub::Encode, request, options);
+}
+
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
+                                                const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options);
 }
 
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,

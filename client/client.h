@@ -13,7 +13,9 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -53,8 +55,24 @@ class Client {
                                                const OnMessage& on_message,
                                                const CallOptions& options = {});
 
+  // Many requests over one stream. Returns an answer or an error for each, in their order; requests
+  // that the end of the stream left without an answer have its status. The stream needs ids of its
+  // own: the answers have the requests' request_id back. `on_answer`, when given, hears of each
+  // answer as it comes, on the calling thread, with the request's place.
+  template <typename Response>
+  using OnAnswer = std::function<void(size_t, const absl::StatusOr<Response>&)>;
+  std::vector<absl::StatusOr<v1::GenerateResponse>> GenerateMany(
+      std::span<const v1::GenerateRequest> requests, const CallOptions& options = {},
+      const OnAnswer<v1::GenerateResponse>& on_answer = nullptr);
+  std::vector<absl::StatusOr<v1::EncodeResponse>> EncodeMany(
+      std::span<const v1::EncodeRequest> requests, const CallOptions& options = {},
+      const OnAnswer<v1::EncodeResponse>& on_answer = nullptr);
+
   absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
                                             const CallOptions& options = {});
+  // How likely the model finds each continuation.
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
+                                          const CallOptions& options = {});
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/pool/prepare.h"
+#include "engine/pool/prepare_score.h"
 #include "engine/pool/replica.h"
 #include "engine/pool/worker_pool.h"
 #include "engine/scheduling/ticket.h"
@@ -46,6 +47,12 @@ size_t TextBytes(const EncodeRequest& request) {
   return bytes;
 }
 
+size_t TextBytes(const ScoreRequest& request) {
+  size_t bytes = TextBytes(request.prompt);
+  for (const Prompt& continuation : request.continuations) bytes += TextBytes(continuation);
+  return bytes;
+}
+
 class EngineImpl : public Engine {
  public:
   explicit EngineImpl(const EngineOptions& options)
@@ -63,6 +70,9 @@ class EngineImpl : public Engine {
   absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(EncodeRequest request,
                                                         std::shared_ptr<EncodeSink> sink) override;
 
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
+                                                       std::shared_ptr<ScoreSink> sink) override;
+
   absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
     return replica->model().tokenizer.get();
@@ -78,7 +88,12 @@ class EngineImpl : public Engine {
   }
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
-    return replica->stats().Read();
+    ModelStats stats = replica->stats().Read();
+    if (const Speculation* speculation = replica->model().speculation.get()) {
+      stats.speculative_proposed = speculation->proposed();
+      stats.speculative_accepted = speculation->accepted();
+    }
+    return stats;
   }
   bool Drain(std::chrono::milliseconds timeout) override {
     draining_ = true;
@@ -201,6 +216,23 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EngineImpl::Encode(
   return handle;
 }
 
+absl::StatusOr<std::shared_ptr<RequestHandle>> EngineImpl::Score(ScoreRequest request,
+                                                                 std::shared_ptr<ScoreSink> sink) {
+  const Clock::time_point arrival = Clock::now();
+  BEAMLINE_ASSIGN_OR_RETURN(Replica * replica, Find(request.model));
+  BEAMLINE_RETURN_IF_ERROR(CheckScore(request, replica->model()));
+  BEAMLINE_ASSIGN_OR_RETURN(std::shared_ptr<Ticket> ticket, Accept(*replica));
+  auto handle = std::make_shared<Handle>();
+  const size_t bytes = TextBytes(request);
+  auto results = MakeScoreResultSink(std::move(sink), request.per_token);
+  RunTokenizing(bytes, [=, request = std::move(request), sink = std::move(results),
+                        ticket = std::move(ticket), cancelled = handle->cancelled()]() mutable {
+    Hand(*replica, std::move(ticket), std::move(sink), std::move(cancelled), arrival,
+         [&] { return PrepareScoreGroup(request, replica->model()); });
+  });
+  return handle;
+}
+
 // Waits for one answer.
 template <typename Sink, typename Result>
 class WaitingSink : public Sink {
@@ -223,6 +255,12 @@ absl::StatusOr<GenerateResult> Engine::GenerateAndWait(GenerateRequest request) 
 absl::StatusOr<EncodeResult> Engine::EncodeAndWait(EncodeRequest request) {
   auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
   BEAMLINE_RETURN_IF_ERROR(Encode(std::move(request), sink).status());
+  return sink->Wait();
+}
+
+absl::StatusOr<ScoreResult> Engine::ScoreAndWait(ScoreRequest request) {
+  auto sink = std::make_shared<WaitingSink<ScoreSink, ScoreResult>>();
+  BEAMLINE_RETURN_IF_ERROR(Score(std::move(request), sink).status());
   return sink->Wait();
 }
 

@@ -27,8 +27,11 @@ struct ModelOptions {
   std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
   int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
   int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
-  int64_t cache_bytes = 0;   // KV cache; 0: sized for max_sequences, at most an eighth of memory
-  bool prefix_cache = true;  // shares the cached beginnings of prompts between requests
+  // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most
+  // half of what the weights leave.
+  int64_t cache_bytes = 0;
+  bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
+  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
 };
 
@@ -78,6 +81,8 @@ struct ModelStats {
   uint64_t encoded_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t cancelled = 0;
+  uint64_t speculative_proposed = 0;  // tokens guessed
+  uint64_t speculative_accepted = 0;  // of them, those that were right
 };
 
 // One step of a replica, reported to the observer.
@@ -121,10 +126,13 @@ class Engine {
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
       EncodeRequest request, std::shared_ptr<EncodeSink> sink) = 0;
+  virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
+                                                               std::shared_ptr<ScoreSink> sink) = 0;
 
   // The same, waiting for the answer.
   absl::StatusOr<GenerateResult> GenerateAndWait(GenerateRequest request);
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
+  absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
   // NOT_FOUND naming the model and those that there are.
   virtual absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string& model) const = 0;

@@ -44,6 +44,8 @@ struct BeamOptions {
   int32_t num_sequences = 1;  // 1 .. width
   std::optional<float> length_penalty;
   std::optional<EarlyStopping> early_stopping;
+  int32_t num_groups = 1;          // divides width; more than one: diverse beam search
+  float diversity_penalty = 0.0f;  // >= 0; per beam of an earlier group that chose the token
 };
 
 // monostate: as the model's generation_config.json says, else greedy.
@@ -75,6 +77,8 @@ struct OutputOptions {
   bool return_logprobs = false;  // log-probabilities at all (logprobs = 0: the chosen alone)
   bool return_token_ids = true;
   bool skip_special_tokens = true;
+  // 0 .. 20: log-probabilities of the prompt's tokens and this many likeliest; decoder-only models.
+  std::optional<int32_t> prompt_logprobs;
   bool echo = false;  // the prompt's text and ids before the generated ones
 };
 
@@ -89,6 +93,7 @@ struct GenerateRequest {
   int32_t priority = 0;    // -100 .. 100, higher first
   std::string client;      // requests of equal priority share fairly between clients
   std::string request_id;  // the client's, for logs
+  std::string cache_salt;  // cached prompts are shared with requests of the same salt only
   std::optional<Clock::time_point> deadline;
 };
 
@@ -121,7 +126,7 @@ struct Usage {
 
 struct Timing {
   std::chrono::nanoseconds queue{};        // submission to the first step
-  std::chrono::nanoseconds first_token{};  // submission to the first token; encode: zero
+  std::chrono::nanoseconds first_token{};  // to the first token; encode and score: zero
   std::chrono::nanoseconds total{};        // submission to the end
 };
 
@@ -138,6 +143,8 @@ struct GenerateResult {
   Usage usage;
   Timing timing;
   uint64_t seed = 0;  // of sampling
+  // When asked for: one per prompt token but the first.
+  std::vector<PositionLogprobs> prompt_logprobs;
 };
 
 // Where the results of one request go. Called from an engine thread, never concurrently; must
@@ -150,6 +157,40 @@ class GenerateSink {
   virtual void OnDelta(GenerateDelta delta) { static_cast<void>(delta); }
   // Exactly once, last.
   virtual void OnFinish(absl::StatusOr<GenerateResult> result) = 0;
+};
+
+// --- Scoring ------------------------------------------------------------------------------------
+
+struct ScoreRequest {
+  std::string model;
+  Prompt prompt;  // encoder-decoder models: the source
+  // 1 .. 4096, none empty. Text: without special tokens for decoder-only models, as a whole target
+  // with its end token for encoder-decoder ones.
+  std::vector<Prompt> continuations;
+  bool per_token = false;  // ContinuationScore::tokens
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::string cache_salt;
+  std::optional<Clock::time_point> deadline;
+};
+
+struct ContinuationScore {
+  double logprob = 0.0;  // sum over its tokens, of the model's own distribution
+  int32_t num_tokens = 0;
+  std::vector<TokenLogprob> tokens;  // with per_token
+};
+
+struct ScoreResult {
+  std::vector<ContinuationScore> scores;  // in the order of the continuations
+  Usage usage;
+  Timing timing;
+};
+
+class ScoreSink {
+ public:
+  virtual ~ScoreSink() = default;
+  virtual void OnFinish(absl::StatusOr<ScoreResult> result) = 0;  // exactly once
 };
 
 // --- Encoding -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/tensor.h"
@@ -264,6 +265,10 @@ struct BlockCopy {
   int32_t target = 0;
 };
 
+// What memory is allocated for, in MemoryUsage. Packed weights count as weights, what an operator
+// needs while it runs as workspaces.
+enum class MemoryKind : uint8_t { kWeights, kCache, kActivations };
+
 // Device memory in use, by what it is for.
 struct MemoryUse {
   std::string name;
@@ -281,11 +286,18 @@ class Backend {
   virtual absl::Status SupportsDType(DType dtype) const = 0;
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
-  // Empty on a device that does not count.
+  // "weights", "cache", "activations" and "workspaces"; "unused": taken from the driver and free
+  // for the next allocation. Together all that the backend holds. Steps do not change it once the
+  // largest has run. Empty on a device that does not count.
   virtual std::vector<MemoryUse> MemoryUsage() const { return {}; }
+  // Bytes that Allocate can still give; 0 on a device that does not say.
+  virtual size_t FreeMemory() const { return 0; }
 
   // Memory and transfers. A host pointer given to CopyToDevice may be reused when the call returns.
-  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) = 0;
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) {
+    return Allocate(bytes, MemoryKind::kActivations);
+  }
   virtual void CopyToDevice(const void* host, void* device, size_t bytes) = 0;
   virtual absl::Status CopyToHost(const void* device, void* host, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
@@ -295,6 +307,15 @@ class Backend {
   // in `dtype`. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
       std::span<const HostMatrix> parts, DType dtype) = 0;
+
+  // Whether Replay can record.
+  virtual bool Records() const { return false; }
+  // Runs `work`. All work of one key calls the same operators with the same pointers, shapes and
+  // host values, on memory that may hold others: a device may record it once and replay that.
+  virtual void Replay(uint64_t key, absl::FunctionRef<void()> work) {
+    static_cast<void>(key);
+    work();
+  }
 
   virtual void Embed(const EmbedParams& params) = 0;
   virtual void MatMul(const MatMulParams& params) = 0;

@@ -119,6 +119,9 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   add("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
   add("--rate", flags.rate, "open loop: requests a second")->check(CLI::Range(1e-3, 1e6));
   add("--burst-size", flags.burst_size, "requests a burst")->check(CLI::Range(1, 1'000'000));
+  add("--batching", flags.batching,
+      "open loop: none, or requests wait in the client, for batches that are sent when the one "
+      "before has ended: static:N at most N together, serial one at a time");
   add("--concurrency", flags.concurrency, "closed loop of so many requests instead")
       ->check(CLI::Range(0, 1'000'000));
   add("--duration", flags.duration_s, "s, after the warm-up")->check(CLI::Range(0.01, 86400.0));

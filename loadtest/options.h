@@ -44,6 +44,7 @@ struct RunFlags {
   std::string arrivals = "poisson";
   double rate = 10;
   int burst_size = 10;
+  std::string batching = "none";
   int concurrency = 0;  // closed loop when > 0
   double duration_s = 10;
   double warmup_s = 0;

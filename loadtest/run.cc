@@ -15,6 +15,7 @@
 #include "loadtest/report/result_json.h"
 #include "loadtest/report/terminal.h"
 #include "loadtest/traffic/address.h"
+#include "loadtest/traffic/batching.h"
 #include "loadtest/traffic/connections.h"
 #include "loadtest/traffic/generator.h"
 #include "loadtest/traffic/server_models.h"
@@ -51,7 +52,13 @@ absl::StatusOr<TrafficOptions> MakeTrafficOptions(const RunFlags& flags) {
   options.num_requests = flags.num_requests;
   options.timeout = std::chrono::duration_cast<milliseconds>(FromSeconds(flags.timeout_s));
   options.drain = FromSeconds(flags.drain_s);
+  const auto batching = ParseBatching(flags.batching);
+  if (!batching.ok()) return batching.status();
+  options.batching = *batching;
   if (flags.concurrency > 0) {
+    if (batching->size > 0) {
+      return absl::InvalidArgumentError("--batching is for open loops, not for --concurrency");
+    }
     options.max_in_flight = static_cast<size_t>(flags.concurrency);
     return options;
   }
@@ -74,6 +81,7 @@ LoadDescription DescribeLoad(const RunFlags& flags, const Workload& workload) {
   } else {
     load.arrivals = flags.arrivals;
     load.rate = flags.rate;
+    load.batching = flags.batching;
   }
   return load;
 }

@@ -106,6 +106,15 @@ call_every_rpc() {
     "This package contains"
   ok --json generate --model write-en --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
 
+  title "Many at once (GenerateMany, EncodeMany: every line of a file over one stream, answers in their order)"
+  printf '%s\n' "Cannot open the file." "Save changes before closing?" "No network connection." >"$scratch/prompts"
+  ok translate --file "$scratch/prompts"
+  ok encode --file "$scratch/prompts"
+
+  title "Score (how likely continuations are, none of them generated; of a translator: translations)"
+  ok score --model write-en "Package: vim" $'\nSynopsis:' $'\nElephants:' " is a text editor"
+  ok score --model translate-en-de "The package was not found." "Das Paket wurde nicht gefunden." "Der Hund schläft."
+
   title "Embed (Encode)"
   ok encode "edit photos" "an image manipulation program" "a mail server"
 

@@ -16,11 +16,12 @@ source_folder=$(cd "$(dirname "$0")/.." && pwd)
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
-for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/kernels/cuda_loader_test \
-  kernels/bench/cuda_op_bench tests/engine/engine_golden_test \
-  tests/engine/transformer/demo_models_test tests/engine/transformer/random_models_test \
-  tests/engine/transformer/model_probe tests/engine/reduced_precision_test tests/engine/chrf_test \
-  engine/bench/beamline-bench server/beamline-server loadtest/beamline-loadtest; do
+for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
+  tests/kernels/cuda_loader_test kernels/bench/cuda_op_bench kernels/bench/cuda_library_bench \
+  tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
+  tests/engine/transformer/random_models_test tests/engine/transformer/model_probe \
+  tests/engine/reduced_precision_test tests/engine/chrf_test engine/bench/beamline-bench \
+  server/beamline-server loadtest/beamline-loadtest; do
   if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")
@@ -30,6 +31,7 @@ cp "$source_folder"/scripts/gpu_{run,models}.sh "$bundle/"
 cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
 rm -rf "$bundle/tools/__pycache__"
 git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"
+cp "$source_folder/scripts/compare_torch_operators.py" "$bundle/"
 
 # The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
 # its CUDA toolkit.

@@ -2,7 +2,9 @@
 # Runs the bundle of scripts/gpu_bundle.sh on a machine with an NVIDIA GPU and ends with a table of
 # what passed. Logs and measurements go to a folder.
 #
-#   gpu_run.sh OUTPUT_FOLDER [test|golden|sanitize|bench ...]      (default: test bench)
+#   gpu_run.sh OUTPUT_FOLDER [test|library|golden|sanitize|library-sanitize|bench|library-bench ...]
+#
+# Default: test bench. The library steps are those of what the CUDA operators offer past the backend.
 #
 # golden runs the demo models on the GPU and wants the repository as the working folder.
 set -uo pipefail
@@ -53,6 +55,9 @@ for step in "${steps[@]}"; do
       run half_ops timeout 200 "$bundle/bin/cuda_half_op_test"
       run ops timeout 240 "$bundle/bin/cuda_op_test" "--gtest_filter=-$same_bits"
       ;;
+    library)
+      run library timeout 240 "$bundle/bin/cuda_library_test"
+      ;;
     golden)
       # The tests find the models and the golden files where they were built.
       source_folder=$(cat "$bundle/source_folder")
@@ -74,9 +79,26 @@ for step in "${steps[@]}"; do
           "$bundle/bin/cuda_op_test" '--gtest_filter=*Candidates*:*FiltersALargeVocabulary*'
       done
       ;;
+    library-sanitize)
+      for tool in memcheck racecheck; do
+        run "${tool}_softmax" timeout 100 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_library_test" \
+          '--gtest_filter=*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16'
+        run "${tool}_products" timeout 100 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_library_test" \
+          '--gtest_filter=*AddsToItsOutput*/float16:*StridedBatch*/bfloat16:*GroupOf*/float16:QueryScale*:*Float8*'
+      done
+      ;;
     bench)
       run bench timeout 240 "$bundle/bin/cuda_op_bench" "$output/operators.json"
       grep -E ' us ' "$output/bench.log"
+      ;;
+    library-bench)
+      run library_bench timeout 200 "$bundle/bin/cuda_library_bench" "$output/library.json"
+      # PyTorch brings its own CUDA libraries.
+      run torch_operators timeout 200 env -u LD_LIBRARY_PATH python3 \
+        "$bundle/compare_torch_operators.py" "$output/library.json" "$output/library_and_torch.json"
+      cat "$output/torch_operators.log"
       ;;
     *)
       table+=("$step: unknown step")

@@ -80,7 +80,7 @@ if [[ $sanitizers == yes ]]; then
   run_tests asan-engine 600 --test-dir build/asan/tests/engine
   run_tests asan-server 300 --test-dir build/asan/tests/server
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
-  threaded=(engine_test scheduler_test thread_pool_test)
+  threaded=(engine_test engine_soak_test scheduler_test thread_pool_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
   run_tests tsan 400 --test-dir build/tsan -R "^($(IFS='|'; echo "${threaded[*]}"))\$"

@@ -5,7 +5,6 @@
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
 #include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "grpcpp/support/error_details.h"
 #include "spdlog/spdlog.h"
 
@@ -61,8 +60,8 @@ absl::Status NotImplemented(std::string_view what) {
   return absl::UnimplementedError(fmt::format("{} is not implemented by this server", what));
 }
 
-grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Message* request) {
-  if (status.ok()) return grpc::Status::OK;
+google::rpc::Status ToRpcStatus(const absl::Status& status,
+                                const google::protobuf::Descriptor* request) {
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   std::string message(status.message());
@@ -75,7 +74,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Me
     if (const auto payload = status.GetPayload(kFieldPayload)) {
       field = std::string(*payload);
     } else if (request != nullptr) {
-      field = TakeField(*request->GetDescriptor(), message);
+      field = TakeField(*request, message);
     }
     if (!field.empty()) {
       google::rpc::BadRequest bad_request;
@@ -91,8 +90,14 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Me
     details.add_details()->PackFrom(retry);
   }
   details.set_message(Shorten(message));
+  return details;
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Message* request) {
+  if (status.ok()) return grpc::Status::OK;
   grpc::Status result;
-  grpc::SetErrorDetails(details, &result);
+  grpc::SetErrorDetails(
+      ToRpcStatus(status, request == nullptr ? nullptr : request->GetDescriptor()), &result);
   return result;
 }
 

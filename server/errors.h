@@ -1,4 +1,4 @@
-// The one place where an absl::Status becomes a grpc::Status with google.rpc details.
+// The one place where an absl::Status becomes an error of the API, with google.rpc details.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
+#include "google/rpc/status.pb.h"
 #include "grpcpp/support/status.h"
 
 namespace beamline {
@@ -17,9 +18,12 @@ absl::Status FieldError(std::string_view field, std::string_view problem);
 // The same for a field or RPC that this server does not have yet: UNIMPLEMENTED.
 absl::Status NotImplemented(std::string_view what);
 
+// The error as the contract tells it, for a request of this type (null: of none that matters).
 // INVALID_ARGUMENT gets a BadRequest that names the field (that of FieldError, else the message's
 // first word when it is a field of `request`), RESOURCE_EXHAUSTED a RetryInfo. Faults of the server
 // itself are logged and told without their text, which may name files.
+google::rpc::Status ToRpcStatus(const absl::Status& status,
+                                const google::protobuf::Descriptor* request = nullptr);
 grpc::Status ToGrpcStatus(const absl::Status& status,
                           const google::protobuf::Message* request = nullptr);
 

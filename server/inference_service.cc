@@ -1,8 +1,8 @@
 #include "server/inference_service.h"
 
-#include "server/calls/encode_call.h"
-#include "server/calls/failed_call.h"
-#include "server/calls/generate_call.h"
+#include "server/calls/engine_call.h"
+#include "server/calls/many_call.h"
+#include "server/calls/methods.h"
 #include "server/calls/stream_call.h"
 #include "server/calls/token_calls.h"
 
@@ -10,7 +10,7 @@ namespace beamline {
 
 grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buffer* request,
                                                      Buffer* response) {
-  auto* call = new GenerateCall(services_, response);
+  auto* call = new EngineCall<GenerateMethod>(services_, Rpc::kGenerate, response);
   call->Start(*context, *request);
   return call;
 }
@@ -24,7 +24,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::GenerateStream(
 
 grpc::ServerUnaryReactor* InferenceService::Encode(Context* context, const Buffer* request,
                                                    Buffer* response) {
-  auto* call = new EncodeCall(services_, response);
+  auto* call = new EngineCall<EncodeMethod>(services_, Rpc::kEncode, response);
   call->Start(*context, *request);
   return call;
 }
@@ -44,17 +44,24 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(Context*, const Buffer* r
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::GenerateMany(
-    Context*) {
-  return new FailedBidiCall(ToGrpcStatus(NotImplemented("GenerateMany")));
+    Context* context) {
+  auto* call = new GenerateManyCall(services_, CallerOf(*context));
+  call->Start();
+  return call;
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::EncodeMany(
-    Context*) {
-  return new FailedBidiCall(ToGrpcStatus(NotImplemented("EncodeMany")));
+    Context* context) {
+  auto* call = new EncodeManyCall(services_, CallerOf(*context));
+  call->Start();
+  return call;
 }
 
-grpc::ServerUnaryReactor* InferenceService::Score(Context*, const Buffer*, Buffer*) {
-  return new FailedUnaryCall(ToGrpcStatus(NotImplemented("Score")));
+grpc::ServerUnaryReactor* InferenceService::Score(Context* context, const Buffer* request,
+                                                  Buffer* response) {
+  auto* call = new EngineCall<ScoreMethod>(services_, Rpc::kScore, response);
+  call->Start(*context, *request);
+  return call;
 }
 
 }  // namespace beamline

@@ -30,16 +30,14 @@ class InferenceService final : public RawInference {
                                                    const Buffer* request) override;
   grpc::ServerUnaryReactor* Encode(Context* context, const Buffer* request,
                                    Buffer* response) override;
-  grpc::ServerUnaryReactor* Tokenize(Context* context, const Buffer* request,
-                                     Buffer* response) override;
-  grpc::ServerUnaryReactor* Detokenize(Context* context, const Buffer* request,
-                                       Buffer* response) override;
-
-  // UNIMPLEMENTED.
   grpc::ServerBidiReactor<Buffer, Buffer>* GenerateMany(Context* context) override;
   grpc::ServerBidiReactor<Buffer, Buffer>* EncodeMany(Context* context) override;
   grpc::ServerUnaryReactor* Score(Context* context, const Buffer* request,
                                   Buffer* response) override;
+  grpc::ServerUnaryReactor* Tokenize(Context* context, const Buffer* request,
+                                     Buffer* response) override;
+  grpc::ServerUnaryReactor* Detokenize(Context* context, const Buffer* request,
+                                       Buffer* response) override;
 
  private:
   ServiceContext& services_;

@@ -13,6 +13,7 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
     case ModelDirectory::Use::kAny:
       return true;
     case ModelDirectory::Use::kGenerate:
+    case ModelDirectory::Use::kScore:
       return model.task != ModelTask::kEncode;
     case ModelDirectory::Use::kEncode:
       return model.task == ModelTask::kEncode;
@@ -21,7 +22,14 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
 }
 
 std::string_view Verb(ModelDirectory::Use use) {
-  return use == ModelDirectory::Use::kEncode ? "encode" : "generate";
+  switch (use) {
+    case ModelDirectory::Use::kEncode:
+      return "encode";
+    case ModelDirectory::Use::kScore:
+      return "score";
+    default:
+      return "generate";
+  }
 }
 
 }  // namespace

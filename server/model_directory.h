@@ -13,7 +13,7 @@ namespace beamline {
 // Immutable, so thread safe.
 class ModelDirectory {
  public:
-  enum class Use : uint8_t { kAny, kGenerate, kEncode };
+  enum class Use : uint8_t { kAny, kGenerate, kScore, kEncode };
 
   explicit ModelDirectory(std::vector<ModelInfo> models) : models_(std::move(models)) {}
 

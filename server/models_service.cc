@@ -2,6 +2,7 @@
 
 #include "server/calls/failed_call.h"
 #include "server/calls/model_calls.h"
+#include "server/errors.h"
 
 namespace beamline {
 

@@ -36,7 +36,13 @@ class ServerImpl final : public Server {
         engine_(std::move(engine)),
         models_(engine_->Models()),
         admission_(config.max_concurrent_requests),
-        services_{*engine_, models_, admission_, *metrics_, writers_, text_workers_} {}
+        services_{*engine_,
+                  models_,
+                  admission_,
+                  *metrics_,
+                  writers_,
+                  text_workers_,
+                  {config.max_outstanding_per_stream, config.max_send_bytes}} {}
 
   ~ServerImpl() override {
     exposer_.reset();

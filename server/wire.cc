@@ -133,6 +133,8 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
       fmt::format("the request is not a {} message", message.GetDescriptor()->full_name()));
 }
 
+bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) < 0; }
+
 grpc::ByteBuffer SerializeMessage(const Message& message) {
   grpc::ByteBuffer buffer;
   {

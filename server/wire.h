@@ -3,6 +3,8 @@
 // UNIMPLEMENTED.
 #pragma once
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -13,6 +15,8 @@ namespace beamline {
 // UTF-8 (with the byte offset), an enum value that does not exist, a number that is not finite; or
 // the whole message when it cannot be read.
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
+
+bool IsUtf8(std::string_view text);
 
 grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
 

@@ -153,6 +153,17 @@ def depends_on_early_stopping(model, case, pieces, ids):
     return any(answer(model, {**case, "early_stopping": mode}, pieces)[0] != ids for mode in others)
 
 
+def write_models(path, models):
+    with open(path, "w", encoding="ascii") as file:
+        file.write('{"models": [\n')
+        for i, model in enumerate(models):
+            cases = model.pop("cases")
+            file.write(json.dumps(model, separators=(",", ":"))[:-1] + ',"cases":[\n')
+            file.write(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
+            file.write("]}" + (",\n" if i + 1 < len(models) else "\n"))
+        file.write("]}\n")
+
+
 def main():
     torch.manual_seed(0)
     rng = random.Random(20240611)
@@ -177,14 +188,7 @@ def main():
             cases.append(case)
         models.append({"vocab_size": vocab_size, "scale": SCALE, "last": tables[0], "before": tables[1],
                        "position": tables[2], "pieces": pieces, "cases": cases})
-    with open(sys.argv[1], "w", encoding="ascii") as file:
-        file.write('{"models": [\n')
-        for i, model in enumerate(models):
-            cases = model.pop("cases")
-            file.write(json.dumps(model, separators=(",", ":"))[:-1] + ',"cases":[\n')
-            file.write(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
-            file.write("]}" + (",\n" if i + 1 < len(models) else "\n"))
-        file.write("]}\n")
+    write_models(sys.argv[1], models)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "client/cli/cli.h"
 
+#include <fstream>
+
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
@@ -13,6 +15,8 @@ constexpr char kExamples[] =
     "  beamline generate --model write-en --max-new-tokens 40 \"Package: \"\n"
     "  beamline generate --beam 4 --n 2 --logprobs 3 --json \"Package: \"\n"
     "  beamline encode \"a text editor\" \"an editor for text\" \"a web server\"\n"
+    "  beamline generate --file prompts.txt --max-new-tokens 40\n"
+    "  beamline score \"Package: \" vim emacs\n"
     "  beamline tokenize --model embed-en \"Hello world\"\n"
     "  beamline models write-en\n"
     "  beamline health\n";
@@ -50,11 +54,35 @@ absl::Status UsageError(std::string_view message) {
   return status;
 }
 
+absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) {
+  const auto models = session.client.ListModels(session.options.call());
+  if (!models.ok()) return models.status();
+  std::string only;
+  for (const v1::Model& model : models->models()) {
+    if (model.task() != task) continue;
+    if (!only.empty()) return std::string();
+    only = model.name();
+  }
+  return only;
+}
+
 std::vector<std::string> ReadTexts(const std::vector<std::string>& arguments,
                                    const Console& console) {
   if (!arguments.empty() && arguments != std::vector<std::string>{"-"}) return arguments;
   std::vector<std::string> lines;
   for (std::string line; std::getline(console.in, line);) lines.push_back(line);
+  return lines;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadTexts(const std::vector<std::string>& arguments,
+                                                   const std::string& file,
+                                                   const Console& console) {
+  if (file.empty()) return ReadTexts(arguments, console);
+  if (!arguments.empty()) return UsageError("texts and --file exclude each other");
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (!stream.eof()) return UsageError(fmt::format("--file {} cannot be read", file));
   return lines;
 }
 
@@ -68,6 +96,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   app.fallthrough();
   AddGenerateCommands(app, command);
   AddEncodeCommand(app, command);
+  AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
   app.set_version_flag("--version", "beamline " BEAMLINE_VERSION);

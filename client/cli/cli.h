@@ -46,6 +46,7 @@ using Command = std::function<absl::Status(const Session&)>;
 // Each adds its subcommands to `app`; the one that is given sets `chosen`.
 void AddGenerateCommands(CLI::App& app, Command& chosen);
 void AddEncodeCommand(CLI::App& app, Command& chosen);
+void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);
 
@@ -61,8 +62,15 @@ CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optiona
 // A wrong command line that only the command itself can tell: exit status 2.
 absl::Status UsageError(std::string_view message);
 
+// The only model of a task, for a command line that names none. Empty when there is no such one:
+// the server's answer then lists the models.
+absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task);
+
 // The texts of the command line; without any, or for "-", the lines of standard input.
 std::vector<std::string> ReadTexts(const std::vector<std::string>& arguments,
                                    const Console& console);
+// The same, or with a `file` its lines; both together are a UsageError.
+absl::StatusOr<std::vector<std::string>> ReadTexts(const std::vector<std::string>& arguments,
+                                                   const std::string& file, const Console& console);
 
 }  // namespace beamline::cli

@@ -10,6 +10,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
+#include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
@@ -21,6 +22,7 @@ constexpr size_t kShownTextBytes = 40;
 
 struct EncodeOptions {
   std::vector<std::string> texts;
+  std::string file;  // texts, one a line, all in one stream
   std::string model;
   std::string pooling;
   std::string truncate;
@@ -31,6 +33,11 @@ struct EncodeOptions {
 
 void AddOptions(CLI::App& command, EncodeOptions& o) {
   command.add_option("text", o.texts, "texts; without any, or '-': the lines of standard input");
+  command
+      .add_option("--file", o.file,
+                  "texts of a file, one a line, all sent at once; answers in their order")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
       ->type_name("NAME");
   command.add_option("--pooling", o.pooling, "default: the model's own")
@@ -123,9 +130,29 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
              FormatDuration(response.timing().total()));
 }
 
+// One request and one line for each text.
+absl::Status RunMany(const Session& session, const EncodeOptions& options,
+                     const std::vector<std::string>& texts) {
+  std::vector<v1::EncodeRequest> requests;
+  for (const std::string& text : texts) requests.push_back(MakeRequest(options, {text}));
+  OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse> answers(
+      session, requests.size(), [&session](const v1::EncodeResponse& response) {
+        const v1::Embedding& embedding = response.embeddings(0);
+        fmt::print(session.console.out, "{:>5} tokens {:>5} dimensions {}\n",
+                   embedding.num_tokens(), embedding.dimensions(), FirstValues(embedding));
+      });
+  session.client.EncodeMany(
+      requests, session.options.call(),
+      [&answers](size_t place, const auto& answer) { answers.Take(place, answer); });
+  return answers.Result();
+}
+
 absl::Status RunEncode(const Session& session, const EncodeOptions& options) {
-  const std::vector<std::string> texts = ReadTexts(options.texts, session.console);
+  const auto given = ReadTexts(options.texts, options.file, session.console);
+  if (!given.ok()) return given.status();
+  const std::vector<std::string>& texts = *given;
   if (texts.empty()) return UsageError("there is no text: give one, or lines on standard input");
+  if (!options.file.empty()) return RunMany(session, options, texts);
   const auto response = session.client.Encode(MakeRequest(options, texts), session.options.call());
   if (!response.ok()) return response.status();
   if (session.options.json) {

@@ -43,6 +43,21 @@ std::string FormatDuration(const google::protobuf::Duration& duration) {
   return fmt::format("{:.2f} s", seconds);
 }
 
+std::string Quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '\n') {
+      quoted += "\\n";
+    } else if (c == '\t') {
+      quoted += "\\t";
+    } else {
+      if (c == '"' || c == '\\') quoted.push_back('\\');
+      quoted.push_back(c);
+    }
+  }
+  return quoted + "\"";
+}
+
 std::string FormatBytes(int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (bytes < 1 << 10) return fmt::format("{} B", bytes);

@@ -18,6 +18,8 @@ std::string ToJson(const google::protobuf::Message& message);
 // "850 us", "3.1 ms", "2.45 s".
 std::string FormatDuration(const google::protobuf::Duration& duration);
 double Seconds(const google::protobuf::Duration& duration);
+// In quotes, on one line: "a\"b\nc".
+std::string Quote(std::string_view text);
 // "15.9 MiB".
 std::string FormatBytes(int64_t bytes);
 // "8,376,320".

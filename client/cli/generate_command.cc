@@ -7,25 +7,12 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
+#include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
 namespace beamline::cli {
 namespace {
-
-// The only model of a task, when the command line names none. Empty when there is no such one: the
-// server's answer then lists the models.
-absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) {
-  const auto models = session.client.ListModels(session.options.call());
-  if (!models.ok()) return models.status();
-  std::string only;
-  for (const v1::Model& model : models->models()) {
-    if (model.task() != task) continue;
-    if (!only.empty()) return std::string();
-    only = model.name();
-  }
-  return only;
-}
 
 std::string LogprobLine(const v1::PositionLogprobs& position) {
   std::string line =
@@ -43,7 +30,8 @@ std::vector<v1::FinishReason> FinishReasons(const Sequences& sequences) {
   return reasons;
 }
 
-void Print(const v1::GenerateResponse& response, const Console& console) {
+void PrintSequences(const v1::GenerateResponse& response, const Console& console) {
+  for (const auto& position : response.prompt_logprobs()) console.out << LogprobLine(position);
   int index = 0;
   for (const v1::Sequence& sequence : response.sequences()) {
     if (response.sequences_size() > 1) {
@@ -53,6 +41,10 @@ void Print(const v1::GenerateResponse& response, const Console& console) {
     for (const auto& position : sequence.logprobs()) console.out << LogprobLine(position);
   }
   console.out.flush();
+}
+
+void Print(const v1::GenerateResponse& response, const Console& console) {
+  PrintSequences(response, console);
   fmt::print(console.err, "({})\n",
              SummaryLine(response.usage(), response.timing(), FinishReasons(response.sequences())));
 }
@@ -89,10 +81,28 @@ absl::Status RunStream(const Session& session, const v1::GenerateRequest& reques
   return absl::OkStatus();
 }
 
+absl::Status RunMany(const Session& session, const std::vector<v1::GenerateRequest>& requests) {
+  int64_t generated_tokens = 0;
+  OrderedAnswers<v1::GenerateResponse, v1::GenerateManyResponse> answers(
+      session, requests.size(), [&](const v1::GenerateResponse& response) {
+        generated_tokens += response.usage().generated_tokens();
+        PrintSequences(response, session.console);
+      });
+  session.client.GenerateMany(
+      requests, session.options.call(),
+      [&answers](size_t place, const auto& answer) { answers.Take(place, answer); });
+  if (answers.Result().ok() && !session.options.json) {
+    fmt::print(session.console.err, "({} answers, {} generated tokens)\n", requests.size(),
+               generated_tokens);
+  }
+  return answers.Result();
+}
+
 absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
-  const std::vector<std::string> texts = ReadTexts(options.texts, session.console);
+  const auto prompts = ReadTexts(options.texts, options.file, session.console);
+  if (!prompts.ok()) return prompts.status();
   std::vector<v1::GenerateRequest> requests;
-  for (const std::string& text : texts) {
+  for (const std::string& text : *prompts) {
     auto request = MakeRequest(options, text);
     if (!request.ok()) return request.status();
     requests.push_back(*std::move(request));
@@ -103,8 +113,10 @@ absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Ta
     if (!model.ok()) return model.status();
     for (v1::GenerateRequest& request : requests) request.set_model(*model);
   }
+  if (!options.file.empty()) return RunMany(session, requests);
   // Several sequences, or logprobs, cannot be told apart in a stream of text.
-  const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value();
+  const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value() &&
+                          !options.prompt_logprobs.has_value();
   const bool stream = options.stream.value_or(session.console.out_is_terminal && plain_text &&
                                               !session.options.json);
   for (const v1::GenerateRequest& request : requests) {

@@ -41,6 +41,14 @@ void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
       ->group(group)
       ->check(CLI::IsMember({"eager", "heuristic", "exhaustive"}))
       ->needs(beam);
+  command.add_option("--beam-groups", o.beam_groups, "diverse beam search: divides --beam")
+      ->group(group)
+      ->type_name("N")
+      ->needs(beam);
+  command.add_option("--diversity-penalty", o.diversity_penalty, "of --beam-groups, >= 0")
+      ->group(group)
+      ->type_name("X")
+      ->needs(beam);
 }
 
 void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
@@ -94,11 +102,17 @@ void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
   command.add_option("--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
       ->group(group)
       ->type_name("N");
+  command.add_option("--prompt-logprobs", o.prompt_logprobs, "the same for the prompt")
+      ->group(group)
+      ->type_name("N");
   command.add_flag("--echo", o.echo, "prints the prompt too")->group(group);
   command.add_flag("--special-tokens", o.special_tokens, "keeps special tokens in the text")
       ->group(group);
   command.add_option("--priority", o.priority, "-100 to 100, higher first")->group(group);
   command.add_option("--request-id", o.request_id, "comes back in the answer")->group(group);
+  command.add_option("--cache-salt", o.cache_salt, "shares cached prompts with this salt only")
+      ->group(group)
+      ->type_name("TEXT");
 }
 
 bool WantsSampling(const GenerateOptions& o) {
@@ -119,6 +133,8 @@ void SetBeam(const GenerateOptions& o, v1::Beam& beam) {
   beam.set_width(*o.beam);
   if (o.num_sequences) beam.set_num_sequences(*o.num_sequences);
   if (o.length_penalty) beam.set_length_penalty(*o.length_penalty);
+  if (o.beam_groups) beam.set_num_groups(*o.beam_groups);
+  if (o.diversity_penalty) beam.set_diversity_penalty(*o.diversity_penalty);
   if (o.early_stopping == "eager") beam.set_early_stopping(v1::EARLY_STOPPING_EAGER);
   if (o.early_stopping == "heuristic") beam.set_early_stopping(v1::EARLY_STOPPING_HEURISTIC);
   if (o.early_stopping == "exhaustive") beam.set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
@@ -152,21 +168,15 @@ absl::Status SetShaping(const GenerateOptions& o, v1::Shaping& shaping) {
   return absl::OkStatus();
 }
 
-absl::Status SetPrompt(const GenerateOptions& o, const std::string& text, v1::Prompt& prompt) {
-  if (!o.ids) {
-    prompt.set_text(text);
-    return absl::OkStatus();
-  }
-  const auto ids = ParseIds(text);
-  if (!ids.ok()) return ids.status();
-  prompt.mutable_ids()->mutable_ids()->Add(ids->begin(), ids->end());
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
   command.add_option("text", o.texts, "prompts; without any, or '-': the lines of standard input");
+  command
+      .add_option("--file", o.file,
+                  "prompts of a file, one a line, all sent at once; answers in their order")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
       ->type_name("NAME");
   command.add_flag("--ids", o.ids, "prompts are token ids");
@@ -194,10 +204,21 @@ absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& text) {
   return ids;
 }
 
+absl::Status SetPrompt(bool ids, const std::string& text, v1::Prompt& prompt) {
+  if (!ids) {
+    prompt.set_text(text);
+    return absl::OkStatus();
+  }
+  const auto parsed = ParseIds(text);
+  if (!parsed.ok()) return parsed.status();
+  prompt.mutable_ids()->mutable_ids()->Add(parsed->begin(), parsed->end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const std::string& text) {
   v1::GenerateRequest request;
   request.set_model(o.model);
-  absl::Status status = SetPrompt(o, text, *request.mutable_prompt());
+  absl::Status status = SetPrompt(o.ids, text, *request.mutable_prompt());
   if (!status.ok()) return status;
   if (!o.target_prefix.empty()) request.mutable_target_prefix()->set_text(o.target_prefix);
   if (o.greedy) {
@@ -213,10 +234,12 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const 
   status = SetShaping(o, *request.mutable_shaping());
   if (!status.ok()) return status;
   if (o.logprobs) request.mutable_output()->set_logprobs(*o.logprobs);
+  if (o.prompt_logprobs) request.mutable_output()->set_prompt_logprobs(*o.prompt_logprobs);
   request.mutable_output()->set_echo(o.echo);
   if (o.special_tokens) request.mutable_output()->set_skip_special_tokens(false);
   request.set_priority(o.priority);
   request.set_request_id(o.request_id);
+  request.set_cache_salt(o.cache_salt);
   return request;
 }
 

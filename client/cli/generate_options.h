@@ -17,12 +17,13 @@ struct GenerateOptions {
   std::vector<std::string> texts;
   std::string model;
   bool ids = false;  // the texts are token ids
+  std::string file;  // prompts, one a line, all in one stream
   std::string target_prefix;
   // Decoding.
   bool greedy = false;
   bool sample = false;
-  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty;
-  std::optional<int32_t> top_k, beam, num_sequences;
+  std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, diversity_penalty;
+  std::optional<int32_t> top_k, beam, beam_groups, num_sequences;
   std::optional<uint64_t> seed;
   std::string early_stopping;
   // Limits.
@@ -38,13 +39,14 @@ struct GenerateOptions {
   std::vector<int32_t> suppress_tokens;
   std::vector<std::string> logit_bias;  // "ID=BIAS"
   // Output.
-  std::optional<int32_t> logprobs;
+  std::optional<int32_t> logprobs, prompt_logprobs;
   bool echo = false;
   bool special_tokens = false;
   std::optional<bool> stream;
   // Service.
   int32_t priority = 0;
   std::string request_id;
+  std::string cache_salt;
 };
 
 void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
@@ -52,6 +54,9 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
 // A UsageError when options contradict each other or a text is not a list of ids.
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options,
                                                 const std::string& text);
+
+// A text, or the ids that it lists.
+absl::Status SetPrompt(bool ids, const std::string& text, v1::Prompt& prompt);
 
 // "12 34 56", commas allowed.
 absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& text);

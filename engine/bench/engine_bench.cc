@@ -93,6 +93,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_flag("--ignore-eos", arguments.run.ignore_eos, "Generate exactly max-new-tokens");
   app.add_option("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
   app.add_option("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
+  app.add_option("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step")
+      ->check(CLI::Range(0, 16));
   app.add_option("--threads", arguments.threads, "0: all")->check(CLI::Range(0, 1024));
   app.add_option("--warmup", arguments.warmup, "Untimed rounds")->check(CLI::Range(0, 1000));
   app.add_option("--rounds", arguments.rounds, "Timed rounds")->check(CLI::Range(1, 100'000));

@@ -1,5 +1,11 @@
 // Beam search with the hypotheses and scores of Hugging Face's vectorised `_beam_search`
-// (transformers/generation/utils.py, since 4.49): see beam_decoder.cc for the step.
+// (transformers/generation/utils.py, since 4.49), and diverse beam search with those of its
+// `_group_beam_search` (until 4.57): see beam_group.cc for the step of one group.
+//
+// A plain search is one group of beams. In a diverse one the groups advance one after the other
+// within a step, and a token costs a group `diversity_penalty` for each beam of an earlier group
+// that chose it; each group has its own hypotheses, and the answer is the best of all groups. A
+// group that is over counts as choosing the pad token in each of its beams, as in transformers.
 //
 // Where transformers fills up with beams at -1e9, because fewer tokens are allowed than there are
 // beams, there is no beam here, and a hypothesis that such a beam would become is not returned.
@@ -7,16 +13,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/decoding/beam_group.h"
 #include "engine/decoding/group_decoder.h"
+#include "engine/decoding/hamming_diversity.h"
 #include "engine/decoding/hypothesis_tree.h"
-#include "engine/decoding/logits_shaper.h"
 #include "engine/decoding/sequence_text.h"
-#include "engine/decoding/token_logprobs.h"
 
 namespace beamline {
 
@@ -36,59 +41,26 @@ class BeamDecoder final : public GroupDecoder {
   std::vector<GeneratedSequence> TakeSequences() override;
 
  private:
-  struct Beam {
-    int32_t node = HypothesisTree::kRoot;
-    float score = 0.0f;  // sum of the edited log-probabilities
-    LogitsShaper shaper;
-    std::optional<SequenceText> text;  // with stop strings only
-  };
-  struct Hypothesis {
-    int32_t node = HypothesisTree::kRoot;
-    float score = 0.0f;  // divided by length ^ length_penalty
-    FinishReason reason = FinishReason::kNone;
-  };
-  // A token that may continue a beam.
-  struct Candidate {
-    float score = 0.0f;
-    int32_t row = 0;
-    int32_t index = 0;  // in the row's candidates
-    TokenChoice choice;
-  };
-  // A candidate that lives on.
-  struct Survivor {
-    Candidate candidate;
-    std::optional<SequenceText> text;
-  };
-
   void WriteRequests();
-  // Ranks the candidates of all rows; ends and continues hypotheses. Fills survivors_.
-  void ChooseSurvivors(std::span<const RowResult> results);
-  bool NextCandidate(std::span<const RowResult> results, Candidate& candidate);
-  FinishReason FinishAfter(const Candidate& candidate, std::optional<SequenceText>& text) const;
-  int32_t AddNode(const Candidate& candidate, const RowResult& row);
-  std::vector<Continuation> ContinueBeams(std::span<const RowResult> results);
-
-  float NormalizedScore(float score, int32_t length) const;
-  bool Keeps(float score) const;
-  void Keep(const Hypothesis& hypothesis);
-  void KeepLiveBeams(FinishReason reason);
-  bool CanImprove() const;
+  int32_t NumCandidates(size_t group) const;
+  // The rows as the group is to rank them after what earlier groups chose.
+  std::span<const RowResult> Rank(const BeamGroup& group, std::span<const RowResult> rows);
 
   void Finish();
-  GeneratedSequence BuildSequence(const Hypothesis& hypothesis) const;
+  GeneratedSequence BuildSequence(const BeamGroup::Hypothesis& hypothesis) const;
   void SettlePrefix();
+  void StreamRest();
 
   const ResolvedDecoding decoding_;
   const Tokenizer& tokenizer_;
   const bool wants_deltas_;
   const StopStrings stop_strings_;
-  const int32_t max_ranks_;  // candidates of all rows that a step looks at
-  int32_t num_candidates_ = 0;
   int32_t num_steps_ = 0;
 
   HypothesisTree tree_;
-  std::vector<Beam> beams_;             // live, best first
-  std::vector<Hypothesis> hypotheses_;  // ended, best first, at most beam_width
+  std::vector<BeamGroup> groups_;  // at the first step all have their one beam on the same row
+  HammingDiversity diversity_;
+  std::vector<BeamGroup::Hypothesis> answer_;  // of all groups, best first
   std::vector<GeneratedSequence> sequences_;
   bool finished_ = false;
 
@@ -100,11 +72,7 @@ class BeamDecoder final : public GroupDecoder {
 
   // Of the step being made; kept for their memory.
   std::vector<RowRequest> requests_;
-  std::vector<Candidate> heads_;  // heap: the best candidate not yet taken of each row
-  std::vector<Survivor> survivors_;
-  std::vector<int32_t> row_tops_;  // AddTop of each row; -1: none yet
-  std::vector<int32_t> row_uses_;  // survivors that still need the row's state
-  std::vector<Beam> next_beams_;
+  std::vector<RowResult> ranked_;
   std::vector<int32_t> ancestors_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/decoding/resolved_decoding.h"
+#include "engine/decoding/speculation.h"
 #include "engine/request.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/backend.h"
@@ -44,7 +45,7 @@ struct Continuation {
   int32_t token = 0;
   // The assumed row that this is; -1: none was assumed.
   int32_t assumed = -1;
-  // The parent's last tokens that this row does not keep: refuted proposals.
+  // The parent's last tokens that this row does not keep: proposals that were refuted, or scored.
   int32_t num_dropped = 0;
   // Further tokens behind `token`, guessed or given: the next step computes all of them and the row
   // asks for the logits after each.
@@ -62,9 +63,11 @@ class GroupDecoder {
  public:
   // prompt: the ids that the decoder has consumed before the first generated one (encoder-decoder
   // models: start token and target prefix). The tokenizer must outlive the decoder. A group starts
-  // with one live row, its prompt's last token.
+  // with one live row, its prompt's last token. With `speculation`, which must outlive the decoder,
+  // a greedy sequence proposes tokens.
   static std::unique_ptr<GroupDecoder> Create(const ResolvedDecoding& decoding, TokenIds prompt,
-                                              const Tokenizer& tokenizer, bool wants_deltas);
+                                              const Tokenizer& tokenizer, bool wants_deltas,
+                                              Speculation* speculation = nullptr);
   virtual ~GroupDecoder() = default;
 
   // Most rows that the group can have live at once: the beam width or the number of samples.
@@ -95,6 +98,8 @@ class GroupDecoder {
   // `sequence`. Beam search may return fewer than num_sequences when bans or stop strings leave
   // fewer. `echo` is the caller's to add.
   virtual std::vector<GeneratedSequence> TakeSequences() = 0;
+  // REQUIRES: finished(). Of groups that ask for them: one per prompt token but the first.
+  virtual std::vector<PositionLogprobs> TakePromptLogprobs() { return {}; }
 };
 
 }  // namespace beamline

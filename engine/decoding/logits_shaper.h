@@ -55,6 +55,10 @@ class LogitsShaper {
   void Append(int32_t token);
   // For the next token; null when nothing is edited. Valid until Append.
   const LogitsEdits* edits() const { return edits_.empty() ? nullptr : &edits_; }
+  // What the repetition penalty makes of the token's log-probability: a factor.
+  float RepetitionFactor(int32_t token) const {
+    return penalty_index_.contains(token) ? rules_->repetition_penalty : 1.0f;
+  }
 
  private:
   void AppendToHistory(int32_t token);

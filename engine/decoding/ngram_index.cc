@@ -33,16 +33,27 @@ void NgramIndex::Append(std::span<const int32_t> history) {
 
 void NgramIndex::FindFollowers(std::span<const int32_t> history,
                                std::vector<int32_t>& tokens) const {
-  const auto prefix_size = static_cast<size_t>(size_) - 1;
-  if (history.size() < prefix_size) return;
-  const std::span<const int32_t> prefix = history.last(prefix_size);
-  const auto found = latest_.find(HashTokens(prefix));
-  if (found == latest_.end()) return;
-  for (int32_t position = found->second; position >= 0; position = previous_[position]) {
-    if (std::ranges::equal(prefix, history.subspan(position - prefix_size, prefix_size))) {
-      tokens.push_back(history[position]);
-    }
+  for (int32_t position = LatestFollower(history); position >= 0;
+       position = SkipCollisions(history, previous_[position])) {
+    tokens.push_back(history[position]);
   }
+}
+
+int32_t NgramIndex::LatestFollower(std::span<const int32_t> history) const {
+  const auto prefix_size = static_cast<size_t>(size_) - 1;
+  if (history.size() < prefix_size) return -1;
+  const auto found = latest_.find(HashTokens(history.last(prefix_size)));
+  return found == latest_.end() ? -1 : SkipCollisions(history, found->second);
+}
+
+int32_t NgramIndex::SkipCollisions(std::span<const int32_t> history, int32_t position) const {
+  const auto prefix_size = static_cast<size_t>(size_) - 1;
+  const std::span<const int32_t> prefix = history.last(prefix_size);
+  while (position >= 0 &&
+         !std::ranges::equal(prefix, history.subspan(position - prefix_size, prefix_size))) {
+    position = previous_[position];
+  }
+  return position;
 }
 
 }  // namespace beamline

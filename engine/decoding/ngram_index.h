@@ -21,8 +21,14 @@ class NgramIndex {
   // Adds to `tokens` what followed the history's last size - 1 tokens anywhere before; a token that
   // followed twice comes twice.
   void FindFollowers(std::span<const int32_t> history, std::vector<int32_t>& tokens) const;
+  // The latest position that followed the history's last size - 1 tokens before; -1: none.
+  int32_t LatestFollower(std::span<const int32_t> history) const;
 
  private:
+  // The first of the positions `position`, previous_[position] ... whose preceding tokens are the
+  // history's last ones; -1: none.
+  int32_t SkipCollisions(std::span<const int32_t> history, int32_t position) const;
+
   int32_t size_;
   // Hash of size - 1 tokens to the latest position that followed them.
   absl::flat_hash_map<uint64_t, int32_t> latest_;

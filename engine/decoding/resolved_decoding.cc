@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <random>
@@ -92,6 +93,16 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
   BEAMLINE_RETURN_IF_ERROR(CheckInt("decoding.beam.width", options.width, 1, kMaxSequences));
   BEAMLINE_RETURN_IF_ERROR(
       CheckInt("decoding.beam.num_sequences", options.num_sequences, 1, options.width));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckInt("decoding.beam.num_groups", options.num_groups, 1, options.width));
+  if (options.width % options.num_groups != 0) {
+    return RangeError("decoding.beam.num_groups", std::to_string(options.num_groups),
+                      fmt::format("a divisor of the width {}", options.width));
+  }
+  if (!(options.diversity_penalty >= 0.0f) || !std::isfinite(options.diversity_penalty)) {
+    return RangeError("decoding.beam.diversity_penalty",
+                      fmt::format("{}", options.diversity_penalty), "at least 0, finite");
+  }
   const auto length_penalty =
       Choose("decoding.beam.length_penalty", options.length_penalty, defaults.length_penalty, 1.0f);
   BEAMLINE_RETURN_IF_ERROR(CheckFloat(length_penalty.field, length_penalty.value, -10.0f, 10.0f));
@@ -99,6 +110,8 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
   decoding.kind = options.width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
   decoding.num_sequences = options.num_sequences;
   decoding.beam_width = options.width;
+  decoding.num_beam_groups = options.num_groups;
+  decoding.diversity_penalty = options.diversity_penalty;
   decoding.length_penalty = length_penalty.value;
   decoding.early_stopping =
       options.early_stopping.value_or(defaults.early_stopping.value_or(EarlyStopping::kHeuristic));
@@ -129,6 +142,11 @@ absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults&
   decoding.stop_token_ids = limits.stop_token_ids;
   decoding.include_stop = limits.include_stop;
   decoding.all_eos_token_ids = defaults.eos_token_ids;
+  // As in transformers, the first end token pads when the model names no pad token.
+  decoding.pad_token_id = defaults.pad_token_id;
+  if (decoding.pad_token_id < 0 && !defaults.eos_token_ids.empty()) {
+    decoding.pad_token_id = defaults.eos_token_ids.front();
+  }
   if (!limits.ignore_eos) decoding.eos_token_ids = defaults.eos_token_ids;
   return absl::OkStatus();
 }

@@ -27,6 +27,9 @@ struct ResolvedDecoding {
   uint64_t seed = 0;
   // Beam search.
   int32_t beam_width = 1;
+  int32_t num_beam_groups = 1;  // divides beam_width; more than one: diverse beam search
+  float diversity_penalty = 0.0f;
+  int32_t pad_token_id = -1;  // what a group that is over counts as choosing; -1: nothing
   float length_penalty = 1.0f;
   EarlyStopping early_stopping = EarlyStopping::kHeuristic;
 

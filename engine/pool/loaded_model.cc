@@ -24,6 +24,20 @@ int64_t PhysicalMemoryBytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
 }
 
+// The most that a cache gets when nobody sized it. A GPU has little else to do with its memory:
+// half of what the weights leave.
+int64_t DefaultCacheBytes(const Backend& backend, const Checkpoint& checkpoint, DType dtype) {
+  const auto free_bytes = static_cast<int64_t>(backend.FreeMemory());
+  if (free_bytes == 0) return std::min(kMaxDefaultCacheBytes, PhysicalMemoryBytes() / 8);
+  int64_t weight_bytes = 0;
+  for (const std::string& name : checkpoint.TensorNames()) {
+    const auto tensor = checkpoint.Find(name);
+    if (!tensor.ok()) continue;
+    weight_bytes += static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
+  }
+  return std::max<int64_t>(free_bytes - weight_bytes, 0) / 2;
+}
+
 ModelTask TaskOf(const TransformerSpec& spec) {
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
   return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
@@ -41,16 +55,15 @@ int32_t MaxInputTokens(const ModelDescription& description) {
 
 // Blocks for max_sequences of full length, within the bytes allowed; at least one request of full
 // length.
-int32_t NumBlocks(const ModelOptions& options, const TransformerSpec& spec, int64_t block_bytes) {
+int32_t NumBlocks(const ModelOptions& options, const TransformerSpec& spec, int64_t block_bytes,
+                  int64_t default_bytes) {
   if (!spec.decoder.has_value()) return 0;
   const auto blocks_of = [](int32_t positions) {
     return (positions + kBlockSize - 1) / kBlockSize;
   };
   int64_t longest = blocks_of(spec.decoder->max_positions) + 1;
   if (spec.encoder.has_value()) longest += blocks_of(spec.encoder->max_positions);
-  const int64_t bytes = options.cache_bytes > 0
-                            ? options.cache_bytes
-                            : std::min(kMaxDefaultCacheBytes, PhysicalMemoryBytes() / 8);
+  const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : default_bytes;
   const int64_t wanted = options.cache_bytes > 0
                              ? bytes / block_bytes
                              : std::min(longest * options.max_sequences, bytes / block_bytes);
@@ -65,6 +78,7 @@ absl::Status CheckLimits(const ModelOptions& options) {
   };
   BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
   BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, 1 << 16));
+  BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
   BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
 }
@@ -129,6 +143,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->backend = std::move(chosen.backend);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
+  if (options.speculative_tokens > 0) {
+    model->speculation = std::make_unique<Speculation>(
+        options.speculative_tokens,
+        std::min(model->max_logits_rows, model->options.max_batch_tokens));
+  }
 
   const int64_t block_bytes =
       Transformer::BlockBytes(spec, model->backend->ActivationDType(options.dtype), kBlockSize);
@@ -136,7 +155,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   limits.max_batch_tokens = model->options.max_batch_tokens;
   limits.max_sequences = model->options.max_sequences;
   limits.max_logits_rows = model->max_logits_rows;
-  limits.num_blocks = NumBlocks(model->options, spec, block_bytes);
+  limits.num_blocks = NumBlocks(model->options, spec, block_bytes,
+                                DefaultCacheBytes(*model->backend, *checkpoint, options.dtype));
   limits.block_size = kBlockSize;
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer,

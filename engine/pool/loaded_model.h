@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "engine/decoding/speculation.h"
 #include "engine/engine.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
@@ -20,6 +21,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<Speculation> speculation;  // null: sequences guess nothing
 
   // Errors name the model, the file and the fault.
   static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const ModelOptions& options,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/decoding/prompt_logprobs_decoder.h"
+#include "engine/pool/prompts.h"
 #include "engine/scheduling/planner.h"
 #include "kernels/status.h"
 
@@ -14,85 +16,19 @@ namespace beamline {
 namespace {
 
 constexpr size_t kMaxInputs = 4096;
-// A token is rarely longer than this many bytes: a cheap bound that refuses a novel before
-// tokenizing it.
-constexpr size_t kMaxBytesPerToken = 256;
-
-absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}.ids[{}] is {}; accepted: 0 to {}", field, i, ids[i], vocab_size - 1));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, bool may_be_empty,
-                         const LoadedModel& model) {
-  if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
-    if (ids->empty() && !may_be_empty) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}.ids is empty; accepted: at least 1 token id", field));
-    }
-    return CheckIds(field, *ids, model.description.spec.vocab_size);
-  }
-  const std::string& text = std::get<std::string>(prompt);
-  if (text.empty() && !may_be_empty) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}.text is empty; accepted: at least 1 character", field));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
-                     std::string_view hint) {
-  return absl::InvalidArgumentError(
-      fmt::format("{} has {} tokens; accepted: at most {}{}", field, length, limit, hint));
-}
-
-absl::StatusOr<TokenIds> Tokenize(std::string_view field, const Prompt& prompt,
-                                  const EncodeTextOptions& options, int32_t limit,
-                                  std::string_view hint, const LoadedModel& model) {
-  TokenIds ids;
-  if (const auto* given = std::get_if<TokenIds>(&prompt)) {
-    ids = *given;
-  } else {
-    const std::string& text = std::get<std::string>(prompt);
-    if (options.truncation == Truncation::kNone && text.size() > limit * kMaxBytesPerToken) {
-      return TooLong(field, fmt::format("more than {}", text.size() / kMaxBytesPerToken), limit,
-                     hint);
-    }
-    auto tokens = model.tokenizer->Encode(text, options);
-    if (!tokens.ok()) {
-      return absl::Status(
-          tokens.status().code(),
-          fmt::format("{}.text: {}", field, std::string(tokens.status().message())));
-    }
-    ids.reserve(tokens->size());
-    for (const Token& token : *tokens) ids.push_back(token.id);
-  }
-  if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
-    return TooLong(field, std::to_string(ids.size()), limit, hint);
-  }
-  return ids;
-}
-
-absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what) {
-  return absl::InvalidArgumentError(
-      fmt::format("model is '{}', which {}; {} accepts the others", model.options.name, what, rpc));
-}
+constexpr int32_t kMaxPromptLogprobs = 20;
 
 // The decoder's first ids: the prompt, or the start token and the target prefix.
 absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kGenerate) {
-    return Tokenize("prompt", request.prompt, {}, model.info.max_input_tokens, "", model);
+    return TokenizePrompt("prompt", request.prompt, {}, model.info.max_input_tokens, "", model);
   }
   TokenIds ids = {model.description.generation.decoder_start_token_id};
   if (!request.target_prefix.has_value()) return ids;
-  BEAMLINE_ASSIGN_OR_RETURN(
-      const TokenIds prefix,
-      Tokenize("target_prefix", *request.target_prefix, {.add_special_tokens = false},
-               model.info.max_total_tokens - 2, "", model));
+  BEAMLINE_ASSIGN_OR_RETURN(const TokenIds prefix,
+                            TokenizePrompt("target_prefix", *request.target_prefix,
+                                           {.add_special_tokens = false, .as_target = true},
+                                           model.info.max_total_tokens - 2, "", model));
   ids.insert(ids.end(), prefix.begin(), prefix.end());
   return ids;
 }
@@ -109,6 +45,31 @@ absl::Status CheckCacheFits(const Group& group, const ResolvedDecoding& decoding
       "limits.max_new_tokens is {} for {} sequences, which can take {} cache blocks; this server "
       "has {}",
       decoding.max_new_tokens, group.decoder->max_rows(), blocks, model.info.cache_blocks));
+}
+
+absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel& model) {
+  if (!output.prompt_logprobs.has_value()) return absl::OkStatus();
+  if (model.info.task != ModelTask::kGenerate) {
+    return absl::InvalidArgumentError(fmt::format(
+        "output.prompt_logprobs is set; accepted for decoder-only models only, which '{}' is not",
+        model.options.name));
+  }
+  if (*output.prompt_logprobs >= 0 && *output.prompt_logprobs <= kMaxPromptLogprobs) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format("output.prompt_logprobs is {}; accepted: 0 to {}",
+                                                *output.prompt_logprobs, kMaxPromptLogprobs));
+}
+
+// Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
+void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) {
+  Sequence& row = group.rows[0];
+  auto decoder =
+      std::make_unique<PromptLogprobsDecoder>(std::move(group.decoder), std::move(row.tokens),
+                                              num_top, model.info.vocab_size, MaxStepShare(model));
+  row.tokens = decoder->first_piece();
+  row.num_logits = static_cast<int32_t>(row.tokens.size());
+  group.decoder = std::move(decoder);
 }
 
 }  // namespace
@@ -130,10 +91,8 @@ absl::StatusOr<ResolvedDecoding> CheckGenerate(const GenerateRequest& request,
         fmt::format("output.echo is true; accepted for decoder-only models only, which '{}' is not",
                     model.options.name));
   }
-  if (request.priority < -100 || request.priority > 100) {
-    return absl::InvalidArgumentError(
-        fmt::format("priority is {}; accepted: -100 to 100", request.priority));
-  }
+  BEAMLINE_RETURN_IF_ERROR(CheckPromptLogprobs(request.output, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
   BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding,
                             ResolveDecoding(request, model.description.generation, *model.tokenizer,
                                             {model.info.vocab_size, model.info.max_total_tokens}));
@@ -153,8 +112,9 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, DecoderPrompt(request, model));
   group->prompt_tokens = static_cast<int32_t>(prompt.size());
   if (model.info.task == ModelTask::kTranslate) {
-    BEAMLINE_ASSIGN_OR_RETURN(group->encoder_ids, Tokenize("prompt", request.prompt, {},
-                                                           model.info.max_input_tokens, "", model));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        group->encoder_ids,
+        TokenizePrompt("prompt", request.prompt, {}, model.info.max_input_tokens, "", model));
     group->prompt_tokens = static_cast<int32_t>(group->encoder_ids.size());
   }
   if (group->prompt_tokens == 0) {
@@ -173,14 +133,18 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   group->priority = request.priority;
   group->client = request.client;
   group->deadline = request.deadline;
+  group->cache_salt = request.cache_salt;
   group->wants_deltas = wants_deltas;
   group->rows.resize(1);
   group->rows[0].tokens = prompt;
-  group->decoder =
-      GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas);
+  group->decoder = GroupDecoder::Create(decoding, std::move(prompt), *model.tokenizer, wants_deltas,
+                                        model.speculation.get());
   group->cost =
       group->prompt_tokens + int64_t{group->decoder->max_rows()} * decoding.max_new_tokens;
   BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));
+  if (request.output.prompt_logprobs.has_value()) {
+    AddPromptLogprobs(*request.output.prompt_logprobs, model, *group);
+  }
   return group;
 }
 
@@ -201,10 +165,7 @@ absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model)
                                                   request.dimensions,
                                                   model.info.embedding_dimensions));
   }
-  if (request.priority < -100 || request.priority > 100) {
-    return absl::InvalidArgumentError(
-        fmt::format("priority is {}; accepted: -100 to 100", request.priority));
-  }
+  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
   const auto& names = model.info.prompt_names;
   if (!request.prompt_name.empty() &&
       std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
@@ -242,9 +203,9 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest&
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     Prompt input = request.inputs[i];
     if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
-    BEAMLINE_ASSIGN_OR_RETURN(
-        TokenIds ids, Tokenize(fmt::format("inputs[{}]", i), input, options,
-                               model.info.max_input_tokens, "; set truncate to cut it", model));
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids, TokenizePrompt(fmt::format("inputs[{}]", i), input,
+                                                           options, model.info.max_input_tokens,
+                                                           "; set truncate to cut it", model));
     if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
       const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
       request.truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)

@@ -21,24 +21,24 @@ GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& tran
 
 void GenerateLoop::Run() {
   while (true) {
-    if (flight_.has_value() && flight_->selector->Done()) LandFlight();
+    if (last_.has_value() && last_->selector->Done()) LandLast();
     Receive();
     if (!open_) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now);
-    if (flight_.has_value() && !AssumeResults(*flight_)) LandFlight();
-    std::optional<Flight> earlier = std::exchange(flight_, std::nullopt);
-    flight_ = Launch(now, earlier);
-    if (earlier.has_value()) Land(*earlier, flight_.has_value() ? &*flight_ : nullptr);
+    if (last_.has_value() && !RunAhead()) LandLast();
+    std::optional<LaunchedStep> earlier = std::exchange(last_, std::nullopt);
+    last_ = Launch(now, earlier);
+    if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
     RemoveFinished();
   }
   FailAll(absl::CancelledError("the server is shutting down"));
-  if (flight_.has_value()) LandFlight();
+  if (last_.has_value()) LandLast();
   RemoveFinished();
 }
 
 void GenerateLoop::Receive() {
-  open_ = inbox_.Take(/*wait=*/scheduler_.empty() && !flight_.has_value(), received_);
+  open_ = inbox_.Take(/*wait=*/scheduler_.empty() && !last_.has_value(), received_);
   for (std::unique_ptr<Group>& group : received_) scheduler_.Add(std::move(group));
 }
 
@@ -73,25 +73,20 @@ void GenerateLoop::CountStep() {
   }
 }
 
-std::optional<GenerateLoop::Flight> GenerateLoop::Launch(Clock::time_point now,
-                                                         const std::optional<Flight>& earlier) {
+std::optional<GenerateLoop::LaunchedStep> GenerateLoop::Launch(
+    Clock::time_point now, const std::optional<LaunchedStep>& earlier) {
   const int32_t* words = earlier.has_value() ? earlier->selector->device_words() : nullptr;
   if (!scheduler_.PrepareStep(now, words)) return std::nullopt;
   CountStep();
-  Flight flight;
-  flight.selector = &selectors_[next_selector_];
+  LaunchedStep step = {Flight(scheduler_.step().logits_ranges()), &selectors_[next_selector_], now,
+                       DescribeStep()};
   next_selector_ = 1 - next_selector_;
-  flight.started = now;
-  const std::span<const LogitsRange> ranges = scheduler_.step().logits_ranges();
-  flight.ranges.assign(ranges.begin(), ranges.end());
-  flight.live_rows.resize(ranges.size());
-  flight.report = DescribeStep();
-  if (absl::Status status = Compute(*flight.selector, ranges); !status.ok()) {
+  if (absl::Status status = Compute(*step.selector, step.flight.ranges); !status.ok()) {
     FailAll(status);
     scheduler_.ForgetPrefixes();
     return std::nullopt;
   }
-  return flight;
+  return step;
 }
 
 absl::Status GenerateLoop::Compute(Selector& selector, std::span<const LogitsRange> ranges) {
@@ -101,98 +96,51 @@ absl::Status GenerateLoop::Compute(Selector& selector, std::span<const LogitsRan
   Tensor logits;
   if (step.step_batch().num_sequences() > 0) logits = transformer_.Decode(step.step_batch());
   requests_.clear();
-  for (const LogitsRange& range : ranges) {
-    if (range.group->assumed.empty()) {
-      for (const RowRequest& request : range.group->decoder->Requests()) {
-        requests_.push_back(&request);
-      }
-    } else {
-      for (const AssumedRow& row : range.group->assumed) requests_.push_back(&row.request);
-    }
-  }
+  for (const LogitsRange& range : ranges) AppendRequests(range, requests_);
   return selector.Start(logits, requests_);
 }
 
-bool GenerateLoop::AssumeResults(Flight& flight) {
-  assumptions_.clear();
-  for (const LogitsRange& range : flight.ranges) {
-    assumptions_.emplace_back();
-    if (range.group->done) continue;
-    const auto rows = range.group->decoder->Assume();
-    if (!rows.has_value()) return false;
-    assumptions_.back() = *rows;
-  }
-  for (size_t i = 0; i < flight.ranges.size(); ++i) {
-    if (assumptions_[i].empty()) continue;  // ends with this step
-    words_.clear();
-    for (const AssumedRow& row : assumptions_[i]) {
-      const auto& live_rows = flight.live_rows[i];
-      const int32_t launched = live_rows.has_value() ? (*live_rows)[row.parent] : row.parent;
-      words_.push_back(flight.selector->TokenWord(flight.ranges[i].begin + launched, row.draw));
-    }
-    Group& group = *flight.ranges[i].group;
-    scheduler_.Assume(group, assumptions_[i], words_);
-    group.assumed = assumptions_[i];
-  }
-  return true;
+bool GenerateLoop::RunAhead() {
+  const Selector& selector = *last_->selector;
+  return AssumeResults(
+      last_->flight,
+      [&](int32_t request, int32_t draw) { return selector.TokenWord(request, draw); }, scheduler_);
 }
 
-void GenerateLoop::LandFlight() {
-  Flight flight = *std::exchange(flight_, std::nullopt);
-  Land(flight, nullptr);
+void GenerateLoop::LandLast() {
+  LaunchedStep step = *std::exchange(last_, std::nullopt);
+  Land(step, nullptr);
   RemoveFinished();
 }
 
-void GenerateLoop::Land(Flight& flight, Flight* next) {
-  if (absl::Status status = flight.selector->Wait(); !status.ok()) {
+void GenerateLoop::Land(LaunchedStep& step, Flight* next) {
+  if (absl::Status status = step.selector->Wait(); !status.ok()) {
     FailAll(status);
     scheduler_.ForgetPrefixes();
     return;
   }
-  for (size_t i = 0; i < flight.ranges.size(); ++i) {
-    Group& group = *flight.ranges[i].group;
-    if (!group.done) AdvanceGroup(group, LiveResults(flight, i), next);
+  for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
+    Group& group = *step.flight.ranges[i].group;
+    if (group.done) continue;
+    AdvanceGroup(group, LiveResults(step.flight, i, step.selector->results(), live_results_), next);
   }
-  Report(flight);
-}
-
-std::span<const RowResult> GenerateLoop::LiveResults(const Flight& flight, size_t range) {
-  const auto results =
-      flight.selector->results().subspan(flight.ranges[range].begin, flight.ranges[range].count);
-  const auto& live_rows = flight.live_rows[range];
-  if (!live_rows.has_value()) return results;
-  live_results_.clear();
-  for (const int32_t row : *live_rows) live_results_.push_back(results[row]);
-  return live_results_;
+  Report(step);
 }
 
 void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next) {
-  if (group.first_token_time.count() < 0) group.first_token_time = Clock::now() - group.arrival;
   const std::vector<Continuation> continuations = group.decoder->Advance(results);
   const int32_t generated = group.decoder->num_generated_tokens();
+  if (generated > 0 && group.first_token_time.count() < 0) {
+    group.first_token_time = Clock::now() - group.arrival;
+  }
   stats_.generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
   if (group.decoder->finished()) {
     Finish(group);
     return;
   }
-  if (group.assumed.empty()) {
-    scheduler_.Fork(group, continuations);
-  } else {
-    Settle(group, continuations, next);
-  }
+  Continue(group, continuations, next, scheduler_);
   SendDeltas(group);
-}
-
-void GenerateLoop::Settle(Group& group, std::span<const Continuation> continuations, Flight* next) {
-  group.assumed = {};
-  scheduler_.Settle(group, continuations);
-  if (next == nullptr) return;
-  for (size_t i = 0; i < next->ranges.size(); ++i) {
-    if (next->ranges[i].group != &group) continue;
-    std::vector<int32_t>& live_rows = next->live_rows[i].emplace();
-    for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
-  }
 }
 
 void GenerateLoop::FailAll(const absl::Status& status) {
@@ -221,6 +169,7 @@ void GenerateLoop::Finish(Group& group) {
     sequence.text.insert(0, group.echo_text);
   }
   result.seed = group.seed;
+  result.prompt_logprobs = group.decoder->TakePromptLogprobs();
   result.timing.queue = std::max(group.queue_time, std::chrono::nanoseconds(0));
   result.timing.first_token = std::max(group.first_token_time, std::chrono::nanoseconds(0));
   result.timing.total = Clock::now() - group.arrival;
@@ -238,8 +187,8 @@ void GenerateLoop::RemoveFinished() {
   for (const auto& group : scheduler_.groups()) {
     if (group->done && group->counted_waiting) --stats_.waiting_requests;
   }
-  if (flight_.has_value()) {
-    scheduler_.RemoveDone(flight_->ended);
+  if (last_.has_value()) {
+    scheduler_.RemoveDone(last_->flight.ended);
   } else {
     scheduler_.RemoveDone();
   }
@@ -258,13 +207,13 @@ StepReport GenerateLoop::DescribeStep() const {
   return report;
 }
 
-void GenerateLoop::Report(Flight& flight) {
+void GenerateLoop::Report(LaunchedStep& step) {
   const Clock::time_point now = Clock::now();
   // A step launched behind another one begins when that one is done.
-  flight.report.duration = now - std::max(flight.started, last_landing_);
+  step.report.duration = now - std::max(step.started, last_landing_);
   last_landing_ = now;
   ++stats_.steps;
-  if (observer_ != nullptr) observer_->OnStep(options_.model, flight.report);
+  if (observer_ != nullptr) observer_->OnStep(options_.model, step.report);
 }
 
 }  // namespace beamline

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
+#include "engine/scheduling/flight.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/inbox.h"
 #include "engine/scheduling/replica_stats.h"
@@ -45,15 +46,10 @@ class GenerateLoop {
   void Run();
 
  private:
-  // A step that the device has been given.
-  struct Flight {
+  struct LaunchedStep {
+    Flight flight;
     Selector* selector = nullptr;
     Clock::time_point started;
-    std::vector<LogitsRange> ranges;
-    // Of each range, the rows that the step before left alive; nullopt: all.
-    std::vector<std::optional<std::vector<int32_t>>> live_rows;
-    // Groups that ended while it was the last step launched: it may still refer to them.
-    std::vector<std::unique_ptr<Group>> ended;
     StepReport report;
   };
 
@@ -62,24 +58,22 @@ class GenerateLoop {
   void CountStep();
   // Plans and launches; nullopt when there is nothing to compute or it failed. `earlier`: the step
   // whose results are assumed.
-  std::optional<Flight> Launch(Clock::time_point now, const std::optional<Flight>& earlier);
+  std::optional<LaunchedStep> Launch(Clock::time_point now,
+                                     const std::optional<LaunchedStep>& earlier);
   absl::Status Compute(Selector& selector, std::span<const LogitsRange> ranges);
-  // Appends the tokens that `flight` will bring, as far as they can be said before; false: its
-  // results must be read first.
-  bool AssumeResults(Flight& flight);
+  // False: the last step's results must be read before the next one is planned.
+  bool RunAhead();
   // Waits for the results and advances the groups. `next`: the step launched behind it, or null.
-  void Land(Flight& flight, Flight* next);
-  void LandFlight();
-  std::span<const RowResult> LiveResults(const Flight& flight, size_t range);
+  void Land(LaunchedStep& step, Flight* next);
+  void LandLast();
   void AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next);
-  void Settle(Group& group, std::span<const Continuation> continuations, Flight* next);
   void FailAll(const absl::Status& status);
   void SendDeltas(Group& group);
   void Finish(Group& group);
   void Fail(Group& group, const absl::Status& status);
   void RemoveFinished();
   StepReport DescribeStep() const;
-  void Report(Flight& flight);
+  void Report(LaunchedStep& step);
 
   GenerateLoopOptions options_;
   Transformer& transformer_;
@@ -94,13 +88,11 @@ class GenerateLoop {
   Scheduler scheduler_;
   std::array<Selector, 2> selectors_;
   int next_selector_ = 0;
-  std::optional<Flight> flight_;  // launched and not read
+  std::optional<LaunchedStep> last_;  // launched and not read
   Clock::time_point last_landing_;
 
   // Kept for their memory.
   std::vector<const RowRequest*> requests_;
-  std::vector<std::span<const AssumedRow>> assumptions_;
-  std::vector<int32_t> words_;
   std::vector<RowResult> live_results_;
 };
 

@@ -120,10 +120,13 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
   if (next.num_dropped > 0) {
     row.tokens.resize(row.tokens.size() - next.num_dropped);
     row.num_computed = std::min(row.num_computed, static_cast<int32_t>(row.tokens.size()));
-    // Blocks that held dropped tokens will be written again. Nobody has adopted them: they were
-    // computed in the step just done.
+    // Blocks of dropped tokens alone go back: other rows, or requests that found them as a prefix,
+    // may hold them too. The block that holds the cut is written again, or copied when it is
+    // shared.
     const size_t full_blocks = row.tokens.size() / block_size_;
-    for (size_t i = full_blocks; i < row.blocks.size(); ++i) index_.Erase(row.blocks[i]);
+    const size_t kept_blocks = full_blocks + (row.tokens.size() % block_size_ == 0 ? 0 : 1);
+    for (; row.blocks.size() > kept_blocks; row.blocks.pop_back()) pool_.Release(row.blocks.back());
+    if (row.blocks.size() > full_blocks) index_.Erase(row.blocks.back());
     row.keys.resize(std::min(row.keys.size(), full_blocks));
   }
   row.tokens.push_back(next.token);

@@ -58,10 +58,13 @@ class Planner {
     return true;
   }
 
+  // Only wanted tokens are left to compute. A lone row that has computed nothing counts as a
+  // prefill; several go together like any other rows of one group.
   static bool Decodes(const GroupState& group) {
+    const bool alone = group.rows.size() == 1;
     return group.memory_tokens == 0 &&
-           std::all_of(group.rows.begin(), group.rows.end(), [](const RowState& row) {
-             return Pending(row) == row.num_logits && row.num_computed > 0;
+           std::all_of(group.rows.begin(), group.rows.end(), [alone](const RowState& row) {
+             return Pending(row) == row.num_logits && (row.num_computed > 0 || !alone);
            });
   }
 

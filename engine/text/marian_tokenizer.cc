@@ -53,7 +53,8 @@ class MarianTokenizer : public Tokenizer {
       if (piece.finished()) {
         tokens.push_back({piece.token_id, piece.begin, piece.end, /*special=*/true});
       } else {
-        BEAMLINE_RETURN_IF_ERROR(EncodeSegment(split.PieceText(piece), piece.begin, &tokens));
+        BEAMLINE_RETURN_IF_ERROR(
+            EncodeSegment(split.PieceText(piece), piece.begin, options.as_target, &tokens));
       }
     }
     Truncate(options, options.add_special_tokens ? num_template_tokens() : 0, &tokens);
@@ -127,10 +128,12 @@ class MarianTokenizer : public Tokenizer {
   std::string DecodedToken(int32_t id) const { return Text(parts_.target_vocabulary, id); }
 
   // A text between special tokens. A language code in front (">>de<<") is one token.
-  absl::Status EncodeSegment(std::string_view text, int32_t begin,
+  absl::Status EncodeSegment(std::string_view text, int32_t begin, bool as_target,
                              std::vector<Token>* tokens) const {
+    const SentencePieceModel& model = as_target ? *parts_.target : *parts_.source;
+    const Vocabulary& vocabulary = as_target ? parts_.target_vocabulary : parts_.source_vocabulary;
     const auto id_of = [&](std::string_view piece) {
-      return parts_.source_vocabulary.Find(piece).value_or(parts_.unk_id);
+      return vocabulary.Find(piece).value_or(parts_.unk_id);
     };
     const auto add = [&](std::string_view piece, int32_t piece_begin, int32_t piece_end) {
       const int32_t id = id_of(piece);
@@ -145,7 +148,7 @@ class MarianTokenizer : public Tokenizer {
         begin += length;
       }
     }
-    for (const SentencePiece& piece : parts_.source->Encode(text)) {
+    for (const SentencePiece& piece : model.Encode(text)) {
       add(piece.text, begin + piece.begin, begin + piece.end);
     }
     return absl::OkStatus();

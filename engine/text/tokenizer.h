@@ -27,6 +27,9 @@ enum class Truncation : uint8_t { kNone, kRight, kLeft };
 
 struct EncodeTextOptions {
   bool add_special_tokens = true;
+  // Of an encoder-decoder model: the text is one of its decoder's, which some tokenizers split in
+  // another way (transformers: text_target).
+  bool as_target = false;
   // Keeps at most max_tokens tokens, special tokens included, by dropping from one side of the
   // text. kNone never drops: the caller compares sizes. REQUIRES: max_tokens covers the template's
   // own tokens.

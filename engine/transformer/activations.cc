@@ -9,12 +9,12 @@
 namespace beamline {
 namespace {
 
-absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtype, Backend& backend,
-                                std::vector<std::unique_ptr<Buffer>>& buffers) {
+absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtype, MemoryKind kind,
+                                Backend& backend, std::vector<std::unique_ptr<Buffer>>& buffers) {
   Tensor tensor(nullptr, dtype, shape);
   BEAMLINE_ASSIGN_OR_RETURN(
       std::unique_ptr<Buffer> buffer,
-      backend.Allocate(static_cast<size_t>(tensor.num_elements()) * SizeOf(dtype)));
+      backend.Allocate(static_cast<size_t>(tensor.num_elements()) * SizeOf(dtype), kind));
   tensor.data = buffer->data();
   buffers.push_back(std::move(buffer));
   return tensor;
@@ -46,7 +46,7 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
 
   Activations plan;
   const auto allocate = [&](int64_t rows, int64_t width, DType dtype) {
-    return Allocate({rows, width}, dtype, backend, plan.buffers);
+    return Allocate({rows, width}, dtype, MemoryKind::kActivations, backend, plan.buffers);
   };
   const DType dtype = activation_dtype;
   BEAMLINE_ASSIGN_OR_RETURN(plan.hidden, allocate(tokens, widths.hidden, dtype));
@@ -74,11 +74,12 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
                                         const TransformerLimits& limits, Backend& backend) {
   KvCache cache;
+  // One more for the rows that pad a recorded step.
+  const int64_t num_blocks = limits.num_blocks + (backend.Records() ? 1 : 0);
   for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
     const auto allocate = [&] {
-      return Allocate(
-          {limits.num_blocks, decoder.num_kv_heads, limits.block_size, decoder.head_dim},
-          cache_dtype, backend, cache.buffers);
+      return Allocate({num_blocks, decoder.num_kv_heads, limits.block_size, decoder.head_dim},
+                      cache_dtype, MemoryKind::kCache, backend, cache.buffers);
     };
     KvLayer pages;
     BEAMLINE_ASSIGN_OR_RETURN(pages.keys, allocate());

@@ -1,6 +1,7 @@
 #include "engine/transformer/step_inputs.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "kernels/check.h"
@@ -21,7 +22,10 @@ size_t Capacity(const TransformerSpec& spec, const TransformerLimits& limits) {
   const size_t sequences = limits.max_sequences;
   size_t table_width = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
-    if (stack.has_value()) table_width += CeilDiv(stack->max_positions, limits.block_size);
+    if (!stack.has_value()) continue;
+    // As wide as PadDecodeStep makes it.
+    const int32_t blocks = CeilDiv(stack->max_positions, limits.block_size);
+    table_width += std::bit_ceil(static_cast<uint32_t>(blocks));
   }
   constexpr size_t kMostArrays = 12;
   return 4 * tokens                 // ids, positions, types, slots
@@ -80,7 +84,8 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
   CheckWithin(batch.positions, stack.max_positions);
-  CheckWithin(batch.slots, limits_.num_blocks * limits_.block_size);
+  CheckWithin(batch.slots,
+              (limits_.num_blocks + (backend_->Records() ? 1 : 0)) * limits_.block_size);
   arrays_.Clear();
   DecoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.query_offsets, num_tokens);
@@ -95,10 +100,12 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
 
   const auto num_sequences = static_cast<size_t>(inputs.tokens.rows.num_sequences);
   BEAMLINE_CHECK(batch.context_lengths.size() == num_sequences);
-  inputs.context = PutContext(batch.context_lengths, batch.block_tables, batch.max_blocks);
+  inputs.context = PutContext(batch.context_lengths, batch.block_tables, batch.max_blocks,
+                              batch.max_context_length);
   if (stack.cross_attention) {
     BEAMLINE_CHECK(batch.memory_lengths.size() == num_sequences);
-    inputs.memory = PutContext(batch.memory_lengths, batch.memory_tables, batch.max_memory_blocks);
+    inputs.memory = PutContext(batch.memory_lengths, batch.memory_tables, batch.max_memory_blocks,
+                               batch.max_memory_length);
   }
   PutWantedRows(batch, inputs);
   arrays_.Upload();
@@ -140,11 +147,12 @@ PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_toke
 }
 
 PagedContext StepInputs::PutContext(std::span<const int32_t> lengths,
-                                    std::span<const int32_t> tables, int32_t max_blocks) {
+                                    std::span<const int32_t> tables, int32_t max_blocks,
+                                    int32_t max_length) {
   BEAMLINE_CHECK(tables.size() == lengths.size() * max_blocks);
-  CheckWithin(tables, limits_.num_blocks);
+  CheckWithin(tables, limits_.num_blocks + (backend_->Records() ? 1 : 0));
   PagedContext context;
-  context.max_length = *std::max_element(lengths.begin(), lengths.end());
+  context.max_length = std::max(max_length, *std::max_element(lengths.begin(), lengths.end()));
   BEAMLINE_CHECK(context.max_length <= max_blocks * limits_.block_size);
   context.lengths = arrays_.Add(lengths);
   context.tables = arrays_.Add(tables);

@@ -66,7 +66,8 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
 }
 
 absl::StatusOr<void*> TensorReader::UploadBytes(std::span<const std::byte> bytes) {
-  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, backend_.Allocate(bytes.size()));
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer,
+                            backend_.Allocate(bytes.size(), MemoryKind::kWeights));
   backend_.CopyToDevice(bytes.data(), buffer->data(), bytes.size());
   weights_.bytes += static_cast<int64_t>(bytes.size());
   weights_.buffers.push_back(std::move(buffer));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/transformer/activations.h"
+#include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/forward.h"
 #include "engine/transformer/step_inputs.h"
 #include "engine/transformer/weights.h"
@@ -23,8 +24,9 @@ class PlannedTransformer final : public Transformer {
     KvCache cache;
   };
 
-  PlannedTransformer(std::unique_ptr<const Parts> parts, StepInputs inputs, Backend& backend)
-      : parts_(std::move(parts)), inputs_(std::move(inputs)), backend_(backend) {
+  PlannedTransformer(std::unique_ptr<const Parts> parts, const TransformerLimits& limits,
+                     StepInputs inputs, Backend& backend)
+      : parts_(std::move(parts)), limits_(limits), inputs_(std::move(inputs)), backend_(backend) {
     if (parts_->spec.encoder.has_value()) {
       encoder_.emplace(*parts_->spec.encoder, *parts_->weights.encoder, std::span<const KvLayer>(),
                        parts_->activations, backend);
@@ -37,28 +39,31 @@ class PlannedTransformer final : public Transformer {
 
   Tensor Encode(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && !decoder_.has_value());
-    return encoder_->Encode(inputs_.PutEncoderBatch(batch).tokens);
+    const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
+    return RunEncoder(batch, [&] { return encoder_->Encode(inputs.tokens); });
   }
 
   Tensor EncodeMemory(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && decoder_.has_value());
     const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
     BEAMLINE_CHECK(inputs.slots != nullptr);
-    const Tensor memory = encoder_->Encode(inputs.tokens);
-    decoder_->StoreMemory(memory, inputs.slots);
-    return memory;
+    return RunEncoder(batch, [&] {
+      const Tensor memory = encoder_->Encode(inputs.tokens);
+      decoder_->StoreMemory(memory, inputs.slots);
+      return memory;
+    });
   }
 
   Tensor Decode(const StepBatch& batch) override {
     BEAMLINE_CHECK(decoder_.has_value());
-    const Tensor hidden = decoder_->Decode(inputs_.PutStepBatch(batch));
-    MatMulParams head;
-    head.x = hidden;
-    head.weight = parts_->weights.head.weight.get();
-    head.bias = parts_->weights.head.bias;
-    head.y = parts_->activations.logits.First(hidden.dim(0));
-    if (hidden.dim(0) > 0) backend_.MatMul(head);
-    return head.y;
+    if (!backend_.Records() || !IsDecodeStep(batch)) {
+      ComputeLogits(inputs_.PutStepBatch(batch));
+    } else {
+      const uint64_t shape = PadDecodeStep(batch, limits_, padded_);
+      const DecoderInputs inputs = inputs_.PutStepBatch(padded_);
+      backend_.Replay(shape, [&] { ComputeLogits(inputs); });
+    }
+    return parts_->activations.logits.First(static_cast<int64_t>(batch.logits_rows.size()));
   }
 
   Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
@@ -84,8 +89,30 @@ class PlannedTransformer final : public Transformer {
   int64_t weight_bytes() const override { return parts_->weights.bytes; }
 
  private:
+  // `work` returns the encoder's output, which lies where every batch of this shape has it.
+  template <typename Work>
+  Tensor RunEncoder(const EncoderBatch& batch, const Work& work) {
+    const uint64_t shape = backend_.Records() ? EncoderShape(batch) : 0;
+    if (shape == 0) return work();
+    backend_.Replay(shape, [&] { work(); });
+    const Tensor& hidden = parts_->activations.hidden;
+    return Tensor(hidden.data, hidden.dtype,
+                  {static_cast<int64_t>(batch.token_ids.size()), spec().encoder->hidden_size});
+  }
+
+  void ComputeLogits(const DecoderInputs& inputs) {
+    MatMulParams head;
+    head.x = decoder_->Decode(inputs);
+    head.weight = parts_->weights.head.weight.get();
+    head.bias = parts_->weights.head.bias;
+    head.y = parts_->activations.logits.First(head.x.dim(0));
+    if (head.x.dim(0) > 0) backend_.MatMul(head);
+  }
+
   const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
+  const TransformerLimits limits_;
   StepInputs inputs_;
+  StepBatch padded_;  // kept for its memory
   Backend& backend_;
   std::optional<StackForward> encoder_;
   std::optional<StackForward> decoder_;
@@ -125,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const Transform
                               AllocateKvCache(*spec.decoder, activation_dtype, limits, backend));
   }
   BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
-  return std::make_unique<PlannedTransformer>(std::move(parts), std::move(inputs), backend);
+  return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend);
 }
 
 int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,

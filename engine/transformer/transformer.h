@@ -52,6 +52,9 @@ struct StepBatch {
   // what token_ids holds there. The words are device memory.
   std::vector<TokenFill> fills;
   const int32_t* fill_words = nullptr;
+  // Above every length, for kernels that are launched by it; 0: the largest length.
+  int32_t max_context_length = 0;
+  int32_t max_memory_length = 0;
 
   int num_sequences() const { return static_cast<int>(query_offsets.size()) - 1; }
 };

@@ -82,7 +82,7 @@ class CpuBackend final : public Backend {
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
     return AllocateAs<Buffer, CpuBuffer>(bytes);
   }
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,8 +14,8 @@
 namespace beamline::cuda {
 
 // What memory is for, in reports.
-enum class ArenaUse { kWeights, kBuffers, kWorkspace };
-inline constexpr int kNumArenaUses = 3;
+enum class ArenaUse { kWeights, kCache, kActivations, kWorkspace };
+inline constexpr int kNumArenaUses = 4;
 
 // Not thread-safe. Memory that is freed may be handed out again at once: users work in the order of
 // one stream, so nothing still running writes to it after its next owner began.
@@ -33,12 +35,15 @@ class Arena {
   void Free(void* memory);
 
   size_t used(ArenaUse use) const { return used_[static_cast<int>(use)]; }
-  size_t reserved() const { return reserved_; }  // bytes taken from the driver
+  // Bytes taken from the driver that nobody has.
+  size_t unused() const {
+    return std::accumulate(used_.begin(), used_.end(), reserved_, std::minus<>());
+  }
 
  private:
   struct Block {
     size_t size = 0;
-    ArenaUse use = ArenaUse::kBuffers;
+    ArenaUse use = ArenaUse::kActivations;
   };
 
   absl::StatusOr<void*> AddSlab(size_t bytes);
@@ -48,7 +53,7 @@ class Arena {
   std::map<char*, Block> blocks_;   // handed out
   std::map<char*, size_t> bounds_;  // slab start -> size: free blocks of two slabs never merge
   std::array<size_t, kNumArenaUses> used_ = {};
-  size_t reserved_ = 0;
+  size_t reserved_ = 0;  // bytes taken from the driver
 };
 
 }  // namespace beamline::cuda

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "kernels/check_params.h"
@@ -15,6 +16,8 @@ namespace beamline::cuda {
 namespace {
 
 constexpr CheckOptions kCheckOptions;
+// Names the file that keeps cuBLASLt's measured algorithms (algorithm_file.h).
+constexpr char kAlgorithmFileVariable[] = "BEAMLINE_CUDA_ALGO_CACHE";
 
 class CudaBuffer : public Buffer {
  public:
@@ -32,7 +35,9 @@ class CudaBuffer : public Buffer {
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index) {
   BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index));
-  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt, LtMatMul::Create(*device));
+  const char* file = std::getenv(kAlgorithmFileVariable);
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt,
+                            LtMatMul::Create(*device, file == nullptr ? "" : file));
   return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(device), std::move(lt)));
 }
 
@@ -59,10 +64,19 @@ absl::Status CudaBackend::SupportsDType(DType dtype) const {
 
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const {
   const Arena& arena = device_->arena();
-  return {{"weights", arena.used(ArenaUse::kWeights)},
-          {"buffers", arena.used(ArenaUse::kBuffers)},
-          {"workspace", arena.used(ArenaUse::kWorkspace)},
-          {"reserved", arena.reserved()}};
+  std::vector<MemoryUse> uses = {{"weights", arena.used(ArenaUse::kWeights)},
+                                 {"cache", arena.used(ArenaUse::kCache)},
+                                 {"activations", arena.used(ArenaUse::kActivations)},
+                                 {"workspaces", arena.used(ArenaUse::kWorkspace)}};
+  uses.push_back({"unused", arena.unused()});
+  return uses;
+}
+
+size_t CudaBackend::FreeMemory() const {
+  device_->Use();
+  size_t free_bytes = 0, total_bytes = 0;
+  device_->Check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return free_bytes + device_->arena().unused();
 }
 
 bool CudaBackend::Begin() {
@@ -71,9 +85,12 @@ bool CudaBackend::Begin() {
   return device_->ok();
 }
 
-absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes, MemoryKind kind) {
   device_->Use();
-  BEAMLINE_ASSIGN_OR_RETURN(void* memory, device_->arena().Allocate(bytes, ArenaUse::kBuffers));
+  const ArenaUse use = kind == MemoryKind::kWeights ? ArenaUse::kWeights
+                       : kind == MemoryKind::kCache ? ArenaUse::kCache
+                                                    : ArenaUse::kActivations;
+  BEAMLINE_ASSIGN_OR_RETURN(void* memory, device_->arena().Allocate(bytes, use));
   return std::make_unique<CudaBuffer>(*device_, memory, bytes);
 }
 
@@ -104,6 +121,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
   BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
   device_->Use();
   return CudaWeight::Pack(parts, dtype, *device_);
+}
+
+void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
+  device_->Use();
+  recorder_.Replay(key, work);
 }
 
 void CudaBackend::Embed(const EmbedParams& params) {

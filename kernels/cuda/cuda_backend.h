@@ -8,6 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/lt_matmul.h"
+#include "kernels/cuda/recorder.h"
 
 namespace beamline::cuda {
 
@@ -17,19 +18,28 @@ class CudaBackend final : public Backend {
  public:
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device);
 
+  // For what Backend does not list: lt_matmul.h, row_softmax.h. Same stream, same thread.
+  Device& device() { return *device_; }
+  LtMatMul& products() { return *lt_; }
+
   std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
+  size_t FreeMemory() const override;
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
+  using Backend::Allocate;
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override;
   void CopyToDevice(const void* host, void* device, size_t bytes) override;
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
+
+  bool Records() const override { return true; }
+  void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 
   void Embed(const EmbedParams& params) override;
   void MatMul(const MatMulParams& params) override;
@@ -46,12 +56,13 @@ class CudaBackend final : public Backend {
 
  private:
   CudaBackend(std::unique_ptr<Device> device, std::unique_ptr<LtMatMul> lt)
-      : device_(std::move(device)), lt_(std::move(lt)) {}
+      : device_(std::move(device)), lt_(std::move(lt)), recorder_(*device_) {}
   // Every operator begins with it; false after a fault, when there is nothing to be done.
   bool Begin();
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
+  Recorder recorder_;
 };
 
 }  // namespace beamline::cuda

@@ -20,19 +20,30 @@ constexpr int kOldestMajor = 8;  // sm_80: bfloat16 and cp.async
 }  // namespace
 
 void Scratch::Reset() {
-  used_ = 0;
   for (void* memory : outgrown_) arena_.Free(memory);
   outgrown_.clear();
+  // What the last operator took in several pieces goes into one, so that its like fits at once.
+  least_ = std::max(least_, taken_);
+  if (capacity_ < least_ && memory_ != nullptr) {
+    arena_.Free(memory_);
+    memory_ = nullptr;
+    capacity_ = 0;
+    ++generation_;
+  }
+  used_ = taken_ = 0;
 }
 
 absl::StatusOr<void*> Scratch::Take(size_t bytes) {
   bytes = (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  taken_ += bytes;
   if (used_ + bytes > capacity_) {
-    const size_t capacity = std::max({kFirstScratchBytes, bytes, capacity_ + capacity_ / 2});
+    const size_t capacity =
+        std::max({kFirstScratchBytes, least_, taken_, capacity_ + capacity_ / 2});
     BEAMLINE_ASSIGN_OR_RETURN(void* memory, arena_.Allocate(capacity, ArenaUse::kWorkspace));
     if (memory_ != nullptr) outgrown_.push_back(memory_);
     memory_ = static_cast<char*>(memory);
     capacity_ = capacity;
+    ++generation_;
     used_ = 0;
   }
   void* const piece = memory_ + used_;

@@ -24,12 +24,17 @@ class Scratch {
   // Everything taken so far is free for the next operator of the stream.
   void Reset();
   absl::StatusOr<void*> Take(size_t bytes);
+  // Changes when the memory moves: recordings that use it are worthless then.
+  uint64_t generation() const { return generation_; }
 
  private:
   Arena& arena_;
   char* memory_ = nullptr;
   size_t capacity_ = 0;
   size_t used_ = 0;
+  uint64_t generation_ = 0;
+  size_t least_ = 0;             // capacity that the operators so far would have fit in
+  size_t taken_ = 0;             // since the last Reset, outgrown pieces included
   std::vector<void*> outgrown_;  // pieces of them are in use until the next Reset
 };
 
@@ -61,6 +66,7 @@ class Device {
   // Scratch memory of the operator that is being launched: BeginOperator() frees what the last one
   // took. Null after a fault.
   void BeginOperator() { scratch_.Reset(); }
+  uint64_t scratch_generation() const { return scratch_.generation(); }
   template <typename T>
   T* TakeScratch(size_t count) {
     return static_cast<T*>(TakeScratchBytes(count * sizeof(T)));

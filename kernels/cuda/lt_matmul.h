@@ -1,70 +1,89 @@
-// Products on cuBLASLt, with its algorithm chosen by measurement.
+// Products on cuBLASLt, with its algorithm chosen by measurement and remembered in a file.
 #pragma once
 
-#include <cublasLt.h>
-
-#include <compare>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/backend.h"
+#include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/lt_product.h"
+
+// As cublasLt.h declares it, which users of this header need not have.
+struct cublasLtContext;
 
 namespace beamline::cuda {
 
-// y = act(x W^T + residual + bias); the epilogue's order is cuBLASLt's.
-// REQUIRES: every pointer and row is 16-byte aligned.
-struct LtProduct {
-  const void* x = nullptr;        // [num_rows, in_features]
-  const void* weight = nullptr;   // [out_features, in_features]
-  DType dtype = DType::kFloat32;  // of x and weight
-  int64_t num_rows = 0, out_features = 0, in_features = 0;
-  int64_t x_stride = 0, weight_stride = 0, y_stride = 0, residual_stride = 0;
-  const void* bias = nullptr;                 // [out_features], y's type; null: none
-  Activation activation = Activation::kNone;  // kNone, kRelu or kGeluTanh
-  const void* residual = nullptr;             // as y; null: none
-  void* y = nullptr;
-  DType y_dtype = DType::kFloat32;
-};
+struct LtCall;
 
+// One thread at a time; work goes to the device's stream in call order. Measuring takes scratch
+// memory of the device: a caller outside of a backend begins with Device::BeginOperator().
 class LtMatMul {
  public:
-  static absl::StatusOr<std::unique_ptr<LtMatMul>> Create(Device& device);
+  // `algorithm_file` keeps the choices between processes; empty: nothing is kept. A file that
+  // cannot be used costs a line on stderr and new measurements.
+  static absl::StatusOr<std::unique_ptr<LtMatMul>> Create(Device& device,
+                                                          std::string algorithm_file = "");
   ~LtMatMul();
   LtMatMul(const LtMatMul&) = delete;
   LtMatMul& operator=(const LtMatMul&) = delete;
 
-  // The first product of a kind (a Key) measures cuBLASLt's candidates, which synchronises; later
-  // ones only launch.
-  void Run(const LtProduct& product);
+  // The first product of a kind (an AlgorithmKey) that the file does not know measures cuBLASLt's
+  // candidates, which synchronises; later ones only launch. INVALID_ARGUMENT: Validate(product).
+  // UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault of the device is returned too.
+  absl::Status Run(const LtProduct& product);
+
+  // Products of any shapes that do not depend on each other, side by side where the GPU has room.
+  // Ordered with the stream like one operator. The first call takes kNumLanes - 1 more workspaces.
+  absl::Status RunGroup(std::span<const LtProduct> products);
+
+  // Kinds measured by this object, and kinds that the file knew and cuBLASLt accepted.
+  int num_measured() const { return num_measured_; }
+  int num_recalled() const { return num_recalled_; }
+
+  static constexpr int kNumLanes = 4;
 
  private:
-  // What an algorithm is chosen by. Row counts share a choice with the others of their bucket.
-  struct Key {
-    int64_t bucket_rows, out_features, in_features;
-    int64_t x_stride, weight_stride, y_stride;
-    DType dtype, y_dtype;
-    Activation activation;
-    bool has_bias, has_residual;
-    auto operator<=>(const Key&) const = default;
+  // A stream of the group and the workspace of what runs there. Lane 0 is the device's own stream.
+  struct Lane {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t done = nullptr;
+    void* workspace = nullptr;
   };
-  struct Call;
 
-  explicit LtMatMul(Device& device) : device_(device) {}
-  // Null when cuBLASLt has none.
-  const cublasLtMatmulAlgo_t* Choose(const LtProduct& product);
-  // The fastest candidate for `product` with its rows raised to the bucket's.
-  bool Measure(LtProduct product, cublasLtMatmulAlgo_t& fastest);
-  cublasStatus_t Launch(const LtProduct& product, Call& call,
-                        const cublasLtMatmulAlgo_t* algorithm);
+  explicit LtMatMul(Device& device, AlgorithmFile file) : device_(device), file_(std::move(file)) {}
+  // Null when cuBLASLt offers none; it may still pick one by itself. kSplit, all zero: the product
+  // without its epilogue and BackwardEpilogue after it are faster, or all that there is.
+  const AlgorithmBits* Choose(const LtProduct& product);
+  // Whether an algorithm of the file fits this cuBLASLt, GPU and product.
+  bool Accepts(const LtProduct& product, const AlgorithmBits& algorithm);
+  // The fastest candidate, and its milliseconds; infinite when cuBLASLt has none.
+  float Measure(const LtProduct& product, AlgorithmBits& fastest);
+  // Milliseconds of the product without its epilogue, and of BackwardEpilogue after it.
+  float MeasureSplit(const LtProduct& product);
+  // `product` on operands that measuring may overwrite.
+  LtProduct OnScratch(LtProduct product);
+  // A cublasStatus_t.
+  int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
+             const Lane& lane);
+  absl::Status RunSplit(const Lane& lane, const LtProduct& product);
+  absl::Status RunOn(const Lane& lane, const LtProduct& product);
+  absl::Status MakeLanes();
+  void Report(const absl::Status& status);
 
   Device& device_;
-  cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
-  std::map<Key, cublasLtMatmulAlgo_t> chosen_;
+  cublasLtContext* handle_ = nullptr;
+  std::array<Lane, kNumLanes> lanes_;
+  AlgorithmFile file_;
+  std::map<AlgorithmKey, AlgorithmBits> chosen_;
+  int num_measured_ = 0;
+  int num_recalled_ = 0;
 };
 
 }  // namespace beamline::cuda

@@ -44,6 +44,18 @@ Fused ChooseFused(const MatMulParams& params, bool direct) {
   return fused;
 }
 
+LtEpilogue EpilogueOf(Activation activation, bool has_bias) {
+  switch (activation) {
+    case Activation::kRelu:
+      return has_bias ? LtEpilogue::kReluBias : LtEpilogue::kRelu;
+    case Activation::kGeluTanh:
+      return has_bias ? LtEpilogue::kGeluBias : LtEpilogue::kGelu;
+    default:
+      BEAMLINE_CHECK(activation == Activation::kNone);
+      return has_bias ? LtEpilogue::kBias : LtEpilogue::kNone;
+  }
+}
+
 }  // namespace
 
 void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
@@ -72,22 +84,22 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   if (!device.ok()) return;
 
   LtProduct call;
-  call.x = x.data;
-  call.weight = weight.data();
-  call.dtype = weight.dtype();
-  call.num_rows = num_rows;
-  call.out_features = direct ? weight.out_features() : weight.padded_rows();
-  call.in_features = padded ? weight.row_stride() : weight.in_features();
-  call.x_stride = x.row_stride;
-  call.weight_stride = weight.row_stride();
-  call.y_stride = product.row_stride;
-  call.bias = fused.bias ? params.bias.data : nullptr;
-  call.activation = fused.activation ? params.activation : Activation::kNone;
-  call.residual = fused.residual ? params.residual.data : nullptr;
-  call.residual_stride = params.residual.row_stride;
-  call.y = product.data;
-  call.y_dtype = product.dtype;
-  lt.Run(call);
+  call.a = Tensor(x.data, x.dtype, {num_rows, padded ? weight.row_stride() : weight.in_features()});
+  call.a.row_stride = x.row_stride;
+  call.b = Tensor(const_cast<void*>(weight.data()), weight.dtype(),
+                  {direct ? weight.out_features() : weight.padded_rows(), call.a.dim(-1)});
+  call.b.row_stride = weight.row_stride();
+  call.transpose_b = true;
+  call.d = Tensor(product.data, product.dtype, {num_rows, call.b.dim(0)});
+  call.d.row_stride = product.row_stride;
+  if (fused.bias) call.bias = Tensor(params.bias.data, params.bias.dtype, {call.b.dim(0)});
+  call.epilogue = EpilogueOf(fused.activation ? params.activation : Activation::kNone, fused.bias);
+  if (fused.residual) {
+    call.c = Tensor(params.residual.data, params.residual.dtype, {num_rows, call.b.dim(0)});
+    call.c.row_stride = params.residual.row_stride;
+  }
+  call.bucket_rows = true;
+  if (const absl::Status status = lt.Run(call); !status.ok()) device.SetError(status);
 
   FinishParams rest;
   rest.product = product;

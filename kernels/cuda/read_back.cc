@@ -7,7 +7,8 @@ namespace beamline::cuda {
 
 absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, size_t bytes) {
   std::unique_ptr<CudaReadBack> result(new CudaReadBack(device));
-  BEAMLINE_ASSIGN_OR_RETURN(result->device_, device.arena().Allocate(bytes, ArenaUse::kBuffers));
+  BEAMLINE_ASSIGN_OR_RETURN(result->device_,
+                            device.arena().Allocate(bytes, ArenaUse::kActivations));
   device.Check(cudaHostAlloc(&result->pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc");
   device.Check(cudaEventCreateWithFlags(&result->arrived_, cudaEventDisableTiming),
                "cudaEventCreate");

@@ -62,6 +62,7 @@ struct LoadDescription {
   std::string arrivals;            // "poisson", "constant", "burst", "closed"
   std::optional<double> rate;      // requests a second; open loop
   std::optional<int> concurrency;  // closed loop
+  std::string batching = "none";   // in the client: "none", "static:N", "serial"
   double duration_s = 0;
   double warmup_s = 0;
   uint64_t seed = 0;

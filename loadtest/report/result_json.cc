@@ -66,6 +66,7 @@ json LoadToJson(const LoadDescription& load) {
   return {{"arrivals", load.arrivals},
           {"rate_per_s", OrNull(load.rate)},
           {"concurrency", OrNull(load.concurrency)},
+          {"batching", load.batching},
           {"duration_s", load.duration_s},
           {"warmup_s", load.warmup_s},
           {"seed", load.seed},

@@ -10,7 +10,8 @@ std::string FormatLoad(const LoadDescription& load) {
   const std::string arrivals =
       load.rate ? fmt::format("{} arrivals, {}/s", load.arrivals, FormatNumber(*load.rate))
                 : fmt::format("closed loop of {}", load.concurrency.value_or(0));
-  return fmt::format("{}, {} s after {} s of warm-up, seed {}", arrivals,
+  const std::string batching = load.batching == "none" ? "" : ", batching " + load.batching;
+  return fmt::format("{}{}, {} s after {} s of warm-up, seed {}", arrivals, batching,
                      FormatNumber(load.duration_s), FormatNumber(load.warmup_s), load.seed);
 }
 

@@ -42,14 +42,24 @@ void Generator::Run() {
 nanoseconds Generator::NextIntended() { return arrivals_ ? arrivals_->Next() : clock_.Now(); }
 
 bool Generator::WaitToSend(nanoseconds intended) {
+  if (batch_places_ > 0 && intended <= batch_begin_) {  // it waits already, like the batch's first
+    --batch_places_;
+    return !parts_.stop;
+  }
   while (!parts_.stop) {
     const nanoseconds left = intended - clock_.Now();
     if (left <= nanoseconds{0}) break;
     std::this_thread::sleep_for(std::min<nanoseconds>(left, kStopInterval));
   }
+  const bool batched = options_.batching.size > 0;
+  const size_t most_in_flight = batched ? 0 : options_.max_in_flight - 1;
   while (!parts_.stop) {
     const auto until = RunClock::Steady::now() + kStopInterval;
-    if (outstanding_.WaitForAtMost(options_.max_in_flight - 1, until)) return true;
+    if (outstanding_.WaitForAtMost(most_in_flight, until)) {
+      batch_begin_ = clock_.Now();
+      batch_places_ = batched ? options_.batching.size - 1 : 0;
+      return true;
+    }
     if (clock_.Now() > options_.duration + options_.drain) return false;
   }
   return false;

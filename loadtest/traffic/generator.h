@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "loadtest/report/recorder.h"
+#include "loadtest/traffic/batching.h"
 #include "loadtest/traffic/call.h"
 #include "loadtest/traffic/cancel_timer.h"
 #include "loadtest/traffic/connections.h"
@@ -27,6 +28,7 @@ struct TrafficOptions {
   // An open loop waits at this many, too; the wait counts as latency, which is measured from the
   // intended time.
   size_t max_in_flight = 1;
+  Batching batching;                     // of an open loop
   std::chrono::milliseconds timeout{0};  // of one request
   std::chrono::nanoseconds drain{0};     // for the last answers; afterwards they are cancelled
 };
@@ -47,7 +49,7 @@ class Generator : private CallObserver {
   void Run();
 
  private:
-  // Whether the next request may go; waits for its time and its slot.
+  // Whether the next request may go; waits for its time and its slot, or its batch.
   bool WaitToSend(std::chrono::nanoseconds intended);
   std::chrono::nanoseconds NextIntended();
   void Send(Request request, std::chrono::nanoseconds intended);
@@ -60,6 +62,9 @@ class Generator : private CallObserver {
   std::optional<Arrivals> arrivals_;
   Outstanding outstanding_;
   std::unique_ptr<CancelTimer> cancel_timer_;
+  // Of the batch being sent: when it began, and how many more requests it takes.
+  std::chrono::nanoseconds batch_begin_{0};
+  size_t batch_places_ = 0;
   std::atomic<bool> cutting_ = false;  // the run is over, what is left gets cancelled
   RunClock clock_;
 };

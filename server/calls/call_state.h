@@ -13,6 +13,12 @@
 
 namespace beamline {
 
+// Of a stream of requests (GenerateMany, EncodeMany).
+struct StreamLimits {
+  int32_t max_outstanding = 1024;  // requests without a written answer; then reading stops
+  int32_t max_send_bytes = 64 << 20;
+};
+
 // What calls work with; outlives them.
 struct ServiceContext {
   Engine& engine;
@@ -21,6 +27,7 @@ struct ServiceContext {
   Metrics& metrics;
   WorkerPool& writers;       // answers are converted and written here, off the engine's threads
   WorkerPool& text_workers;  // tokenizes large texts, off gRPC's threads
+  StreamLimits stream_limits;
 };
 
 class CallState {

@@ -2,8 +2,9 @@
 
 #include <utility>
 
+#include "grpcpp/server_context.h"
 #include "kernels/status.h"
-#include "server/calls/generate_call.h"
+#include "server/calls/methods.h"
 #include "server/errors.h"
 #include "server/wire.h"
 
@@ -28,8 +29,10 @@ void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::B
 
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                                 const grpc::ByteBuffer& buffer) {
+  BEAMLINE_RETURN_IF_ERROR(state_.Admit());
+  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
-                            PrepareGenerate(state_, context, buffer, message_));
+                            PrepareGenerate(state_, message_, CallerOf(context)));
   answer_ = std::move(prepared.answer);
   // OnCancel is not called before the service's method has returned, so it sees the handle.
   BEAMLINE_ASSIGN_OR_RETURN(handle_,

@@ -29,10 +29,11 @@ struct Flags {
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   app.add_option("--config", flags.config_file, "YAML file of settings; flags go before it")
       ->type_name("FILE");
-  app.add_option("--model", flags.models,
-                 "a model to serve, may be repeated: name=folder[,setting=value...] with the "
-                 "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
-                 "prefix_cache, max_queued_requests. Without any: the demo models")
+  app.add_option(
+         "--model", flags.models,
+         "a model to serve, may be repeated: name=folder[,setting=value...] with the "
+         "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
+         "prefix_cache, speculative_tokens, max_queued_requests. Without any: the demo models")
       ->type_name("MODEL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -72,14 +72,14 @@ std::optional<EarlyStopping> ToEarlyStopping(v1::EarlyStopping value) {
   }
 }
 
-absl::StatusOr<BeamOptions> ToBeam(const v1::Beam& message) {
-  if (message.has_num_groups()) return NotImplemented("beam.num_groups");
-  if (message.has_diversity_penalty()) return NotImplemented("beam.diversity_penalty");
+BeamOptions ToBeam(const v1::Beam& message) {
   BeamOptions options;
   if (message.has_width()) options.width = message.width();
   if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
   options.length_penalty = Optional<float>(message.has_length_penalty(), message.length_penalty());
   options.early_stopping = ToEarlyStopping(message.early_stopping());
+  if (message.has_num_groups()) options.num_groups = message.num_groups();
+  options.diversity_penalty = message.diversity_penalty();
   return options;
 }
 
@@ -89,10 +89,8 @@ absl::StatusOr<Decoding> ToDecoding(const v1::GenerateRequest& message) {
       return Decoding(GreedyOptions{});
     case v1::GenerateRequest::kSampling:
       return Decoding(ToSampling(message.sampling()));
-    case v1::GenerateRequest::kBeam: {
-      BEAMLINE_ASSIGN_OR_RETURN(BeamOptions beam, ToBeam(message.beam()));
-      return Decoding(beam);
-    }
+    case v1::GenerateRequest::kBeam:
+      return Decoding(ToBeam(message.beam()));
     case v1::GenerateRequest::DECODING_NOT_SET:
       break;
   }
@@ -143,9 +141,10 @@ absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
   return options;
 }
 
-absl::StatusOr<OutputOptions> ToOutput(const v1::Output& message) {
-  if (message.has_prompt_logprobs()) return NotImplemented("output.prompt_logprobs");
+OutputOptions ToOutput(const v1::Output& message) {
   OutputOptions options;
+  options.prompt_logprobs =
+      Optional<int32_t>(message.has_prompt_logprobs(), message.prompt_logprobs());
   options.return_logprobs = message.has_logprobs();
   options.logprobs = message.logprobs();
   if (message.has_return_token_ids()) options.return_token_ids = message.return_token_ids();
@@ -189,8 +188,8 @@ EncodeTruncation ToTruncation(v1::Truncation truncation) {
 }  // namespace
 
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message) {
-  if (!message.cache_salt().empty()) return NotImplemented("cache_salt");
   BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
+  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", message.cache_salt()));
   GenerateRequest request;
   request.model = message.model();
   BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
@@ -201,9 +200,10 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
   BEAMLINE_ASSIGN_OR_RETURN(request.decoding, ToDecoding(message));
   BEAMLINE_ASSIGN_OR_RETURN(request.limits, ToLimits(message.limits()));
   BEAMLINE_ASSIGN_OR_RETURN(request.shaping, ToShaping(message.shaping()));
-  BEAMLINE_ASSIGN_OR_RETURN(request.output, ToOutput(message.output()));
+  request.output = ToOutput(message.output());
   request.priority = message.priority();
   request.request_id = message.request_id();
+  request.cache_salt = message.cache_salt();
   return request;
 }
 
@@ -228,6 +228,25 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   request.prompt_name = message.prompt_name();
   request.priority = message.priority();
   request.request_id = message.request_id();
+  return request;
+}
+
+absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
+  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", message.cache_salt()));
+  ScoreRequest request;
+  request.model = message.model();
+  BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
+  request.continuations.reserve(static_cast<size_t>(message.continuations_size()));
+  for (int i = 0; i < message.continuations_size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt continuation, ToPrompt(message.continuations(i),
+                                                            fmt::format("continuations[{}]", i)));
+    request.continuations.push_back(std::move(continuation));
+  }
+  request.per_token = message.per_token();
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  request.cache_salt = message.cache_salt();
   return request;
 }
 

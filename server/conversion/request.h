@@ -15,6 +15,7 @@ namespace beamline {
 // The errors name the field (server/errors.h). `model` is left as it came: the caller resolves it.
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message);
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
+absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 
 // The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with
 // FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one.

@@ -49,10 +49,10 @@ void SetLogprob(const TokenLogprob& logprob, v1::TokenLogprob& message) {
   message.set_logprob(logprob.logprob);
 }
 
-template <typename Message>
-void SetLogprobs(const std::vector<PositionLogprobs>& logprobs, Message& message) {
+void SetLogprobs(const std::vector<PositionLogprobs>& logprobs,
+                 google::protobuf::RepeatedPtrField<v1::PositionLogprobs>& messages) {
   for (const PositionLogprobs& position : logprobs) {
-    v1::PositionLogprobs& out = *message.add_logprobs();
+    v1::PositionLogprobs& out = *messages.Add();
     SetLogprob(position.chosen, *out.mutable_chosen());
     for (const TokenLogprob& token : position.top) SetLogprob(token, *out.add_top());
   }
@@ -66,6 +66,7 @@ void SetEnd(const GenerateResult& result, const AnswerOptions& options, Message&
   if (options.sampling) message.set_seed(result.seed);
   message.set_model(options.model);
   message.set_request_id(options.request_id);
+  SetLogprobs(result.prompt_logprobs, *message.mutable_prompt_logprobs());
 }
 
 v1::Task ToTask(ModelTask task) {
@@ -109,7 +110,7 @@ v1::GenerateResponse ToMessage(const GenerateResult& result, const AnswerOptions
     out.set_text(sequence.text);
     out.set_cumulative_logprob(sequence.cumulative_logprob);
     out.set_score(sequence.score);
-    SetLogprobs(sequence.logprobs, out);
+    SetLogprobs(sequence.logprobs, *out.mutable_logprobs());
     out.set_finish_reason(ToFinishReason(sequence.finish_reason));
   }
   SetEnd(result, options, message);
@@ -137,7 +138,22 @@ v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options) {
     message.mutable_ids()->Add(delta.ids.begin(), delta.ids.end());
   }
   message.set_text(std::move(delta.text));
-  SetLogprobs(delta.logprobs, message);
+  SetLogprobs(delta.logprobs, *message.mutable_logprobs());
+  return message;
+}
+
+v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& options) {
+  v1::ScoreResponse message;
+  for (const ContinuationScore& score : result.scores) {
+    v1::ContinuationScore& out = *message.add_scores();
+    out.set_logprob(score.logprob);
+    out.set_num_tokens(score.num_tokens);
+    for (const TokenLogprob& token : score.tokens) SetLogprob(token, *out.add_tokens());
+  }
+  SetUsage(result.usage, *message.mutable_usage());
+  SetTiming(result.timing, *message.mutable_timing());
+  message.set_model(options.model);
+  message.set_request_id(options.request_id);
   return message;
 }
 

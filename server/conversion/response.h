@@ -23,6 +23,7 @@ v1::GenerateResponse ToMessage(const GenerateResult& result, const AnswerOptions
 // The last message of a stream, without deltas.
 v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& options);
 v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options);
+v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& options);
 v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options);
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens);
 

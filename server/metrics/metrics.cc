@@ -149,6 +149,7 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
   if (engine == nullptr) return;
   auto blocks = GaugeFamily("beamline_kv_blocks", "Blocks of the key/value cache");
   auto prompt = CounterFamily("beamline_prompt_tokens_total", "Prompt tokens of generation");
+  auto speculative = CounterFamily("beamline_speculative_tokens_total", "Tokens that were guessed");
   auto info = GaugeFamily("beamline_model_info", "1 for each model that is loaded");
   auto up = GaugeFamily("beamline_replica_up", "Whether a replica can answer");
   std::vector<std::pair<prometheus::MetricFamily, double (*)(const ModelStats&)>> rows;
@@ -181,6 +182,10 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
              static_cast<double>(stats->prompt_tokens));
     AddValue(prompt, {{"model", model.name}, {"source", "cached"}},
              static_cast<double>(stats->cached_prompt_tokens));
+    AddValue(speculative, {{"model", model.name}, {"outcome", "proposed"}},
+             static_cast<double>(stats->speculative_proposed));
+    AddValue(speculative, {{"model", model.name}, {"outcome", "accepted"}},
+             static_cast<double>(stats->speculative_accepted));
     if (stats->total_blocks == 0) continue;
     AddValue(blocks, {{"model", model.name}, {"state", "used"}},
              static_cast<double>(stats->used_blocks));
@@ -188,7 +193,8 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
              static_cast<double>(stats->total_blocks - stats->used_blocks));
   }
   for (auto& [family, value] : rows) families.push_back(std::move(family));
-  for (auto* family : {&blocks, &prompt, &info, &up}) families.push_back(std::move(*family));
+  for (auto* family : {&blocks, &prompt, &speculative, &info, &up})
+    families.push_back(std::move(*family));
 }
 
 }  // namespace beamline

@@ -22,16 +22,20 @@ namespace beamline {
 enum class Rpc : uint8_t {
   kGenerate,
   kGenerateStream,
+  kGenerateMany,
   kEncode,
+  kEncodeMany,
+  kScore,
   kTokenize,
   kDetokenize,
   kListModels,
   kGetModel
 };
-inline constexpr std::array<std::string_view, 7> kRpcNames = {
-    "Generate", "GenerateStream", "Encode", "Tokenize", "Detokenize", "ListModels", "GetModel"};
+inline constexpr std::array<std::string_view, 10> kRpcNames = {
+    "Generate", "GenerateStream", "GenerateMany", "Encode",     "EncodeMany",
+    "Score",    "Tokenize",       "Detokenize",   "ListModels", "GetModel"};
 
-// A call that is over.
+// A call that is over, or one request of a stream of requests.
 struct CallRecord {
   Rpc rpc = Rpc::kGenerate;
   std::string model;  // empty, or unknown: counted under "none"

@@ -172,15 +172,5 @@ TEST(BadInput, TokensNameTheField) {
   ExpectInvalid(SharedClient().Detokenize(detokenize, kSoon).status(), "ids[1]");
 }
 
-TEST(BadInput, LaterFieldsAreUnimplementedByName) {
-  v1::GenerateRequest request;
-  request.set_model("write-en");
-  request.mutable_prompt()->set_text("x");
-  request.mutable_beam()->set_num_groups(2);
-  const absl::Status status = SharedClient().Generate(request, kSoon).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(std::string(status.message()).find("beam.num_groups"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace beamline

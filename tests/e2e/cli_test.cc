@@ -1,8 +1,12 @@
 // The `beamline` program against a real server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -58,6 +62,11 @@ TEST(Cli, JsonIsTheContract) {
   EXPECT_EQ(answer["sequences"].size(), 2u);
   EXPECT_EQ(answer["sequences"][0]["logprobs"].size(), 4u);
   EXPECT_EQ(answer["model"], "write-en");
+  answer =
+      json::parse(Beamline({"generate", "--beam", "4", "--beam-groups", "2", "--diversity-penalty",
+                            "9", "--n", "4", "--max-new-tokens", "4", "--json", "Package: "})
+                      .out);
+  EXPECT_EQ(answer["sequences"].size(), 4u);
   answer = json::parse(Beamline({"--json", "encode", "--dimensions", "8", "a", "b"}).out);
   EXPECT_EQ(answer["embeddings"][1]["values"].size(), 8u);
   answer = json::parse(Beamline({"tokenize", "--json", "--model", "embed-en", "Hello"}).out);
@@ -75,6 +84,73 @@ TEST(Cli, TablesForPeople) {
   const Result tokens = Beamline({"tokenize", "--model", "write-en", "Hello"});
   EXPECT_THAT(tokens.out, HasSubstr("piece"));
   EXPECT_EQ(Beamline({"health", "embed-en"}).out, "SERVING\n");
+}
+
+TEST(Cli, ScoresContinuations) {
+  const Result table = Beamline({"score", "Package: vim", "\nSynopsis:", "\nElephants:"});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("logprob"));
+  const json answer =
+      json::parse(Beamline({"score", "--json", "--per-token", "--ids", "50 41", "68", "7 8"}).out);
+  EXPECT_EQ(answer["model"], "write-en");
+  EXPECT_EQ(answer["scores"][1]["num_tokens"], 2);
+  EXPECT_EQ(answer["scores"][1]["tokens"][1]["id"], 8);
+  EXPECT_LT(answer["scores"][0]["logprob"].get<double>(), 0.0);
+  EXPECT_EQ(Beamline({"score", "only a prompt"}, "").status, 2);
+}
+
+class PromptFile {
+ public:
+  explicit PromptFile(const std::string& text)
+      : path_(testing::TempDir() + "beamline_prompts_" + std::to_string(getpid()) + ".txt") {
+    std::ofstream(path_) << text;
+  }
+  ~PromptFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Cli, GeneratesForEveryLineOfAFile) {
+  const PromptFile file("one file\ntwo files\nthree files\n");
+  const Result many = Beamline({"translate", "--greedy", "--file", file.path()});
+  EXPECT_EQ(many.status, 0) << many.err;
+  EXPECT_EQ(many.out, Beamline({"translate", "--greedy", "--no-stream", "-"},
+                               "one file\ntwo files\nthree files\n")
+                          .out);
+  EXPECT_THAT(many.err, HasSubstr("3 answers"));
+  EXPECT_EQ(Beamline({"translate", "--file", file.path(), "a text too"}).status, 2);
+  EXPECT_EQ(Beamline({"translate", "--file", "/nowhere"}).status, 2);
+}
+
+TEST(Cli, EncodesEveryLineOfAFile) {
+  const PromptFile file("one\ntwo\n");
+  std::istringstream lines(Beamline({"encode", "--json", "--file", file.path()}).out);
+  int answers = 0;
+  for (std::string line; std::getline(lines, line); ++answers) {
+    const json answer = json::parse(line);
+    EXPECT_EQ(answer["request_id"], std::to_string(answers + 1));
+    EXPECT_EQ(answer["response"]["embeddings"].size(), 1u);
+  }
+  EXPECT_EQ(answers, 2);
+  EXPECT_THAT(Beamline({"encode", "--file", file.path()}).out, HasSubstr("256 dimensions"));
+}
+
+TEST(Cli, LinesOfAFileThatFailKeepTheirPlace) {
+  const PromptFile file("Package: a\n\nPackage: c\n");
+  const Result many =
+      Beamline({"generate", "--max-new-tokens", "3", "--json", "--file", file.path()});
+  EXPECT_EQ(many.status, 1);
+  EXPECT_THAT(many.err, HasSubstr("line 2: INVALID_ARGUMENT: prompt.text is empty"));
+  EXPECT_THAT(many.err, HasSubstr("beamline: INVALID_ARGUMENT: 1 of 3 lines failed"));
+  std::istringstream lines(many.out);
+  std::vector<json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(json::parse(line));
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0]["response"]["sequences"].size(), 1u);
+  EXPECT_EQ(answers[1]["error"]["code"], 3);
+  EXPECT_EQ(answers[2]["request_id"], "3");
 }
 
 TEST(Cli, DetokenizeUndoesTokenize) {
@@ -104,6 +180,7 @@ TEST(Cli, WrongUseIsTwo) {
         {"generate", "--beam", "x", "t"},
         {"generate", "--beam", "2", "--top-k", "3", "t"},
         {"generate", "--n", "2", "t"},
+        {"generate", "--beam-groups", "2", "t"},
         {"detokenize", "--model", "write-en", "abc"},
         {"--timeout", "-1", "health"}}) {
     const Result result = Beamline(arguments);

@@ -85,6 +85,31 @@ TEST(GoldenRpc, Write) {
   }
 }
 
+TEST(GoldenRpc, Score) {
+  for (const json& row : Rows("score.jsonl")) {
+    v1::ScoreRequest request;
+    request.set_model(row["model"].get<std::string>());
+    request.mutable_prompt()->set_text(row["prompt"]);
+    for (const json& continuation : row["continuations"]) {
+      request.add_continuations()->set_text(continuation["text"]);
+    }
+    request.set_per_token(true);
+    const auto answer = SharedClient().Score(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->scores_size(), static_cast<int>(row["continuations"].size()));
+    for (int i = 0; i < answer->scores_size(); ++i) {
+      const v1::ContinuationScore& score = answer->scores(i);
+      const json& expected = row["continuations"][static_cast<size_t>(i)];
+      ASSERT_EQ(score.num_tokens(), static_cast<int>(expected["ids"].size()));
+      for (int t = 0; t < score.num_tokens(); ++t) {
+        EXPECT_EQ(score.tokens(t).id(), expected["ids"][static_cast<size_t>(t)].get<int32_t>());
+        EXPECT_NEAR(score.tokens(t).logprob(),
+                    expected["logprobs"][static_cast<size_t>(t)].get<double>(), 1e-3);
+      }
+    }
+  }
+}
+
 TEST(GoldenRpc, Embed) {
   const std::vector<json> rows = Rows("embed.jsonl");
   v1::EncodeRequest request;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "beamline/v1/inference.grpc.pb.h"
@@ -94,6 +95,32 @@ TEST(Rpc, BeamStreamIsTheUnaryAnswer) {
       kSoon);
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(text, whole->sequences(0).text());
+}
+
+TEST(Rpc, BeamGroupsAnswerDifferently) {
+  v1::GenerateRequest request;
+  request.set_model("translate-en-de");
+  request.mutable_prompt()->set_text("The package was not found on this system.");
+  request.mutable_beam()->set_width(4);
+  request.mutable_beam()->set_num_sequences(4);
+  request.mutable_beam()->set_num_groups(4);
+  const auto alike = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(alike.ok()) << alike.status();
+  ASSERT_EQ(alike->sequences_size(), 4);
+  EXPECT_EQ(alike->sequences(3).text(), alike->sequences(0).text());
+  request.mutable_beam()->set_diversity_penalty(5.0f);
+  const auto diverse = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(diverse.ok()) << diverse.status();
+  ASSERT_EQ(diverse->sequences_size(), 4);
+  std::set<std::string> texts;
+  for (const v1::Sequence& sequence : diverse->sequences()) texts.insert(sequence.text());
+  EXPECT_EQ(texts.size(), 4u);
+
+  request.mutable_beam()->set_num_groups(3);
+  const absl::Status status = SharedClient().Generate(request, kSoon).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("beam.num_groups is 3; accepted: a divisor of the width 4"));
 }
 
 TEST(Rpc, SamplingTellsItsSeedAndRepeatsIt) {

@@ -18,6 +18,13 @@
 
 namespace beamline {
 
+// Sanitizers take some twenty times as long, so that the longer tests do less under them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 inline std::vector<nlohmann::json> ReadGolden(const std::string& name) {
   std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
   std::vector<nlohmann::json> rows;

@@ -17,8 +17,10 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(EngineTest, StreamsWhatTheAnswerHolds) {
-  for (const Decoding& decoding : {Decoding(GreedyOptions()), Decoding(BeamOptions{.width = 4}),
-                                   Decoding(SamplingOptions{.seed = 5})}) {
+  for (const Decoding& decoding :
+       {Decoding(GreedyOptions()), Decoding(BeamOptions{.width = 4}),
+        Decoding(BeamOptions{.width = 6, .num_groups = 3, .diversity_penalty = 0.5f}),
+        Decoding(SamplingOptions{.seed = 5})}) {
     GenerateRequest request = Write("Package: beam\nSynopsis:", 40);
     request.decoding = decoding;
     auto sink = std::make_shared<RecordingSink>(/*stream=*/true);

@@ -1,5 +1,5 @@
-// The CPU backend behaving like a busy asynchronous device: results are never there before somebody
-// waits for them, and what the host would read too early is poison.
+// The CPU backend behaving like a busy asynchronous device that records its steps: results are
+// never there before somebody waits for them, and what the host would read too early is poison.
 #pragma once
 
 #include <atomic>
@@ -51,8 +51,8 @@ class LateBackend final : public Backend {
   std::string Description() const override { return cpu_->Description(); }
   absl::Status SupportsDType(DType dtype) const override { return cpu_->SupportsDType(dtype); }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    return cpu_->Allocate(bytes);
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
+    return cpu_->Allocate(bytes, kind);
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
     cpu_->CopyToDevice(host, device, bytes);
@@ -70,6 +70,8 @@ class LateBackend final : public Backend {
                                                            DType dtype) override {
     return cpu_->PackWeight(parts, dtype);
   }
+  // Steps come in padded shapes, as to a device that records them.
+  bool Records() const override { return true; }
   void Embed(const EmbedParams& params) override { cpu_->Embed(params); }
   void MatMul(const MatMulParams& params) override { cpu_->MatMul(params); }
   void Norm(const NormParams& params) override { cpu_->Norm(params); }

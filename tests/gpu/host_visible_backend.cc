@@ -28,13 +28,14 @@ class HostVisibleBackend final : public Backend {
   absl::Status SupportsDType(DType dtype) const override { return cuda_->SupportsDType(dtype); }
   DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
     auto buffer = std::make_unique<PinnedBuffer>(bytes);
     if (buffer->data() == nullptr) return absl::ResourceExhaustedError("no pinned memory");
     return buffer;
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
-    std::memcpy(device, host, bytes);
+    // A read-back's memory is the GPU's own, everything else the host's.
+    ASSERT_EQ(cudaMemcpy(device, host, bytes, cudaMemcpyDefault), cudaSuccess);
   }
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
     const absl::Status status = cuda_->Synchronize();

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "loadtest/traffic/address.h"
+#include "loadtest/traffic/batching.h"
 #include "nlohmann/json.hpp"
 #include "tests/loadtest/scripted_server.h"
 
@@ -102,6 +105,86 @@ TEST(RunTest, AClosedLoopKeepsItsConcurrency) {
   // At most four every 10 ms.
   EXPECT_LE(result["rates"]["requests_per_s"].get<double>(), 400);
   EXPECT_GE(result["rates"]["elapsed_s"].get<double>(), 0.2);
+}
+
+struct SentAndEnded {
+  double intended, sent, end;
+};
+
+// Every request of a run that succeeded, in the order of sending.
+std::vector<SentAndEnded> RunBatched(const Script& script, RunFlags flags) {
+  ScriptedServer server(script);
+  flags.log_file = ::testing::TempDir() + "/batches.jsonl";
+  const auto [succeeded, result] = Load(server, flags);
+  EXPECT_TRUE(succeeded.ok() && *succeeded) << succeeded.status();
+  EXPECT_EQ(result["load"]["batching"], flags.batching);
+  std::vector<SentAndEnded> requests;
+  std::ifstream log(flags.log_file);
+  for (std::string line; std::getline(log, line);) {
+    const json record = json::parse(line);
+    requests.push_back({record["intended_s"], record["sent_s"], record["end_s"]});
+  }
+  std::sort(requests.begin(), requests.end(),
+            [](const auto& a, const auto& b) { return a.sent < b.sent; });
+  return requests;
+}
+
+// Ten arrive at once: batches of four, four and two, each after the longest of the one before.
+TEST(RunTest, AStaticBatchWaitsForTheWholeBatchBefore) {
+  RunFlags flags = MakeFlags(1000, 10);
+  flags.arrivals = "burst";
+  flags.burst_size = 10;
+  flags.num_requests = 10;
+  flags.batching = "static:4";
+  flags.requests.max_new_tokens = "uniform:1:9";
+  const auto requests =
+      RunBatched({.delay = milliseconds(100), .token_delay = milliseconds(5)}, flags);
+  ASSERT_EQ(requests.size(), 10U);
+  for (const size_t begin : {4U, 8U}) {
+    double end_of_before = 0;
+    for (size_t i = begin - 4; i < begin; ++i) {
+      end_of_before = std::max(end_of_before, requests[i].end);
+      EXPECT_EQ(requests[i].intended, 0);  // the wait counts as latency
+      // Together: the batch had gone before its first answer was in.
+      EXPECT_LE(requests[i].sent, requests[begin - 4].end) << i;
+    }
+    EXPECT_GE(requests[begin].sent, end_of_before);
+  }
+}
+
+TEST(RunTest, SerialSendsOneAtATime) {
+  RunFlags flags = MakeFlags(500, 10);
+  flags.num_requests = 40;
+  flags.batching = "serial";
+  flags.num_threads = 2;
+  const auto requests = RunBatched({.delay = milliseconds(4)}, flags);
+  ASSERT_EQ(requests.size(), 40U);
+  for (size_t i = 1; i < requests.size(); ++i) EXPECT_GE(requests[i].sent, requests[i - 1].end);
+}
+
+// At 20 a second, a batch of eight would take 400 ms to fill.
+TEST(RunTest, ABatchDoesNotWaitToBeFull) {
+  RunFlags flags = MakeFlags(20, 10);
+  flags.arrivals = "constant";
+  flags.num_requests = 8;
+  flags.batching = "static:8";
+  const auto requests = RunBatched({}, flags);
+  ASSERT_EQ(requests.size(), 8U);
+  EXPECT_LT(requests[0].sent - requests[0].intended, 0.3);
+}
+
+TEST(RunTest, BatchingIsChecked) {
+  EXPECT_EQ(ParseBatching("none")->size, 0U);
+  EXPECT_EQ(ParseBatching("serial")->size, 1U);
+  EXPECT_EQ(ParseBatching("static:8")->size, 8U);
+  for (const char* wrong :
+       {"", "static", "static:", "static:0", "static:-1", "static:8x", "static:10001", "dynamic"}) {
+    EXPECT_EQ(ParseBatching(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+  RunFlags flags;
+  flags.batching = "static:8";
+  flags.concurrency = 4;
+  EXPECT_EQ(RunLoadTest(flags, "test").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(RunTest, CancellationsAndDeadlinesAreCountedAndNoFailures) {

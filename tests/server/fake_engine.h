@@ -57,6 +57,19 @@ class FakeEngine final : public Engine {
     return std::make_shared<Handle>(*this);
   }
 
+  // The score of a continuation is minus its place.
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
+                                                       std::shared_ptr<ScoreSink> sink) override {
+    ScoreResult result;
+    for (size_t i = 0; i < request.continuations.size(); ++i) {
+      ContinuationScore score = {.logprob = -static_cast<double>(i), .num_tokens = 1};
+      if (request.per_token) score.tokens = {{7, -static_cast<float>(i)}};
+      result.scores.push_back(std::move(score));
+    }
+    sink->OnFinish(std::move(result));
+    return std::make_shared<Handle>(*this);
+  }
+
   absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string&) const override {
     return absl::NotFoundError("the fake engine has no tokenizers");
   }
@@ -82,6 +95,10 @@ class FakeEngine final : public Engine {
     const bool there =
         changed_.wait_for(lock, std::chrono::seconds(20), [&] { return requests_.size() > index; });
     return there ? requests_[index] : FakeRequest();
+  }
+  size_t num_requests() {
+    std::lock_guard lock(mutex_);
+    return requests_.size();
   }
   bool WaitForCancels(int count) {
     std::unique_lock lock(mutex_);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
@@ -23,6 +24,7 @@ TEST_F(ServiceTest, AnswersGenerate) {
   const FakeRequest request = engine_->WaitForRequest(0);
   EXPECT_EQ(request.request.model, "writer");  // the only one that generates
   ASSERT_TRUE(request.request.deadline.has_value());
+  EXPECT_EQ(request.request.client, "ipv4:127.0.0.1");
   EXPECT_FALSE(request.sink->wants_deltas());
   engine_->Finish(request, TextResult("done"));
   const auto response = answer.get();
@@ -30,6 +32,22 @@ TEST_F(ServiceTest, AnswersGenerate) {
   EXPECT_EQ(response->sequences(0).text(), "done");
   EXPECT_EQ(response->model(), "writer");
   EXPECT_EQ(response->request_id(), "mine");
+}
+
+TEST_F(ServiceTest, TakesTheClientFromTheMetadata) {
+  Serve();
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  auto answer = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    context.AddMetadata("x-client-id", std::string(300, 'c'));
+    v1::GenerateResponse response;
+    return stub->Generate(&context, Request(), &response);
+  });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_EQ(request.request.client, std::string(256, 'c'));
+  engine_->Finish(request, TextResult("done"));
+  EXPECT_TRUE(answer.get().ok());
 }
 
 TEST_F(ServiceTest, AnswersThatComeBeforeTheHandle) {
@@ -97,22 +115,40 @@ TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(ServiceTest, AnswersScore) {
+  Serve();
+  v1::ScoreRequest request;
+  request.set_request_id("mine");
+  request.mutable_prompt()->set_text("p");
+  for (const char* text : {"a", "b", "c"}) request.add_continuations()->set_text(text);
+  request.set_per_token(true);
+  auto response = client_->Score(request, kSoon);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->scores_size(), 3);
+  EXPECT_EQ(response->scores(2).logprob(), -2.0);
+  EXPECT_EQ(response->scores(2).num_tokens(), 1);
+  EXPECT_EQ(response->scores(2).tokens(0).id(), 7);
+  EXPECT_EQ(response->model(), "writer");
+  EXPECT_EQ(response->request_id(), "mine");
+  EXPECT_FALSE(response->timing().has_first_token());
+  request.set_model("embedder");
+  response = client_->Score(request, kSoon);
+  EXPECT_EQ(InvalidField(response.status()), "model");
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("cannot score"));
+  request.set_model("");
+  request.mutable_continuations(1)->clear_text();
+  EXPECT_EQ(InvalidField(client_->Score(request, kSoon).status()), "continuations[1]");
+}
+
 TEST_F(ServiceTest, RpcsOfLaterReleasesSaySo) {
   Serve();
-  const auto stub = v1::Inference::NewStub(
+  const auto stub = v1::Models::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext score_context;
-  v1::ScoreResponse response;
-  grpc::Status status = stub->Score(&score_context, v1::ScoreRequest(), &response);
+  grpc::ClientContext context;
+  v1::Model response;
+  const grpc::Status status = stub->LoadModel(&context, v1::LoadModelRequest(), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("Score"));
-  grpc::ClientContext many_context;
-  status = stub->GenerateMany(&many_context)->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("GenerateMany"));
-  grpc::ClientContext encode_context;
-  status = stub->EncodeMany(&encode_context)->Finish();
-  EXPECT_THAT(status.error_message(), HasSubstr("EncodeMany"));
+  EXPECT_THAT(status.error_message(), HasSubstr("LoadModel"));
 }
 
 TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {

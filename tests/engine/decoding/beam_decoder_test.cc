@@ -110,6 +110,57 @@ TEST(BeamDecoder, AsksForEnoughCandidatesAndNoMore) {
   EXPECT_EQ(BeamDecoder(decoding, TokenIds{1}, tokenizer, false).Requests()[0].num_candidates, 20);
 }
 
+TEST(BeamDecoder, LaterGroupsAskForTheTokensThatEarlierOnesMayTake) {
+  ResolvedDecoding decoding = BeamOf(6, 100, 8);
+  decoding.num_beam_groups = 3;
+  decoding.diversity_penalty = 1.0f;
+  const ToyTokenizer tokenizer = PlainTokenizer(20);
+  BeamDecoder decoder(decoding, TokenIds{1}, tokenizer, false);
+  // Two beams and one end token; four tokens of the two groups before the last.
+  ASSERT_EQ(decoder.Requests().size(), 1u);
+  EXPECT_EQ(decoder.Requests()[0].num_candidates, 2 + 1 + 4);
+  const TokenIds ids = {5, 6, 7, 8, 9, 10, 11};
+  const std::vector<float> values = {-1, -2, -3, -4, -5, -6, -7};
+  const auto next = decoder.Advance(std::vector<RowResult>{{ids, values, values}});
+  // The second group's 5 and 6 cost 2 and 3 by then, its 7 no more than 3: rank 5, 6, 7.
+  TokenIds tokens;
+  for (const Continuation& row : next) {
+    EXPECT_EQ(row.parent, 0);
+    tokens.push_back(row.token);
+  }
+  EXPECT_EQ(tokens, (TokenIds{5, 6, 5, 6, 5, 7}));
+  std::vector<int32_t> counts;
+  for (const RowRequest& request : decoder.Requests()) counts.push_back(request.num_candidates);
+  EXPECT_EQ(counts, (std::vector<int32_t>{3, 3, 5, 5, 7, 7}));
+}
+
+TEST(BeamDecoder, WithoutAPenaltyEveryGroupIsThePlainSearchOfItsWidth) {
+  Random random(FreshSeed());
+  const ToyTokenizer tokenizer = PlainTokenizer(9);
+  for (int round = 0; round < 100; ++round) {
+    ResolvedDecoding plain = BeamOf(3, 9, 12);
+    plain.num_sequences = 3;
+    // The plain search judges early ends by the best live beam, the groups by the best candidate:
+    // with no end token they agree.
+    plain.eos_token_ids.clear();
+    ResolvedDecoding grouped = plain;
+    grouped.beam_width = grouped.num_sequences = 6;
+    grouped.num_beam_groups = 2;
+    const ToyModel model = RandomModel(random.Seed(), 9);
+    const auto run = [&](const ResolvedDecoding& decoding) {
+      const auto decoder = GroupDecoder::Create(decoding, {1}, tokenizer, round % 2 == 0);
+      return RunGroup(*decoder, model, {1}).sequences;
+    };
+    const auto expected = run(plain);
+    const auto twice = run(grouped);
+    ASSERT_EQ(twice.size(), 6u);
+    for (size_t i = 0; i < 6; ++i) {
+      ASSERT_EQ(twice[i].ids, expected[i / 2].ids);
+      ASSERT_EQ(twice[i].score, expected[i / 2].score);
+    }
+  }
+}
+
 TEST(BeamDecoder, AVocabularySmallerThanTheBeamGivesWhatThereIs) {
   ResolvedDecoding decoding = BeamOf(8, 3, 3);
   decoding.num_sequences = 8;

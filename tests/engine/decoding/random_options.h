@@ -52,9 +52,13 @@ inline ResolvedDecoding RandomDecoding(Random& random) {
   ResolvedDecoding decoding;
   decoding.vocab_size = LetterTokenizer().vocab_size();
   decoding.kind = static_cast<DecodingKind>(random.Int(0, 2));
-  decoding.beam_width = random.Int(2, 5);
   if (decoding.kind == DecodingKind::kSampling) decoding.num_sequences = random.Int(1, 4);
   if (decoding.kind == DecodingKind::kBeam) {
+    decoding.num_beam_groups = random.Int(1, 3);
+    decoding.beam_width =
+        decoding.num_beam_groups * random.Int(2, decoding.num_beam_groups > 1 ? 3 : 5);
+    decoding.diversity_penalty = random.Float(0.0f, 3.0f);
+    decoding.pad_token_id = random.Int(-1, 3);
     decoding.num_sequences = random.Int(1, decoding.beam_width);
   }
   decoding.seed = random.Seed();

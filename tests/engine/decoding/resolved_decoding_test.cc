@@ -78,6 +78,18 @@ TEST(ResolveDecoding, ChecksTheDecodingOptions) {
       {"decoding.beam.width is 0; accepted: 1 to 64", [](auto& r) { SetBeam(r, {.width = 0}); }},
       {"decoding.beam.num_sequences is 5; accepted: 1 to 4",
        [](auto& r) { SetBeam(r, {.width = 4, .num_sequences = 5}); }},
+      {"decoding.beam.num_groups is 0; accepted: 1 to 6",
+       [](auto& r) { SetBeam(r, {.width = 6, .num_groups = 0}); }},
+      {"decoding.beam.num_groups is 7; accepted: 1 to 6",
+       [](auto& r) { SetBeam(r, {.width = 6, .num_groups = 7}); }},
+      {"decoding.beam.num_groups is 4; accepted: a divisor of the width 6",
+       [](auto& r) { SetBeam(r, {.width = 6, .num_groups = 4}); }},
+      {"decoding.beam.diversity_penalty is -0.5; accepted: at least 0, finite",
+       [](auto& r) { SetBeam(r, {.diversity_penalty = -0.5f}); }},
+      {"decoding.beam.diversity_penalty is nan; accepted: at least 0, finite",
+       [](auto& r) { SetBeam(r, {.diversity_penalty = kNan}); }},
+      {"decoding.beam.diversity_penalty is inf; accepted: at least 0, finite",
+       [](auto& r) { SetBeam(r, {.diversity_penalty = kInf}); }},
       {"decoding.beam.length_penalty is -inf; accepted: -10 to 10",
        [](auto& r) { SetBeam(r, {.length_penalty = -kInf}); }},
   });
@@ -221,6 +233,22 @@ TEST(ResolveDecoding, SamplingDefaultsComeFromTheModelToo) {
   const auto broken = Resolve({}, defaults);
   EXPECT_EQ(std::string(broken.status().message()),
             "generation_config.json: temperature is 0; accepted: above 0, at most 2");
+}
+
+TEST(ResolveDecoding, BeamGroupsPadWithTheModelsTokenOrItsFirstEndToken) {
+  GenerateRequest request;
+  request.decoding = BeamOptions{.width = 6, .num_groups = 3, .diversity_penalty = 0.5f};
+  GenerationDefaults defaults = Defaults();
+  defaults.eos_token_ids = {4, 0};
+  const auto grouped = Resolve(request, defaults);
+  ASSERT_TRUE(grouped.ok()) << grouped.status();
+  EXPECT_EQ(grouped->num_beam_groups, 3);
+  EXPECT_EQ(grouped->diversity_penalty, 0.5f);
+  EXPECT_EQ(grouped->pad_token_id, 4);
+  defaults.pad_token_id = 9;
+  EXPECT_EQ(Resolve(request, defaults)->pad_token_id, 9);
+  defaults = GenerationDefaults();
+  EXPECT_EQ(Resolve(request, defaults)->pad_token_id, -1);
 }
 
 TEST(ResolveDecoding, OneBeamIsGreedy) {

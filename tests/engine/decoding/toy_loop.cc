@@ -97,7 +97,8 @@ void ApplyEdits(const LogitsEdits& edits, std::vector<float>& scores) {
 ToyRun RunGroup(GroupDecoder& decoder, const ToyModel& model, TokenIds prompt,
                 const ToyRunOptions& options) {
   ToyRun run;
-  std::vector<TokenIds> histories = {std::move(prompt)};
+  std::vector<TokenIds> histories = {std::move(prompt)};  // proposals included
+  std::vector<size_t> num_proposals = {0};                // the last so many of each history
   while (!decoder.finished()) {
     if (run.num_steps == options.stop_after_steps) {
       decoder.Stop(FinishReason::kDeadline);
@@ -106,22 +107,33 @@ ToyRun RunGroup(GroupDecoder& decoder, const ToyModel& model, TokenIds prompt,
       break;
     }
     const std::span<const RowRequest> requests = decoder.Requests();
-    BEAMLINE_CHECK(requests.size() == histories.size());
-    run.most_rows = std::max(run.most_rows, requests.size());
+    run.most_rows = std::max(run.most_rows, histories.size());
     std::vector<Row> rows;
-    std::vector<RowResult> results;
     rows.reserve(requests.size());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Row& row = rows.emplace_back(ComputeRow(requests[i], model(histories[i])));
+    for (size_t i = 0; i < histories.size(); ++i) {
+      const std::span<const int32_t> history = histories[i];
+      run.most_tokens = std::max(run.most_tokens, history.size());
+      for (size_t seen = history.size() - num_proposals[i]; seen <= history.size(); ++seen) {
+        BEAMLINE_CHECK(rows.size() < requests.size());
+        rows.push_back(ComputeRow(requests[rows.size()], model(history.first(seen))));
+      }
+    }
+    BEAMLINE_CHECK(rows.size() == requests.size());
+    std::vector<RowResult> results;
+    for (const Row& row : rows) {
       results.push_back({row.ids, row.values, row.raw_values, row.log_normalizer, row.sampled_ids,
                          row.sampled_values});
     }
     const std::vector<Continuation> continuations = decoder.Advance(results);
     BEAMLINE_CHECK(continuations.empty() == decoder.finished());
     std::vector<TokenIds> next;
+    num_proposals.clear();
     for (const Continuation& continuation : continuations) {
-      next.push_back(histories[continuation.parent]);
-      next.back().push_back(continuation.token);
+      TokenIds& history = next.emplace_back(histories[continuation.parent]);
+      history.resize(history.size() - continuation.num_dropped);
+      history.push_back(continuation.token);
+      history.insert(history.end(), continuation.proposals.begin(), continuation.proposals.end());
+      num_proposals.push_back(continuation.proposals.size());
     }
     histories = std::move(next);
     ++run.num_steps;

@@ -29,6 +29,7 @@ struct ToyRun {
   std::vector<std::string> first_texts;       // of sequence 0, after each step
   int32_t num_steps = 0;
   size_t most_rows = 0;
+  size_t most_tokens = 0;  // of one row at one step, prompt and proposals included
 };
 
 struct ToyRunOptions {

@@ -1,5 +1,5 @@
 // The very hypotheses and scores of transformers' generate(), case by case
-// (tools/make_decoding_fixtures.py).
+// (tools/make_decoding_fixtures.py, tools/make_diverse_beam_fixtures.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,14 +63,22 @@ ResolvedDecoding ParseCase(const json& options, int32_t vocab_size) {
   decoding.suppress_tokens = options.value("suppress_tokens", TokenIds{});
   decoding.forced_bos = options.value("forced_bos", -1);
   decoding.forced_eos = options.value("forced_eos", -1);
+  decoding.num_beam_groups = options.value("num_beam_groups", 1);
+  decoding.diversity_penalty = options.value("diversity_penalty", 0.0f);
+  decoding.pad_token_id = options.value("pad", -1);
   return decoding;
 }
 
-TEST(TransformersFixtures, EveryCaseHasTheSameHypothesesAndScores) {
-  std::ifstream file(BEAMLINE_SOURCE_DIR "/tests/engine/decoding/decoding_fixtures.json");
+struct CaseCounts {
+  int all = 0;
+  int beams = 0;
+};
+
+// Every case of a file has the ids and scores that it tells.
+CaseCounts CheckCases(const std::string& name) {
+  CaseCounts counts;
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/tests/engine/decoding/" + name);
   const json fixtures = json::parse(file);
-  int num_cases = 0;
-  int num_beam_cases = 0;
   for (const json& model : fixtures.at("models")) {
     const ToyModel table = TableModel(model);
     const ToyTokenizer tokenizer(model.at("pieces").get<std::vector<std::string>>(), {0, 1, 2});
@@ -78,25 +86,40 @@ TEST(TransformersFixtures, EveryCaseHasTheSameHypothesesAndScores) {
       SCOPED_TRACE(options.dump());
       const ResolvedDecoding decoding = ParseCase(options, model.at("vocab_size"));
       const auto prompt = options.at("prompt").get<TokenIds>();
-      const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, num_cases % 2 == 0);
+      const auto decoder = GroupDecoder::Create(decoding, prompt, tokenizer, counts.all % 2 == 0);
       const ToyRun run = RunGroup(*decoder, table, prompt);
 
       const auto expected = options.at("ids").get<std::vector<TokenIds>>();
-      ASSERT_EQ(run.sequences.size(), expected.size());
-      for (size_t i = 0; i < expected.size(); ++i) {
-        ASSERT_EQ(run.sequences[i].ids, expected[i]) << "sequence " << i;
+      EXPECT_EQ(run.sequences.size(), expected.size());
+      for (size_t i = 0; i < expected.size() && !testing::Test::HasFailure(); ++i) {
+        TokenIds ids = run.sequences[i].ids;
+        // In the group search of transformers the first end token stands for all of them.
+        if (decoding.num_beam_groups > 1 && run.sequences[i].finish_reason == FinishReason::kEos) {
+          ids.back() = decoding.eos_token_ids.front();
+        }
+        EXPECT_EQ(ids, expected[i]) << "sequence " << i;
         if (!options.contains("scores")) continue;
         // Both sides add float32 scores: their last bits grow with the sum.
         const auto score = options["scores"][i].get<float>();
-        ASSERT_NEAR(run.sequences[i].score, score, 1e-4 + 1e-6 * std::abs(score))
+        EXPECT_NEAR(run.sequences[i].score, score, 1e-4 + 1e-6 * std::abs(score))
             << "sequence " << i;
       }
-      ++num_cases;
-      if (decoding.kind == DecodingKind::kBeam) ++num_beam_cases;
+      ++counts.all;
+      if (decoding.kind == DecodingKind::kBeam) ++counts.beams;
+      if (testing::Test::HasFailure()) return counts;
     }
   }
-  EXPECT_GE(num_cases, 500);
-  EXPECT_GE(num_beam_cases, 400);
+  return counts;
+}
+
+TEST(TransformersFixtures, EveryCaseHasTheSameHypothesesAndScores) {
+  const CaseCounts counts = CheckCases("decoding_fixtures.json");
+  EXPECT_GE(counts.all, 500);
+  EXPECT_GE(counts.beams, 400);
+}
+
+TEST(TransformersFixtures, EveryGroupSearchHasTheSameHypothesesAndScores) {
+  EXPECT_GE(CheckCases("diverse_beam_fixtures.json").beams, 160);
 }
 
 }  // namespace

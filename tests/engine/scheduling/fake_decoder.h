@@ -2,7 +2,9 @@
 // steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -13,8 +15,8 @@ namespace beamline {
 
 class FakeDecoder : public GroupDecoder {
  public:
-  // With `beam`, each step's rows descend from random rows of the step before; else each from
-  // itself.
+  // With `beam`, each step's rows descend from random rows of the step before, and their number
+  // changes; else each descends from itself.
   // With `proposes`, a single row proposes up to three tokens a step and keeps some of them.
   FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed, bool proposes = false)
       : max_rows_(max_rows),
@@ -29,20 +31,27 @@ class FakeDecoder : public GroupDecoder {
 
   std::vector<Continuation> Advance(std::span<const RowResult> results) override {
     const auto live = static_cast<int32_t>(num_proposals_.size());
-    static_cast<void>(results);
+    const bool runs_ahead = RunsAhead();
     ++num_generated_;
     if (--steps_left_ == 0) return {};
     std::vector<Continuation> next;
-    // Independent sequences end one by one; a beam keeps its width.
-    const int32_t rows = live == 1 && num_generated_ == 1           ? max_rows_
-                         : !beam_ && live > 1 && random_() % 8 == 0 ? live - 1
-                                                                    : live;
+    const int32_t rows = NumRows(live);
+    const auto ended = static_cast<int32_t>(random_() % live);
     for (int32_t row = 0; row < rows; ++row) {
       const bool any_parent = beam_ && num_generated_ > 1;
       const int32_t parent = num_generated_ == 1 ? 0
                              : any_parent        ? static_cast<int32_t>(random_() % live)
                                                  : row;
       Continuation continuation = {parent, static_cast<int32_t>(random_() % 1000)};
+      if (runs_ahead) {
+        // One of the live rows has ended: those behind it move up.
+        const int32_t survivor = row + (rows < live && num_generated_ > 1 && row >= ended ? 1 : 0);
+        if (num_generated_ > 1) continuation.parent = survivor;
+        const std::span<const int32_t> chosen =
+            num_generated_ == 1 ? Draw(results[0], row) : results[survivor].ids;
+        if (!chosen.empty()) continuation.token = chosen[0];
+        continuation.assumed = survivor;
+      }
       if (max_rows_ == 1 && proposes_) {
         if (num_proposals_[0] > 0) continuation.num_dropped = random_() % (num_proposals_[0] + 1);
         for (uint64_t i = random_() % 4; i > 0; --i)
@@ -56,6 +65,18 @@ class FakeDecoder : public GroupDecoder {
     return next;
   }
 
+  std::optional<std::span<const AssumedRow>> Assume() override {
+    if (!RunsAhead()) return std::nullopt;
+    assumed_.clear();
+    if (steps_left_ == 1) return assumed_;
+    const bool first = num_generated_ == 0;
+    const auto rows = first ? max_rows_ : static_cast<int32_t>(num_proposals_.size());
+    for (int32_t row = 0; row < rows; ++row) {
+      assumed_.push_back({.parent = first ? 0 : row, .draw = first ? row : -1, .request = {}});
+    }
+    return assumed_;
+  }
+
   void Stop(FinishReason) override { steps_left_ = 0; }
   bool finished() const override { return steps_left_ == 0; }
   int32_t num_generated_tokens() const override { return num_generated_; }
@@ -63,6 +84,22 @@ class FakeDecoder : public GroupDecoder {
   std::vector<GeneratedSequence> TakeSequences() override { return {}; }
 
  private:
+  // Independent rows take their tokens from the results, so they can be assumed.
+  bool RunsAhead() const { return !beam_ && !proposes_; }
+
+  static std::span<const int32_t> Draw(const RowResult& result, int32_t draw) {
+    return result.sampled_ids.empty() ? result.sampled_ids : result.sampled_ids.subspan(draw, 1);
+  }
+
+  int32_t NumRows(int32_t live) {
+    if (num_generated_ == 1) return max_rows_;
+    if (random_() % 8 != 0) return live;
+    // Beams end group by group, and come back where more tokens are allowed; independent sequences
+    // end one by one.
+    if (beam_) return 1 + static_cast<int32_t>(random_() % max_rows_);
+    return std::max(live - 1, 1);
+  }
+
   int32_t max_rows_;
   int32_t steps_left_;
   bool beam_;
@@ -70,6 +107,7 @@ class FakeDecoder : public GroupDecoder {
   std::mt19937_64 random_;
   int32_t num_generated_ = 0;
   std::vector<RowRequest> requests_;
+  std::vector<AssumedRow> assumed_;
   std::vector<size_t> num_proposals_ = {0};  // of each live row
 };
 

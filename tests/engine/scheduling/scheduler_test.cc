@@ -19,21 +19,28 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     first = std::strtoull(seed, nullptr, 10);
     last = first + 1;
   }
-  int64_t finished = 0, cancelled = 0, preemptions = 0, cached_tokens = 0;
+  int64_t finished = 0, cancelled = 0, preemptions = 0, cached_tokens = 0, assumed_tokens = 0;
+  int64_t expired_waiting = 0, expired_running = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const SimulationResult result = Simulate({.seed = seed});
     ASSERT_EQ(result.error, "");
     finished += result.finished;
     cancelled += result.cancelled;
+    expired_waiting += result.expired_waiting;
+    expired_running += result.expired_running;
     preemptions += result.preemptions;
     cached_tokens += result.cached_tokens;
+    assumed_tokens += result.assumed_tokens;
   }
   if (last - first == kNumSchedules) {
     // The schedules must have been worth simulating.
-    EXPECT_GT(finished, 100000);
+    EXPECT_GT(finished, 90000);
     EXPECT_GT(cancelled, 5000);
+    EXPECT_GT(expired_waiting, 1000);
+    EXPECT_GT(expired_running, 5000);
     EXPECT_GT(preemptions, 5000);
     EXPECT_GT(cached_tokens, 50000);
+    EXPECT_GT(assumed_tokens, 100000);
   }
 }
 

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
+#include "engine/decoding/score_decoder.h"
+#include "engine/scheduling/flight.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
 namespace beamline {
@@ -28,7 +31,8 @@ class Simulator {
         memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
-    while (result_.error.empty() && (submitted_ < options_.num_requests || !scheduler_.empty())) {
+    while (result_.error.empty() &&
+           (submitted_ < options_.num_requests || !scheduler_.empty() || last_.has_value())) {
       if (++result_.steps > options_.max_steps) {
         Error(fmt::format("{} groups left after {} steps", scheduler_.groups().size(),
                           options_.max_steps));
@@ -37,21 +41,17 @@ class Simulator {
       now_ += std::chrono::microseconds(Uniform(1, 2000));
       SubmitSome();
       CancelSome();
-      if (scheduler_.PrepareStep(now_)) {
-        ComputeStep();
-        AdvanceGroups();
-      } else if (!scheduler_.empty()) {
-        Error("groups wait and nothing runs");
-      }
-      CountCached();
-      scheduler_.RemoveDone();
+      ExpireOverdue();
+      RunStep();
       if (absl::Status status = scheduler_.Verify(); !status.ok()) {
         Error(std::string(status.message()));
       }
     }
     if (result_.error.empty() && scheduler_.pool().num_used() != 0)
       Error("blocks in use at the end");
-    if (result_.error.empty() && result_.finished + result_.cancelled != submitted_) {
+    const int32_t answered =
+        result_.finished + result_.cancelled + result_.expired_waiting + result_.expired_running;
+    if (result_.error.empty() && answered != submitted_) {
       Error("a request was lost or answered twice");
     }
     return result_;
@@ -71,6 +71,43 @@ class Simulator {
     return limits;
   }
 
+  // A step that the fake device has computed, with the tokens that it chose.
+  struct Step {
+    Flight flight;
+    std::vector<int32_t> words;  // of each logits row its best candidate, then kMaxDraws draws
+  };
+  static constexpr int32_t kMaxDraws = 8;
+  static constexpr float kScore = 0.0f;
+  static int32_t Word(int32_t request, int32_t draw) {
+    return request * (1 + kMaxDraws) + 1 + draw;
+  }
+
+  // As GenerateLoop::Run does, with a device that is done before the next step is planned or not.
+  void RunStep() {
+    const bool must_read = Uniform(0, 2) == 0;
+    if (last_.has_value() && (must_read || !AssumeResults(last_->flight, Word, scheduler_))) {
+      Step step = *std::exchange(last_, std::nullopt);
+      Land(step, nullptr);
+      RemoveDone();
+    }
+    std::optional<Step> earlier = std::exchange(last_, std::nullopt);
+    if (scheduler_.PrepareStep(now_, earlier.has_value() ? earlier->words.data() : nullptr)) {
+      last_ = ComputeStep();
+    } else if (!scheduler_.empty() && !earlier.has_value()) {
+      Error("groups wait and nothing runs");
+    }
+    if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
+    RemoveDone();
+  }
+
+  void RemoveDone() {
+    if (last_.has_value()) {
+      scheduler_.RemoveDone(last_->flight.ended);
+    } else {
+      scheduler_.RemoveDone();
+    }
+  }
+
   void Error(std::string message) {
     if (result_.error.empty()) {
       result_.error = fmt::format("seed {}, step {}: {}", options_.seed, result_.steps, message);
@@ -80,6 +117,10 @@ class Simulator {
   void SubmitSome() {
     while (submitted_ < options_.num_requests && Uniform(0, 2) == 0) {
       auto group = std::make_unique<Group>();
+      if (Uniform(0, 5) == 0) {
+        SubmitScore(std::move(group));
+        continue;
+      }
       const int32_t max_rows = Uniform(0, 1) == 0 ? 1 : Uniform(1, 8);
       const int32_t steps = Uniform(1, 30);
       group->rows.resize(1);
@@ -101,9 +142,38 @@ class Simulator {
           std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_(), proposes);
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
+      // A step takes a millisecond, a request up to thirty steps and its wait.
+      if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
       scheduler_.Add(std::move(group));
       ++submitted_;
     }
+  }
+
+  // Rows that take up and drop continuations of a shared prompt, of one token at times.
+  void SubmitScore(std::unique_ptr<Group> group) {
+    ++submitted_;
+    Sequence& row = group->rows.emplace_back();
+    row.tokens = Uniform(0, 2) == 0 ? TokenIds{1} : RandomPrompt();
+    if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
+    std::vector<TokenIds> continuations(Uniform(1, 12));
+    for (TokenIds& ids : continuations) ids = RandomTokens(Uniform(1, 20));
+    ScoreLimits limits;
+    limits.max_step_tokens = Uniform(1, limits_.max_rows);
+    limits.max_rows = Uniform(1, limits.max_step_tokens);
+    const auto total = static_cast<int32_t>(row.tokens.size()) + 20;
+    if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), limits.max_rows, total,
+                        limits_.block_size) > num_blocks_) {
+      ++result_.cancelled;
+      return;
+    }
+    auto decoder = std::make_unique<ScoreDecoder>(row.tokens.back(), continuations, limits);
+    row.num_logits = 1 + static_cast<int32_t>(decoder->first_proposals().size());
+    row.tokens.insert(row.tokens.end(), decoder->first_proposals().begin(),
+                      decoder->first_proposals().end());
+    group->decoder = std::move(decoder);
+    group->arrival = now_;
+    group->priority = Uniform(-3, 3);
+    scheduler_.Add(std::move(group));
   }
 
   // Often begins as another one does.
@@ -120,22 +190,27 @@ class Simulator {
     return tokens;
   }
 
-  void CountCached() {
-    for (const auto& group : scheduler_.groups()) {
-      if (group->done) result_.cached_tokens += group->cached_tokens;
-    }
-  }
-
   void CancelSome() {
     for (const auto& group : scheduler_.groups()) {
       if (Uniform(0, 99) != 0) continue;
       group->done = true;
       ++result_.cancelled;
     }
-    scheduler_.RemoveDone();
+    RemoveDone();
   }
 
-  void ComputeStep() {
+  // As the step loop does: between steps, waiting or running.
+  void ExpireOverdue() {
+    for (const auto& group : scheduler_.groups()) {
+      if (!group->deadline.has_value() || *group->deadline > now_) continue;
+      group->decoder->Stop(FinishReason::kDeadline);
+      group->done = true;
+      ++(group->queue_time.count() < 0 ? result_.expired_waiting : result_.expired_running);
+    }
+    RemoveDone();
+  }
+
+  Step ComputeStep() {
     const StepBuilder& step = scheduler_.step();
     result_.preemptions += scheduler_.num_preempted();
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
@@ -147,9 +222,15 @@ class Simulator {
     }
     std::unordered_set<int32_t> written;
     WriteEncoderMemory(step.encoder_batch(), written);
-    const StepBatch& batch = step.step_batch();
+    StepBatch batch = step.step_batch();
+    for (const TokenFill& fill : batch.fills) {
+      batch.token_ids[fill.target] = batch.fill_words[fill.source];
+    }
+    result_.assumed_tokens += static_cast<int64_t>(batch.fills.size());
     for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
+    return {Flight(step.logits_ranges()),
+            RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws))};
   }
 
   void Write(int32_t slot, uint64_t value, std::unordered_set<int32_t>& written) {
@@ -188,6 +269,7 @@ class Simulator {
     for (const Sequence& row : group.rows) {
       uint64_t history = 0;
       for (int32_t position = 0; position < row.num_computed; ++position) {
+        if (row.tokens[position] == kUnknownToken) break;  // checked once it is known
         history = Mix(history, row.tokens[position]);
         if (At(row.blocks, position) != history) Error("a sequence's cache is wrong");
       }
@@ -199,18 +281,30 @@ class Simulator {
                    position % limits_.block_size];
   }
 
-  void AdvanceGroups() {
-    for (const LogitsRange& range : scheduler_.step().logits_ranges()) {
-      if (range.count != static_cast<int32_t>(range.group->decoder->Requests().size())) {
+  void Land(Step& step, Flight* next) {
+    std::vector<RowResult> results;
+    std::vector<RowResult> live;
+    for (size_t row = 0; row * (1 + kMaxDraws) < step.words.size(); ++row) {
+      const std::span words = std::span<const int32_t>(step.words).subspan(row * (1 + kMaxDraws));
+      results.push_back({.ids = words.first(1),
+                         .values = {&kScore, 1},
+                         .raw_values = {&kScore, 1},
+                         .sampled_ids = words.subspan(1, kMaxDraws)});
+    }
+    for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
+      Group& group = *step.flight.ranges[i].group;
+      if (group.done) continue;
+      const auto of_group = LiveResults(step.flight, i, results, live);
+      if (of_group.size() != group.decoder->Requests().size()) {
         Error("logits rows and requests differ");
       }
-      const std::vector<RowResult> results(range.count);
-      const auto next = range.group->decoder->Advance(results);
-      if (range.group->decoder->finished()) {
-        range.group->done = true;
+      const auto continuations = group.decoder->Advance(of_group);
+      if (group.decoder->finished()) {
+        group.done = true;
         ++result_.finished;
+        result_.cached_tokens += group.cached_tokens;
       } else {
-        scheduler_.Fork(*range.group, next);
+        Continue(group, continuations, next, scheduler_);
       }
     }
   }
@@ -220,6 +314,7 @@ class Simulator {
   PlannerLimits limits_;
   int32_t num_blocks_;
   Scheduler scheduler_;
+  std::optional<Step> last_;      // computed and not read
   std::vector<uint64_t> memory_;  // [num_blocks * block_size]
   Clock::time_point now_;
   int32_t submitted_ = 0;

@@ -29,7 +29,10 @@ struct SimulationResult {
   int32_t preemptions = 0;
   int32_t finished = 0;
   int32_t cancelled = 0;
+  int32_t expired_waiting = 0;  // past their deadline before their first step
+  int32_t expired_running = 0;  // past it after that, preempted ones included
   int64_t cached_tokens = 0;
+  int64_t assumed_tokens = 0;  // computed before anybody had read them
 };
 
 // A pure function of the options.

@@ -30,6 +30,15 @@ TEST(Settings, NumbersHaveRanges) {
   EXPECT_EQ(config.threads, 7);
 }
 
+TEST(Settings, SpeculationIsOffAndBounded) {
+  ModelOptions model;
+  const Setting tokens = Find(Settings(model), "speculative_tokens");
+  EXPECT_EQ(ToText(tokens), "0");
+  EXPECT_TRUE(SetFromText(tokens, "16").ok());
+  EXPECT_EQ(model.speculative_tokens, 16);
+  EXPECT_THAT(std::string(SetFromText(tokens, "17").message()), HasSubstr("accepted: 0 to 16"));
+}
+
 TEST(Settings, ChoicesAndTypes) {
   ServerConfig config;
   EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), "cpu").ok());

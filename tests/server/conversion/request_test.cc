@@ -55,6 +55,8 @@ TEST(GenerateConversion, TakesEveryField) {
   shaping.add_bad_words()->mutable_ids()->add_ids(11);
   shaping.add_suppress_tokens(12);
   shaping.set_forced_eos(0);
+  message.set_cache_salt("tenant");
+  message.mutable_output()->set_prompt_logprobs(0);
   message.mutable_output()->set_logprobs(0);
   message.mutable_output()->set_return_token_ids(false);
   message.mutable_output()->set_skip_special_tokens(false);
@@ -89,6 +91,8 @@ TEST(GenerateConversion, TakesEveryField) {
   EXPECT_TRUE(request->output.echo);
   EXPECT_EQ(request->priority, -4);
   EXPECT_EQ(request->request_id, "r-1");
+  EXPECT_EQ(request->cache_salt, "tenant");
+  EXPECT_EQ(request->output.prompt_logprobs, 0);
 }
 
 TEST(GenerateConversion, TakesSampling) {
@@ -122,9 +126,21 @@ TEST(GenerateConversion, TakesBeam) {
   EXPECT_EQ(beam.num_sequences, 2);
   EXPECT_EQ(beam.length_penalty, 0.0f);
   EXPECT_EQ(beam.early_stopping, EarlyStopping::kExhaustive);
+  EXPECT_EQ(beam.num_groups, 1);
+  EXPECT_EQ(beam.diversity_penalty, 0.0f);
 
   message.mutable_beam()->clear_early_stopping();
   EXPECT_FALSE(std::get<BeamOptions>(ToEngineRequest(message)->decoding).early_stopping);
+}
+
+TEST(GenerateConversion, TakesBeamGroups) {
+  v1::GenerateRequest message = MinimalRequest();
+  message.mutable_beam()->set_num_groups(0);  // 0 is a value: the engine refuses it
+  message.mutable_beam()->set_diversity_penalty(0.5f);
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(std::get<BeamOptions>(request->decoding).num_groups, 0);
+  EXPECT_EQ(std::get<BeamOptions>(request->decoding).diversity_penalty, 0.5f);
 }
 
 struct BadGenerate {
@@ -135,7 +151,6 @@ struct BadGenerate {
 
 TEST(GenerateConversion, RefusesByName) {
   const auto kInvalid = absl::StatusCode::kInvalidArgument;
-  const auto kUnimplemented = absl::StatusCode::kUnimplemented;
   const std::vector<BadGenerate> rows = {
       {"prompt", kInvalid, [](auto& m) { m.clear_prompt(); }},
       {"prompt", kInvalid, [](auto& m) { m.mutable_prompt()->clear_kind(); }},
@@ -158,12 +173,7 @@ TEST(GenerateConversion, RefusesByName) {
        [](auto& m) {
          for (int i = 0; i < 1025; ++i) m.mutable_shaping()->add_suppress_tokens(i);
        }},
-      {"cache_salt", kUnimplemented, [](auto& m) { m.set_cache_salt("s"); }},
-      {"beam.num_groups", kUnimplemented, [](auto& m) { m.mutable_beam()->set_num_groups(2); }},
-      {"beam.diversity_penalty", kUnimplemented,
-       [](auto& m) { m.mutable_beam()->set_diversity_penalty(0); }},
-      {"output.prompt_logprobs", kUnimplemented,
-       [](auto& m) { m.mutable_output()->set_prompt_logprobs(1); }},
+      {"cache_salt", kInvalid, [](auto& m) { m.set_cache_salt(std::string(257, 'x')); }},
   };
   for (const BadGenerate& row : rows) {
     v1::GenerateRequest message = MinimalRequest();
@@ -173,6 +183,43 @@ TEST(GenerateConversion, RefusesByName) {
     EXPECT_EQ(request.status().code(), row.code) << request.status();
     EXPECT_EQ(std::string(request.status().message()).rfind(row.field, 0), 0u) << request.status();
   }
+}
+
+TEST(ScoreConversion, TakesEveryField) {
+  v1::ScoreRequest message;
+  message.set_model("m");
+  message.mutable_prompt()->set_text("once");
+  message.add_continuations()->set_text("upon");
+  message.add_continuations()->mutable_ids()->add_ids(4);
+  message.set_per_token(true);
+  message.set_priority(-2);
+  message.set_request_id("r");
+  message.set_cache_salt("tenant");
+  const auto request = ToEngineRequest(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->model, "m");
+  EXPECT_EQ(std::get<std::string>(request->prompt), "once");
+  ASSERT_EQ(request->continuations.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(request->continuations[0]), "upon");
+  EXPECT_THAT(std::get<TokenIds>(request->continuations[1]), ElementsAre(4));
+  EXPECT_TRUE(request->per_token);
+  EXPECT_EQ(request->priority, -2);
+  EXPECT_EQ(request->request_id, "r");
+  EXPECT_EQ(request->cache_salt, "tenant");
+}
+
+TEST(ScoreConversion, RefusesByName) {
+  v1::ScoreRequest message;
+  EXPECT_THAT(std::string(ToEngineRequest(message).status().message()), HasSubstr("prompt"));
+  message.mutable_prompt()->set_text("once");
+  message.add_continuations()->set_text("upon");
+  message.add_continuations();
+  EXPECT_THAT(std::string(ToEngineRequest(message).status().message()),
+              HasSubstr("continuations[1]"));
+  message.mutable_continuations()->RemoveLast();
+  EXPECT_TRUE(ToEngineRequest(message).ok());
+  message.set_cache_salt(std::string(257, 'x'));
+  EXPECT_THAT(std::string(ToEngineRequest(message).status().message()), HasSubstr("cache_salt"));
 }
 
 TEST(EncodeConversion, TakesEveryField) {

@@ -1,0 +1,95 @@
+// `beamline score`: how likely a model finds continuations of a prompt.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "client/cli/generate_options.h"
+#include "fmt/format.h"
+#include "fmt/ostream.h"
+
+namespace beamline::cli {
+namespace {
+
+struct ScoreOptions {
+  std::string prompt;
+  std::vector<std::string> continuations;
+  std::string model;
+  bool ids = false;
+  bool per_token = false;
+};
+
+absl::StatusOr<v1::ScoreRequest> MakeRequest(const ScoreOptions& options,
+                                             const std::vector<std::string>& continuations) {
+  v1::ScoreRequest request;
+  absl::Status status = SetPrompt(options.ids, options.prompt, *request.mutable_prompt());
+  for (const std::string& text : continuations) {
+    if (status.ok()) status = SetPrompt(options.ids, text, *request.add_continuations());
+  }
+  if (!status.ok()) return status;
+  request.set_per_token(options.per_token);
+  return request;
+}
+
+void Print(const v1::ScoreResponse& response, const std::vector<std::string>& continuations,
+           const Console& console) {
+  std::vector<std::vector<std::string>> rows = {{"logprob", "tokens", "a token", "continuation"}};
+  for (int i = 0; i < response.scores_size(); ++i) {
+    const v1::ContinuationScore& score = response.scores(i);
+    rows.push_back({fmt::format("{:.4f}", score.logprob()), std::to_string(score.num_tokens()),
+                    fmt::format("{:.4f}", score.logprob() / score.num_tokens()),
+                    Quote(continuations[static_cast<size_t>(i)])});
+    for (const v1::TokenLogprob& token : score.tokens()) {
+      rows.push_back(
+          {"", "", fmt::format("{:.4f}", token.logprob()), fmt::format("  id {}", token.id())});
+    }
+  }
+  console.out << FormatTable(rows);
+  console.out.flush();
+  fmt::print(console.err, "({} prompt tokens, {} in all)\n", response.usage().prompt_tokens(),
+             FormatDuration(response.timing().total()));
+}
+
+absl::Status RunScore(const Session& session, const ScoreOptions& options) {
+  const std::vector<std::string> continuations = ReadTexts(options.continuations, session.console);
+  if (continuations.empty()) {
+    return UsageError("there is no continuation: give one, or lines on standard input");
+  }
+  auto request = MakeRequest(options, continuations);
+  if (!request.ok()) return request.status();
+  request->set_model(options.model);
+  if (options.model.empty()) {
+    auto model = DefaultModel(session, v1::TASK_GENERATE);
+    if (!model.ok()) return model.status();
+    request->set_model(*model);
+  }
+  const auto response = session.client.Score(*request, session.options.call());
+  if (!response.ok()) return response.status();
+  if (session.options.json) {
+    fmt::print(session.console.out, "{}\n", ToJson(*response));
+  } else {
+    Print(*response, continuations, session.console);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddScoreCommand(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<ScoreOptions>();
+  CLI::App* command = app.add_subcommand("score", "how likely continuations of a text are");
+  command->add_option("prompt", options->prompt, "what comes before; of a translator: the source")
+      ->required();
+  command->add_option("continuation", options->continuations,
+                      "continuations; without any, or '-': the lines of standard input");
+  command->add_option("--model", options->model, "name of a model; see 'beamline models'")
+      ->type_name("NAME");
+  command->add_flag("--ids", options->ids, "prompt and continuations are token ids");
+  command->add_flag("--per-token", options->per_token, "shows each token");
+  command->callback([&chosen, options] {
+    chosen = [options](const Session& session) { return RunScore(session, *options); };
+  });
+}
+
+}  // namespace beamline::cli

@@ -1,0 +1,61 @@
+// Another decoder's group whose prompt's own log-probabilities are wanted: asks for the logits of
+// every prompt token, in pieces, before it hands the last one to the other decoder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/decoding/group_decoder.h"
+
+namespace beamline {
+
+class PromptLogprobsDecoder final : public GroupDecoder {
+ public:
+  // num_top: likeliest tokens wanted of each position, 0 .. 20. piece_tokens: prompt tokens that a
+  // step may compute, at least 1. REQUIRES: a prompt of at least one token.
+  PromptLogprobsDecoder(std::unique_ptr<GroupDecoder> inner, TokenIds prompt, int32_t num_top,
+                        int32_t vocab_size, int32_t piece_tokens);
+
+  // What the group's one row has at the start: the first piece of the prompt, of which all logits
+  // are wanted. (Other groups start with the whole prompt and want the last token's logits.)
+  TokenIds first_piece() const;
+
+  // Also a share of a step's logits, which the pieces must never wait for.
+  int32_t max_rows() const override { return max_rows_; }
+  std::span<const RowRequest> Requests() override;
+  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::optional<std::span<const AssumedRow>> Assume() override {
+    return reads_prompt() ? std::nullopt : inner_->Assume();
+  }
+  void Stop(FinishReason reason) override { inner_->Stop(reason); }
+  bool finished() const override { return inner_->finished(); }
+  int32_t num_generated_tokens() const override { return inner_->num_generated_tokens(); }
+  std::vector<GenerateDelta> TakeDeltas() override { return inner_->TakeDeltas(); }
+  std::vector<GeneratedSequence> TakeSequences() override { return inner_->TakeSequences(); }
+  std::vector<PositionLogprobs> TakePromptLogprobs() override { return std::move(logprobs_); }
+
+ private:
+  bool reads_prompt() const { return begin_ < static_cast<int32_t>(prompt_.size()); }
+  // The piece begins at prompt token `begin`.
+  void StartPiece(int32_t begin);
+  void WriteRequests();
+  void Record(const RowResult& result, int32_t token);
+
+  const std::unique_ptr<GroupDecoder> inner_;
+  const TokenIds prompt_;
+  const int32_t num_top_;
+  const int32_t num_candidates_;
+  const int32_t piece_tokens_;
+  int32_t max_rows_ = 0;
+  int32_t begin_ = 0;  // prompt tokens begin_ .. end_ - 1 are in the current step
+  int32_t end_ = 0;
+  std::vector<LogitsEdits> edits_;
+  std::vector<RowRequest> requests_;
+  std::vector<PositionLogprobs> logprobs_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,92 @@
+#include "engine/decoding/prompt_lookup_decoder.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/check.h"
+
+namespace beamline {
+
+PromptLookupDecoder::PromptLookupDecoder(const ResolvedDecoding& decoding,
+                                         std::span<const int32_t> prompt,
+                                         const Tokenizer& tokenizer, bool wants_deltas,
+                                         Speculation& speculation)
+    : max_new_tokens_(decoding.max_new_tokens),
+      speculation_(speculation),
+      plain_(decoding, prompt, tokenizer, wants_deltas),
+      shaper_(std::make_shared<const ShapingRules>(decoding), prompt),
+      lookup_(prompt),
+      lengths_{GuessLength(speculation.max_tokens()), GuessLength(speculation.max_tokens()),
+               GuessLength(speculation.max_tokens())} {
+  BEAMLINE_CHECK(decoding.kind == DecodingKind::kGreedy && decoding.num_sequences == 1);
+  WriteRequests();
+}
+
+std::vector<Continuation> PromptLookupDecoder::Advance(std::span<const RowResult> results) {
+  BEAMLINE_CHECK(!finished() && results.size() == requests_.size());
+  if (!participant_.has_value()) participant_.emplace(speculation_);
+  std::vector<Continuation> next;
+  size_t accepted = 0;
+  while (true) {
+    next = plain_.Advance(results.subspan(accepted, 1));
+    if (next.empty()) break;
+    shaper_.Append(next[0].token);
+    lookup_.Append(next[0].token);
+    if (accepted == proposals_.size() || next[0].token != proposals_[accepted]) break;
+    ++accepted;
+  }
+  Record(static_cast<int32_t>(accepted));
+  if (next.empty()) {
+    participant_.reset();
+    requests_.clear();
+    return {};
+  }
+  next[0].num_dropped = static_cast<int32_t>(proposals_.size() - accepted);
+  const bool assumed = next[0].assumed >= 0;  // its step is under way, without guesses
+  proposals_.clear();
+  if (!assumed) Propose();
+  WriteRequests();
+  next[0].proposals = proposals_;
+  return next;
+}
+
+std::optional<std::span<const AssumedRow>> PromptLookupDecoder::Assume() {
+  if (!proposals_.empty() || speculation_.share() > 0) return std::nullopt;
+  return plain_.Assume();
+}
+
+void PromptLookupDecoder::Record(int32_t accepted) {
+  if (proposals_.empty()) return;
+  const auto proposed = static_cast<int32_t>(proposals_.size());
+  speculation_.Count(proposed, accepted);
+  lengths_[matched_ngram_ - 1].Record(proposed, accepted);
+}
+
+void PromptLookupDecoder::Propose() {
+  // Every proposal but the last token that may come: after that one nothing is computed.
+  const int32_t room = max_new_tokens_ - num_generated_tokens() - 1;
+  const int32_t most = std::min(room, speculation_.share());
+  if (most <= 0) return;
+  const PromptLookup::Match match = lookup_.Find();
+  if (match.ngram == 0) return;
+  matched_ngram_ = match.ngram;
+  proposals_ = lookup_.Copy(match.follower, std::min(most, lengths_[match.ngram - 1].Next()));
+}
+
+void PromptLookupDecoder::WriteRequests() {
+  shapers_.clear();
+  for (const int32_t token : proposals_) {
+    shapers_.push_back(shapers_.empty() ? shaper_ : shapers_.back());
+    shapers_.back().Append(token);
+  }
+  requests_.assign(1 + proposals_.size(), plain_.Requests().front());
+  for (size_t i = 0; i < shapers_.size(); ++i) requests_[i + 1].edits = shapers_[i].edits();
+}
+
+void PromptLookupDecoder::Stop(FinishReason reason) {
+  plain_.Stop(reason);
+  participant_.reset();
+  requests_.clear();
+}
+
+}  // namespace beamline

@@ -1,0 +1,88 @@
+#include "engine/transformer/decode_bucket.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/check.h"
+
+namespace beamline {
+namespace {
+
+// Beyond, a step takes the device longer than its launches take the host.
+constexpr int32_t kMostRows = 512;
+constexpr size_t kMostEncoderRows = 1024;
+// Tells encoder shapes from decode shapes.
+constexpr uint64_t kEncoderBit = uint64_t{1} << 63;
+
+// 1, 2, 4, 8, then four sizes to each doubling: at most a fifth of the rows is padding.
+int32_t BucketRows(int32_t rows) {
+  if (rows <= 8) return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows)));
+  const auto step = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows - 1))) / 4;
+  return (rows + step - 1) / step * step;
+}
+
+int32_t BucketBlocks(int32_t blocks) {
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(blocks)));
+}
+
+// [rows, width] as [padded_rows, padded_width]; the new rows have `fill` throughout.
+void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_rows,
+              int32_t padded_width, int32_t fill, std::vector<int32_t>& padded) {
+  padded.assign(static_cast<size_t>(padded_rows) * padded_width, fill);
+  for (size_t row = 0; row * width < table.size(); ++row) {
+    std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(row * width), width,
+                padded.begin() + static_cast<std::ptrdiff_t>(row * padded_width));
+  }
+}
+
+}  // namespace
+
+uint64_t EncoderShape(const EncoderBatch& batch) {
+  const size_t rows = batch.token_ids.size();
+  if (rows > kMostEncoderRows) return 0;
+  int32_t longest = 0;
+  for (int s = 0; s < batch.num_sequences(); ++s) {
+    longest = std::max(longest, batch.offsets[s + 1] - batch.offsets[s]);
+  }
+  return kEncoderBit | rows | static_cast<uint64_t>(batch.num_sequences()) << 16 |
+         static_cast<uint64_t>(longest) << 32;
+}
+
+bool IsDecodeStep(const StepBatch& batch) {
+  const auto rows = static_cast<size_t>(batch.num_sequences());
+  return batch.token_ids.size() == rows && batch.logits_rows.size() == rows && rows <= kMostRows;
+}
+
+uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded) {
+  BEAMLINE_CHECK(IsDecodeStep(batch));
+  const int32_t rows = batch.num_sequences();
+  const int32_t most =
+      std::min({limits.max_sequences, limits.max_logits_rows, limits.max_batch_tokens});
+  const int32_t padded_rows = std::max(rows, std::min(BucketRows(rows), most));
+  const int32_t scratch_block = limits.num_blocks;
+
+  padded = batch;
+  padded.token_ids.resize(padded_rows, 0);
+  padded.positions.resize(padded_rows, 0);
+  padded.slots.resize(padded_rows, scratch_block * limits.block_size);
+  padded.context_lengths.resize(padded_rows, 1);
+  for (int32_t row = rows; row < padded_rows; ++row) {
+    padded.query_offsets.push_back(row + 1);
+    padded.logits_rows.push_back(row);
+  }
+  padded.max_blocks = BucketBlocks(batch.max_blocks);
+  PadTable(batch.block_tables, batch.max_blocks, padded_rows, padded.max_blocks, scratch_block,
+           padded.block_tables);
+  if (batch.max_memory_blocks > 0) {
+    padded.memory_lengths.resize(padded_rows, 1);
+    padded.max_memory_blocks = BucketBlocks(batch.max_memory_blocks);
+    PadTable(batch.memory_tables, batch.max_memory_blocks, padded_rows, padded.max_memory_blocks,
+             scratch_block, padded.memory_tables);
+  }
+  padded.max_context_length = padded.max_blocks * limits.block_size;
+  padded.max_memory_length = padded.max_memory_blocks * limits.block_size;
+  return static_cast<uint64_t>(padded_rows) | static_cast<uint64_t>(padded.max_blocks) << 16 |
+         static_cast<uint64_t>(padded.max_memory_blocks) << 40;
+}
+
+}  // namespace beamline

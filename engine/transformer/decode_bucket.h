@@ -1,0 +1,23 @@
+// Decode steps brought to a few shapes, so that a device can record one step of each shape and
+// replay it: rows and block tables are padded to the next size of a short list.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+// The number of an encoder batch's shape, 0 when it is not worth recording. Encoder batches are not
+// padded: small ones come in few shapes, and large ones keep the device busy by themselves.
+uint64_t EncoderShape(const EncoderBatch& batch);
+
+// Whether every sequence has one token and wants its logits, and none is past the largest bucket.
+bool IsDecodeStep(const StepBatch& batch);
+
+// Fills `padded` with `batch` and rows that nobody looks at: they read and write the cache block
+// behind the last one of `limits`. Returns the number of the shape, > 0: steps of one number differ
+// in nothing but the arrays' values. REQUIRES: IsDecodeStep.
+uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded);
+
+}  // namespace beamline

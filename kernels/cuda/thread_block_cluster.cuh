@@ -1,0 +1,32 @@
+// Thread block clusters: the blocks of one share a processor cluster and read each other's shared
+// memory. sm_90 and newer; a kernel that uses them is not launched on older GPUs.
+#pragma once
+
+#include <cooperative_groups.h>
+
+namespace beamline::cuda {
+
+// Shared memory written before ClusterArrive() can be read by every block after ClusterWait(). Each
+// thread of each block calls both.
+__device__ inline void ClusterArrive() {
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().barrier_arrive();
+#endif
+}
+__device__ inline void ClusterWait() {
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().barrier_wait();
+#endif
+}
+
+// What `shared`, in this block's shared memory, holds in the block with that rank.
+template <typename T>
+__device__ T ReadFromBlock(T& shared, int rank) {
+#if __CUDA_ARCH__ >= 900
+  return *cooperative_groups::this_cluster().map_shared_rank(&shared, rank);
+#else
+  return shared;
+#endif
+}
+
+}  // namespace beamline::cuda

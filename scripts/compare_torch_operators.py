@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Times PyTorch's operators on the GPU and sets them beside cuda_library_bench's results.
+
+usage: compare_torch_operators.py BENCH.json OUTPUT.json
+
+Both measure medians over rounds of back-to-back calls, synchronised once a round, with inputs that
+rotate through more memory than the L2 cache holds.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import time
+
+import torch
+
+ROUNDS = 9
+ROUND_SECONDS = 0.02
+ROTATION_BYTES = 512 << 20
+TYPES = {"float16": torch.float16, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def median_us(run):
+    def round_of(calls, first):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for call in range(first, first + calls):
+            run(call)
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / calls
+
+    round_of(2, 0)
+    calls = max(2, min(1000, int(ROUND_SECONDS / round_of(3, 2))))
+    return 1e6 * statistics.median(round_of(calls, 5 + i * calls) for i in range(ROUNDS))
+
+
+def time_softmax(dtype, rows, width):
+    nbytes = rows * width * dtype.itemsize
+    copies = max(1, min(16, ROTATION_BYTES // (2 * nbytes)))
+    inputs = [torch.randn(rows, width, device="cuda", dtype=dtype) for _ in range(copies)]
+    outputs = [torch.empty_like(x) for x in inputs]
+    us = median_us(lambda i: torch.softmax(inputs[i % copies], -1, out=outputs[i % copies]))
+    return us, 2 * nbytes / us * 1e-3
+
+
+def time_products(m, k, n):
+    a = torch.rand(m, k, device="cuda", dtype=torch.float16) * 2 - 1
+    b = torch.rand(k, n, device="cuda", dtype=torch.float16) * 2 - 1
+    bias = torch.rand(n, device="cuda", dtype=torch.float16)
+    mask = torch.rand(m, n, device="cuda") < 0.5
+    out = torch.empty(m, n, device="cuda", dtype=torch.float16)
+
+    def masked_with_sum(_):
+        torch.mm(a, b, out=out)
+        out.mul_(mask)
+        return out.sum(0)
+
+    return {
+        "none": median_us(lambda _: torch.mm(a, b, out=out)),
+        "relu_bias": median_us(lambda _: torch._addmm_activation(bias, a, b)),
+        "drelu_bgrad": median_us(masked_with_sum),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bench")
+    parser.add_argument("output")
+    args = parser.parse_args()
+    with open(args.bench, encoding="utf-8") as file:
+        results = json.load(file)
+    lines = {line["name"]: line for line in results["lines"]}
+    results["torch"] = torch.__version__
+    for name, line in lines.items():
+        found = re.fullmatch(r"softmax (\w+) (\d+) x (\d+)", name)
+        if found:
+            dtype, rows, width = TYPES[found[1]], int(found[2]), int(found[3])
+            line["torch_us"], line["torch_gbs"] = time_softmax(dtype, rows, width)
+            line["of_copy"] = line["gbs"] / lines[name.replace("softmax", "copy")]["gbs"]
+    shapes = {tuple(map(int, found.groups())) for name in lines
+              if (found := re.fullmatch(r"product float16 none (\d+) x (\d+) x (\d+)", name))}
+    for m, k, n in shapes:
+        torch_us = time_products(m, k, n)
+        plain = lines[f"product float16 none {m} x {k} x {n}"]["us"]
+        for name, line in lines.items():
+            found = re.fullmatch(rf"product float16 (\w+) {m} x {k} x {n}", name)
+            if found:
+                line["of_plain"] = line["us"] / plain
+                if found[1] in torch_us:
+                    line["torch_us"] = torch_us[found[1]]
+                line["of_torch_plain"] = line["us"] / torch_us["none"]
+    with open(args.output, "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    for name, line in lines.items():
+        extras = " ".join(f"{key} {line[key]:.3g}" for key in
+                          ("torch_us", "torch_gbs", "of_copy", "of_plain", "of_torch_plain")
+                          if key in line)
+        print(f"{name:<52} {line['us']:10.1f} us {line['gbs']:6.0f} GB/s {extras}")
+
+
+if __name__ == "__main__":
+    main()

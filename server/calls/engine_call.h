@@ -1,0 +1,71 @@
+// A unary call that is one request to the engine: Generate, Encode, Score.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "grpcpp/server_context.h"
+#include "kernels/status.h"
+#include "server/calls/methods.h"
+#include "server/calls/unary_call.h"
+
+namespace beamline {
+
+template <typename Method>
+class EngineCall final : public UnaryCall {
+ public:
+  using UnaryCall::UnaryCall;
+
+  // To be called once, within the service's method.
+  void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
+    const absl::Status status = Submit(context, buffer);
+    if (!status.ok()) Fail(status, &message_);
+  }
+
+  void OnCancel() override {
+    if (handle_ != nullptr) handle_->Cancel();
+  }
+
+ private:
+  using Result = typename Method::Result;
+
+  // Lives as long as the engine wants; touches the call only until the call completes.
+  class Sink final : public Method::Sink {
+   public:
+    explicit Sink(EngineCall& call) : call_(call) {}
+    void OnFinish(absl::StatusOr<Result> result) override {
+      EngineCall* call = &call_;
+      call->result_ = std::move(result);
+      call->services().writers.Post([call] { call->Complete(); });
+    }
+
+   private:
+    EngineCall& call_;
+  };
+
+  absl::Status Submit(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
+    BEAMLINE_RETURN_IF_ERROR(state().Admit());
+    BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+    // OnCancel is not called before the service's method has returned, so it sees the handle.
+    BEAMLINE_ASSIGN_OR_RETURN(handle_, Method::Submit(state(), message_, CallerOf(context),
+                                                      std::make_shared<Sink>(*this), answer_));
+    return absl::OkStatus();
+  }
+
+  void Complete() {
+    if (!result_->ok()) return Fail(result_->status(), &message_);
+    const auto response = Method::Answer(state(), **result_, answer_);
+    if (!response.ok()) return Fail(response.status());
+    Reply(*response);
+  }
+
+  typename Method::Request message_;
+  AnswerOptions answer_;
+  std::shared_ptr<RequestHandle> handle_;
+  std::optional<absl::StatusOr<Result>> result_;
+};
+
+}  // namespace beamline

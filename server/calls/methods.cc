@@ -1,0 +1,114 @@
+#include "server/calls/methods.h"
+
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "kernels/status.h"
+#include "server/conversion/request.h"
+
+namespace beamline {
+namespace {
+
+absl::Status CheckComplete(const GenerateResult& result) {
+  for (const GeneratedSequence& sequence : result.sequences) {
+    if (sequence.finish_reason == FinishReason::kDeadline) {
+      return absl::DeadlineExceededError(
+          fmt::format("the deadline passed after {} tokens; GenerateStream returns what there is",
+                      result.usage.generated_tokens));
+    }
+    if (sequence.finish_reason == FinishReason::kCancelled) {
+      return absl::CancelledError("the request was cancelled");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The model that `message` names, as a request's answer tells it.
+template <typename Message>
+absl::StatusOr<AnswerOptions> ResolveModel(CallState& call, const Message& message,
+                                           ModelDirectory::Use use) {
+  BEAMLINE_ASSIGN_OR_RETURN(const ModelInfo* model,
+                            call.services().models.Resolve(message.model(), use));
+  call.SetModel(model->name);
+  AnswerOptions answer;
+  answer.model = model->name;
+  answer.request_id = message.request_id();
+  return answer;
+}
+
+// The engine's request, for the model that `answer` tells.
+template <typename Message>
+auto Convert(const Message& message, const Caller& caller, const AnswerOptions& answer) {
+  auto request = ToEngineRequest(message);
+  if (!request.ok()) return request;
+  request->model = answer.model;
+  request->client = caller.client;
+  request->deadline = EngineDeadline(caller.deadline, std::chrono::system_clock::now());
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
+                                                 const v1::GenerateRequest& message,
+                                                 const Caller& caller) {
+  PreparedGenerate prepared;
+  BEAMLINE_ASSIGN_OR_RETURN(prepared.answer,
+                            ResolveModel(call, message, ModelDirectory::Use::kGenerate));
+  BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(message, caller, prepared.answer));
+  prepared.answer.sampling = message.has_sampling();
+  prepared.answer.return_token_ids = prepared.request.output.return_token_ids;
+  return prepared;
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> GenerateMethod::Submit(CallState& call,
+                                                                      const Request& message,
+                                                                      const Caller& caller,
+                                                                      std::shared_ptr<Sink> sink,
+                                                                      AnswerOptions& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(call, message, caller));
+  answer = std::move(prepared.answer);
+  return call.services().engine.Generate(std::move(prepared.request), std::move(sink));
+}
+
+absl::StatusOr<v1::GenerateResponse> GenerateMethod::Answer(CallState& call, const Result& result,
+                                                            const AnswerOptions& answer) {
+  call.SetAnswer(result.timing, result.usage.generated_tokens);
+  BEAMLINE_RETURN_IF_ERROR(CheckComplete(result));
+  return ToMessage(result, answer);
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& call,
+                                                                    const Request& message,
+                                                                    const Caller& caller,
+                                                                    std::shared_ptr<Sink> sink,
+                                                                    AnswerOptions& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kEncode));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
+  return call.services().engine.Encode(std::move(request), std::move(sink));
+}
+
+absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const Result& result,
+                                                        const AnswerOptions& answer) {
+  call.SetAnswer(result.timing, 0);
+  return ToMessage(result, answer);
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
+                                                                   const Request& message,
+                                                                   const Caller& caller,
+                                                                   std::shared_ptr<Sink> sink,
+                                                                   AnswerOptions& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kScore));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
+  return call.services().engine.Score(std::move(request), std::move(sink));
+}
+
+absl::StatusOr<v1::ScoreResponse> ScoreMethod::Answer(CallState& call, const Result& result,
+                                                      const AnswerOptions& answer) {
+  call.SetAnswer(result.timing, 0);
+  return ToMessage(result, answer);
+}
+
+}  // namespace beamline

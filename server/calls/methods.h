@@ -1,0 +1,74 @@
+// The RPCs that the engine answers, one struct each: their messages, how a request goes to the
+// engine and how its result becomes the answer. A request may come alone (engine_call.h) or as one
+// of many in a stream (many_call.h).
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+#include "engine/engine.h"
+#include "server/calls/call_state.h"
+#include "server/calls/caller.h"
+#include "server/conversion/response.h"
+
+namespace beamline {
+
+// A generation request that is ready for the engine.
+struct PreparedGenerate {
+  GenerateRequest request;
+  AnswerOptions answer;
+};
+// Resolves the model and converts.
+absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
+                                                 const v1::GenerateRequest& message,
+                                                 const Caller& caller);
+
+struct GenerateMethod {
+  using Request = v1::GenerateRequest;
+  using Response = v1::GenerateResponse;
+  using Sink = GenerateSink;
+  using Result = GenerateResult;
+
+  // `answer` is filled in before the sink can hear of the result.
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               AnswerOptions& answer);
+  // A whole answer or an error.
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const AnswerOptions& answer);
+};
+
+struct EncodeMethod {
+  using Request = v1::EncodeRequest;
+  using Response = v1::EncodeResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               AnswerOptions& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const AnswerOptions& answer);
+};
+
+struct ScoreMethod {
+  using Request = v1::ScoreRequest;
+  using Response = v1::ScoreResponse;
+  using Sink = ScoreSink;
+  using Result = ScoreResult;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               AnswerOptions& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const AnswerOptions& answer);
+};
+
+}  // namespace beamline

@@ -1,0 +1,124 @@
+#include "client/cli/generate_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/util/message_differencer.h"
+
+namespace beamline::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The request that a command line of options makes for the text "t".
+absl::StatusOr<v1::GenerateRequest> Parse(std::vector<std::string> arguments,
+                                          const std::string& text = "t") {
+  CLI::App app;
+  GenerateOptions options;
+  AddGenerateOptions(app, options);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  app.parse(arguments);
+  return MakeRequest(options, text);
+}
+
+TEST(GenerateOptions, NothingGivenAsksForTheDefaults) {
+  const auto request = Parse({});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->prompt().text(), "t");
+  EXPECT_EQ(request->decoding_case(), v1::GenerateRequest::DECODING_NOT_SET);
+  EXPECT_FALSE(request->limits().has_max_new_tokens());
+  EXPECT_FALSE(request->output().has_logprobs());
+  EXPECT_FALSE(request->output().has_prompt_logprobs());
+}
+
+v1::GenerateRequest FullRequest() {
+  v1::GenerateRequest expected;
+  expected.set_model("m");
+  expected.mutable_prompt()->set_text("t");
+  expected.mutable_target_prefix()->set_text("Das");
+  expected.mutable_beam()->set_width(3);
+  expected.mutable_beam()->set_num_sequences(2);
+  expected.mutable_beam()->set_length_penalty(0.5f);
+  expected.mutable_beam()->set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
+  v1::Limits& limits = *expected.mutable_limits();
+  limits.set_max_new_tokens(7);
+  limits.set_min_new_tokens(2);
+  limits.add_stop("a");
+  limits.add_stop("b");
+  limits.add_stop_token_ids(4);
+  limits.set_ignore_eos(true);
+  limits.set_include_stop(true);
+  v1::Shaping& shaping = *expected.mutable_shaping();
+  shaping.set_repetition_penalty(1.5f);
+  shaping.set_presence_penalty(0.25f);
+  shaping.set_frequency_penalty(-0.5f);
+  shaping.set_no_repeat_ngram_size(3);
+  shaping.add_bad_words()->set_text("no");
+  shaping.add_suppress_tokens(9);
+  (*shaping.mutable_logit_bias())[5] = -2.5f;
+  expected.mutable_output()->set_logprobs(0);
+  expected.mutable_output()->set_prompt_logprobs(2);
+  expected.mutable_output()->set_echo(true);
+  expected.mutable_output()->set_skip_special_tokens(false);
+  expected.set_priority(-3);
+  expected.set_request_id("r");
+  expected.set_cache_salt("s");
+  return expected;
+}
+
+TEST(GenerateOptions, EveryOptionHasItsField) {
+  std::istringstream line(
+      "--model m --target-prefix Das --beam 3 --n 2 --length-penalty 0.5 "
+      "--early-stopping exhaustive --max-new-tokens 7 --min-new-tokens 2 --stop a --stop b "
+      "--stop-token-id 4 --ignore-eos --include-stop --repetition-penalty 1.5 "
+      "--presence-penalty 0.25 --frequency-penalty -0.5 --no-repeat-ngram-size 3 --bad-word no "
+      "--suppress-token 9 --logit-bias 5=-2.5 --logprobs 0 --prompt-logprobs 2 --echo "
+      "--special-tokens --priority -3 --request-id r --cache-salt s");
+  const auto request = Parse({std::istream_iterator<std::string>(line), {}});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*request, FullRequest()))
+      << request->DebugString();
+}
+
+TEST(GenerateOptions, SamplingOptionsImplySampling) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--sample"},
+                                                    {"--temperature", "0.5"},
+                                                    {"--top-k", "0"},
+                                                    {"--top-p", "0.9"},
+                                                    {"--min-p", "0"},
+                                                    {"--typical-p", "1"},
+                                                    {"--seed", "0"}}) {
+    EXPECT_TRUE(Parse(arguments)->has_sampling()) << arguments[0];
+  }
+  EXPECT_TRUE(Parse({"--greedy"})->has_greedy());
+  EXPECT_EQ(Parse({"--sample", "--n", "3"})->sampling().num_sequences(), 3);
+}
+
+TEST(GenerateOptions, ContradictionsAreRefused) {
+  EXPECT_THROW(Parse({"--greedy", "--beam", "2"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_THROW(Parse({"--beam", "2", "--top-k", "3"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_THROW(Parse({"--length-penalty", "1"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_THROW(Parse({"--max-new-tokens", "x"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_THAT(std::string(Parse({"--n", "2"}).status().message()), HasSubstr("--sample or --beam"));
+  EXPECT_THAT(std::string(Parse({"--logit-bias", "5"}).status().message()), HasSubstr("ID=X"));
+  EXPECT_FALSE(Parse({"--logit-bias", "5=1x"}).ok());
+}
+
+TEST(GenerateOptions, Ids) {
+  const auto request = Parse({"--ids"}, "12, 34\t56");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->prompt().ids().ids(), ElementsAre(12, 34, 56));
+  EXPECT_FALSE(Parse({"--ids"}, "12 a").ok());
+  EXPECT_FALSE(ParseIds("99999999999").ok());
+  EXPECT_TRUE(ParseIds("")->empty());
+}
+
+}  // namespace
+}  // namespace beamline::cli

@@ -1,0 +1,55 @@
+#include "client/cli/ordered_answers.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace beamline::cli {
+namespace {
+
+using Answers = OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse>;
+
+class OrderedAnswersTest : public testing::Test {
+ protected:
+  static v1::EncodeResponse Response(const std::string& model) {
+    v1::EncodeResponse response;
+    response.set_model(model);
+    return response;
+  }
+
+  std::istringstream in_;
+  std::ostringstream out_, err_;
+  Console console_ = {in_, out_, err_};
+  Client client_{ClientOptions{.address = "127.0.0.1:1"}};  // never connects
+  GlobalOptions options_;
+  Session session_ = {client_, console_, options_};
+};
+
+TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
+  Answers answers(session_, 3,
+                  [this](const v1::EncodeResponse& response) { out_ << response.model() << "\n"; });
+  answers.Take(2, Response("c"));
+  answers.Take(1, absl::InvalidArgumentError("inputs has 0 entries"));
+  EXPECT_EQ(out_.str(), "");
+  answers.Take(0, Response("a"));
+  EXPECT_EQ(out_.str(), "a\n\nc\n");
+  EXPECT_EQ(err_.str(), "line 2: INVALID_ARGUMENT: inputs has 0 entries\n");
+  EXPECT_EQ(answers.Result(), absl::InvalidArgumentError("1 of 3 lines failed"));
+}
+
+TEST_F(OrderedAnswersTest, JsonIsOneMessageALine) {
+  options_.json = true;
+  Answers answers(session_, 2, [](const v1::EncodeResponse&) { FAIL(); });
+  answers.Take(0, Response("a"));
+  answers.Take(1, Response("b"));
+  std::istringstream lines(out_.str());
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_NE(line.find(R"("request_id":"1")"), std::string::npos) << line;
+  std::getline(lines, line);
+  EXPECT_NE(line.find(R"("model":"b")"), std::string::npos) << line;
+  EXPECT_TRUE(answers.Result().ok());
+}
+
+}  // namespace
+}  // namespace beamline::cli

@@ -1,0 +1,115 @@
+// What the tests of kernels/cuda share that go past kernels/backend.h: one GPU for all of a
+// binary's tests, random numbers with a seed that a failure prints.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/gpu/typed_arrays.h"
+
+namespace beamline {
+
+// A matrix on the device whose rows are `stride` elements apart, and its rounded values in float64.
+class StridedMatrix {
+ public:
+  StridedMatrix(Backend& backend, DType dtype, int64_t rows, int64_t cols, int64_t stride,
+                std::vector<float> values)
+      : rows_(rows), cols_(cols), array_(backend, dtype, rows, stride, std::move(values)) {}
+
+  Tensor tensor() const { return array_.device().Columns(0, cols_); }
+  double at(int64_t r, int64_t c) const { return array_.host()[r * stride() + c]; }
+  int64_t stride() const { return static_cast<int64_t>(array_.host().size()) / rows_; }
+
+  // ||device - expected|| / ||expected||; infinite for a NaN, and when a number between the rows
+  // is no longer the NaN of a poisoned matrix.
+  double RelativeError(const reference::Matrix& expected) const {
+    const std::vector<float> actual = array_.Read();
+    double error = 0, norm = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < stride(); ++c) {
+        const double value = actual[r * stride() + c];
+        if (c >= cols_) {
+          if (!std::isnan(value)) return std::numeric_limits<double>::infinity();
+          continue;
+        }
+        error += (value - expected.at(r, c)) * (value - expected.at(r, c));
+        norm += expected.at(r, c) * expected.at(r, c);
+      }
+    }
+    const double relative = std::sqrt(error / (norm > 0 ? norm : 1.0));
+    return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+  }
+
+ private:
+  int64_t rows_, cols_;
+  TypedArray array_;
+};
+
+class CudaTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto backend = cuda::CudaBackend::Create(0);
+    if (backend.ok()) backend_ = std::move(*backend).release();
+  }
+  static void TearDownTestSuite() {
+    delete backend_;
+    backend_ = nullptr;
+  }
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+    device().BeginOperator();
+    seed_ = std::random_device()();
+    random_.seed(seed_);
+  }
+  void TearDown() override {
+    if (HasFailure()) std::fprintf(stderr, "seed %u\n", seed_);
+    if (backend_ == nullptr) return;
+    EXPECT_TRUE(backend_->Synchronize().ok());
+  }
+
+  cuda::CudaBackend& backend() { return *backend_; }
+  cuda::Device& device() { return backend_->device(); }
+  cuda::LtMatMul& products() { return backend_->products(); }
+  std::mt19937& random() { return random_; }
+
+  std::vector<float> Normal(int64_t count, float scale = 1.0f) {
+    std::normal_distribution<float> normal(0.0f, scale);
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(random_);
+    return values;
+  }
+  StridedMatrix RandomMatrix(DType dtype, int64_t rows, int64_t cols, int64_t stride,
+                             float scale = 1.0f) {
+    return {backend(), dtype, rows, cols, stride, Normal(rows * stride, scale)};
+  }
+  // Full of NaN, so that an element that is not written shows.
+  StridedMatrix Poisoned(DType dtype, int64_t rows, int64_t cols, int64_t stride) {
+    return {backend(), dtype,
+            rows,      cols,
+            stride,    std::vector<float>(rows * stride, std::numeric_limits<float>::quiet_NaN())};
+  }
+
+ private:
+  static inline cuda::CudaBackend* backend_ = nullptr;
+  std::mt19937 random_;
+  unsigned seed_ = 0;
+};
+
+class CudaTypedTest : public CudaTest, public testing::WithParamInterface<DType> {
+ protected:
+  DType dtype() const { return GetParam(); }
+};
+
+inline std::string DTypeName(const testing::TestParamInfo<DType>& test_info) {
+  return Name(test_info.param);
+}
+
+}  // namespace beamline
