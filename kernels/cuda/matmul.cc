@@ -36,7 +36,7 @@ Fused ChooseFused(const MatMulParams& params, bool direct) {
   fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
                reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
   const bool bias_done = fused.bias || params.bias.empty();
-  // Its tanh is an approximation that float32 notices (some 1e-5); half precision does not.
+  // It is too coarse for float32 (docs/results/notes-cuda.md).
   const bool fused_gelu =
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);

@@ -176,7 +176,7 @@ TEST(WriteDemoTest, LogprobsAreTheReferences) {
     for (size_t i = 0; i < rows.size(); ++i) {
       SCOPED_TRACE(i);
       ExpectSameValues(first[i].logits.values, sequences[i].logits.values,
-                       runner->BatchTolerance(5e-5f));
+                       runner->BatchTolerance(kLogprobTolerance));
     }
   }
 }
