@@ -37,10 +37,10 @@ TEST(FairShareTest, GenerationTakesTurnsBetweenClients) {
   ASSERT_TRUE(engine.ok()) << engine.status();
   std::atomic<int> finished = 0;
   std::vector<std::shared_ptr<GenerateOrder>> busy;
-  GenerateRequest request = Write("Package: share", 120);
+  GenerateRequest request = Write("Package: share", 40);
   request.limits.ignore_eos = true;
   request.client = "busy";
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 16; ++i) {
     busy.push_back(std::make_shared<GenerateOrder>(finished));
     ASSERT_TRUE((*engine)->Generate(request, busy.back()).ok());
   }
@@ -63,7 +63,7 @@ TEST(FairShareTest, ABigEncodeRequestLetsASmallOneThrough) {
   EncodeRequest big;
   big.model = "embed-en";
   big.client = "busy";
-  big.inputs.assign(4096, Prompt(TokenIds(64, 5)));
+  big.inputs.assign(1024, Prompt(TokenIds(8, 5)));
   EncodeRequest small = big;
   small.client = "quiet";
   small.inputs.resize(1);
