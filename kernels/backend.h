@@ -119,7 +119,8 @@ struct NormParams {
   Tensor y;    // as x; may alias x
 };
 
-// One layer's paged keys and values. A position's slot is block * block_size + offset.
+// One layer's paged keys and values, each at a multiple of 16 bytes. A position's slot is
+// block * block_size + offset.
 struct KvLayer {
   Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
   Tensor values;  // as keys
