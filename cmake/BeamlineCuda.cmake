@@ -1,6 +1,7 @@
 # Whether the CUDA backend is built, and for which GPUs.
 set(BEAMLINE_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (when nvcc and cuBLASLt are found)")
-set(BEAMLINE_CUDA_ARCHITECTURES "90a-real;80-real" CACHE STRING "GPUs that the CUDA backend is built for")
+# 8.x runs the code for 8.0; what is newer than 9.0 runs the intermediate code that "90" holds too.
+set(BEAMLINE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPUs that the CUDA backend is built for")
 
 find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
 set(cuda_missing "")
