@@ -285,6 +285,11 @@ class Backend {
   virtual std::string Description() const = 0;
   // OK, or why this device cannot compute in `dtype`.
   virtual absl::Status SupportsDType(DType dtype) const = 0;
+  // OK, or why this device has no attention over heads of that many elements.
+  virtual absl::Status SupportsHeadDim(int head_dim) const {
+    static_cast<void>(head_dim);
+    return absl::OkStatus();
+  }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
   // "weights", "cache", "activations" and "workspaces"; "unused": taken from the driver and free

@@ -62,6 +62,13 @@ absl::Status CudaBackend::SupportsDType(DType dtype) const {
                   beamline::Name(dtype)));
 }
 
+absl::Status CudaBackend::SupportsHeadDim(int head_dim) const {
+  if (head_dim <= kMostHeadDim) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "the CUDA backend computes attention over heads of at most {} elements, not of {}",
+      kMostHeadDim, head_dim));
+}
+
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const {
   const Arena& arena = device_->arena();
   std::vector<MemoryUse> uses = {{"weights", arena.used(ArenaUse::kWeights)},

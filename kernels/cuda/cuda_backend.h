@@ -25,6 +25,7 @@ class CudaBackend final : public Backend {
   std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
+  absl::Status SupportsHeadDim(int head_dim) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
   size_t FreeMemory() const override;

@@ -18,6 +18,8 @@ void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy>
 void Norm(Device& device, const NormParams& params);
 // The part of ProjectHeads that follows the product: params.workspace to its places.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
+// Heads of at most kMostHeadDim elements.
+inline constexpr int kMostHeadDim = 256;
 void Attention(Device& device, const AttentionParams& params);
 void Pool(Device& device, const PoolParams& params);
 void TopCandidates(Device& device, const TopCandidatesParams& params);

@@ -18,6 +18,15 @@ TEST_F(DeviceTest, RunsCodeOfThisBuildThatItsArchitectureAllows) {
   EXPECT_LE(architecture, properties.major * 10 + properties.minor);
 }
 
+TEST_F(DeviceTest, SaysHowLargeHeadsMayBe) {
+  EXPECT_TRUE(backend().SupportsHeadDim(256).ok());
+  const absl::Status status = backend().SupportsHeadDim(257);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find("at most 256 elements, not of 257"),
+            std::string::npos)
+      << status;
+}
+
 // A read-back that is asked too early is no fault of what is launched next.
 TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
   constexpr int64_t kRows = 4096;
