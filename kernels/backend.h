@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -313,6 +314,11 @@ class Backend {
   // in `dtype`. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
       std::span<const HostMatrix> parts, DType dtype) = 0;
+
+  // Gets a line for each choice among ways to compute that is new since then: what was chosen, and
+  // why. Called by the thread that calls the operators.
+  using Log = std::function<void(const std::string& line)>;
+  virtual void SetLog(Log log) { static_cast<void>(log); }
 
   // Whether Replay can record.
   virtual bool Records() const { return false; }

@@ -164,7 +164,10 @@ void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
 
 void CudaBackend::Attention(const AttentionParams& params) {
   Check(params, kCheckOptions);
-  if (Begin()) cuda::Attention(*device_, params);
+  if (params.num_sequences == 0 || params.query.num_rows() == 0 || !Begin()) return;
+  const AttentionChoice choice = PickAttention(params, device_->num_multiprocessors());
+  if (log_ && logged_.insert(choice.kind()).second) log_(choice.Describe());
+  cuda::Attention(*device_, params, choice);
 }
 
 void CudaBackend::GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {

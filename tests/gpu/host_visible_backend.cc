@@ -54,6 +54,8 @@ class HostVisibleBackend final : public Backend {
     return cuda_->PackWeight(parts, dtype);
   }
 
+  void SetLog(Log log) override { cuda_->SetLog(std::move(log)); }
+
   void Embed(const EmbedParams& p) override {
     cuda_->Embed(p);
     Finish();
