@@ -130,6 +130,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
   return CudaWeight::Pack(parts, dtype, *device_);
 }
 
+void CudaBackend::SetLog(Log log) {
+  log_ = std::move(log);
+  logged_.clear();
+}
+
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   device_->Use();
   recorder_.Replay(key, work);

@@ -41,7 +41,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
-  void SetLog(Log log) override { log_ = std::move(log); }
+  void SetLog(Log log) override;
   bool Records() const override { return true; }
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 
