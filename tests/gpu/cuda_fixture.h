@@ -26,6 +26,7 @@ class StridedMatrix {
 
   Tensor tensor() const { return array_.device().Columns(0, cols_); }
   double at(int64_t r, int64_t c) const { return array_.host()[r * stride() + c]; }
+  void Upload() const { array_.Upload(); }
   int64_t stride() const { return static_cast<int64_t>(array_.host().size()) / rows_; }
 
   // ||device - expected|| / ||expected||; infinite for a NaN, and when a number between the rows
