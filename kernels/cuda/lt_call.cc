@@ -95,7 +95,7 @@ LtCall::LtCall(const LtProduct& p) {
 
 cublasStatus_t LtCall::Launch(cublasLtHandle_t handle, const LtProduct& p,
                               const AlgorithmBits* algorithm, void* workspace,
-                              cudaStream_t stream) const {
+                              cudaStream_t stream) {
   const float beta = p.c.empty() ? 0.0f : 1.0f;
   // Not read when beta is 0. An 8-bit d cannot stand in for it.
   const void* add = !p.c.empty() ? p.c.data : p.d.dtype == DType::kFloat8E4M3 ? nullptr : p.d.data;
@@ -103,7 +103,7 @@ cublasStatus_t LtCall::Launch(cublasLtHandle_t handle, const LtProduct& p,
                         p.d.data, &d, AsAlgorithm(algorithm), workspace, kLtWorkspaceBytes, stream);
 }
 
-bool LtCall::Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm) const {
+bool LtCall::Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm) {
   cublasLtMatmulHeuristicResult_t result;
   const cublasStatus_t status =
       cublasLtMatmulAlgoCheck(handle, &operation, &a, &b, &c, &d, AsAlgorithm(&algorithm), &result);

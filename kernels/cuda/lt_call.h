@@ -21,9 +21,9 @@ struct LtCall {
 
   // Null: cuBLASLt picks an algorithm by itself. `product` is the constructor's.
   cublasStatus_t Launch(cublasLtHandle_t handle, const LtProduct& product,
-                        const AlgorithmBits* algorithm, void* workspace, cudaStream_t stream) const;
+                        const AlgorithmBits* algorithm, void* workspace, cudaStream_t stream);
   // Whether this cuBLASLt runs it with `algorithm` on this GPU.
-  bool Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm) const;
+  bool Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm);
 
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;

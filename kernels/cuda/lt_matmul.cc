@@ -77,7 +77,7 @@ std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
   if (HasBackwardEpilogue(product) && Choose(WithoutEpilogue(product)) != nullptr) {
     contenders.push_back(kSplit);
   }
-  const LtCall call(product);
+  LtCall call(product);
   const auto launch = [&](const AlgorithmBits& algorithm) {
     if (algorithm == kSplit) return RunSplit(lanes_[0], product).ok();
     return Launch(product, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
@@ -93,7 +93,7 @@ std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original)
   const auto trial = LtTrial::Create(device_, original);
   if (!trial.ok() || !RunSplit(lanes_[0], (*trial)->reference()).ok()) return std::nullopt;
   const LtProduct& product = (*trial)->product();
-  const LtCall call(product);
+  LtCall call(product);
   std::vector<AlgorithmBits> candidates = Candidates(handle_, product);
   std::erase_if(candidates, [&](const AlgorithmBits& algorithm) {
     for (int check = 0; check < kNumChecks; ++check) {
@@ -111,7 +111,7 @@ std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original)
   return Measure(product, std::move(candidates));
 }
 
-int LtMatMul::Launch(const LtProduct& product, const LtCall& call, const AlgorithmBits* algorithm,
+int LtMatMul::Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
                      const Lane& lane) {
   return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
 }
@@ -153,7 +153,7 @@ absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
   const AlgorithmBits* algorithm = Choose(product);
   if (!device_.ok()) return device_.status();
   if (algorithm != nullptr && *algorithm == kSplit) return RunSplit(lane, product);
-  const LtCall call(product);
+  LtCall call(product);
   int status = Launch(product, call, algorithm, lane);
   const bool refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;

@@ -38,9 +38,10 @@ class LtMatMul {
 
   // The first product of a kind (an AlgorithmKey) that the file does not know measures cuBLASLt's
   // candidates, which synchronises; later ones only launch. Where the epilogue writes sums the
-  // candidates run on an LtTrial's operands, for which there is room or the split form is taken, and
-  // those that compute something else than it are left out. INVALID_ARGUMENT: Validate(product).
-  // UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault of the device is returned too.
+  // candidates run on an LtTrial's operands, and those that compute something else than the split
+  // form, a plain product and BackwardEpilogue, are left out; it is taken where there is no room.
+  // INVALID_ARGUMENT: Validate(product). UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault
+  // of the device is returned too.
   absl::Status Run(const LtProduct& product);
 
   // Products of any shapes that do not depend on each other, side by side where the GPU has room.
@@ -52,6 +53,9 @@ class LtMatMul {
   int num_recalled() const { return num_recalled_; }
   // Candidates that computed something else than the split form.
   int num_dropped() const { return num_dropped_; }
+
+  // For calls past this class.
+  cublasLtContext* handle() const { return handle_; }
 
   static constexpr int kNumLanes = 4;
 
@@ -75,7 +79,7 @@ class LtMatMul {
   // trial's operands. None when there is no room for those.
   std::optional<AlgorithmBits> MeasureChecked(const LtProduct& product);
   // A cublasStatus_t.
-  int Launch(const LtProduct& product, const LtCall& call, const AlgorithmBits* algorithm,
+  int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
   absl::Status RunSplit(const Lane& lane, const LtProduct& product);
   absl::Status RunOn(const Lane& lane, const LtProduct& product);

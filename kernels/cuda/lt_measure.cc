@@ -60,7 +60,7 @@ class Preference {
 }  // namespace
 
 std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& product) {
-  const LtCall call(product);
+  LtCall call(product);
   const int64_t alignment = KeyOf(product).fields.back();
   Preference preference(alignment, product.d.dtype);
   cublasLtMatmulHeuristicResult_t results[kNumCandidates];

@@ -120,7 +120,7 @@ struct Case {
     return ((mask[i * mask_stride + j / 8] >> (j % 8)) & 1) != 0;
   }
 
-  // a b + addend, and with `with_bias` what the epilogue's nonlinearity reads.
+  // a b + c_values, and with `with_bias` what the epilogue's nonlinearity reads.
   reference::Matrix Inner(bool with_bias) const {
     reference::Matrix inner(shape.m, shape.n);
     for (int64_t i = 0; i < shape.m; ++i) {
@@ -128,7 +128,7 @@ struct Case {
         double& sum = inner.at(i, j);
         for (int64_t k = 0; k < shape.k; ++k) sum += A(i, k) * B(k, j);
         if (with_bias && ReadsBias(epilogue)) sum += bias.host()[j];
-        if (addend != nullptr) sum += addend->at(i, j);
+        if (c_values != nullptr) sum += c_values->at(i, j);
       }
     }
     return inner;
@@ -206,7 +206,9 @@ struct Case {
     const double size = Norm(outer);
     EXPECT_LE(d.RelativeError(outer) * (size > 0 ? size : 1.0),
               tolerance * std::max(size, Norm(Inner(false))));
-    if (WritesBias(epilogue)) EXPECT_TRUE(BiasGradientIsRight(inner, outer));
+    if (WritesBias(epilogue)) {
+      EXPECT_TRUE(BiasGradientIsRight(inner, outer));
+    }
     if (epilogue == LtEpilogue::kGeluAux || epilogue == LtEpilogue::kGeluAuxBias) {
       EXPECT_LE(gelu_input.RelativeError(inner) * Norm(inner),
                 tolerance * std::max(Norm(inner), Norm(Inner(false))));
@@ -232,7 +234,7 @@ struct Case {
   int64_t mask_stride;  // bytes
   std::vector<uint8_t> mask;
   std::unique_ptr<Buffer> mask_buffer;
-  const StridedMatrix* addend = nullptr;  // what the product's c holds
+  const StridedMatrix* c_values = nullptr;  // what the product's c holds
   LtProduct product;
 };
 

@@ -1,8 +1,11 @@
 // Gradients of biases: the passes over a matrix by themselves, cuBLASLt's epilogues, and the check
 // that keeps those of its algorithms out that sum wrongly.
-#include <cublasLt.h>
-
+#include <bit>
+#include <cmath>
 #include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/backward_epilogue.h"
 #include "kernels/cuda/column_sums.h"
@@ -168,8 +171,7 @@ TEST_P(LtSumsTest, EveryEpilogueThatSums) {
 // Each of cuBLASLt's candidates, not only the fastest: those that pass the check are right on other
 // numbers, with other memory around them.
 TEST_P(LtSumsTest, CandidatesThatPassTheCheckSumRightly) {
-  cublasLtHandle_t handle = nullptr;
-  ASSERT_EQ(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  cublasLtContext* const handle = products().handle();
   const auto workspace =
       device().arena().Allocate(cuda::kLtWorkspaceBytes, cuda::ArenaUse::kWorkspace);
   ASSERT_TRUE(workspace.ok());
@@ -218,7 +220,6 @@ TEST_P(LtSumsTest, CandidatesThatPassTheCheckSumRightly) {
   EXPECT_GT(total - total_dropped, 0);  // a check that drops everything is none
   EXPECT_TRUE(device().Synchronize().ok());
   device().arena().Free(*workspace);
-  cublasLtDestroy(handle);
 }
 
 TEST_P(LtSumsTest, TheCheckSeesWhatIsWrong) {
@@ -271,7 +272,7 @@ TEST_P(LtSumsTest, AddsToItsOutput) {
         cudaMemcpyAsync(c.product.d.data, addend.tensor().data, 37 * 48 * SizeOf(dtype()),
                         cudaMemcpyDeviceToDevice, device().stream()),
         "copy");
-    c.addend = &addend;
+    c.c_values = &addend;
     c.product.c = c.product.d;
     device().BeginOperator();
     const absl::Status status = products().Run(c.product);
