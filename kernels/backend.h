@@ -8,6 +8,8 @@
 // Operators run in call order; on an asynchronous device they return before the work is done, and
 // a fault is sticky: Synchronize() and CopyToHost() return it. One thread calls a backend at a time
 // unless the backend says otherwise. Shape errors are programmer errors and CHECK.
+//
+// Long because what a device must do stands in one place.
 #pragma once
 
 #include <cstdint>
