@@ -41,7 +41,8 @@ absl::StatusOr<int> GpuIndex(std::string_view device) {
 
 }  // namespace
 
-absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads) {
+absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads,
+                                          const GpuMemoryLimit& memory) {
   ChosenBackend chosen;
   if (device == "cpu") {
     BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
@@ -50,7 +51,7 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, 
   }
   if (device != "auto") {
     BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
-    auto gpu = MakeSupporting(MakeCudaBackend(index), dtype);
+    auto gpu = MakeSupporting(MakeCudaBackend(index, memory), dtype);
     if (!gpu.ok()) {
       return absl::Status(gpu.status().code(),
                           fmt::format("device is '{}', which does not work here: {}", device,
@@ -60,12 +61,14 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, 
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
-  auto gpu = MakeSupporting(MakeCudaBackend(0), dtype);
+  auto gpu = MakeSupporting(MakeCudaBackend(0, memory), dtype);
   if (gpu.ok()) {
     chosen.backend = *std::move(gpu);
     chosen.reason = "a GPU is there";
     return chosen;
   }
+  // A GPU that is there and full is for the operator to look at: the CPU would be slow in silence.
+  if (absl::IsResourceExhausted(gpu.status())) return gpu.status();
   BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
   chosen.reason = std::string(gpu.status().message());
   return chosen;

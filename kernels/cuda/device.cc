@@ -51,7 +51,7 @@ absl::StatusOr<void*> Scratch::Take(size_t bytes) {
   return piece;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
+absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index, const GpuMemoryLimit& memory) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     cudaGetLastError();
@@ -63,13 +63,13 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
                                               index, count, count - 1));
   }
   std::unique_ptr<Device> device(new Device(index));
-  BEAMLINE_RETURN_IF_ERROR(device->Initialize());
+  BEAMLINE_RETURN_IF_ERROR(device->Initialize(memory));
   return device;
 }
 
 Device::Device(int index) : index_(index), scratch_(arena_) {}
 
-absl::Status Device::Initialize() {
+absl::Status Device::Initialize(const GpuMemoryLimit& memory) {
   Use();
   Check(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
   if (!ok()) return status_;
@@ -81,6 +81,7 @@ absl::Status Device::Initialize() {
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   Check(StagingRing::Create(kSmallSlotBytes, kNumSmallSlots, small_transfers_), "cudaMallocHost");
   Check(StagingRing::Create(kLargeSlotBytes, kNumLargeSlots, large_transfers_), "cudaMallocHost");
+  if (ok()) SetError(arena_.Open(index_, memory));
   return status_;
 }
 
@@ -100,8 +101,14 @@ void Device::Use() {
 
 void Device::Check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  SetError(absl::UnavailableError(fmt::format("GPU {}: {}: {} ({})", index_, what,
-                                              cudaGetErrorString(error), cudaGetErrorName(error))));
+  // The arena has its memory; this is the driver's own, or pinned host memory.
+  const char* hint = error == cudaErrorMemoryAllocation
+                         ? "; what other processes leave of the GPU (nvidia-smi lists them) is too "
+                           "little, or gpu_memory_fraction leaves the driver too little"
+                         : "";
+  SetError(absl::UnavailableError(fmt::format("GPU {}: {}: {} ({}){}", index_, what,
+                                              cudaGetErrorString(error), cudaGetErrorName(error),
+                                              hint)));
 }
 
 void Device::SetError(absl::Status status) { status_.Update(status); }
@@ -133,7 +140,10 @@ void Device::CopyToHost(const void* device, void* host, size_t bytes) {
 }
 
 absl::Status Device::Synchronize() {
-  if (ok()) Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (!ok()) return status_;
+  const uint64_t num_frees = arena_.num_frees();
+  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (ok()) arena_.Settle(num_frees);
   return status_;
 }
 
