@@ -101,14 +101,14 @@ void Device::Use() {
 
 void Device::Check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  // The arena has its memory; this is the driver's own, or pinned host memory.
-  const char* hint = error == cudaErrorMemoryAllocation
-                         ? "; what other processes leave of the GPU (nvidia-smi lists them) is too "
-                           "little, or gpu_memory_fraction leaves the driver too little"
-                         : "";
-  SetError(absl::UnavailableError(fmt::format("GPU {}: {}: {} ({}){}", index_, what,
-                                              cudaGetErrorString(error), cudaGetErrorName(error),
-                                              hint)));
+  const std::string message = fmt::format("GPU {}: {}: {} ({})", index_, what,
+                                          cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error != cudaErrorMemoryAllocation) return SetError(absl::UnavailableError(message));
+  // What operators use comes from the arena; this is the driver's own, or pinned host memory.
+  SetError(absl::ResourceExhaustedError(
+      message +
+      "; end what else uses the GPU (nvidia-smi lists the processes) or leave the driver "
+      "more: lower gpu_memory_fraction or gpu_memory_bytes"));
 }
 
 void Device::SetError(absl::Status status) { status_.Update(status); }
