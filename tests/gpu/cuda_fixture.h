@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/gpu/typed_arrays.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 
@@ -65,7 +66,7 @@ class StridedMatrix {
 class CudaTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto backend = cuda::CudaBackend::Create(0);
+    auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
     if (backend.ok()) backend_ = std::move(*backend).release();
   }
   static void TearDownTestSuite() {
