@@ -89,11 +89,18 @@ class EngineImpl : public Engine {
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
     ModelStats stats = replica->stats().Read();
+    stats.can_answer = replica->fault().status().ok();
     if (const Speculation* speculation = replica->model().speculation.get()) {
       stats.speculative_proposed = speculation->proposed();
       stats.speculative_accepted = speculation->accepted();
     }
     return stats;
+  }
+  void OnFault(FaultListener listener) override {
+    for (const auto& replica : replicas_) {
+      replica->fault().Listen([listener, name = replica->model().options.name](
+                                  const absl::Status& fault) { listener(name, fault); });
+    }
   }
   bool Drain(std::chrono::milliseconds timeout) override {
     draining_ = true;
@@ -145,6 +152,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> EngineImpl::Accept(Replica& replica) {
   // The ticket is taken before the look at draining_, so that Drain misses nobody.
   auto ticket = std::make_shared<Ticket>(tickets_);
   if (draining_) return absl::UnavailableError("the server is draining");
+  BEAMLINE_RETURN_IF_ERROR(replica.fault().status());
   const int32_t limit = replica.model().options.max_queued_requests;
   if (replica.stats().waiting_requests.fetch_add(1) >= limit) {
     --replica.stats().waiting_requests;

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/pool/make_backend.h"
+#include "engine/pool/usual_steps.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -16,6 +18,10 @@ namespace {
 constexpr int32_t kBlockSize = 16;
 // Of a step: room for a row that verifies or scores many tokens at once.
 constexpr int32_t kMinLogitsRows = 64;
+// A GPU's grid has no more blocks in the directions that sequences take.
+constexpr int32_t kMostSequences = 65535;
+// A large model with nothing measured before may need more; the rest then comes as it is needed.
+constexpr std::chrono::seconds kWarmUpTime{20};
 // Of a cache that nobody sized: enough for the demo models' full batches, and no surprise on a
 // laptop.
 constexpr int64_t kMaxDefaultCacheBytes = int64_t{1} << 30;
@@ -77,7 +83,11 @@ absl::Status CheckLimits(const ModelOptions& options) {
         fmt::format("{} is {}; accepted: {} to {}", field, value, low, high));
   };
   BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
-  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, 1 << 16));
+  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, kMostSequences));
+  if (options.warm_up != "auto" && options.warm_up != "true" && options.warm_up != "false") {
+    return absl::InvalidArgumentError(
+        fmt::format("warm_up is '{}'; accepted: auto, true, false", options.warm_up));
+  }
   BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
   BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
@@ -163,6 +173,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
       Transformer::Create(spec, *checkpoint, options.dtype, limits, *model->backend));
   model->info = Describe(*model, limits.num_blocks, block_bytes);
   model->info.device_reason = std::move(chosen.reason);
+  // What is recorded is what a device of this kind meets again.
+  if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
+    BEAMLINE_ASSIGN_OR_RETURN(model->info.warm_up, RunUsualSteps(limits, *model->transformer,
+                                                                 *model->backend, kWarmUpTime));
+  }
   return model;
 }
 
