@@ -62,13 +62,14 @@ class GenerateLoop {
   // whose results are assumed.
   std::optional<LaunchedStep> Launch(Clock::time_point now,
                                      const std::optional<LaunchedStep>& earlier);
-  absl::Status Compute(Selector& selector, std::span<const LogitsRange> ranges);
+  absl::Status Compute(LaunchedStep& step, const std::optional<LaunchedStep>& earlier);
   // False: the last step's results must be read before the next one is planned.
   bool RunAhead();
   // Waits for the results and advances the groups. `next`: the step launched behind it, or null.
   void Land(LaunchedStep& step, Flight* next);
   void LandLast();
-  void AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next);
+  // range: of the step, the group's.
+  void AdvanceGroup(LaunchedStep& step, size_t range, Flight* next);
   // The step's error goes to every group; a device that failed for good ends the loop.
   void FailStep(const absl::Status& error);
   void FailAll(const absl::Status& status);
@@ -98,6 +99,7 @@ class GenerateLoop {
 
   // Kept for their memory.
   std::vector<const RowRequest*> requests_;
+  std::vector<BeamSearch> searches_;
   std::vector<RowResult> live_results_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "tests/engine/demo_engine.h"
+#include "tests/engine/late_replica.h"
 
 namespace beamline {
 namespace {
@@ -41,10 +42,14 @@ class DoctoredModel {
   }
   ~DoctoredModel() { fs::remove_all(folder_); }
 
+  ModelOptions Options(const std::string& name) const {
+    ModelOptions options = Demo(name);
+    options.folder = folder_.string();
+    return options;
+  }
   std::unique_ptr<Engine> Serve(const std::string& name) const {
     EngineOptions options;
-    options.models = {Demo(name)};
-    options.models[0].folder = folder_.string();
+    options.models = {Options(name)};
     auto engine = Engine::Create(options);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return *std::move(engine);
@@ -123,6 +128,31 @@ TEST(FiniteCheckTest, AGeneratorFailsTheRequestThatGetsThereAlone) {
   const auto stats = engine->Stats("write-en");
   ASSERT_TRUE(stats.ok());
   EXPECT_TRUE(stats->can_answer);
+}
+
+// Steps are launched behind those whose results turn out not to be numbers.
+TEST(FiniteCheckTest, RunningAheadOfThem) {
+  const DoctoredModel doctored("write-en", "transformer.wpe.weight");
+  LateReplica replica(doctored.Options("write-en"));
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int i = 0; i < 12; ++i) {
+    GenerateRequest request = Write("Package: lib", i % 2 == 0 ? 8 : 60);
+    request.limits.ignore_eos = true;
+    if (i % 3 == 1) request.decoding = BeamOptions{.width = 4};
+    if (i % 3 == 2) request.decoding = SamplingOptions{.seed = 9, .num_sequences = 2};
+    sinks.push_back(std::make_shared<RecordingSink>());
+    replica.Submit(request, sinks.back());
+  }
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    const auto result = sinks[i]->Wait();
+    if (i % 2 == 1) {
+      ExpectNotFinite(result.status(), "write-en");
+    } else {
+      EXPECT_TRUE(result.ok()) << result.status();
+    }
+  }
+  EXPECT_TRUE(replica.WaitForAll());
+  EXPECT_TRUE(replica.fault().status().ok());
 }
 
 TEST(FiniteCheckTest, AStreamKeepsWhatItGotAndEndsWithTheError) {

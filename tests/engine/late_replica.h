@@ -32,8 +32,10 @@ class RecordingEncodeSink : public EncodeSink {
 class LateReplica {
  public:
   // cache_blocks 0: as many as the engine takes.
-  explicit LateReplica(const std::string& name, int32_t cache_blocks = 0) {
-    auto model = LoadedModel::Load(Demo(name), 1);
+  explicit LateReplica(const std::string& name, int32_t cache_blocks = 0)
+      : LateReplica(Demo(name), cache_blocks) {}
+  explicit LateReplica(const ModelOptions& served, int32_t cache_blocks = 0) {
+    auto model = LoadedModel::Load(served, 1);
     EXPECT_TRUE(model.ok()) << model.status();
     if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
     auto backend = std::make_unique<LateBackend>(1);
