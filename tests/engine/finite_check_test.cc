@@ -33,7 +33,7 @@ class DoctoredModel {
   DoctoredModel(const std::string& name, const std::string& position_table) {
     folder_ = fs::path(testing::TempDir()) / FolderName(name);
     fs::remove_all(folder_);
-    fs::copy(Demo(name).folder, folder_);
+    fs::copy(Demo(name).folder, folder_, fs::copy_options::recursive);
     const fs::path file = folder_ / "model.safetensors";
     std::string bytes = Read(file);
     Overwrite(bytes, position_table);
