@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/device_memory.h"
 #include "kernels/tensor.h"
 
 namespace beamline {
@@ -119,7 +122,8 @@ struct NormParams {
   Tensor y;    // as x; may alias x
 };
 
-// One layer's paged keys and values. A position's slot is block * block_size + offset.
+// One layer's paged keys and values, each at a multiple of 16 bytes. A position's slot is
+// block * block_size + offset.
 struct KvLayer {
   Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
   Tensor values;  // as keys
@@ -324,12 +328,6 @@ struct ReorderBeamsParams {
 // needs while it runs as workspaces.
 enum class MemoryKind : uint8_t { kWeights, kCache, kActivations };
 
-// Device memory in use, by what it is for.
-struct MemoryUse {
-  std::string name;
-  size_t bytes = 0;
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -339,14 +337,20 @@ class Backend {
   virtual std::string Description() const = 0;
   // OK, or why this device cannot compute in `dtype`.
   virtual absl::Status SupportsDType(DType dtype) const = 0;
+  // OK, or why this device has no attention over heads of that many elements.
+  virtual absl::Status SupportsHeadDim(int head_dim) const {
+    static_cast<void>(head_dim);
+    return absl::OkStatus();
+  }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
-  // "weights", "cache", "activations" and "workspaces"; "unused": taken from the driver and free
-  // for the next allocation. Together all that the backend holds. Steps do not change it once the
-  // largest has run. Empty on a device that does not count.
+  // What this backend holds: "weights", "cache", "activations" and, where operators take their
+  // working memory from the same place, "workspaces". Steps do not change it once the largest has
+  // run. Empty on a device that does not count. Thread-safe.
   virtual std::vector<MemoryUse> MemoryUsage() const { return {}; }
-  // Bytes that Allocate can still give; 0 on a device that does not say.
-  virtual size_t FreeMemory() const { return 0; }
+  // Bytes that are left for the allocations of all backends of this device together; nullopt on a
+  // device whose memory is not divided in advance. Thread-safe.
+  virtual std::optional<size_t> FreeMemory() const { return std::nullopt; }
 
   // Memory and transfers. A host pointer given to CopyToDevice may be reused when the call returns.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) = 0;
@@ -362,6 +366,11 @@ class Backend {
   // in `dtype`. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
       std::span<const HostMatrix> parts, DType dtype) = 0;
+
+  // Gets a line for each choice among ways to compute that is new since then: what was chosen, and
+  // why. Called by the thread that calls the operators.
+  using Log = std::function<void(const std::string& line)>;
+  virtual void SetLog(Log log) { static_cast<void>(log); }
 
   // Whether Replay can record.
   virtual bool Records() const { return false; }

@@ -38,8 +38,17 @@ EngineOptions ToEngineOptions(const ServerConfig& config) {
   for (ModelOptions& model : options.models) model.device = config.device;
   options.num_threads = config.threads;
   options.num_tokenizer_threads = config.tokenizer_threads;
+  options.gpu_memory = config.gpu_memory;
   return options;
 }
+
+class LoggingMetrics final : public Metrics {
+ public:
+  using Metrics::Metrics;
+  void OnChoice(const std::string& model, const std::string& line) override {
+    spdlog::debug("model '{}': {}", model, line);
+  }
+};
 
 void LogDevices(const std::vector<ModelInfo>& models) {
   for (const ModelInfo& model : models) {
@@ -79,7 +88,7 @@ int Main(int argc, char** argv) {
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   SetUpLogging(config.log_level);
 
-  auto metrics = std::make_shared<Metrics>(config.models);
+  auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
   if (!engine.ok()) return Fail(1, engine.status());
   const std::vector<ModelInfo> models = (*engine)->Models();

@@ -7,6 +7,15 @@ Flight::Flight(std::span<const LogitsRange> launched)
       searches(launched.size(), -1),
       live_rows(launched.size()) {}
 
+std::optional<size_t> Flight::FindRange(const Group& group) {
+  for (size_t tried = 0; tried < ranges.size(); ++tried) {
+    if (next_range_ == ranges.size()) next_range_ = 0;
+    const size_t range = next_range_++;
+    if (ranges[range].group == &group) return range;
+  }
+  return std::nullopt;
+}
+
 void AppendRequests(const LogitsRange& range, std::vector<const RowRequest*>& requests) {
   if (range.group->assumed.empty()) {
     for (const RowRequest& request : range.group->decoder->Requests()) requests.push_back(&request);
@@ -96,11 +105,10 @@ void Continue(Group& group, std::span<const Continuation> continuations, Flight*
   scheduler.Settle(group, continuations);
   group.parents_unknown = false;
   if (next == nullptr) return;
-  for (size_t i = 0; i < next->ranges.size(); ++i) {
-    if (next->ranges[i].group != &group) continue;
-    std::vector<int32_t>& live_rows = next->live_rows[i].emplace();
-    for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
-  }
+  const std::optional<size_t> range = next->FindRange(group);
+  if (!range.has_value()) return;
+  std::vector<int32_t>& live_rows = next->live_rows[*range].emplace();
+  for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
 }
 
 }  // namespace beamline

@@ -22,6 +22,12 @@ struct Flight {
   std::vector<std::unique_ptr<Group>> ended;
 
   explicit Flight(std::span<const LogitsRange> launched);
+
+  // The group's range. Quick when asked in the order of the ranges, in which steps mostly agree.
+  std::optional<size_t> FindRange(const Group& group);
+
+ private:
+  size_t next_range_ = 0;
 };
 
 // What the rows of a range ask for: the decoder's requests, or those of its assumed rows.

@@ -13,7 +13,7 @@ namespace beamline {
 uint64_t EncoderShape(const EncoderBatch& batch);
 
 // Beyond, a decode step takes the device longer than its launches take the host.
-inline constexpr int32_t kMostDecodeRows = 512;
+inline constexpr int32_t kMostDecodeRows = 1024;
 
 // The size that decode steps of so many rows are padded to: 1, 2, 4, 8, then four sizes to each
 // doubling, so that at most a fifth of the rows is padding.

@@ -33,8 +33,9 @@ class CudaBuffer : public Buffer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index) {
-  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index));
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index,
+                                                                 const GpuMemoryLimit& memory) {
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index, memory));
   const char* file = std::getenv(kAlgorithmFileVariable);
   BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt,
                             LtMatMul::Create(*device, file == nullptr ? "" : file));
@@ -62,22 +63,16 @@ absl::Status CudaBackend::SupportsDType(DType dtype) const {
                   beamline::Name(dtype)));
 }
 
-std::vector<MemoryUse> CudaBackend::MemoryUsage() const {
-  const Arena& arena = device_->arena();
-  std::vector<MemoryUse> uses = {{"weights", arena.used(ArenaUse::kWeights)},
-                                 {"cache", arena.used(ArenaUse::kCache)},
-                                 {"activations", arena.used(ArenaUse::kActivations)},
-                                 {"workspaces", arena.used(ArenaUse::kWorkspace)}};
-  uses.push_back({"unused", arena.unused()});
-  return uses;
+absl::Status CudaBackend::SupportsHeadDim(int head_dim) const {
+  if (head_dim <= kMostHeadDim) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "the CUDA backend computes attention over heads of at most {} elements, not of {}",
+      kMostHeadDim, head_dim));
 }
 
-size_t CudaBackend::FreeMemory() const {
-  device_->Use();
-  size_t free_bytes = 0, total_bytes = 0;
-  device_->Check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return free_bytes + device_->arena().unused();
-}
+std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena().used(); }
+
+std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }
 
 bool CudaBackend::Begin() {
   device_->Use();
@@ -123,6 +118,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
   return CudaWeight::Pack(parts, dtype, *device_);
 }
 
+void CudaBackend::SetLog(Log log) {
+  log_ = std::move(log);
+  logged_.clear();
+}
+
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   device_->Use();
   recorder_.Replay(key, work);
@@ -157,7 +157,10 @@ void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
 
 void CudaBackend::Attention(const AttentionParams& params) {
   Check(params, kCheckOptions);
-  if (Begin()) cuda::Attention(*device_, params);
+  if (params.num_sequences == 0 || params.query.num_rows() == 0 || !Begin()) return;
+  const AttentionChoice choice = PickAttention(params, device_->num_multiprocessors());
+  if (log_ && logged_.insert(choice.kind()).second) log_(choice.Describe());
+  cuda::Attention(*device_, params, choice);
 }
 
 void CudaBackend::GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {

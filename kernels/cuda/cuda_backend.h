@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/lt_matmul.h"
@@ -16,7 +19,9 @@ namespace beamline::cuda {
 // have the type of the computation. Asynchronous: every operator goes to one stream.
 class CudaBackend final : public Backend {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device);
+  // `memory` as in Device::Create.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
+                                                             const GpuMemoryLimit& memory = {});
 
   // For what Backend does not list: lt_matmul.h, row_softmax.h. Same stream, same thread.
   Device& device() { return *device_; }
@@ -25,9 +30,10 @@ class CudaBackend final : public Backend {
   std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
+  absl::Status SupportsHeadDim(int head_dim) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
-  size_t FreeMemory() const override;
+  std::optional<size_t> FreeMemory() const override;
 
   using Backend::Allocate;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override;
@@ -38,6 +44,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
+  void SetLog(Log log) override;
   bool Records() const override { return true; }
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 
@@ -65,6 +72,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
+  Log log_;
+  absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()
 };
 
 }  // namespace beamline::cuda

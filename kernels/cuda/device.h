@@ -40,8 +40,10 @@ class Scratch {
 
 class Device {
  public:
-  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80.
-  static absl::StatusOr<std::unique_ptr<Device>> Create(int index);
+  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80, or
+  // runs none of the build's code; RESOURCE_EXHAUSTED when it does not have the memory. `memory`
+  // counts for the first device of this GPU; those after it share what that one took.
+  static absl::StatusOr<std::unique_ptr<Device>> Create(int index, const GpuMemoryLimit& memory);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -49,6 +51,8 @@ class Device {
   int index() const { return index_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int num_multiprocessors() const { return properties_.multiProcessorCount; }
+  // code_architecture.h: 90 or more where kernels may be launched that need sm_90.
+  int code_architecture() const { return code_architecture_; }
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
@@ -83,12 +87,13 @@ class Device {
 
  private:
   explicit Device(int index);
-  absl::Status Initialize();
+  absl::Status Initialize(const GpuMemoryLimit& memory);
   void* TakeScratchBytes(size_t bytes);
   const void* StageBytes(const void* host, size_t bytes);
 
   int index_;
   cudaDeviceProp properties_ = {};
+  int code_architecture_ = 0;
   cudaStream_t stream_ = nullptr;
   absl::Status status_;
   StagingRing small_transfers_;  // index arrays, sampling parameters, results

@@ -12,7 +12,8 @@
 
 namespace beamline::cuda {
 
-// Up to this many rows the weight is read once by the matrix-vector kernel.
+// Up to this many rows the matrix-vector kernel reads the weight once. In 16 bits it computes one
+// row, and those of more that the tensor cores' kernel below refuses.
 inline constexpr int64_t kMostSkinnyRows = 8;
 
 // The whole MatMul for num_rows <= kMostSkinnyRows; any epilogue. False (and nothing done) when the

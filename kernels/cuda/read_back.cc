@@ -37,21 +37,30 @@ void CudaReadBack::Start(size_t bytes) {
     owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
                  "copy to the host");
   }
+  num_frees_ = owner_.arena().num_frees();
   owner_.Check(cudaEventRecord(arrived_, owner_.stream()), "cudaEventRecord");
+}
+
+void CudaReadBack::Arrived(cudaError_t answer) {
+  owner_.Check(answer, "a step");
+  if (owner_.ok()) owner_.arena().Settle(num_frees_);
 }
 
 bool CudaReadBack::Done() {
   owner_.Use();
   if (!owner_.ok()) return true;
   const cudaError_t state = cudaEventQuery(arrived_);
-  if (state == cudaErrorNotReady) return false;
-  owner_.Check(state, "a step");
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // no fault, but the next launch's check would take it for one
+    return false;
+  }
+  Arrived(state);
   return true;
 }
 
 absl::Status CudaReadBack::Wait() {
   owner_.Use();
-  if (owner_.ok()) owner_.Check(cudaEventSynchronize(arrived_), "a step");
+  if (owner_.ok()) Arrived(cudaEventSynchronize(arrived_));
   return owner_.status();
 }
 

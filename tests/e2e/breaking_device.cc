@@ -9,7 +9,8 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-EXPORTED int beamline_cuda_create(int, int, beamline::Backend** backend, char*, size_t) {
+EXPORTED int beamline_cuda_create(int, int, const beamline::GpuMemoryLimit*,
+                                  beamline::Backend** backend, char*, size_t) {
   static bool first = true;
   auto made = std::make_unique<beamline::LateBackend>(1);
   const char* reads = std::getenv("BEAMLINE_TEST_BREAK_AFTER");

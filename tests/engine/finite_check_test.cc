@@ -50,6 +50,7 @@ class DoctoredModel {
   std::unique_ptr<Engine> Serve(const std::string& name) const {
     EngineOptions options;
     options.models = {Options(name)};
+    options.gpu_memory = kTestGpuMemory;
     auto engine = Engine::Create(options);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return *std::move(engine);

@@ -35,7 +35,7 @@ class LateReplica {
   explicit LateReplica(const std::string& name, int32_t cache_blocks = 0)
       : LateReplica(Demo(name), cache_blocks) {}
   explicit LateReplica(const ModelOptions& served, int32_t cache_blocks = 0) {
-    auto model = LoadedModel::Load(served, 1);
+    auto model = LoadedModel::Load(served, {.num_threads = 1, .gpu_memory = kTestGpuMemory});
     EXPECT_TRUE(model.ok()) << model.status();
     if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
     auto backend = std::make_unique<LateBackend>(1);

@@ -22,6 +22,7 @@ constexpr int32_t kBatchTokens = kSanitized ? 128 : 768;
 absl::StatusOr<std::unique_ptr<Engine>> Serve(const std::string& name, const std::string& warm_up) {
   EngineOptions options;
   options.models = {Demo(name)};
+  options.gpu_memory = kTestGpuMemory;
   options.models[0].warm_up = warm_up;
   options.models[0].max_batch_tokens = kBatchTokens;
   return Engine::Create(options);

@@ -166,7 +166,8 @@ struct Case {
     return inner;
   }
   // Every addend may be rounded once to d's type, and the sum once more; addends may cancel, and so
-  // may the two terms of GELU's slope, whose errors are then those of its input.
+  // may the terms of a product and those of GELU's slope, whose errors are then those of their
+  // inputs.
   testing::AssertionResult BiasGradientIsRight(const reference::Matrix& inner,
                                                const reference::Matrix& outer) const {
     const std::vector<float> actual = bias.Read();
@@ -180,7 +181,8 @@ struct Case {
                                                                 : outer.at(i, column);
         sum += addend;
         const double size = UsesGeluInput(epilogue) ? inner.at(i, column) : 0;
-        squares += std::max(addend * addend, size * size);
+        squares +=
+            std::max({addend * addend, size * size, of_operand ? 0.0 : SquaredTerms(i, column)});
       }
       const double error = std::abs(actual[j] - sum);
       const double unit = Tolerance(product.d.dtype, epilogue);
@@ -190,6 +192,16 @@ struct Case {
              << "column " << j << ": " << actual[j] << " instead of " << sum;
     }
     return testing::AssertionSuccess();
+  }
+
+  // Of the sum that an element of the product is.
+  double SquaredTerms(int64_t i, int64_t j) const {
+    double squares = 0;
+    for (int64_t k = 0; k < shape.k; ++k) {
+      const double term = A(i, k) * B(k, j);
+      squares += term * term;
+    }
+    return squares;
   }
 
   static double Norm(const reference::Matrix& matrix) {

@@ -28,6 +28,7 @@ class FakeEngine final : public Engine {
     writer.architecture = "FakeLMHeadModel";
     writer.task = ModelTask::kGenerate;
     writer.vocab_size = 100;
+    writer.device = "fake:0";
     ModelInfo embedder = writer;
     embedder.name = "embedder";
     embedder.task = ModelTask::kEncode;
@@ -77,7 +78,7 @@ class FakeEngine final : public Engine {
   absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return models_[0]; }
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     std::lock_guard lock(mutex_);
-    ModelStats stats;
+    ModelStats stats = stats_;
     stats.can_answer = model != broken_model_;
     return stats;
   }
@@ -93,6 +94,8 @@ class FakeEngine final : public Engine {
     return changed_.wait_for(lock, timeout, [this] { return finished_ == requests_.size(); });
   }
 
+  // What every model answers from now on. Not while others ask.
+  void SetStats(ModelStats stats) { stats_ = std::move(stats); }
   // The model's device fails.
   void Break(const std::string& model, const absl::Status& fault) {
     FaultListener listener;
@@ -148,6 +151,7 @@ class FakeEngine final : public Engine {
     FakeEngine& engine_;
   };
 
+  ModelStats stats_;
   std::vector<ModelInfo> models_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

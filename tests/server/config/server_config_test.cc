@@ -47,10 +47,41 @@ TEST(Settings, SequencesEndWhereAGpusGridDoes) {
               HasSubstr("max_sequences is '65536'; accepted: 1 to 65535"));
 }
 
+TEST(Settings, FractionsHaveRanges) {
+  ServerConfig config;
+  const Setting fraction = Find(Settings(config), "gpu_memory_fraction");
+  EXPECT_EQ(ToText(fraction), "0.9");
+  for (const char* good : {"0.01", "0.5", "5e-1", "0.99"}) {
+    EXPECT_TRUE(SetFromText(fraction, good).ok()) << good;
+  }
+  EXPECT_EQ(config.gpu_memory.fraction, 0.99);
+  for (const char* bad : {"1", "0", "0.009", "-0.5", "", "half", "0.5x", "nan", "inf", " 0.5"}) {
+    const absl::Status status = SetFromText(fraction, bad);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("gpu_memory_fraction is '") +
+                                                         bad + "'; accepted: 0.01 to 0.99"));
+  }
+  EXPECT_EQ(config.gpu_memory.fraction, 0.99);
+  const Setting bytes = Find(Settings(config), "gpu_memory_bytes");
+  EXPECT_TRUE(SetFromText(bytes, "40000000000").ok());
+  EXPECT_EQ(config.gpu_memory.bytes, 40000000000);
+  EXPECT_THAT(std::string(SetFromText(bytes, "-1").message()),
+              HasSubstr("accepted: 0 to 1125899906842624"));
+}
+
 TEST(Settings, ChoicesAndTypes) {
   ServerConfig config;
   EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), "cpu").ok());
   EXPECT_FALSE(SetFromText(Find(Settings(config), "device"), "tpu").ok());
+  for (const char* good : {"cuda", "cuda:0", "cuda:15"}) {
+    EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), good).ok()) << good;
+    EXPECT_EQ(config.device, good);
+  }
+  for (const char* bad :
+       {"cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda:N", "cpu:0", "cuda:99999999999"}) {
+    EXPECT_EQ(SetFromText(Find(Settings(config), "device"), bad).message(),
+              "device is '" + std::string(bad) + "'; accepted: auto, cpu, cuda, cuda:N");
+  }
+  EXPECT_EQ(config.device, "cuda:15");
   ModelOptions model;
   EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), "bfloat16").ok());
   EXPECT_EQ(model.dtype, DType::kBFloat16);

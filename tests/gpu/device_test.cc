@@ -1,0 +1,84 @@
+// What one GPU says of itself, and what it reads back.
+#include "kernels/cuda/device.h"
+
+#include "kernels/cuda/code_architecture.h"
+#include "tests/gpu/cuda_fixture.h"
+
+namespace beamline {
+namespace {
+
+using DeviceTest = CudaTest;
+
+TEST_F(DeviceTest, RunsCodeOfThisBuildThatItsArchitectureAllows) {
+  const cudaDeviceProp& properties = device().properties();
+  int architecture = 0;
+  ASSERT_EQ(cuda::FindCodeArchitecture(&architecture), cudaSuccess);
+  EXPECT_EQ(device().code_architecture(), architecture);
+  EXPECT_GE(architecture, 80);
+  EXPECT_LE(architecture, properties.major * 10 + properties.minor);
+}
+
+TEST_F(DeviceTest, SaysHowLargeHeadsMayBe) {
+  EXPECT_TRUE(backend().SupportsHeadDim(256).ok());
+  const absl::Status status = backend().SupportsHeadDim(257);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find("at most 256 elements, not of 257"),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(DeviceTest, TellsAChoiceOnce) {
+  const auto attend = [this](int head_dim, int length) {
+    const DType dtype = DType::kBFloat16;
+    const TypedArray x = TypedArray::Random(backend(), dtype, length, head_dim, 0.3f, random());
+    const TypedArray output = TypedArray::Poisoned(backend(), dtype, length, head_dim);
+    const IndexArray offsets(backend(), {0, length});
+    AttentionParams params;
+    params.query = params.key = params.value = x.device();
+    params.output = output.device();
+    params.num_heads = params.num_kv_heads = params.num_sequences = 1;
+    params.head_dim = head_dim;
+    params.query_offsets = offsets.device();
+    params.max_query_length = length;
+    backend().Attention(params);
+    EXPECT_TRUE(backend().Synchronize().ok());
+  };
+  std::vector<std::string> lines;
+  backend().SetLog([&lines](const std::string& line) { lines.push_back(line); });
+  attend(64, 40);
+  attend(64, 50);  // other numbers, the same choice
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("tensor core kernel"), std::string::npos) << lines[0];
+  attend(80, 40);
+  attend(64, 40);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[1].find("math kernel"), std::string::npos) << lines[1];
+  backend().SetLog({});
+  attend(64, 1);
+  EXPECT_EQ(lines.size(), 2u);
+}
+
+// A read-back that is asked too early is no fault of what is launched next.
+TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
+  constexpr int64_t kRows = 4096;
+  auto words = backend().AllocateReadBack(64);
+  ASSERT_TRUE(words.ok()) << words.status();
+  const StridedMatrix x = RandomMatrix(DType::kFloat32, kRows, kRows, kRows);
+  const TypedArray gain = TypedArray::Random(backend(), DType::kFloat32, 1, kRows, 1.0f, random());
+  const NormParams norm = {.x = x.tensor(), .gain = gain.device_vector(), .y = x.tensor()};
+  bool waited = false;
+  for (int attempt = 0; attempt < 20 && !waited; ++attempt) {
+    for (int i = 0; i < 50; ++i) backend().Norm(norm);
+    (*words)->Start(64);
+    waited = !(*words)->Done();
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+    backend().Norm(norm);
+    ASSERT_TRUE((*words)->Wait().ok());
+    EXPECT_TRUE((*words)->Done());
+  }
+  EXPECT_TRUE(waited) << "the work was always done at once";
+  EXPECT_TRUE(backend().Synchronize().ok());
+}
+
+}  // namespace
+}  // namespace beamline
