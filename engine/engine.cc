@@ -136,9 +136,14 @@ absl::Status EngineImpl::Load(const EngineOptions& options, EngineObserver* obse
       return absl::InvalidArgumentError(
           fmt::format("model name '{}' is empty or given twice", model.name));
     }
-    const LoadContext context = {.num_threads = options.num_threads,
-                                 .gpu_memory = options.gpu_memory,
-                                 .later_models = std::span(options.models).subspan(i + 1)};
+    LoadContext context = {.num_threads = options.num_threads,
+                           .gpu_memory = options.gpu_memory,
+                           .later_models = std::span(options.models).subspan(i + 1)};
+    if (observer != nullptr) {
+      context.log = [observer, name = model.name](const std::string& line) {
+        observer->OnChoice(name, line);
+      };
+    }
     BEAMLINE_ASSIGN_OR_RETURN(auto loaded, LoadedModel::Load(model, context));
     replicas_.push_back(std::make_unique<Replica>(std::move(loaded), observer));
   }

@@ -84,7 +84,7 @@ int Main(int argc, char** argv) {
   }
   signal(SIGPIPE, SIG_IGN);
   // The CUDA backend reads it. Set while there is one thread.
-  setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.cuda_algorithm_file).c_str(), 1);
+  setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   SetUpLogging(config.log_level);
 

@@ -114,6 +114,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
                             MakeBackend(options.device, {options.dtype, spec.max_head_dim()},
                                         context.num_threads, context.gpu_memory));
   model->backend = std::move(chosen.backend);
+  if (context.log) model->backend->SetLog(context.log);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
   if (options.speculative_tokens > 0) {
