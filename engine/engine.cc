@@ -90,6 +90,7 @@ class EngineImpl : public Engine {
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
     ModelStats stats = replica->stats().Read();
+    stats.can_answer = replica->fault().status().ok();
     if (const Speculation* speculation = replica->model().speculation.get()) {
       stats.speculative_proposed = speculation->proposed();
       stats.speculative_accepted = speculation->accepted();
@@ -97,6 +98,12 @@ class EngineImpl : public Engine {
     stats.memory = replica->model().backend->MemoryUsage();
     stats.unused_device_bytes = replica->model().backend->FreeMemory();
     return stats;
+  }
+  void OnFault(FaultListener listener) override {
+    for (const auto& replica : replicas_) {
+      replica->fault().Listen([listener, name = replica->model().options.name](
+                                  const absl::Status& fault) { listener(name, fault); });
+    }
   }
   bool Drain(std::chrono::milliseconds timeout) override {
     draining_ = true;
@@ -129,9 +136,14 @@ absl::Status EngineImpl::Load(const EngineOptions& options, EngineObserver* obse
       return absl::InvalidArgumentError(
           fmt::format("model name '{}' is empty or given twice", model.name));
     }
-    const LoadContext context = {.num_threads = options.num_threads,
-                                 .gpu_memory = options.gpu_memory,
-                                 .later_models = std::span(options.models).subspan(i + 1)};
+    LoadContext context = {.num_threads = options.num_threads,
+                           .gpu_memory = options.gpu_memory,
+                           .later_models = std::span(options.models).subspan(i + 1)};
+    if (observer != nullptr) {
+      context.log = [observer, name = model.name](const std::string& line) {
+        observer->OnChoice(name, line);
+      };
+    }
     BEAMLINE_ASSIGN_OR_RETURN(auto loaded, LoadedModel::Load(model, context));
     replicas_.push_back(std::make_unique<Replica>(std::move(loaded), observer));
   }
@@ -152,6 +164,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> EngineImpl::Accept(Replica& replica) {
   // The ticket is taken before the look at draining_, so that Drain misses nobody.
   auto ticket = std::make_shared<Ticket>(tickets_);
   if (draining_) return absl::UnavailableError("the server is draining");
+  BEAMLINE_RETURN_IF_ERROR(replica.fault().status());
   const int32_t limit = replica.model().options.max_queued_requests;
   if (replica.stats().waiting_requests.fetch_add(1) >= limit) {
     --replica.stats().waiting_requests;

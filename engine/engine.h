@@ -2,6 +2,7 @@
 // (examples/generate.cc); server/ is a thin layer over it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,13 +29,16 @@ struct ModelOptions {
   DType dtype = DType::kFloat32;    // what to compute in
   std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
   int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
-  int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
+  int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65535
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
   // even share of what the weights leave.
   int64_t cache_bytes = 0;
   bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
   int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
+  // Whether loading runs the usual steps once, so that the first requests need not wait for what a
+  // device does when it meets them: "true", "false"; "auto": on a GPU.
+  std::string warm_up = "auto";
 };
 
 struct EngineOptions {
@@ -42,6 +46,13 @@ struct EngineOptions {
   int num_threads = 0;  // compute threads of the CPU; 0: all
   int num_tokenizer_threads = 2;
   GpuMemoryLimit gpu_memory;  // of each GPU that a model names
+};
+
+// What loading ran in advance of the first request.
+struct WarmUpReport {
+  int32_t num_steps = 0;  // 0: nothing
+  bool complete = true;   // false: it ended early, for its time was up
+  std::chrono::nanoseconds duration{};
 };
 
 // What GetModel answers. Sizes in bytes, lengths in tokens.
@@ -69,10 +80,15 @@ struct ModelInfo {
   std::string device;  // Backend::Name()
   std::string device_description;
   std::string device_reason;  // why it runs there
+  WarmUpReport warm_up;
 };
+
+// An INTERNAL error with this payload has a message that a client may read.
+inline constexpr char kPublicErrorPayload[] = "beamline.public_error";
 
 // A moment's numbers of one model, for gauges and counters. Counters only grow.
 struct ModelStats {
+  bool can_answer = true;  // false for good once its device has failed
   int64_t waiting_requests = 0;
   int64_t running_sequences = 0;
   int64_t used_blocks = 0;
@@ -130,8 +146,10 @@ class Engine {
 
   // Validates, then queues; thread safe, returns at once. Errors (the sink is not called then):
   // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
-  // RESOURCE_EXHAUSTED queue full; UNAVAILABLE draining. Errors that only tokenizing can find
-  // (prompt too long) come to the sink.
+  // RESOURCE_EXHAUSTED queue full; UNAVAILABLE draining, or the model's device has failed. Errors
+  // that only tokenizing can find (prompt too long) come to the sink, and so do those of computing:
+  // UNAVAILABLE when the device fails; INTERNAL when the model computed NaN or infinity for this
+  // request.
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
@@ -149,6 +167,12 @@ class Engine {
   virtual std::vector<ModelInfo> Models() const = 0;
   virtual absl::StatusOr<ModelInfo> FindModel(const std::string& model) const = 0;
   virtual absl::StatusOr<ModelStats> Stats(const std::string& model) const = 0;
+
+  // `listener` is told of each model whose device fails for good, before that model's requests get
+  // the error; of those that have failed already, at once. Called from engine threads; must return
+  // quickly. Replaces an earlier listener.
+  using FaultListener = std::function<void(const std::string& model, const absl::Status& fault)>;
+  virtual void OnFault(FaultListener listener) = 0;
 
   // Refuses new requests with UNAVAILABLE and waits until those accepted have finished, at most
   // `timeout`. Returns whether all of them did.

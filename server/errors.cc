@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/cord.h"
+#include "engine/engine.h"
 #include "fmt/format.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/error_details.h"
@@ -66,9 +67,11 @@ google::rpc::Status ToRpcStatus(const absl::Status& status,
   details.set_code(static_cast<int>(status.code()));
   std::string message(status.message());
   if (IsFaultOfTheServer(status.code())) {
-    spdlog::error("a request failed: {}", status.ToString());
+    spdlog::error("a request failed: {}: {}", absl::StatusCodeToString(status.code()), message);
     details.set_code(static_cast<int>(absl::StatusCode::kInternal));
-    message = "internal error; the server's log has the reason";
+    if (!status.GetPayload(kPublicErrorPayload).has_value()) {
+      message = "internal error; the server's log has the reason";
+    }
   } else if (status.code() == absl::StatusCode::kInvalidArgument) {
     std::string field;
     if (const auto payload = status.GetPayload(kFieldPayload)) {

@@ -21,7 +21,8 @@ absl::Status NotImplemented(std::string_view what);
 // The error as the contract tells it, for a request of this type (null: of none that matters).
 // INVALID_ARGUMENT gets a BadRequest that names the field (that of FieldError, else the message's
 // first word when it is a field of `request`), RESOURCE_EXHAUSTED a RetryInfo. Faults of the server
-// itself are logged and told without their text, which may name files.
+// itself are logged and told without their text, which may name files, unless the engine says that
+// it is for clients (kPublicErrorPayload).
 google::rpc::Status ToRpcStatus(const absl::Status& status,
                                 const google::protobuf::Descriptor* request = nullptr);
 grpc::Status ToGrpcStatus(const absl::Status& status,

@@ -1,9 +1,12 @@
-// beamline-server: exit status 0 after a clean end, 1 when it cannot serve, 2 for a wrong command
-// line or configuration.
+// beamline-server: exit status 0 after a clean end, 1 when it cannot serve (any more), 2 for a
+// wrong command line or configuration.
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "fmt/format.h"
+#include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"
 #include "server/logging.h"
@@ -50,6 +54,11 @@ void LogDevices(const std::vector<ModelInfo>& models) {
   for (const ModelInfo& model : models) {
     spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
                  model.device, model.device_description, model.device_reason);
+    if (model.warm_up.num_steps == 0) continue;
+    spdlog::info("model '{}' was warmed up: {} steps in {:.2f} s{}", model.name,
+                 model.warm_up.num_steps,
+                 std::chrono::duration<double>(model.warm_up.duration).count(),
+                 model.warm_up.complete ? "" : ", of more that its time did not allow");
   }
 }
 
@@ -74,6 +83,8 @@ int Main(int argc, char** argv) {
     return 0;
   }
   signal(SIGPIPE, SIG_IGN);
+  // The CUDA backend reads it. Set while there is one thread.
+  setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   SetUpLogging(config.log_level);
 
@@ -81,7 +92,14 @@ int Main(int argc, char** argv) {
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
   if (!engine.ok()) return Fail(1, engine.status());
   const std::vector<ModelInfo> models = (*engine)->Models();
-  auto server = Server::Start(config, metrics, *std::move(engine));
+  std::atomic<bool> faulted = false;
+  const auto end_after_fault = [&faulted] {
+    faulted = true;
+    shutdown_signal.Request();
+  };
+  const bool exits = config.on_device_fault == "exit";
+  auto server = Server::Start(config, metrics, *std::move(engine),
+                              exits ? std::function<void()>(end_after_fault) : nullptr);
   if (!server.ok()) return Fail(1, server.status());
   LogDevices(models);
   PrintStartLine(**server);
@@ -92,7 +110,7 @@ int Main(int argc, char** argv) {
   server->reset();
   spdlog::info(finished ? "stopped: every request was answered"
                         : "stopped: the drain timeout cancelled what was still running");
-  return 0;
+  return faulted ? 1 : 0;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "server/server.h"
 
-#include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,11 +11,12 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "kernels/status.h"
-#include "prometheus/exposer.h"
 #include "server/admission.h"
 #include "server/inference_service.h"
+#include "server/metrics/metrics_endpoint.h"
 #include "server/model_directory.h"
 #include "server/models_service.h"
+#include "spdlog/spdlog.h"
 
 namespace beamline {
 namespace {
@@ -45,7 +46,7 @@ class ServerImpl final : public Server {
                   {config.max_outstanding_per_stream, config.max_send_bytes}} {}
 
   ~ServerImpl() override {
-    exposer_.reset();
+    metrics_endpoint_.reset();
     metrics_->SetEngine(nullptr);
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     engine_.reset();  // before the workers, which carry out its last answers
@@ -53,6 +54,8 @@ class ServerImpl final : public Server {
 
   absl::Status Listen(const ServerConfig& config);
   absl::Status ListenForMetrics(const ServerConfig& config);
+  // From now on, and for what has failed already.
+  void WatchForFaults(std::function<void()> on_fault);
 
   std::string address() const override { return address_; }
   std::string metrics_url() const override { return metrics_url_; }
@@ -72,7 +75,7 @@ class ServerImpl final : public Server {
   InferenceService inference_{services_};
   ModelsService models_service_{services_};
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::string address_;
   std::string metrics_url_;
 };
@@ -122,19 +125,22 @@ absl::Status ServerImpl::ListenForMetrics(const ServerConfig& config) {
   if (config.metrics_listen == "off") return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen,
                             ParseHostPort("metrics_listen", config.metrics_listen));
-  try {
-    exposer_ = std::make_unique<prometheus::Exposer>(config.metrics_listen, /*num_threads=*/2);
-    metrics_->SetEngine(engine_.get());
-    exposer_->RegisterCollectable(metrics_);
-    metrics_url_ =
-        fmt::format("http://{}:{}/metrics", listen.host, exposer_->GetListeningPorts().at(0));
-  } catch (const std::exception&) {
-    return absl::UnavailableError(
-        fmt::format("cannot listen on {} for metrics: the address is in use or not one of this "
-                    "machine",
-                    config.metrics_listen));
-  }
+  metrics_->SetEngine(engine_.get());
+  BEAMLINE_ASSIGN_OR_RETURN(metrics_endpoint_,
+                            MetricsEndpoint::Listen(listen.host, listen.port, metrics_));
+  metrics_url_ = fmt::format("http://{}:{}/metrics", listen.host, metrics_endpoint_->port());
   return absl::OkStatus();
+}
+
+void ServerImpl::WatchForFaults(std::function<void()> on_fault) {
+  engine_->OnFault(
+      [this, on_fault = std::move(on_fault)](const std::string& model, const absl::Status& fault) {
+        grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
+        health.SetServingStatus(model, false);
+        health.SetServingStatus("", false);
+        spdlog::error("{}", std::string(fault.message()));
+        if (on_fault) on_fault();
+      });
 }
 
 bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
@@ -155,10 +161,12 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                                       std::shared_ptr<Metrics> metrics,
-                                                      std::unique_ptr<Engine> engine) {
+                                                      std::unique_ptr<Engine> engine,
+                                                      std::function<void()> on_fault) {
   auto server = std::make_unique<ServerImpl>(config, std::move(metrics), std::move(engine));
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
+  server->WatchForFaults(std::move(on_fault));
   return server;
 }
 

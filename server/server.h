@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,11 +15,14 @@ namespace beamline {
 
 class Server {
  public:
-  // Serves until it is destroyed. `metrics` observes the engine. INVALID_ARGUMENT or UNAVAILABLE,
-  // naming the address, when it cannot listen.
+  // Serves until it is destroyed. `metrics` observes the engine. When a model's device fails for
+  // good, the model and the server as a whole become NOT_SERVING, the log says so, and `on_fault`
+  // is called, from an engine thread; the other models go on. INVALID_ARGUMENT or
+  // UNAVAILABLE, naming the address, when it cannot listen.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<Metrics> metrics,
-                                                       std::unique_ptr<Engine> engine);
+                                                       std::unique_ptr<Engine> engine,
+                                                       std::function<void()> on_fault = {});
   // Cancels what runs.
   virtual ~Server() = default;
 

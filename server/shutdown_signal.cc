@@ -24,6 +24,14 @@ ShutdownSignal::ShutdownSignal() {
   std::thread([this] { Watch(); }).detach();  // waits for signals until the process ends
 }
 
+void ShutdownSignal::Request() {
+  {
+    std::lock_guard lock(mutex_);
+    has_arrived_ = true;
+  }
+  arrived_.notify_all();
+}
+
 void ShutdownSignal::Wait() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [this] { return has_arrived_; });
@@ -34,11 +42,7 @@ void ShutdownSignal::Watch() {
   int signal = 0;
   while (sigwait(&signals, &signal) != 0) {
   }
-  {
-    std::lock_guard lock(mutex_);
-    has_arrived_ = true;
-  }
-  arrived_.notify_all();
+  Request();
   while (sigwait(&signals, &signal) != 0) {
   }
   _exit(128 + signal);

@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT: the first asks for a clean end, the second ends the process at once.
+// What ends the process: SIGTERM and SIGINT, of which the first asks for a clean end and the second
+// ends it at once, or the program itself.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +14,9 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // Returns with the first signal.
+  // Asks for a clean end; a signal that comes later is the first.
+  void Request();
+  // Returns with the first signal or request.
   void Wait();
 
  private:

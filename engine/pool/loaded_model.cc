@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/pool/cache_size.h"
 #include "engine/pool/make_backend.h"
+#include "engine/pool/usual_steps.h"
 #include "engine/pool/warm_up.h"
 #include "kernels/status.h"
 
@@ -16,6 +18,10 @@ namespace {
 
 // Of a step: room for a row that verifies or scores many tokens at once.
 constexpr int32_t kMinLogitsRows = 64;
+// A GPU's grid has no more blocks in the directions that sequences take.
+constexpr int32_t kMostSequences = 65535;
+// A large model with nothing measured before may need more; the rest then comes as it is needed.
+constexpr std::chrono::seconds kWarmUpTime{20};
 
 ModelTask TaskOf(const TransformerSpec& spec) {
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
@@ -39,7 +45,11 @@ absl::Status CheckLimits(const ModelOptions& options) {
         fmt::format("{} is {}; accepted: {} to {}", field, value, low, high));
   };
   BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
-  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, 1 << 16));
+  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, kMostSequences));
+  if (options.warm_up != "auto" && options.warm_up != "true" && options.warm_up != "false") {
+    return absl::InvalidArgumentError(
+        fmt::format("warm_up is '{}'; accepted: auto, true, false", options.warm_up));
+  }
   BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
   BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
@@ -104,6 +114,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
                             MakeBackend(options.device, {options.dtype, spec.max_head_dim()},
                                         context.num_threads, context.gpu_memory));
   model->backend = std::move(chosen.backend);
+  if (context.log) model->backend->SetLog(context.log);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
   if (options.speculative_tokens > 0) {
@@ -131,6 +142,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   }
   model->info = Describe(*model, limits.num_blocks, block_bytes);
   model->info.device_reason = std::move(chosen.reason);
+  // What is recorded is what a device of this kind meets again.
+  if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
+    BEAMLINE_ASSIGN_OR_RETURN(model->info.warm_up, RunUsualSteps(limits, *model->transformer,
+                                                                 *model->backend, kWarmUpTime));
+  }
   return model;
 }
 

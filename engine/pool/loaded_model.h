@@ -18,6 +18,7 @@ namespace beamline {
 struct LoadContext {
   int num_threads = 0;  // compute threads of the CPU; 0: all
   GpuMemoryLimit gpu_memory;
+  Backend::Log log;  // of the device's choices, those made while loading too; may be empty
   std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
 };
 

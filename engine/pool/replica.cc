@@ -27,20 +27,15 @@ GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
 }  // namespace
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
-    : model_(std::move(model)) {
-  if (observer != nullptr) {
-    model_->backend->SetLog([observer, name = model_->options.name](const std::string& line) {
-      observer->OnChoice(name, line);
-    });
-  }
+    : model_(std::move(model)), fault_(model_->options.name) {
   if (model_->info.task == ModelTask::kEncode) {
     const EncodeLoopOptions options = {model_->options.name, model_->options.max_batch_tokens,
                                        model_->options.max_sequences};
-    encode_.emplace(options, *model_->transformer, *model_->backend, stats_, observer);
+    encode_.emplace(options, *model_->transformer, *model_->backend, stats_, fault_, observer);
     thread_ = std::thread([this] { encode_->Run(); });
   } else {
     generate_.emplace(GenerateOptions(*model_), *model_->transformer, *model_->backend, stats_,
-                      observer);
+                      fault_, observer);
     thread_ = std::thread([this] { generate_->Run(); });
   }
 }
@@ -55,7 +50,7 @@ void Replica::Submit(std::unique_ptr<Group> group) {
   BEAMLINE_CHECK(generate_.has_value());
   if (!generate_->inbox().Put(group)) {
     --stats_.waiting_requests;
-    group->sink->OnFinish(absl::CancelledError("the server is shutting down"));
+    group->sink->OnFinish(fault_.EndStatus());
   }
 }
 
@@ -63,7 +58,7 @@ void Replica::Submit(std::unique_ptr<EncodeJob> job) {
   BEAMLINE_CHECK(encode_.has_value());
   if (!encode_->inbox().Put(job)) {
     --stats_.waiting_requests;
-    job->sink->OnFinish(absl::CancelledError("the server is shutting down"));
+    job->sink->OnFinish(fault_.EndStatus());
   }
 }
 

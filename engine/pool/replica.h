@@ -9,6 +9,7 @@
 #include "engine/pool/loaded_model.h"
 #include "engine/scheduling/encode_loop.h"
 #include "engine/scheduling/generate_loop.h"
+#include "engine/scheduling/replica_fault.h"
 #include "engine/scheduling/replica_stats.h"
 
 namespace beamline {
@@ -20,18 +21,21 @@ class Replica {
   // Requests still running get CANCELLED.
   ~Replica();
 
-  // Hands a request over; when the replica is ending, its sink gets CANCELLED. REQUIRES: the
-  // model's task.
+  // Hands a request over; when the replica is ending, its sink gets CANCELLED, and when its device
+  // has failed, that fault. REQUIRES: the model's task.
   void Submit(std::unique_ptr<Group> group);
   void Submit(std::unique_ptr<EncodeJob> job);
 
   const LoadedModel& model() const { return *model_; }
+  ReplicaFault& fault() { return fault_; }
+  const ReplicaFault& fault() const { return fault_; }
   ReplicaStats& stats() { return stats_; }
   const ReplicaStats& stats() const { return stats_; }
 
  private:
   std::unique_ptr<LoadedModel> model_;
   ReplicaStats stats_;
+  ReplicaFault fault_;
   std::optional<GenerateLoop> generate_;
   std::optional<EncodeLoop> encode_;
   std::thread thread_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/scheduling/finite_check.h"
 #include "engine/scheduling/waiting_order.h"
 #include "kernels/status.h"
 
@@ -37,11 +38,12 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
 }  // namespace
 
 EncodeLoop::EncodeLoop(const EncodeLoopOptions& options, Transformer& transformer, Backend& backend,
-                       ReplicaStats& stats, EngineObserver* observer)
+                       ReplicaStats& stats, ReplicaFault& fault, EngineObserver* observer)
     : options_(options),
       transformer_(transformer),
       backend_(backend),
       stats_(stats),
+      fault_(fault),
       observer_(observer) {}
 
 void EncodeLoop::Run() {
@@ -56,14 +58,14 @@ void EncodeLoop::Run() {
       if (absl::Status status = Compute(); status.ok()) {
         FinishCompleteJobs();
       } else {
-        for (const auto& job : jobs_) Fail(*job, status);
+        FailStep(status);
       }
       Report(now);
     }
     RemoveFinished();
   }
-  for (const auto& job : jobs_) Fail(*job, absl::CancelledError("the server is shutting down"));
-  jobs_.clear();
+  for (const auto& job : jobs_) Fail(*job, fault_.EndStatus());
+  RemoveFinished();
 }
 
 void EncodeLoop::Receive() {
@@ -144,6 +146,7 @@ absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const Slice& slice) {
   std::vector<float> values(static_cast<size_t>(pooled.num_elements()));
   BEAMLINE_RETURN_IF_ERROR(
       backend_.CopyToHost(pooled.data, values.data(), values.size() * sizeof(float)));
+  if (!CheckFinite(slice, values)) return absl::OkStatus();
   auto row = values.cbegin();
   for (size_t i = slice.begin; i < slice.end; ++i, row += pooled.dim(-1)) {
     Embedding& embedding = slice.job->embeddings[i];
@@ -170,16 +173,23 @@ absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const Slice& slice) {
     embedding.values.resize(static_cast<size_t>(vectors.num_elements()));
     BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(vectors.data, embedding.values.data(),
                                                  embedding.values.size() * sizeof(float)));
+    if (!CheckFinite(slice, embedding.values)) return absl::OkStatus();
     Truncate(embedding, slice.job->dimensions, slice.job->normalize);
   }
   return absl::OkStatus();
+}
+
+bool EncodeLoop::CheckFinite(const Slice& slice, std::span<const float> values) {
+  if (AreFinite(values)) return true;
+  Fail(*slice.job, NotFiniteError(options_.model));
+  return false;
 }
 
 void EncodeLoop::FinishCompleteJobs() {
   const Clock::time_point now = Clock::now();
   for (const Slice& slice : slices_) {
     EncodeJob& job = *slice.job;
-    if (slice.end < job.inputs.size()) continue;
+    if (job.sink == nullptr || slice.end < job.inputs.size()) continue;
     EncodeResult result;
     result.usage.prompt_tokens = static_cast<int32_t>(NumTokens(job.inputs));
     result.embeddings = std::move(job.embeddings);
@@ -188,6 +198,12 @@ void EncodeLoop::FinishCompleteJobs() {
     job.sink->OnFinish(std::move(result));
     job.sink = nullptr;
   }
+}
+
+void EncodeLoop::FailStep(const absl::Status& error) {
+  const absl::Status fault = fault_.Examine(backend_);
+  if (!fault.ok()) inbox_.Close();
+  for (const auto& job : jobs_) Fail(*job, fault.ok() ? error : fault);
 }
 
 void EncodeLoop::Fail(EncodeJob& job, const absl::Status& status) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/inbox.h"
+#include "engine/scheduling/replica_fault.h"
 #include "engine/scheduling/replica_stats.h"
 #include "engine/transformer/transformer.h"
 
@@ -27,13 +29,14 @@ struct EncodeLoopOptions {
 
 class EncodeLoop {
  public:
-  // The transformer, the backend, the stats and the observer (may be null) outlive the loop.
+  // Everything but the options outlives the loop; the observer may be null.
   EncodeLoop(const EncodeLoopOptions& options, Transformer& transformer, Backend& backend,
-             ReplicaStats& stats, EngineObserver* observer);
+             ReplicaStats& stats, ReplicaFault& fault, EngineObserver* observer);
 
   // Jobs of at least one input, each of 1 .. max_batch_tokens tokens; any thread.
   Inbox<std::unique_ptr<EncodeJob>>& inbox() { return inbox_; }
-  // Runs until the inbox is closed; jobs still there get CANCELLED.
+  // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
+  // the inbox; they get the fault then.
   void Run();
 
  private:
@@ -51,7 +54,11 @@ class EncodeLoop {
   absl::Status Compute();
   absl::Status ReadPooled(const Tensor& hidden, const Slice& slice);
   absl::Status ReadTokens(const Tensor& hidden, const Slice& slice);
+  // What was read for a slice: a job whose values are not finite fails.
+  bool CheckFinite(const Slice& slice, std::span<const float> values);
   void FinishCompleteJobs();
+  // The step's error goes to every job; a device that failed for good ends the loop.
+  void FailStep(const absl::Status& error);
   void Fail(EncodeJob& job, const absl::Status& status);
   void RemoveFinished();
   void Report(Clock::time_point started);
@@ -60,6 +67,7 @@ class EncodeLoop {
   Transformer& transformer_;
   Backend& backend_;
   ReplicaStats& stats_;
+  ReplicaFault& fault_;
   EngineObserver* observer_;
 
   Inbox<std::unique_ptr<EncodeJob>> inbox_;

@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/scheduling/finite_check.h"
 #include "kernels/status.h"
 
 namespace beamline {
 
 GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, Transformer& transformer,
-                           Backend& backend, ReplicaStats& stats, EngineObserver* observer)
+                           Backend& backend, ReplicaStats& stats, ReplicaFault& fault,
+                           EngineObserver* observer)
     : options_(options),
       transformer_(transformer),
       backend_(backend),
       stats_(stats),
+      fault_(fault),
       observer_(observer),
       scheduler_(options.limits, options.num_blocks, options.share_prefixes),
       selectors_{Selector(backend), Selector(backend)} {
@@ -32,7 +35,7 @@ void GenerateLoop::Run() {
     if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
     RemoveFinished();
   }
-  FailAll(absl::CancelledError("the server is shutting down"));
+  FailAll(fault_.EndStatus());
   if (last_.has_value()) LandLast();
   RemoveFinished();
 }
@@ -82,8 +85,7 @@ std::optional<GenerateLoop::LaunchedStep> GenerateLoop::Launch(
                        DescribeStep()};
   next_selector_ = 1 - next_selector_;
   if (absl::Status status = Compute(step, earlier); !status.ok()) {
-    FailAll(status);
-    scheduler_.ForgetPrefixes();
+    FailStep(status);
     return std::nullopt;
   }
   return step;
@@ -124,8 +126,7 @@ void GenerateLoop::LandLast() {
 
 void GenerateLoop::Land(LaunchedStep& step, Flight* next) {
   if (absl::Status status = step.selector->Wait(); !status.ok()) {
-    FailAll(status);
-    scheduler_.ForgetPrefixes();
+    FailStep(status);
     return;
   }
   for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
@@ -136,8 +137,14 @@ void GenerateLoop::Land(LaunchedStep& step, Flight* next) {
 
 void GenerateLoop::AdvanceGroup(LaunchedStep& step, size_t range, Flight* next) {
   Group& group = *step.flight.ranges[range].group;
-  const std::vector<Continuation> continuations = group.decoder->Advance(
-      LiveResults(step.flight, range, step.selector->results(), live_results_));
+  const std::span<const RowResult> results =
+      LiveResults(step.flight, range, step.selector->results(), live_results_);
+  if (!AreFinite(results)) {
+    Fail(group, NotFiniteError(options_.model));
+    scheduler_.ForgetPrefixes();
+    return;
+  }
+  const std::vector<Continuation> continuations = group.decoder->Advance(results);
   const int32_t generated = group.decoder->num_generated_tokens();
   if (generated > 0 && group.first_token_time.count() < 0) {
     group.first_token_time = Clock::now() - group.arrival;
@@ -160,6 +167,13 @@ void GenerateLoop::AdvanceGroup(LaunchedStep& step, size_t range, Flight* next) 
   }
   Continue(group, continuations, next, scheduler_);
   SendDeltas(group);
+}
+
+void GenerateLoop::FailStep(const absl::Status& error) {
+  const absl::Status fault = fault_.Examine(backend_);
+  if (!fault.ok()) inbox_.Close();
+  FailAll(fault.ok() ? error : fault);
+  scheduler_.ForgetPrefixes();
 }
 
 void GenerateLoop::FailAll(const absl::Status& status) {

@@ -19,6 +19,7 @@
 #include "engine/scheduling/flight.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/inbox.h"
+#include "engine/scheduling/replica_fault.h"
 #include "engine/scheduling/replica_stats.h"
 #include "engine/scheduling/scheduler.h"
 #include "engine/scheduling/selector.h"
@@ -36,13 +37,14 @@ struct GenerateLoopOptions {
 // Everything but the inbox, the stats and Stop belongs to the thread that calls Run.
 class GenerateLoop {
  public:
-  // The transformer, the backend, the stats and the observer (may be null) outlive the loop.
+  // Everything but the options outlives the loop; the observer may be null.
   GenerateLoop(const GenerateLoopOptions& options, Transformer& transformer, Backend& backend,
-               ReplicaStats& stats, EngineObserver* observer);
+               ReplicaStats& stats, ReplicaFault& fault, EngineObserver* observer);
 
   // Groups to generate, whose decoder has one row of at least one token; any thread.
   Inbox<std::unique_ptr<Group>>& inbox() { return inbox_; }
-  // Runs until the inbox is closed; groups still there get CANCELLED.
+  // Runs until the inbox is closed; groups still there get CANCELLED. When the device fails, closes
+  // the inbox; they get the fault then.
   void Run();
 
  private:
@@ -68,6 +70,8 @@ class GenerateLoop {
   void LandLast();
   // range: of the step, the group's.
   void AdvanceGroup(LaunchedStep& step, size_t range, Flight* next);
+  // The step's error goes to every group; a device that failed for good ends the loop.
+  void FailStep(const absl::Status& error);
   void FailAll(const absl::Status& status);
   void SendDeltas(Group& group);
   void Finish(Group& group);
@@ -80,6 +84,7 @@ class GenerateLoop {
   Transformer& transformer_;
   Backend& backend_;
   ReplicaStats& stats_;
+  ReplicaFault& fault_;
   EngineObserver* observer_;
 
   Inbox<std::unique_ptr<Group>> inbox_;

@@ -8,18 +8,9 @@
 namespace beamline {
 namespace {
 
-// Beyond, a step takes the device longer than its launches take the host.
-constexpr int32_t kMostRows = 1024;
 constexpr size_t kMostEncoderRows = 1024;
 // Tells encoder shapes from decode shapes.
 constexpr uint64_t kEncoderBit = uint64_t{1} << 63;
-
-// 1, 2, 4, 8, then four sizes to each doubling: at most a fifth of the rows is padding.
-int32_t BucketRows(int32_t rows) {
-  if (rows <= 8) return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows)));
-  const auto step = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows - 1))) / 4;
-  return (rows + step - 1) / step * step;
-}
 
 int32_t BucketBlocks(int32_t blocks) {
   return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(blocks)));
@@ -37,6 +28,12 @@ void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_r
 
 }  // namespace
 
+int32_t BucketRows(int32_t rows) {
+  if (rows <= 8) return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows)));
+  const auto step = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows - 1))) / 4;
+  return (rows + step - 1) / step * step;
+}
+
 uint64_t EncoderShape(const EncoderBatch& batch) {
   const size_t rows = batch.token_ids.size();
   if (rows > kMostEncoderRows) return 0;
@@ -50,7 +47,8 @@ uint64_t EncoderShape(const EncoderBatch& batch) {
 
 bool IsDecodeStep(const StepBatch& batch) {
   const auto rows = static_cast<size_t>(batch.num_sequences());
-  return batch.token_ids.size() == rows && batch.logits_rows.size() == rows && rows <= kMostRows;
+  return batch.token_ids.size() == rows && batch.logits_rows.size() == rows &&
+         rows <= kMostDecodeRows;
 }
 
 uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded) {

@@ -112,7 +112,7 @@ absl::Status AlgorithmFile::Load() {
       std::filesystem::is_regular_file(path_, error)
           ? Read(ReadWhole(path_))
           : absl::FailedPreconditionError(fmt::format("{} is not a regular file", path_));
-  foreign_ = absl::IsFailedPrecondition(status);
+  read_only_ = absl::IsFailedPrecondition(status);
   if (status.ok() && choices_.empty() && !others_.empty()) {
     return absl::NotFoundError(
         fmt::format("{} has no choices of {} with cuBLASLt {}", path_, device_, library_));
@@ -127,10 +127,10 @@ const AlgorithmBits* AlgorithmFile::Find(const AlgorithmKey& key) const {
 
 absl::Status AlgorithmFile::Add(const AlgorithmKey& key, const AlgorithmBits& bits) {
   choices_[key] = bits;
-  if (path_.empty() || foreign_) return absl::OkStatus();
+  if (path_.empty() || read_only_) return absl::OkStatus();
   // What others wrote since; a file that was damaged meanwhile is replaced.
   if (absl::IsFailedPrecondition(Read(ReadWhole(path_)))) {
-    foreign_ = true;
+    read_only_ = true;
     return absl::OkStatus();
   }
   std::ostringstream text;
@@ -139,16 +139,20 @@ absl::Status AlgorithmFile::Add(const AlgorithmKey& key, const AlgorithmBits& bi
   for (const auto& [choice, algorithm] : choices_) {
     text << Line(device_, library_, choice, algorithm) << '\n';
   }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
   const std::string temporary = fmt::format("{}.{}.{}", path_, getpid(), static_cast<void*>(this));
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   file << text.str();
   file.close();
-  std::error_code error;
+  error.clear();
   if (file) std::filesystem::rename(temporary, path_, error);
   if (file && !error) return absl::OkStatus();
   std::error_code ignored;
   std::filesystem::remove(temporary, ignored);
-  return absl::UnavailableError(fmt::format("{} cannot be written", path_));
+  read_only_ = true;
+  return absl::UnavailableError(
+      fmt::format("{} cannot be written; what is measured from now on is not kept", path_));
 }
 
 }  // namespace beamline::cuda

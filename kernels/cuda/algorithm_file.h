@@ -34,7 +34,8 @@ class AlgorithmFile {
 
   // Null when there is none. The caller checks with cuBLASLt that it fits before it runs it.
   const AlgorithmBits* Find(const AlgorithmKey& key) const;
-  // Remembers a choice and writes the file. UNAVAILABLE: it cannot be written.
+  // Remembers a choice and writes the file; makes its folder. UNAVAILABLE: it cannot be written,
+  // which is not tried again.
   absl::Status Add(const AlgorithmKey& key, const AlgorithmBits& bits);
 
   size_t size() const { return choices_.size(); }
@@ -45,7 +46,7 @@ class AlgorithmFile {
 
   std::string path_, device_;
   uint64_t library_;
-  bool foreign_ = false;
+  bool read_only_ = false;  // of another kind, or it could not be written
   std::map<AlgorithmKey, AlgorithmBits> choices_;
   std::vector<std::string> others_;  // lines of other GPUs and versions
 };

@@ -33,7 +33,8 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
          "--model", flags.models,
          "a model to serve, may be repeated: name=folder[,setting=value...] with the "
          "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
-         "prefix_cache, speculative_tokens, max_queued_requests. Without any: the demo models")
+         "prefix_cache, speculative_tokens, max_queued_requests, warm_up. Without any: the demo "
+         "models")
       ->type_name("MODEL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

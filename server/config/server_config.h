@@ -28,6 +28,8 @@ struct ServerConfig {
   int32_t max_send_bytes = 64 << 20;
   int32_t min_ping_interval_ms = 10000;  // clients that ping more often are sent away
   int32_t drain_timeout_ms = 30000;
+  std::string on_device_fault = "exit";  // exit, stay
+  std::string algorithm_file = "auto";   // auto, off, or a path (AlgorithmFilePath)
   std::string log_level = "info";
   std::vector<ModelOptions> models;  // empty: the demo models
 };

@@ -178,12 +178,13 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
   row(CounterFamily("beamline_prefix_cache_hit_tokens_total", "Prompt tokens found in the cache"),
       [](const ModelStats& s) { return static_cast<double>(s.cached_prompt_tokens); });
   for (const ModelInfo& model : engine->Models()) {
+    const auto stats = engine->Stats(model.name);
+    if (!stats.ok()) continue;
     AddValue(
         info,
         {{"model", model.name}, {"architecture", model.architecture}, {"device", model.device}}, 1);
-    AddValue(up, {{"model", model.name}, {"replica", "0"}, {"device", model.device}}, 1);
-    const auto stats = engine->Stats(model.name);
-    if (!stats.ok()) continue;
+    AddValue(up, {{"model", model.name}, {"replica", "0"}, {"device", model.device}},
+             stats->can_answer ? 1 : 0);
     for (auto& [family, value] : rows) AddValue(family, {{"model", model.name}}, value(*stats));
     AddValue(prompt, {{"model", model.name}, {"source", "computed"}},
              static_cast<double>(stats->prompt_tokens));

@@ -65,6 +65,22 @@ TEST(Lifecycle, SigtermFinishesARunningStream) {
   EXPECT_THAT(server.process().err(), HasSubstr("every request was answered"));
 }
 
+// With connections, too, and whenever the signal comes.
+TEST(Lifecycle, AnIdleServerStopsAtOnce) {
+  for (const int wait_ms : {0, 700}) {
+    ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
+    Client client({.address = server.address()});
+    ASSERT_TRUE(client.Health("", kSoon).ok());
+    EXPECT_THAT(server.Scrape(), HasSubstr("beamline_replica_up"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+    const auto begin = std::chrono::steady_clock::now();
+    server.process().Signal(SIGTERM);
+    EXPECT_EQ(server.process().Wait(), 0);
+    // It takes some 100 ms; the rest is for a loaded machine.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+  }
+}
+
 TEST(Lifecycle, DrainTimeoutCancelsWhatTakesTooLong) {
   ServerProcess server(
       {"--model", "write-en=" + DemoModel("write-en"), "--drain-timeout-ms", "50"});

@@ -32,6 +32,17 @@ TEST(EngineTest, StreamsWhatTheAnswerHolds) {
   }
 }
 
+TEST(EngineTest, RefusesMoreSequencesThanAGpuCanCount) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  options.models[0].max_sequences = 65536;
+  const absl::Status status = Engine::Create(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("max_sequences is 65536; accepted: 1 to 65535"),
+            std::string::npos)
+      << status;
+}
+
 TEST(EngineTest, SamplingRepeatsAloneAndUnderLoad) {
   GenerateRequest request = Write("Package: dice\nSynopsis:", 32);
   request.decoding =

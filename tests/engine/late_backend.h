@@ -1,10 +1,14 @@
 // The CPU backend behaving like a busy asynchronous device that records its steps: results are
-// never there before somebody waits for them, and what the host would read too early is poison.
+// never there before somebody waits for them, and what the host would read too early is poison. It
+// can break, for good or for a moment.
 #pragma once
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,10 +17,27 @@
 
 namespace beamline {
 
+// A device's fault, which comes after a number of results have been read.
+class LateFault {
+ public:
+  void ComeAfter(int64_t reads) { reads_left_ = reads; }
+  // A result is read.
+  absl::Status Read() {
+    --reads_left_;
+    return status();
+  }
+  absl::Status status() const {
+    return reads_left_ >= 0 ? absl::OkStatus() : absl::UnavailableError("the late device broke");
+  }
+
+ private:
+  std::atomic<int64_t> reads_left_ = std::numeric_limits<int64_t>::max();
+};
+
 class LateReadBack : public ReadBack {
  public:
-  explicit LateReadBack(std::unique_ptr<ReadBack> early)
-      : early_(std::move(early)), arrived_(early_->size()) {
+  LateReadBack(std::unique_ptr<ReadBack> early, LateFault& fault)
+      : early_(std::move(early)), fault_(fault), arrived_(early_->size()) {
     device_ = early_->device();
     host_ = arrived_.data();
     size_ = early_->size();
@@ -31,11 +52,12 @@ class LateReadBack : public ReadBack {
   absl::Status Wait() override {
     if (!sent_.empty()) std::memcpy(arrived_.data(), sent_.data(), sent_.size());
     waited_ = true;
-    return early_->Wait();
+    return fault_.Read();
   }
 
  private:
   std::unique_ptr<ReadBack> early_;
+  LateFault& fault_;
   std::vector<uint8_t> sent_, arrived_;
   bool waited_ = true;
 };
@@ -50,6 +72,15 @@ class LateBackend final : public Backend {
   int64_t num_filled() const { return num_filled_; }
   // Searches whose tables were ordered without the host's knowing their beams.
   int64_t num_reordered() const { return num_reordered_; }
+  // The shapes of the steps that came to be recorded.
+  std::set<uint64_t> shapes() const {
+    std::lock_guard lock(mutex_);
+    return shapes_;
+  }
+  // Breaks for good when so many more results have been read.
+  void BreakAfter(int64_t reads) { fault_.ComeAfter(reads); }
+  // The next memory for results is refused.
+  void RefuseReadBack() { refuse_read_back_ = true; }
 
   std::string Name() const override { return cpu_->Name(); }
   std::string Description() const override { return cpu_->Description(); }
@@ -66,13 +97,15 @@ class LateBackend final : public Backend {
     cpu_->CopyToDevice(host, device, bytes);
   }
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override {
+    if (absl::Status status = fault_.Read(); !status.ok()) return status;
     return cpu_->CopyToHost(device, host, bytes);
   }
-  absl::Status Synchronize() override { return cpu_->Synchronize(); }
+  absl::Status Synchronize() override { return fault_.status(); }
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
+    if (refuse_read_back_.exchange(false)) return absl::ResourceExhaustedError("no memory to read");
     auto early = cpu_->AllocateReadBack(bytes);
     if (!early.ok()) return early.status();
-    return std::make_unique<LateReadBack>(*std::move(early));
+    return std::make_unique<LateReadBack>(*std::move(early), fault_);
   }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override {
@@ -80,6 +113,13 @@ class LateBackend final : public Backend {
   }
   // Steps come in padded shapes, as to a device that records them.
   bool Records() const override { return true; }
+  void Replay(uint64_t key, absl::FunctionRef<void()> work) override {
+    {
+      std::lock_guard lock(mutex_);
+      shapes_.insert(key);
+    }
+    work();
+  }
   void Embed(const EmbedParams& params) override { cpu_->Embed(params); }
   void MatMul(const MatMulParams& params) override { cpu_->MatMul(params); }
   void Norm(const NormParams& params) override { cpu_->Norm(params); }
@@ -107,8 +147,12 @@ class LateBackend final : public Backend {
 
  private:
   std::unique_ptr<Backend> cpu_;
+  LateFault fault_;
+  std::atomic<bool> refuse_read_back_ = false;
   std::atomic<int64_t> num_filled_ = 0;
   std::atomic<int64_t> num_reordered_ = 0;
+  mutable std::mutex mutex_;
+  std::set<uint64_t> shapes_;  // guarded by mutex_
 };
 
 }  // namespace beamline

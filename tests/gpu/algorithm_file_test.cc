@@ -151,6 +151,27 @@ TEST_F(AlgorithmFileTest, AFileOfALaterFormatIsLeftAlone) {
   EXPECT_EQ(Text(), later);
 }
 
+TEST_F(AlgorithmFileTest, MakesItsFolder) {
+  path_ = folder_ + "/cache/beamline/choices";
+  AlgorithmFile file = Open();
+  ASSERT_TRUE(file.Load().ok());
+  ASSERT_TRUE(file.Add(Key(1), Bits(1)).ok());
+  AlgorithmFile again = Open();
+  ASSERT_TRUE(again.Load().ok());
+  EXPECT_EQ(again.size(), 1u);
+}
+
+TEST_F(AlgorithmFileTest, AFolderThatCannotBeWrittenIsToldOnce) {
+  Write("a file where the folder should be");
+  path_ += "/choices";
+  AlgorithmFile file = Open();
+  EXPECT_TRUE(file.Load().ok());
+  EXPECT_EQ(file.Add(Key(1), Bits(1)).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(file.Add(Key(2), Bits(2)).ok());
+  EXPECT_NE(file.Find(Key(1)), nullptr);  // in this process they are known
+  EXPECT_NE(file.Find(Key(2)), nullptr);
+}
+
 TEST_F(AlgorithmFileTest, OtherPeoplesFilesAreLeftAlone) {
   const std::string letter = "root:x:0:0:root:/root:/bin/bash\n";
   Write(letter);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/cord.h"
 #include "beamline/v1/inference.pb.h"
+#include "engine/engine.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -34,6 +36,13 @@ TEST(Errors, FieldErrorNamesItsField) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "limits.stop[2] is empty");
   EXPECT_EQ(Field(status), "limits.stop[2]");
+}
+
+TEST(Errors, InternalMessagesForClientsAreTold) {
+  absl::Status status = absl::InternalError("model 'm' computed NaN");
+  status.SetPayload(kPublicErrorPayload, absl::Cord());
+  EXPECT_EQ(ToGrpcStatus(status).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(ToGrpcStatus(status).error_message(), "model 'm' computed NaN");
 }
 
 TEST(Errors, EngineMessagesBeginWithTheField) {

@@ -76,7 +76,16 @@ class FakeEngine final : public Engine {
   }
   std::vector<ModelInfo> Models() const override { return models_; }
   absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return models_[0]; }
-  absl::StatusOr<ModelStats> Stats(const std::string&) const override { return stats_; }
+  absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
+    std::lock_guard lock(mutex_);
+    ModelStats stats = stats_;
+    stats.can_answer = model != broken_model_;
+    return stats;
+  }
+  void OnFault(FaultListener listener) override {
+    std::lock_guard lock(mutex_);
+    on_fault_ = std::move(listener);
+  }
 
   bool Drain(std::chrono::milliseconds timeout) override {
     std::unique_lock lock(mutex_);
@@ -87,6 +96,16 @@ class FakeEngine final : public Engine {
 
   // What every model answers from now on. Not while others ask.
   void SetStats(ModelStats stats) { stats_ = std::move(stats); }
+  // The model's device fails.
+  void Break(const std::string& model, const absl::Status& fault) {
+    FaultListener listener;
+    {
+      std::lock_guard lock(mutex_);
+      broken_model_ = model;
+      listener = on_fault_;
+    }
+    listener(model, fault);
+  }
   // Later requests are refused with this.
   void Refuse(const absl::Status& status) {
     std::lock_guard lock(mutex_);
@@ -134,10 +153,12 @@ class FakeEngine final : public Engine {
 
   ModelStats stats_;
   std::vector<ModelInfo> models_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<FakeRequest> requests_;
   absl::Status refusal_;
+  FaultListener on_fault_;
+  std::string broken_model_;
   size_t finished_ = 0;
   int cancels_ = 0;
   bool draining_ = false;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -20,7 +21,7 @@ class ServiceTest : public testing::Test {
     metrics_ = std::make_shared<Metrics>(std::vector<ModelOptions>{});
     auto engine = std::make_unique<FakeEngine>();
     engine_ = engine.get();
-    auto server = Server::Start(config, metrics_, std::move(engine));
+    auto server = Server::Start(config, metrics_, std::move(engine), [this] { ++faults_; });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     client_ = std::make_unique<Client>(ClientOptions{.address = server_->address()});
@@ -35,6 +36,7 @@ class ServiceTest : public testing::Test {
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<Server> server_;
   FakeEngine* engine_ = nullptr;
+  std::atomic<int> faults_ = 0;  // that the server has told of
   std::unique_ptr<Client> client_;
 };
 

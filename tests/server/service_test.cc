@@ -172,6 +172,18 @@ TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {
   EXPECT_TRUE(drained.get());
 }
 
+TEST_F(ServiceTest, ABrokenDeviceIsToldByHealth) {
+  Serve();
+  engine_->Break("writer", absl::UnavailableError("model 'writer' cannot answer: it broke"));
+  EXPECT_EQ(faults_, 1);
+  EXPECT_FALSE(*client_->Health("writer", kSoon));
+  EXPECT_FALSE(*client_->Health("", kSoon));
+  EXPECT_TRUE(*client_->Health("embedder", kSoon));
+  v1::EncodeRequest request;
+  request.add_inputs()->set_text("a");
+  EXPECT_TRUE(client_->Encode(request, kSoon).ok());
+}
+
 TEST_F(ServiceTest, SecondServerOnThePortIsAnError) {
   Serve();
   ServerConfig config;

@@ -39,6 +39,14 @@ TEST(Settings, SpeculationIsOffAndBounded) {
   EXPECT_THAT(std::string(SetFromText(tokens, "17").message()), HasSubstr("accepted: 0 to 16"));
 }
 
+TEST(Settings, SequencesEndWhereAGpusGridDoes) {
+  ModelOptions model;
+  const Setting sequences = Find(Settings(model), "max_sequences");
+  EXPECT_TRUE(SetFromText(sequences, "65535").ok());
+  EXPECT_THAT(std::string(SetFromText(sequences, "65536").message()),
+              HasSubstr("max_sequences is '65536'; accepted: 1 to 65535"));
+}
+
 TEST(Settings, FractionsHaveRanges) {
   ServerConfig config;
   const Setting fraction = Find(Settings(config), "gpu_memory_fraction");

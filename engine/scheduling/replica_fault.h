@@ -1,0 +1,38 @@
+// Whether a replica can still compute. A fault of its device is sticky (kernels/backend.h), so the
+// replica that meets one answers nothing any more.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// Written by the replica's thread, read by any.
+class ReplicaFault {
+ public:
+  using Listener = std::function<void(const absl::Status& fault)>;
+
+  explicit ReplicaFault(std::string model) : model_(std::move(model)) {}
+
+  // OK, or UNAVAILABLE naming the model and the fault.
+  absl::Status status() const;
+  // What requests get that an ended replica does not answer: the fault, else CANCELLED.
+  absl::Status EndStatus() const;
+  // To be called when a step has failed: asks the device whether it goes on working. If it does,
+  // returns OK, and the step's error is that step's alone; else status(), from now on.
+  absl::Status Examine(Backend& backend);
+  // `listener` is told of the fault, once: when Examine finds it, or at once when it has.
+  void Listen(Listener listener);
+
+ private:
+  const std::string model_;
+  mutable std::mutex mutex_;  // guards all below
+  absl::Status status_;
+  Listener listener_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,28 @@
+#include "server/config/algorithm_file_path.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace beamline {
+namespace {
+
+constexpr char kFileName[] = "beamline/cublaslt-algorithms.txt";
+
+}  // namespace
+
+std::string AlgorithmFilePath(std::string_view setting) {
+  if (setting == "off") return "";
+  if (setting != "auto") return std::string(setting);
+  if (const char* path = std::getenv(kAlgorithmFileVariable)) return path;
+  // A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
+  const std::filesystem::path xdg = [] {
+    const char* folder = std::getenv("XDG_CACHE_HOME");
+    return std::filesystem::path(folder == nullptr ? "" : folder);
+  }();
+  if (xdg.is_absolute()) return (xdg / kFileName).string();
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return "";
+  return (std::filesystem::path(home) / ".cache" / kFileName).string();
+}
+
+}  // namespace beamline

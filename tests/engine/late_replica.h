@@ -1,0 +1,101 @@
+// A replica of a demo model on a LateBackend.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
+#include "engine/pool/prepare.h"
+#include "engine/pool/replica.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/engine/late_backend.h"
+
+namespace beamline {
+
+class RecordingEncodeSink : public EncodeSink {
+ public:
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    result_.set_value(std::move(result));
+  }
+  absl::StatusOr<EncodeResult> Wait() { return result_.get_future().get(); }
+
+ private:
+  std::promise<absl::StatusOr<EncodeResult>> result_;
+};
+
+class LateReplica {
+ public:
+  // cache_blocks 0: as many as the engine takes.
+  explicit LateReplica(const std::string& name, int32_t cache_blocks = 0)
+      : LateReplica(Demo(name), cache_blocks) {}
+  explicit LateReplica(const ModelOptions& served, int32_t cache_blocks = 0) {
+    auto model = LoadedModel::Load(served, {.num_threads = 1, .gpu_memory = kTestGpuMemory});
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
+    auto backend = std::make_unique<LateBackend>(1);
+    backend_ = backend.get();
+    auto checkpoint = Checkpoint::Open((*model)->options.folder);
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const ModelOptions& options = (*model)->options;
+    limits_ = {.max_batch_tokens = options.max_batch_tokens,
+               .max_sequences = options.max_sequences,
+               .max_logits_rows = (*model)->max_logits_rows,
+               .num_blocks = (*model)->info.cache_blocks,
+               .block_size = (*model)->info.block_size};
+    auto transformer = Transformer::Create((*model)->description.spec, **checkpoint,
+                                           DType::kFloat32, limits_, *backend);
+    EXPECT_TRUE(transformer.ok()) << transformer.status();
+    (*model)->transformer = *std::move(transformer);
+    (*model)->backend = std::move(backend);
+    replica_ = std::make_unique<Replica>(*std::move(model), nullptr);
+  }
+
+  std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
+                                            std::shared_ptr<RecordingSink> sink) {
+    auto decoding = CheckGenerate(request, replica_->model());
+    EXPECT_TRUE(decoding.ok()) << decoding.status();
+    auto group =
+        PrepareGroup(request, *std::move(decoding), sink->wants_deltas(), replica_->model());
+    EXPECT_TRUE(group.ok()) << group.status();
+    return Hand(*std::move(group), std::move(sink));
+  }
+  std::shared_ptr<std::atomic<bool>> Submit(const EncodeRequest& request,
+                                            std::shared_ptr<RecordingEncodeSink> sink) {
+    auto job = PrepareEncodeJob(request, replica_->model());
+    EXPECT_TRUE(job.ok()) << job.status();
+    return Hand(*std::move(job), std::move(sink));
+  }
+  bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }
+  const ReplicaStats& stats() const { return replica_->stats(); }
+  ReplicaFault& fault() { return replica_->fault(); }
+  LateBackend& backend() { return *backend_; }
+  // REQUIRES: nothing has been submitted.
+  Transformer& transformer() const { return *replica_->model().transformer; }
+  const TransformerLimits& limits() const { return limits_; }
+
+ private:
+  template <typename Work, typename Sink>
+  std::shared_ptr<std::atomic<bool>> Hand(std::unique_ptr<Work> work, Sink sink) {
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    work->cancelled = cancelled;
+    work->ticket = std::make_shared<Ticket>(tickets_);
+    work->arrival = Clock::now();
+    work->sink = std::move(sink);
+    ++replica_->stats().waiting_requests;
+    replica_->Submit(std::move(work));
+    return cancelled;
+  }
+
+  TicketCounter tickets_;
+  LateBackend* backend_ = nullptr;
+  TransformerLimits limits_;
+  std::unique_ptr<Replica> replica_;
+};
+
+}  // namespace beamline

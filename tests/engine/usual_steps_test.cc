@@ -1,0 +1,149 @@
+// What is run while a model is loaded leaves nothing behind.
+#include "engine/pool/usual_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/engine/demo_engine.h"
+#include "tests/engine/late_replica.h"
+
+namespace beamline {
+namespace {
+
+constexpr std::chrono::seconds kLong{600};
+// Enough for every kind of step, and sooner done than the default.
+constexpr int32_t kBatchTokens = kSanitized ? 128 : 768;
+
+absl::StatusOr<std::unique_ptr<Engine>> Serve(const std::string& name, const std::string& warm_up) {
+  EngineOptions options;
+  options.models = {Demo(name)};
+  options.gpu_memory = kTestGpuMemory;
+  options.models[0].warm_up = warm_up;
+  options.models[0].max_batch_tokens = kBatchTokens;
+  return Engine::Create(options);
+}
+
+void ExpectSame(const absl::StatusOr<GenerateResult>& actual,
+                const absl::StatusOr<GenerateResult>& expected) {
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ(actual->usage.cached_tokens, 0);
+  ASSERT_EQ(actual->sequences.size(), expected->sequences.size());
+  for (size_t i = 0; i < actual->sequences.size(); ++i) {
+    EXPECT_EQ(actual->sequences[i].ids, expected->sequences[i].ids);
+    EXPECT_EQ(actual->sequences[i].cumulative_logprob, expected->sequences[i].cumulative_logprob);
+  }
+}
+
+// The model's answers, of which the first is to a prompt that the warm-up has computed: token 0
+// again and again.
+std::vector<GenerateRequest> Requests(const std::string& model) {
+  std::vector<GenerateRequest> requests(4);
+  requests[0].prompt = TokenIds(40, 0);
+  requests[1].prompt = "Package: warm";
+  requests[2].prompt = "a text of its own";
+  requests[2].decoding = BeamOptions{.width = 4};
+  requests[3].prompt = "the last one";
+  requests[3].decoding = SamplingOptions{.seed = 5, .num_sequences = 2};
+  for (GenerateRequest& request : requests) {
+    request.model = model;
+    request.limits.max_new_tokens = 24;
+    request.output.return_logprobs = true;
+  }
+  return requests;
+}
+
+TEST(UsualStepsTest, GeneratorsAnswerWithTheSameBits) {
+  for (const std::string model : {"write-en", "translate-en-de"}) {
+    const auto warm = Serve(model, "true"), cold = Serve(model, "false");
+    ASSERT_TRUE(warm.ok()) << warm.status();
+    ASSERT_TRUE(cold.ok()) << cold.status();
+    EXPECT_GT((*warm)->Models()[0].warm_up.num_steps, 50);
+    EXPECT_TRUE((*warm)->Models()[0].warm_up.complete);
+    EXPECT_EQ((*cold)->Models()[0].warm_up.num_steps, 0);
+    const auto stats = (*warm)->Stats(model);
+    ASSERT_TRUE(stats.ok());
+    EXPECT_EQ(stats->steps, 0u);
+    EXPECT_EQ(stats->used_blocks, 0);
+    EXPECT_EQ(stats->prompt_tokens, 0u);
+    for (const GenerateRequest& request : Requests(model)) {
+      ExpectSame((*warm)->GenerateAndWait(request), (*cold)->GenerateAndWait(request));
+    }
+  }
+}
+
+TEST(UsualStepsTest, EncodersAnswerWithTheSameBits) {
+  const auto warm = Serve("embed-en", "true"), cold = Serve("embed-en", "false");
+  ASSERT_TRUE(warm.ok()) << warm.status();
+  ASSERT_TRUE(cold.ok()) << cold.status();
+  EXPECT_GT((*warm)->Models()[0].warm_up.num_steps, 50);
+  EncodeRequest request;
+  request.model = "embed-en";
+  request.inputs = {"one", "a second text", TokenIds(64, 0)};
+  const auto actual = (*warm)->EncodeAndWait(request), expected = (*cold)->EncodeAndWait(request);
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    EXPECT_EQ(actual->embeddings[i].values, expected->embeddings[i].values);
+  }
+}
+
+TEST(UsualStepsTest, AutoIsOffOnTheCpuAndOtherWordsAreRefused) {
+  const auto engine = Serve("write-en", "auto");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const ModelInfo model = (*engine)->Models()[0];
+  EXPECT_EQ(model.warm_up.num_steps == 0, model.device == "cpu");
+  const absl::Status status = Serve("write-en", "perhaps").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+// Requests of the usual sizes come in no shape that has not been recorded.
+TEST(UsualStepsTest, RequestsMeetRecordedShapes) {
+  for (const std::string model : {"write-en", "translate-en-de"}) {
+    ModelOptions options = Demo(model);
+    options.max_batch_tokens = kBatchTokens;
+    LateReplica replica(options);
+    const auto report =
+        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+    ASSERT_TRUE(report.ok()) << report.status();
+    const std::set<uint64_t> warm = replica.backend().shapes();
+    EXPECT_GT(warm.size(), 50u);
+    for (int count : {1, 2, 7, 20}) {
+      std::vector<std::shared_ptr<RecordingSink>> sinks;
+      for (int i = 0; i < count; ++i) {
+        GenerateRequest request;
+        request.model = model;
+        request.prompt = "Some words to go on from.";
+        request.limits.max_new_tokens = 40;
+        request.decoding = GreedyOptions();
+        sinks.push_back(std::make_shared<RecordingSink>());
+        replica.Submit(request, sinks.back());
+      }
+      for (const auto& sink : sinks) EXPECT_TRUE(sink->Wait().ok());
+      // Encoder inputs that come together are not recorded in advance.
+      if (count == 1 || model == "write-en") {
+        EXPECT_EQ(replica.backend().shapes(), warm) << model << " " << count;
+      }
+    }
+  }
+}
+
+TEST(UsualStepsTest, EndsWhenItsTimeIsUpAndWhenTheDeviceBreaks) {
+  LateReplica replica("write-en");
+  auto report = RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(),
+                              std::chrono::nanoseconds(0));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_steps, 0);
+  EXPECT_FALSE(report->complete);
+  replica.backend().BreakAfter(-1);
+  report = RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace beamline
