@@ -284,6 +284,61 @@ struct BlockCopy {
   int32_t target = 0;
 };
 
+// The widest search that a backend advances.
+inline constexpr int32_t kMaxBeams = 256;
+
+// One beam search of a step. Its live beams' candidates are `num_rows` rows from `first_row` on.
+struct BeamSearch {
+  int32_t first_row = 0;
+  int32_t num_rows = 0;
+  int32_t width = 0;  // beams to go on with, num_rows .. kMaxBeams
+  // Sums of the live beams' scores, [num_rows]: host values, or, when there are none, the words
+  // from score_word on.
+  std::span<const float> scores;
+  int32_t score_word = 0;
+  std::span<const int32_t> end_ids;  // host; a beam that one of these ends does not go on
+};
+
+// Which beams go on: the best `width` candidates of a search's rows that no end_id is, by the
+// beam's score + the candidate's value, ties by the lower row. A candidate of -infinity or NaN ends
+// its row's list. Beams that are not found stand at min(their number, num_rows - 1), with token 0
+// and score -infinity, and are never chosen over another.
+struct AdvanceBeamsParams {
+  // As TopCandidates left them.
+  const float* values = nullptr;    // [num_rows, max_count], descending
+  const int32_t* ids = nullptr;     // [num_rows, max_count]
+  std::span<const int32_t> counts;  // host, [num_rows]
+  int max_count = 0;
+  std::span<const BeamSearch> searches;  // host
+  const float* words = nullptr;          // where score_word looks
+  // [beams of all searches], the searches one behind the other, the best beam first.
+  int32_t* parents = nullptr;  // row of its search
+  int32_t* tokens = nullptr;
+  float* scores = nullptr;
+};
+
+// The block tables of one search's beams, one position a beam, before anybody has read which beams
+// go on. The beams fill their blocks alike, and nobody else holds the block that is being filled.
+struct BeamTables {
+  int32_t first_row = 0;    // of block_tables
+  int32_t first_token = 0;  // of slots
+  int32_t num_rows = 0;
+  int32_t parent_word = 0;  // of `words`, [num_rows], each below num_rows
+  int32_t column = 0;       // of the block that the new position goes to
+  int32_t num_filled = 0;   // positions that this block holds; 0: each row has its new one already
+};
+
+// Gives each row of a search its parent's blocks: those before `column` as they are, the one at
+// `column` by AssignTails (kernels/beam_tails.h), with the filled positions copied.
+struct ReorderBeamsParams {
+  std::span<const BeamTables> groups;  // host
+  const int32_t* words = nullptr;
+  int32_t* block_tables = nullptr;  // [num_sequences, max_blocks]
+  int max_blocks = 0;
+  int32_t* slots = nullptr;         // [num_tokens]; of groups with num_filled > 0: set
+  std::span<const KvLayer> layers;  // host
+};
+
 // What memory is allocated for, in MemoryUsage. Packed weights count as weights, what an operator
 // needs while it runs as workspaces.
 enum class MemoryKind : uint8_t { kWeights, kCache, kActivations };
@@ -352,6 +407,8 @@ class Backend {
                           std::span<const BlockCopy> copies) = 0;  // host span
   virtual void TopCandidates(const TopCandidatesParams& params) = 0;
   virtual void Sample(const SampleParams& params) = 0;
+  virtual void AdvanceBeams(const AdvanceBeamsParams& params) = 0;
+  virtual void ReorderBeams(const ReorderBeamsParams& params) = 0;
 };
 
 }  // namespace beamline

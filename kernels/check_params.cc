@@ -178,6 +178,45 @@ void Check(const SampleParams& p) {
   }
 }
 
+void Check(const AdvanceBeamsParams& p) {
+  if (p.searches.empty()) return;
+  BEAMLINE_CHECK(p.values != nullptr && p.ids != nullptr);
+  BEAMLINE_CHECK(p.parents != nullptr && p.tokens != nullptr && p.scores != nullptr);
+  const auto num_rows = static_cast<int32_t>(p.counts.size());
+  for (const int32_t count : p.counts) BEAMLINE_CHECK(count >= 0 && count <= p.max_count);
+  for (const BeamSearch& search : p.searches) {
+    BEAMLINE_CHECK(search.num_rows >= 1 && search.num_rows <= search.width);
+    BEAMLINE_CHECK(search.width <= kMaxBeams);
+    BEAMLINE_CHECK(search.first_row >= 0 && search.first_row <= num_rows - search.num_rows);
+    if (search.scores.empty()) {
+      BEAMLINE_CHECK(p.words != nullptr && search.score_word >= 0);
+    } else {
+      BEAMLINE_CHECK(search.scores.size() == static_cast<size_t>(search.num_rows));
+    }
+  }
+}
+
+void Check(const ReorderBeamsParams& p, const CheckOptions& options) {
+  if (p.groups.empty()) return;
+  BEAMLINE_CHECK(p.words != nullptr && p.block_tables != nullptr && p.slots != nullptr);
+  BEAMLINE_CHECK(!p.layers.empty());
+  const KvLayer& first = p.layers[0];
+  for (const KvLayer& layer : p.layers) {
+    CheckCache(layer, first.keys.dim(1), first.keys.dim(3), first.keys.dtype);
+    BEAMLINE_CHECK(layer.keys.dims == first.keys.dims);
+  }
+  for (const BeamTables& group : p.groups) {
+    BEAMLINE_CHECK(group.first_row >= 0 && group.first_token >= 0 && group.num_rows >= 1);
+    BEAMLINE_CHECK(group.num_rows <= kMaxBeams);
+    BEAMLINE_CHECK(group.column >= 0 && group.column < p.max_blocks);
+    BEAMLINE_CHECK(group.num_filled >= 0 && group.num_filled < first.keys.dim(2));
+    for (int32_t row = 0; options.host_readable && row < group.num_rows; ++row) {
+      const int32_t parent = p.words[group.parent_word + row];
+      BEAMLINE_CHECK(parent >= 0 && parent < group.num_rows);
+    }
+  }
+}
+
 void CheckGatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {
   BEAMLINE_CHECK(input.dtype == output.dtype && input.dim(-1) == output.dim(-1));
   BEAMLINE_CHECK(output.num_rows() == 0 || (rows != nullptr && !input.empty() && !output.empty()));

@@ -24,6 +24,8 @@ void Check(const AttentionParams& params, const CheckOptions& options);
 void Check(const PoolParams& params, const CheckOptions& options);
 void Check(const TopCandidatesParams& params);
 void Check(const SampleParams& params);
+void Check(const AdvanceBeamsParams& params);
+void Check(const ReorderBeamsParams& params, const CheckOptions& options);
 void CheckGatherRows(const Tensor& input, const int32_t* rows, const Tensor& output);
 void CheckCopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies);
 

@@ -8,7 +8,7 @@ namespace beamline {
 class Backend;
 
 // Raised when kernels/backend.h changes: a module of another build is refused, not called.
-inline constexpr int kCudaModuleVersion = 2;
+inline constexpr int kCudaModuleVersion = 3;
 
 // Makes the backend of one GPU. Returns 0 and sets *backend, which the caller owns; or an
 // absl::StatusCode and a message, cut to error_size with its final 0.

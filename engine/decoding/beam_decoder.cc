@@ -16,7 +16,12 @@ BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32
       stop_strings_(decoding.stop),
       diversity_(decoding.diversity_penalty),
       settled_text_(tokenizer, stop_strings_, ResolvedTextOptions(decoding)) {
-  const LogitsShaper shaper(std::make_shared<const ShapingRules>(decoding), prompt);
+  const auto rules = std::make_shared<const ShapingRules>(decoding);
+  const LogitsShaper shaper(rules, prompt);
+  runs_ahead_ =
+      decoding.num_beam_groups == 1 && stop_strings_.empty() && !rules->depends_on_tokens();
+  end_ids_ = decoding.eos_token_ids;
+  end_ids_.insert(end_ids_.end(), decoding.stop_token_ids.begin(), decoding.stop_token_ids.end());
   groups_.reserve(decoding.num_beam_groups);
   for (int32_t i = 0; i < decoding.num_beam_groups; ++i) {
     BeamGroup::Beam first{.shaper = shaper};
@@ -39,10 +44,7 @@ int32_t BeamDecoder::NumCandidates(size_t group) const {
 void BeamDecoder::WriteRequests() {
   requests_.clear();
   const auto add = [this](const BeamGroup::Beam& beam, size_t group) {
-    RowRequest& request = requests_.emplace_back();
-    request.edits = beam.shaper.edits();
-    request.normalize_first = true;
-    request.num_candidates = NumCandidates(group);
+    WriteRequest(beam.shaper, group, requests_.emplace_back());
   };
   if (num_steps_ == 0) {
     add(groups_.back().beams().front(), groups_.size() - 1);
@@ -51,6 +53,40 @@ void BeamDecoder::WriteRequests() {
   for (size_t group = 0; group < groups_.size(); ++group) {
     for (const BeamGroup::Beam& beam : groups_[group].beams()) add(beam, group);
   }
+}
+
+void BeamDecoder::WriteRequest(const LogitsShaper& shaper, size_t group,
+                               RowRequest& request) const {
+  request.edits = shaper.edits();
+  request.normalize_first = true;
+  request.num_candidates = NumCandidates(group);
+}
+
+std::optional<BeamRequest> BeamDecoder::Beams() {
+  if (!runs_ahead_) return std::nullopt;
+  scores_.clear();
+  for (const BeamGroup::Beam& beam : groups_[0].beams()) scores_.push_back(beam.score);
+  return BeamRequest{.width = decoding_.beam_width, .scores = scores_, .end_ids = end_ids_};
+}
+
+std::optional<std::span<const AssumedRow>> BeamDecoder::Assume() {
+  if (!runs_ahead_) return std::nullopt;
+  const std::span<const BeamGroup::Beam> beams = groups_[0].beams();
+  // Fewer, where bans left no more: the rows to come have no blocks of their own yet.
+  const auto width = static_cast<size_t>(decoding_.beam_width);
+  if (beams.size() != 1 && beams.size() != width) return std::nullopt;
+  assumed_.clear();
+  if (num_steps_ + 1 >= decoding_.max_new_tokens) return assumed_;
+  next_shaper_ = beams.front().shaper;
+  next_shaper_->Append(kUnknownToken);
+  for (size_t i = 0; i < width; ++i) {
+    AssumedRow& row = assumed_.emplace_back();
+    row.parent = static_cast<int32_t>(std::min(i, beams.size() - 1));
+    row.choice = AssumedRow::Choice::kBeam;
+    row.index = static_cast<int32_t>(i);
+    WriteRequest(*next_shaper_, 0, row.request);
+  }
+  return assumed_;
 }
 
 std::vector<Continuation> BeamDecoder::Advance(std::span<const RowResult> results) {
@@ -71,6 +107,12 @@ std::vector<Continuation> BeamDecoder::Advance(std::span<const RowResult> result
     if (num_steps_ > 0) first_row += num_rows;
   }
   ++num_steps_;
+  if (!assumed_.empty()) {
+    for (size_t i = 0; i < continuations.size(); ++i) {
+      continuations[i].assumed = static_cast<int32_t>(i);
+    }
+    assumed_.clear();
+  }
   if (continuations.empty()) {
     Finish();
     return {};

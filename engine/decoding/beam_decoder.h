@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ class BeamDecoder final : public GroupDecoder {
 
   int32_t max_rows() const override { return decoding_.beam_width; }
   std::span<const RowRequest> Requests() override { return requests_; }
+  std::optional<BeamRequest> Beams() override;
+  std::optional<std::span<const AssumedRow>> Assume() override;
   std::vector<Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return finished_; }
@@ -42,6 +45,7 @@ class BeamDecoder final : public GroupDecoder {
 
  private:
   void WriteRequests();
+  void WriteRequest(const LogitsShaper& shaper, size_t group, RowRequest& request) const;
   int32_t NumCandidates(size_t group) const;
   // The rows as the group is to rank them after what earlier groups chose.
   std::span<const RowResult> Rank(const BeamGroup& group, std::span<const RowResult> rows);
@@ -55,6 +59,10 @@ class BeamDecoder final : public GroupDecoder {
   const Tokenizer& tokenizer_;
   const bool wants_deltas_;
   const StopStrings stop_strings_;
+  // The next rows are the best candidates that no end token is: no text to look at, no other
+  // groups, no edits that differ between beams.
+  bool runs_ahead_ = false;
+  TokenIds end_ids_;
   int32_t num_steps_ = 0;
 
   HypothesisTree tree_;
@@ -72,6 +80,9 @@ class BeamDecoder final : public GroupDecoder {
 
   // Of the step being made; kept for their memory.
   std::vector<RowRequest> requests_;
+  std::vector<float> scores_;
+  std::vector<AssumedRow> assumed_;
+  std::optional<LogitsShaper> next_shaper_;  // of every assumed row
   std::vector<RowResult> ranked_;
   std::vector<int32_t> ancestors_;
 };

@@ -28,6 +28,13 @@ struct RowRequest {
   std::vector<SampleRow> samples;      // draws wanted; `row` is the step loop's to fill
 };
 
+// A group whose beams the backend itself may choose, as TokenChoice's order has them.
+struct BeamRequest {
+  int32_t width = 0;
+  std::span<const float> scores;     // of the live rows, [rows]
+  std::span<const int32_t> end_ids;  // tokens that end a hypothesis
+};
+
 // What the backend found for one row.
 struct RowResult {
   std::span<const int32_t> ids;       // [num_candidates], best first
@@ -54,8 +61,13 @@ struct Continuation {
 
 // A row of the step behind the current one, said before the current one's results are read.
 struct AssumedRow {
-  int32_t parent = 0;  // row of the current step that it extends
-  int32_t draw = -1;   // by the parent's draw of this number; -1: by its best candidate
+  // How it comes to its token.
+  enum class Choice : uint8_t { kBestCandidate, kDraw, kBeam };
+
+  int32_t parent = 0;  // row of the current step that it extends; of a beam, unless the group has
+                       // but one row: any row may turn out to be it
+  Choice choice = Choice::kBestCandidate;
+  int32_t index = 0;   // the parent's draw, or the search's beam, of this number
   RowRequest request;  // what it will need of its logits; its edits stay valid until Advance
 };
 
@@ -75,13 +87,17 @@ class GroupDecoder {
   // One entry per live row, in row order; a row with proposals has one for `token` and one for each
   // of them. Valid until Advance.
   virtual std::span<const RowRequest> Requests() = 0;
+  // Of the same rows, when the next ones are the best of their candidates and nothing else: what
+  // the backend needs to choose them. Nullopt: only Advance can tell.
+  virtual std::optional<BeamRequest> Beams() { return std::nullopt; }
   // results: one per request. Returns the live rows of the next step; empty when the group has
   // finished. A row whose best score is -infinity (every token banned) or NaN has no continuation;
   // its sequence ends with LENGTH.
   virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
   // Running ahead of the results: the rows that the group will have after the current step, unless
   // its results end some of them (an end token, a stop string). Those that end in any case (length)
-  // are not among them. nullopt: this depends on the results (beams, histories that edit scores).
+  // are not among them. nullopt: this depends on the results (histories that edit scores). A group
+  // that says kBeam has Beams().
   // Valid until Advance, which says in Continuation::assumed which of them came true, in order.
   virtual std::optional<std::span<const AssumedRow>> Assume() { return std::nullopt; }
   // Ends the group now with what it has (deadline, cancellation).

@@ -74,7 +74,8 @@ std::optional<std::span<const AssumedRow>> IndependentDecoder::Assume() {
     AssumedRow& row = assumed_.emplace_back();
     row.parent = first_step_ ? 0 : static_cast<int32_t>(i);
     if (decoding_.kind == DecodingKind::kSampling) {
-      row.draw = first_step_ ? static_cast<int32_t>(i) : 0;
+      row.choice = AssumedRow::Choice::kDraw;
+      row.index = first_step_ ? static_cast<int32_t>(i) : 0;
     }
     WriteRequest(*sequence.next_shaper, live_[i], 1, position, row.request);
   }

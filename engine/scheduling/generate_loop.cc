@@ -81,7 +81,7 @@ std::optional<GenerateLoop::LaunchedStep> GenerateLoop::Launch(
   LaunchedStep step = {Flight(scheduler_.step().logits_ranges()), &selectors_[next_selector_], now,
                        DescribeStep()};
   next_selector_ = 1 - next_selector_;
-  if (absl::Status status = Compute(*step.selector, step.flight.ranges); !status.ok()) {
+  if (absl::Status status = Compute(step, earlier); !status.ok()) {
     FailAll(status);
     scheduler_.ForgetPrefixes();
     return std::nullopt;
@@ -89,22 +89,31 @@ std::optional<GenerateLoop::LaunchedStep> GenerateLoop::Launch(
   return step;
 }
 
-absl::Status GenerateLoop::Compute(Selector& selector, std::span<const LogitsRange> ranges) {
-  const StepBuilder& step = scheduler_.step();
-  if (!step.copies().empty()) transformer_.CopyBlocks(step.copies());
-  if (step.encoder_batch().num_sequences() > 0) transformer_.EncodeMemory(step.encoder_batch());
+absl::Status GenerateLoop::Compute(LaunchedStep& step, const std::optional<LaunchedStep>& earlier) {
+  const StepBuilder& built = scheduler_.step();
+  if (!built.copies().empty()) transformer_.CopyBlocks(built.copies());
+  if (built.encoder_batch().num_sequences() > 0) transformer_.EncodeMemory(built.encoder_batch());
   Tensor logits;
-  if (step.step_batch().num_sequences() > 0) logits = transformer_.Decode(step.step_batch());
+  if (built.step_batch().num_sequences() > 0) logits = transformer_.Decode(built.step_batch());
   requests_.clear();
-  for (const LogitsRange& range : ranges) AppendRequests(range, requests_);
-  return selector.Start(logits, requests_);
+  searches_.clear();
+  Flight& flight = step.flight;
+  for (size_t i = 0; i < flight.ranges.size(); ++i) {
+    AppendRequests(flight.ranges[i], requests_);
+    if (!AppendSearch(flight.ranges[i], searches_)) continue;
+    flight.searches[i] = static_cast<int32_t>(searches_.size()) - 1;
+  }
+  return step.selector->Start(logits, requests_, searches_,
+                              earlier.has_value() ? earlier->selector : nullptr);
 }
 
 bool GenerateLoop::RunAhead() {
   const Selector& selector = *last_->selector;
-  return AssumeResults(
-      last_->flight,
-      [&](int32_t request, int32_t draw) { return selector.TokenWord(request, draw); }, scheduler_);
+  const auto token = [&](int32_t request, int32_t draw) {
+    return selector.TokenWord(request, draw);
+  };
+  const auto beams = [&](int32_t search) { return selector.SearchWords(search); };
+  return AssumeResults(last_->flight, {.token = token, .beams = beams}, scheduler_);
 }
 
 void GenerateLoop::LandLast() {
@@ -120,15 +129,15 @@ void GenerateLoop::Land(LaunchedStep& step, Flight* next) {
     return;
   }
   for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
-    Group& group = *step.flight.ranges[i].group;
-    if (group.done) continue;
-    AdvanceGroup(group, LiveResults(step.flight, i, step.selector->results(), live_results_), next);
+    if (!step.flight.ranges[i].group->done) AdvanceGroup(step, i, next);
   }
   Report(step);
 }
 
-void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next) {
-  const std::vector<Continuation> continuations = group.decoder->Advance(results);
+void GenerateLoop::AdvanceGroup(LaunchedStep& step, size_t range, Flight* next) {
+  Group& group = *step.flight.ranges[range].group;
+  const std::vector<Continuation> continuations = group.decoder->Advance(
+      LiveResults(step.flight, range, step.selector->results(), live_results_));
   const int32_t generated = group.decoder->num_generated_tokens();
   if (generated > 0 && group.first_token_time.count() < 0) {
     group.first_token_time = Clock::now() - group.arrival;
@@ -138,6 +147,16 @@ void GenerateLoop::AdvanceGroup(Group& group, std::span<const RowResult> results
   if (group.decoder->finished()) {
     Finish(group);
     return;
+  }
+  if (const int32_t search = step.flight.searches[range]; search >= 0) {
+    const BeamWords words = step.selector->SearchWords(search);
+    const auto width = static_cast<size_t>(group.decoder->max_rows());
+    if (!ChoseTheSame(step.flight, range, continuations,
+                      step.selector->HostInts(words.parents, width),
+                      step.selector->HostInts(words.tokens, width))) {
+      Fail(group, absl::InternalError("the device went on with other beams than their scores say"));
+      return;
+    }
   }
   Continue(group, continuations, next, scheduler_);
   SendDeltas(group);

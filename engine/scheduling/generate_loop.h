@@ -60,13 +60,14 @@ class GenerateLoop {
   // whose results are assumed.
   std::optional<LaunchedStep> Launch(Clock::time_point now,
                                      const std::optional<LaunchedStep>& earlier);
-  absl::Status Compute(Selector& selector, std::span<const LogitsRange> ranges);
+  absl::Status Compute(LaunchedStep& step, const std::optional<LaunchedStep>& earlier);
   // False: the last step's results must be read before the next one is planned.
   bool RunAhead();
   // Waits for the results and advances the groups. `next`: the step launched behind it, or null.
   void Land(LaunchedStep& step, Flight* next);
   void LandLast();
-  void AdvanceGroup(Group& group, std::span<const RowResult> results, Flight* next);
+  // range: of the step, the group's.
+  void AdvanceGroup(LaunchedStep& step, size_t range, Flight* next);
   void FailAll(const absl::Status& status);
   void SendDeltas(Group& group);
   void Finish(Group& group);
@@ -93,6 +94,7 @@ class GenerateLoop {
 
   // Kept for their memory.
   std::vector<const RowRequest*> requests_;
+  std::vector<BeamSearch> searches_;
   std::vector<RowResult> live_results_;
 };
 

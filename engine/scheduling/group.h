@@ -28,6 +28,13 @@ struct Sequence {
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };
 
+// Where the device leaves the beams that a search goes on with, in words of the step's read-back.
+struct BeamWords {
+  int32_t parents = 0;  // [width]
+  int32_t tokens = 0;   // [width]
+  int32_t scores = 0;   // [width]
+};
+
 struct Group {
   std::shared_ptr<Ticket> ticket;  // declared first, given back last
   std::shared_ptr<GenerateSink> sink;
@@ -56,6 +63,10 @@ struct Group {
   std::vector<Sequence> rows;
   // Not empty: the rows are those that the decoder assumes, and end with kUnknownToken.
   std::span<const AssumedRow> assumed;
+  BeamWords beam_words;  // of assumed beams, where the device finds them
+  // The assumed rows stand for the rows of the same numbers, but each may turn out to descend from
+  // any of them: they have that row's blocks and tokens until it is known.
+  bool parents_unknown = false;
 
   bool running = false;
   bool done = false;                              // answered; its blocks can go

@@ -1,8 +1,10 @@
 #include "engine/scheduling/group_cache.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "kernels/beam_tails.h"
 #include "kernels/check.h"
 
 namespace beamline {
@@ -134,7 +136,44 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
   row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
 }
 
+void GroupCache::ReorderBeams(Group& group, std::span<const Continuation> continuations) {
+  const size_t num_rows = group.rows.size();
+  // Beams that the search did not find stay where they are (AdvanceBeamsParams).
+  std::vector<int32_t> parents(num_rows);
+  std::iota(parents.begin(), parents.end(), 0);
+  for (const Continuation& next : continuations) parents[next.assumed] = next.parent;
+  std::vector<BeamTail> tails(num_rows);
+  AssignTails(parents, tails);
+
+  const int32_t position = group.rows[0].num_computed - 1;
+  const size_t column = position / block_size_;
+  const bool tail_moves = position % block_size_ != 0;
+  std::vector<Sequence> rows(num_rows);
+  for (size_t i = 0; i < num_rows; ++i) {
+    rows[i] = group.rows[parents[i]];
+    rows[i].token_word = group.rows[i].token_word;
+    BEAMLINE_CHECK(rows[i].blocks.size() == column + 1);
+    for (size_t c = 0; c < column; ++c) pool_.AddReference(rows[i].blocks[c]);
+    rows[i].blocks[column] = group.rows[tail_moves ? tails[i].blocks_of : i].blocks[column];
+  }
+  for (Sequence& old : group.rows) {
+    old.blocks.pop_back();  // has its new row
+    pool_.ReleaseAll(old.blocks);
+  }
+  group.rows = std::move(rows);
+}
+
 void GroupCache::Settle(Group& group, std::span<const Continuation> continuations) {
+  if (group.parents_unknown) {
+    const Sequence& first = group.rows.front();
+    if (first.num_computed != static_cast<int32_t>(first.tokens.size())) {
+      // No step has been given the rows: they fork as if nothing had been assumed.
+      for (Sequence& row : group.rows) row.tokens.pop_back();
+      Fork(group, continuations);
+      return;
+    }
+    ReorderBeams(group, continuations);
+  }
   std::vector<Sequence> rows;
   rows.reserve(continuations.size());
   for (const Continuation& next : continuations) {

@@ -33,7 +33,8 @@ class GroupCache {
   void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
   // The group's rows become those of `continuations`: blocks are shared, none is copied.
   void Fork(Group& group, std::span<const Continuation> continuations);
-  // The rows' last tokens, unknown until now; rows that no continuation names are given up.
+  // The rows' last tokens, and their parents where these were unknown: known now. Rows that no
+  // continuation names are given up.
   // REQUIRES: `continuations` name the rows in `assumed`, ascending.
   void Settle(Group& group, std::span<const Continuation> continuations);
   // Gives back everything; the rows' tokens stay, to be computed again.
@@ -46,6 +47,7 @@ class GroupCache {
   int32_t Slot(const BlockTable& table, int32_t position) const {
     return table[position / block_size_] * block_size_ + position % block_size_;
   }
+  int32_t block_size() const { return block_size_; }
   const BlockPool& pool() const { return pool_; }
 
  private:
@@ -55,6 +57,9 @@ class GroupCache {
   // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
+  // Does with the rows of a launched search what ReorderBeams (kernels/backend.h) does on the
+  // device.
+  void ReorderBeams(Group& group, std::span<const Continuation> continuations);
   void Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block);
 
   BlockPool pool_;

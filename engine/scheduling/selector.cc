@@ -6,11 +6,14 @@
 
 namespace beamline {
 
-absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests) {
+absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+                             std::span<const BeamSearch> searches, const Selector* earlier) {
   Collect(requests);
+  CollectSearches(searches);
   BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
   if (!requests.empty()) FindCandidates(logits);
   if (!samples_.empty()) Draw(logits);
+  if (!searches.empty()) AdvanceBeams(searches, earlier);
   read_back_->Start(layout_.num_words * sizeof(float));
   return absl::OkStatus();
 }
@@ -25,6 +28,12 @@ int32_t Selector::TokenWord(int32_t request, int32_t draw) const {
   return static_cast<int32_t>(draw < 0 ? layout_.ids + static_cast<size_t>(request) * max_count_
                                        : layout_.sampled_ids +
                                              static_cast<size_t>(first_draws_[request]) + draw);
+}
+
+BeamWords Selector::SearchWords(int32_t search) const {
+  const auto beam = static_cast<size_t>(first_beams_[search]);
+  return {static_cast<int32_t>(layout_.parents + beam), static_cast<int32_t>(layout_.tokens + beam),
+          static_cast<int32_t>(layout_.scores + beam)};
 }
 
 void Selector::Collect(std::span<const RowRequest* const> requests) {
@@ -55,6 +64,19 @@ void Selector::Collect(std::span<const RowRequest* const> requests) {
   layout_.num_words = layout_.sampled_values + samples_.size();
 }
 
+void Selector::CollectSearches(std::span<const BeamSearch> searches) {
+  first_beams_.clear();
+  int32_t num_beams = 0;
+  for (const BeamSearch& search : searches) {
+    first_beams_.push_back(num_beams);
+    num_beams += search.width;
+  }
+  layout_.parents = layout_.num_words;
+  layout_.tokens = layout_.parents + num_beams;
+  layout_.scores = layout_.tokens + num_beams;
+  layout_.num_words = layout_.scores + num_beams;
+}
+
 absl::Status Selector::Reserve(size_t bytes) {
   if (read_back_ != nullptr && read_back_->size() >= bytes) return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(read_back_, backend_.AllocateReadBack(2 * bytes));
@@ -82,6 +104,20 @@ void Selector::Draw(const Tensor& logits) {
   params.ids = DeviceWords<int32_t>(layout_.sampled_ids);
   params.values = DeviceWords<float>(layout_.sampled_values);
   backend_.Sample(params);
+}
+
+void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier) {
+  AdvanceBeamsParams params;
+  params.values = DeviceWords<float>(layout_.values);
+  params.ids = DeviceWords<int32_t>(layout_.ids);
+  params.counts = counts_;
+  params.max_count = max_count_;
+  params.searches = searches;
+  if (earlier != nullptr) params.words = earlier->DeviceWords<float>(0);
+  params.parents = DeviceWords<int32_t>(layout_.parents);
+  params.tokens = DeviceWords<int32_t>(layout_.tokens);
+  params.scores = DeviceWords<float>(layout_.scores);
+  backend_.AdvanceBeams(params);
 }
 
 void Selector::ReadResults() {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
+#include "engine/scheduling/group.h"
 #include "kernels/backend.h"
 
 namespace beamline {
@@ -20,7 +21,10 @@ class Selector {
   // Starts the step's work behind the logits and its way to the host; returns at once on an
   // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
   // edited in place. Without requests there is nothing but the end of the step to wait for.
-  absl::Status Start(const Tensor& logits, std::span<const RowRequest* const> requests);
+  // searches: among the requests' rows. earlier: the selector of the step before, where their
+  // score words lie; or null.
+  absl::Status Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+                     std::span<const BeamSearch> searches, const Selector* earlier);
   // Whether Wait will not wait.
   bool Done() { return read_back_ == nullptr || read_back_->Done(); }
   // The results of Start: one per request, valid until the next Start.
@@ -31,6 +35,11 @@ class Selector {
   const int32_t* device_words() const { return static_cast<const int32_t*>(read_back_->device()); }
   // The word that holds a request's draw of this number, or, -1, its best candidate.
   int32_t TokenWord(int32_t request, int32_t draw) const;
+  // The words that hold a search's beams; after Wait, the host may read them too.
+  BeamWords SearchWords(int32_t search) const;
+  std::span<const int32_t> HostInts(int32_t word, size_t count) const {
+    return HostWords<int32_t>(word, count);
+  }
 
  private:
   // Where things lie in the read-back, in words of 4 bytes.
@@ -38,13 +47,16 @@ class Selector {
     size_t values = 0, raw_values = 0, ids = 0;  // [num_rows, max_count]
     size_t log_normalizers = 0;                  // [num_rows]
     size_t sampled_ids = 0, sampled_values = 0;  // [num_draws]
+    size_t parents = 0, tokens = 0, scores = 0;  // [num_beams]
     size_t num_words = 0;
   };
 
   void Collect(std::span<const RowRequest* const> requests);
+  void CollectSearches(std::span<const BeamSearch> searches);
   absl::Status Reserve(size_t bytes);
   void FindCandidates(const Tensor& logits);
   void Draw(const Tensor& logits);
+  void AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier);
   void ReadResults();
   template <typename T>
   T* DeviceWords(size_t offset) const {
@@ -64,6 +76,7 @@ class Selector {
   std::vector<int32_t> counts_;
   std::vector<SampleRow> samples_;
   std::vector<int32_t> first_draws_;  // of each request, in samples_
+  std::vector<int32_t> first_beams_;  // of each search, in parents, tokens and scores
   std::vector<RowResult> results_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/check.h"
+
 namespace beamline {
 namespace {
 
@@ -26,6 +28,7 @@ void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Gr
   step_batch_.query_offsets.assign(1, 0);
   step_batch_.context_lengths.clear();
   step_batch_.fills.clear();
+  step_batch_.beam_tables.clear();
   num_prefill_tokens_ = 0;
   num_decode_rows_ = 0;
 
@@ -53,6 +56,10 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
                                                               : num_prefill_tokens_) +=
       chunk.num_tokens;
   const int32_t begin = row.num_computed;
+  if (group.parents_unknown) {
+    BEAMLINE_CHECK(chunk.num_tokens == 1);
+    if (chunk.row == 0) AddBeamTables(group, begin, cache);
+  }
   cache.Grow(group, row, chunk.num_tokens, copies_);
   for (int32_t position = begin; position < row.num_computed; ++position) {
     if (row.tokens[position] == kUnknownToken) {
@@ -65,6 +72,16 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
   }
   step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + chunk.num_tokens);
   step_batch_.context_lengths.push_back(row.num_computed);
+}
+
+void StepBuilder::AddBeamTables(const Group& group, int32_t position, const GroupCache& cache) {
+  BeamTables& tables = step_batch_.beam_tables.emplace_back();
+  tables.first_row = step_batch_.num_sequences();
+  tables.first_token = static_cast<int32_t>(step_batch_.token_ids.size());
+  tables.num_rows = static_cast<int32_t>(group.rows.size());
+  tables.parent_word = group.beam_words.parents;
+  tables.column = position / cache.block_size();
+  tables.num_filled = position % cache.block_size();
 }
 
 void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {

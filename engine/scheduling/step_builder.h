@@ -41,6 +41,8 @@ class StepBuilder {
  private:
   void AddEncoderInput(Group& group, GroupCache& cache);
   void AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache);
+  // For a group whose rows' next position is `position` and whose parents the device alone knows.
+  void AddBeamTables(const Group& group, int32_t position, const GroupCache& cache);
   void FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
   void FindLogitsRows(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
 

@@ -9,7 +9,7 @@ namespace beamline {
 namespace {
 
 // Beyond, a step takes the device longer than its launches take the host.
-constexpr int32_t kMostRows = 512;
+constexpr int32_t kMostRows = 1024;
 constexpr size_t kMostEncoderRows = 1024;
 // Tells encoder shapes from decode shapes.
 constexpr uint64_t kEncoderBit = uint64_t{1} << 63;

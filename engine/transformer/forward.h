@@ -31,7 +31,7 @@ struct PackedTokens {
 struct PagedContext {
   const int32_t* lengths = nullptr;  // [num_sequences]
   int max_length = 0;
-  const int32_t* tables = nullptr;  // [num_sequences, max_blocks]
+  int32_t* tables = nullptr;  // [num_sequences, max_blocks]
   int max_blocks = 0;
 };
 

@@ -25,7 +25,7 @@ IndexArrays::Array IndexArrays::Add(size_t size) {
   return array;
 }
 
-const int32_t* IndexArrays::Add(std::span<const int32_t> values) {
+int32_t* IndexArrays::Add(std::span<const int32_t> values) {
   const Array array = Add(values.size());
   std::copy(values.begin(), values.end(), array.host.begin());
   return array.device;

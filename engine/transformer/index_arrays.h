@@ -28,7 +28,7 @@ class IndexArrays {
   void Clear() { used_ = 0; }
   // REQUIRES: they fit the capacity.
   Array Add(size_t size);
-  const int32_t* Add(std::span<const int32_t> values);
+  int32_t* Add(std::span<const int32_t> values);
   // Moves all arrays since Clear to the device.
   void Upload();
 

@@ -79,7 +79,7 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   return inputs;
 }
 
-DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
+DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, std::span<const KvLayer> cache) {
   const StackSpec& stack = *spec_->decoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
@@ -96,7 +96,8 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
     positions.host[i] = stack.position_offset + batch.positions[i];
   }
   inputs.tokens.positions = positions.device;
-  inputs.slots = arrays_.Add(batch.slots);
+  int32_t* const slots = arrays_.Add(batch.slots);
+  inputs.slots = slots;
 
   const auto num_sequences = static_cast<size_t>(inputs.tokens.rows.num_sequences);
   BEAMLINE_CHECK(batch.context_lengths.size() == num_sequences);
@@ -113,6 +114,14 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch) {
     BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
   }
   if (!batch.fills.empty()) backend_->FillTokens(batch.fill_words, batch.fills, ids.device);
+  if (!batch.beam_tables.empty()) {
+    backend_->ReorderBeams({.groups = batch.beam_tables,
+                            .words = batch.fill_words,
+                            .block_tables = inputs.context.tables,
+                            .max_blocks = inputs.context.max_blocks,
+                            .slots = slots,
+                            .layers = cache});
+  }
   return inputs;
 }
 

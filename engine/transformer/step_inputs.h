@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/transformer/forward.h"
@@ -24,7 +25,8 @@ class StepInputs {
                                            const TransformerLimits& limits, Backend& backend);
 
   EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
-  DecoderInputs PutStepBatch(const StepBatch& batch);
+  // cache: the decoder's layers, in which the blocks of reordered beams are copied.
+  DecoderInputs PutStepBatch(const StepBatch& batch, std::span<const KvLayer> cache);
   const int32_t* PutOffsets(const EncoderBatch& batch);
 
  private:

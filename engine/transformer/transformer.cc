@@ -57,10 +57,10 @@ class PlannedTransformer final : public Transformer {
   Tensor Decode(const StepBatch& batch) override {
     BEAMLINE_CHECK(decoder_.has_value());
     if (!backend_.Records() || !IsDecodeStep(batch)) {
-      ComputeLogits(inputs_.PutStepBatch(batch));
+      ComputeLogits(inputs_.PutStepBatch(batch, parts_->cache.layers));
     } else {
       const uint64_t shape = PadDecodeStep(batch, limits_, padded_);
-      const DecoderInputs inputs = inputs_.PutStepBatch(padded_);
+      const DecoderInputs inputs = inputs_.PutStepBatch(padded_, parts_->cache.layers);
       backend_.Replay(shape, [&] { ComputeLogits(inputs); });
     }
     return parts_->activations.logits.First(static_cast<int64_t>(batch.logits_rows.size()));

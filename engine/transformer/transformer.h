@@ -51,6 +51,9 @@ struct StepBatch {
   // Tokens that the device chose in the step before and the host does not know yet: they replace
   // what token_ids holds there. The words are device memory.
   std::vector<TokenFill> fills;
+  // Searches whose rows' parents only the device knows: their tables are of the rows of the same
+  // numbers until it has put them in order.
+  std::vector<BeamTables> beam_tables;
   const int32_t* fill_words = nullptr;
   // Above every length, for kernels that are launched by it; 0: the largest length.
   int32_t max_context_length = 0;

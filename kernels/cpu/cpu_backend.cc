@@ -151,6 +151,14 @@ class CpuBackend final : public Backend {
     Check(params);
     cpu::Sample(context_, params);
   }
+  void AdvanceBeams(const AdvanceBeamsParams& params) override {
+    Check(params);
+    cpu::AdvanceBeams(params);
+  }
+  void ReorderBeams(const ReorderBeamsParams& params) override {
+    Check(params, kCheckOptions);
+    cpu::ReorderBeams(params);
+  }
 
  private:
   template <typename Interface, typename Memory>

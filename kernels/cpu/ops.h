@@ -21,5 +21,7 @@ void Attention(Context& context, const AttentionParams& params);
 void Pool(Context& context, const PoolParams& params);
 void TopCandidates(Context& context, const TopCandidatesParams& params);
 void Sample(Context& context, const SampleParams& params);
+void AdvanceBeams(const AdvanceBeamsParams& params);
+void ReorderBeams(const ReorderBeamsParams& params);
 
 }  // namespace beamline::cpu

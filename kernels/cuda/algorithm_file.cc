@@ -17,7 +17,9 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr std::string_view kFirstLine = "beamline cuBLASLt algorithms 1";
+constexpr std::string_view kFirstLine = "beamline cuBLASLt algorithms 2";
+// Its choices were not checked for wrong sums.
+constexpr std::string_view kEarlierFirstLine = "beamline cuBLASLt algorithms 1";
 
 // FNV-1a: finds damage, not forgery.
 uint64_t Checksum(std::string_view text) {
@@ -69,6 +71,10 @@ AlgorithmFile::AlgorithmFile(std::string path, std::string device, uint64_t libr
 absl::Status AlgorithmFile::Read(const std::string& text) {
   if (text.empty()) return absl::OkStatus();
   std::vector<std::string_view> lines = Split(text, '\n');
+  if (lines.front() == kEarlierFirstLine) {
+    return absl::NotFoundError(
+        fmt::format("{} is of an earlier version; its choices are measured again", path_));
+  }
   if (lines.front() != kFirstLine) {
     return absl::FailedPreconditionError(
         fmt::format("{} is no file of cuBLASLt algorithms; it is left as it is", path_));

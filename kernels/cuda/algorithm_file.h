@@ -28,7 +28,8 @@ class AlgorithmFile {
   // Reads the file; choices of other GPUs and versions are left alone. OK when there is none yet.
   // FAILED_PRECONDITION: not a file of this kind, which is then neither used nor written to.
   // DATA_LOSS: damaged; nothing of it is used, and the next choice replaces it. NOT_FOUND: all of
-  // its choices are of other GPUs or versions.
+  // its choices are of other GPUs or versions, or the file is of an earlier format, which the next
+  // choice replaces.
   absl::Status Load();
 
   // Null when there is none. The caller checks with cuBLASLt that it fits before it runs it.

@@ -1,4 +1,5 @@
 #include "kernels/cuda/backward_epilogue.h"
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/scalar.cuh"
 
 namespace beamline::cuda {
@@ -95,16 +96,6 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(BackwardArgs<T> args)
   }
 }
 
-// sums[j] = the partials of column j, in their order: the same bits at every run. Grid: columns.
-template <typename T>
-__global__ void SumPartialsKernel(const float* partials, int num_partials, int64_t n, T* sums) {
-  const int64_t column = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (column >= n) return;
-  float total = 0.0f;
-  for (int i = 0; i < num_partials; ++i) total += partials[i * n + column];
-  sums[column] = FromFloat<T>(total);
-}
-
 template <typename T, int kSize>
 void Launch(Device& device, const LtProduct& p, BackwardArgs<T> args, cudaStream_t stream) {
   const auto pieces = static_cast<unsigned>((p.n() + kWarpSize * kSize - 1) / (kWarpSize * kSize));
@@ -118,24 +109,23 @@ void Launch(Device& device, const LtProduct& p, BackwardArgs<T> args, cudaStream
   if (!device.ok()) return;
   BackwardKernel<T, kSize><<<dim3(pieces, rows), kThreads, 0, stream>>>(args);
   device.CheckLaunch("BackwardEpilogue");
-  if (!sums) return;
-  SumPartialsKernel<T>
-      <<<static_cast<unsigned>((p.n() + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-          args.partials, static_cast<int>(rows), p.n(), p.bias.as<T>());
-  device.CheckLaunch("BackwardEpilogue");
+  if (sums) SumPartials(device, args.partials, rows, p.bias, stream);
 }
 
 }  // namespace
 
 bool HasBackwardEpilogue(const LtProduct& p) {
-  const bool backward = p.epilogue == LtEpilogue::kDRelu || p.epilogue == LtEpilogue::kDReluBgrad ||
-                        p.epilogue == LtEpilogue::kDGelu || p.epilogue == LtEpilogue::kDGeluBgrad;
+  const bool backward = WritesBias(p.epilogue) || p.epilogue == LtEpilogue::kDRelu ||
+                        p.epilogue == LtEpilogue::kDGelu;
   const bool same_type = !WritesBias(p.epilogue) || p.bias.dtype == p.d.dtype;
   return backward && p.d.rank == 2 && p.d.dtype != DType::kFloat8E4M3 && same_type;
 }
 
 void BackwardEpilogue(Device& device, const LtProduct& p, cudaStream_t stream) {
   BEAMLINE_CHECK(HasBackwardEpilogue(p));
+  // Either operand has k rows: the other layouts have no such epilogue.
+  if (p.epilogue == LtEpilogue::kBgradA) return ColumnSums(device, p.a, p.bias, stream);
+  if (p.epilogue == LtEpilogue::kBgradB) return ColumnSums(device, p.b, p.bias, stream);
   DispatchFloat(p.d.dtype, [&]<typename T>() {
     BackwardArgs<T> args = {};
     args.d = p.d.as<T>();

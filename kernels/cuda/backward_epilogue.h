@@ -1,5 +1,5 @@
-// The gradient epilogues as a pass over a finished product: faster than cuBLASLt's own at some
-// sizes, and there where it has none.
+// The gradient epilogues as a pass over a finished product or an operand: faster than cuBLASLt's
+// own at some sizes, there where it has none, and what its sums are checked against.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,8 +12,8 @@ namespace beamline::cuda {
 // Whether BackwardEpilogue computes this product's epilogue.
 bool HasBackwardEpilogue(const LtProduct& product);
 
-// product.d holds alpha * a b + c and becomes what kDRelu, kDReluBgrad, kDGelu or kDGeluBgrad make
-// of it; so does product.bias. Takes scratch memory.
+// product.d holds alpha * a b + c and becomes what the epilogue (kDRelu, kDGelu or one that writes
+// sums) makes of it; so does product.bias. Takes scratch memory.
 // REQUIRES: HasBackwardEpilogue(product).
 void BackwardEpilogue(Device& device, const LtProduct& product, cudaStream_t stream);
 

@@ -183,4 +183,14 @@ void CudaBackend::Sample(const SampleParams& params) {
   if (Begin()) cuda::Sample(*device_, params);
 }
 
+void CudaBackend::AdvanceBeams(const AdvanceBeamsParams& params) {
+  Check(params);
+  if (!params.searches.empty() && Begin()) cuda::AdvanceBeams(*device_, params);
+}
+
+void CudaBackend::ReorderBeams(const ReorderBeamsParams& params) {
+  Check(params, kCheckOptions);
+  if (!params.groups.empty() && Begin()) cuda::ReorderBeams(*device_, params);
+}
+
 }  // namespace beamline::cuda

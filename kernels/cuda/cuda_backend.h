@@ -53,6 +53,8 @@ class CudaBackend final : public Backend {
   void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override;
   void TopCandidates(const TopCandidatesParams& params) override;
   void Sample(const SampleParams& params) override;
+  void AdvanceBeams(const AdvanceBeamsParams& params) override;
+  void ReorderBeams(const ReorderBeamsParams& params) override;
 
  private:
   CudaBackend(std::unique_ptr<Device> device, std::unique_ptr<LtMatMul> lt)

@@ -53,6 +53,11 @@ void Describe(const Tensor& tensor, int64_t batch, cublasLtMatrixLayoutOpaque_t&
                                    sizeof(stride));
 }
 
+const cublasLtMatmulAlgo_t* AsAlgorithm(const AlgorithmBits* bits) {
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
+  return reinterpret_cast<const cublasLtMatmulAlgo_t*>(bits);
+}
+
 }  // namespace
 
 LtCall::LtCall(const LtProduct& p) {
@@ -86,6 +91,23 @@ LtCall::LtCall(const LtProduct& p) {
   Tensor like_c = p.c.empty() ? p.d : p.c;
   if (like_c.dtype == DType::kFloat8E4M3) like_c.dtype = DType::kBFloat16;
   Describe(like_c, p.batch(), c);
+}
+
+cublasStatus_t LtCall::Launch(cublasLtHandle_t handle, const LtProduct& p,
+                              const AlgorithmBits* algorithm, void* workspace,
+                              cudaStream_t stream) {
+  const float beta = p.c.empty() ? 0.0f : 1.0f;
+  // Not read when beta is 0. An 8-bit d cannot stand in for it.
+  const void* add = !p.c.empty() ? p.c.data : p.d.dtype == DType::kFloat8E4M3 ? nullptr : p.d.data;
+  return cublasLtMatmul(handle, &operation, &p.alpha, p.b.data, &a, p.a.data, &b, &beta, add, &c,
+                        p.d.data, &d, AsAlgorithm(algorithm), workspace, kLtWorkspaceBytes, stream);
+}
+
+bool LtCall::Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm) {
+  cublasLtMatmulHeuristicResult_t result;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(handle, &operation, &a, &b, &c, &d, AsAlgorithm(&algorithm), &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kLtWorkspaceBytes;
 }
 
 }  // namespace beamline::cuda

@@ -3,45 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "kernels/check.h"
 #include "kernels/cuda/backward_epilogue.h"
-#include "kernels/cuda/fill_random.h"
 #include "kernels/cuda/lt_call.h"
+#include "kernels/cuda/lt_measure.h"
+#include "kernels/cuda/lt_trial.h"
 #include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{64} << 20;
-// A ragged batch meets a new bucket now and then while it serves; other shapes are met once.
-constexpr int kNumBucketCandidates = 8;
-constexpr int kNumCandidates = 16;
-constexpr int64_t kAccessBytes = 16;
+constexpr int kNumChecks = 2;
 constexpr int kNumRounds = 3;
 constexpr size_t kNumFinalists = 3;
 constexpr int kNumFinalRounds = 5;
-
-class Event {
- public:
-  Event() { cudaEventCreate(&event_); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-constexpr float kNever = std::numeric_limits<float>::infinity();
+constexpr int kPoison = 0xff;  // NaN in every type
 constexpr AlgorithmBits kSplit = {};
 
 LtProduct WithoutEpilogue(LtProduct product) {
@@ -50,79 +31,10 @@ LtProduct WithoutEpilogue(LtProduct product) {
   return product;
 }
 
-// cuBLASLt (CUDA 13.0, bfloat16, transposed a) adds what stands past the last row of d to the sums
-// over d's rows when their number is no multiple of its access width.
-bool SumsArePastTheEnd(const LtProduct& p) {
-  const bool sums = WritesBias(p.epilogue) && !p.aux.empty();
-  return sums && p.m() * static_cast<int64_t>(SizeOf(p.a.dtype)) % kAccessBytes != 0;
-}
-
-const cublasLtMatmulAlgo_t* AsAlgorithm(const AlgorithmBits* bits) {
-  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmBits));
-  return reinterpret_cast<const cublasLtMatmulAlgo_t*>(bits);
-}
-
-// Launches every contender once a round, because clocks drift by more than contenders differ, after
-// a round that loads their kernels. Leaves those that ran, the fastest first by their mean (where
-// the chip is at its power limit the least time is the luck of a turn); returns its milliseconds,
-// or kNever.
-float Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
-           std::vector<AlgorithmBits>& contenders) {
-  const Event begin, end;
-  std::vector<std::pair<float, AlgorithmBits>> ranked;
-  for (const AlgorithmBits& contender : contenders) ranked.emplace_back(0.0f, contender);
-  for (int round = 0; round <= num_rounds; ++round) {
-    for (auto& [total_ms, algorithm] : ranked) {
-      if (total_ms == kNever) continue;
-      cudaEventRecord(begin.get(), device.stream());
-      const bool launched = launch(algorithm);
-      cudaEventRecord(end.get(), device.stream());
-      device.Check(cudaEventSynchronize(end.get()), "measuring cuBLASLt's algorithms");
-      float ms = 0.0f;
-      cudaEventElapsedTime(&ms, begin.get(), end.get());
-      if (round > 0) total_ms += ms;
-      if (!launched || !device.ok()) total_ms = kNever;
-    }
-  }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  contenders.clear();
-  for (const auto& [total_ms, algorithm] : ranked) {
-    if (total_ms != kNever) contenders.push_back(algorithm);
-  }
-  return contenders.empty() ? kNever : ranked.front().first / static_cast<float>(num_rounds);
-}
-
 std::string Describe(const LtProduct& p) {
   return fmt::format("a product of {} and {} to {}, epilogue {}", p.a.DebugString(),
                      p.b.DebugString(), p.d.DebugString(), Name(p.epilogue));
 }
-
-class Preference {
- public:
-  Preference(int64_t alignment, DType d) {
-    cublasLtMatmulPreferenceInit(&preference_);
-    // Parts of a sum over k are not rounded to d's 16 bits before they are added.
-    if (d != DType::kFloat32) {
-      Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    }
-    Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-    for (const auto attribute :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      Set(attribute, static_cast<uint32_t>(alignment));
-    }
-  }
-  cublasLtMatmulPreferenceOpaque_t* get() { return &preference_; }
-
- private:
-  template <typename Value>
-  void Set(cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
-    cublasLtMatmulPreferenceSetAttribute(&preference_, attribute, &value, sizeof(value));
-  }
-  cublasLtMatmulPreferenceOpaque_t preference_;
-};
 
 }  // namespace
 
@@ -137,7 +49,7 @@ absl::StatusOr<std::unique_ptr<LtMatMul>> LtMatMul::Create(Device& device,
   }
   lt->lanes_[0].stream = device.stream();
   BEAMLINE_ASSIGN_OR_RETURN(lt->lanes_[0].workspace,
-                            device.arena().Allocate(kWorkspaceBytes, ArenaUse::kWorkspace));
+                            device.arena().Allocate(kLtWorkspaceBytes, ArenaUse::kWorkspace));
   lt->Report(lt->file_.Load());
   return lt;
 }
@@ -159,76 +71,49 @@ void LtMatMul::Report(const absl::Status& status) {
   fmt::print(stderr, "cuBLASLt algorithms: {}\n", std::string(status.message()));
 }
 
-int LtMatMul::Launch(const LtProduct& p, LtCall& call, const AlgorithmBits* algorithm,
-                     const Lane& lane) {
-  const float beta = p.c.empty() ? 0.0f : 1.0f;
-  // Not read when beta is 0. An 8-bit d cannot stand in for it.
-  const void* c = !p.c.empty() ? p.c.data : p.d.dtype == DType::kFloat8E4M3 ? nullptr : p.d.data;
-  return cublasLtMatmul(handle_, &call.operation, &p.alpha, p.b.data, &call.a, p.a.data, &call.b,
-                        &beta, c, &call.c, p.d.data, &call.d, AsAlgorithm(algorithm),
-                        lane.workspace, kWorkspaceBytes, lane.stream);
-}
-
-LtProduct LtMatMul::OnScratch(LtProduct p) {
-  const auto take = [&](const Tensor& like) {
-    const auto rows = like.num_rows();
-    return device_.TakeScratch<char>(static_cast<size_t>(rows * like.row_stride) *
-                                     SizeOf(like.dtype));
-  };
-  if (p.bucket_rows) {
-    // The caller's operands have fewer rows. Random data, because the chip runs faster on zeros.
-    const int64_t rows = BucketRows(p.m());
-    p.a.dims[0] = p.d.dims[0] = rows;
-    if (!p.c.empty()) p.c.dims[0] = rows;
-    p.a.data = take(p.a);
-    p.d.data = take(p.d);
-    if (!device_.ok()) return p;
-    FillRandom(device_, p.a.data, p.a.dtype, static_cast<size_t>(rows * p.a.row_stride));
-    if (!p.c.empty()) {
-      p.c.data = p.d.data;
-      p.c.row_stride = p.d.row_stride;
-    }
-  } else if (p.c.data == p.d.data) {
-    p.d.data = take(p.d);
+std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
+                                               std::vector<AlgorithmBits> contenders) {
+  if (!device_.ok()) return std::nullopt;
+  if (HasBackwardEpilogue(product) && Choose(WithoutEpilogue(product)) != nullptr) {
+    contenders.push_back(kSplit);
   }
-  return p;
-}
-
-float LtMatMul::Measure(const LtProduct& original, AlgorithmBits& fastest) {
-  const LtProduct product = OnScratch(original);
-  if (!device_.ok()) return kNever;
   LtCall call(product);
-  const AlgorithmKey key = KeyOf(original);
-  Preference preference(key.fields.back(), product.d.dtype);
-  cublasLtMatmulHeuristicResult_t candidates[kNumCandidates];
-  int num_candidates = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_, &call.operation, &call.a, &call.b, &call.c, &call.d, preference.get(),
-      product.bucket_rows ? kNumBucketCandidates : kNumCandidates, candidates, &num_candidates);
-  if (status != CUBLAS_STATUS_SUCCESS) return kNever;
-
-  std::vector<AlgorithmBits> contenders;
-  for (int i = 0; i < num_candidates; ++i) {
-    if (candidates[i].state != CUBLAS_STATUS_SUCCESS) continue;
-    contenders.push_back(std::bit_cast<AlgorithmBits>(candidates[i].algo));
-  }
   const auto launch = [&](const AlgorithmBits& algorithm) {
+    if (algorithm == kSplit) return RunSplit(lanes_[0], product).ok();
     return Launch(product, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
   };
   Rank(device_, kNumRounds, launch, contenders);
   contenders.resize(std::min(contenders.size(), kNumFinalists));
-  const float best_ms = Rank(device_, kNumFinalRounds, launch, contenders);
-  if (!contenders.empty()) fastest = contenders.front();
-  return best_ms;
+  Rank(device_, kNumFinalRounds, launch, contenders);
+  if (contenders.empty()) return std::nullopt;
+  return contenders.front();
 }
 
-float LtMatMul::MeasureSplit(const LtProduct& original) {
-  const LtProduct product = OnScratch(original);
-  if (!device_.ok() || Choose(WithoutEpilogue(original)) == nullptr) return kNever;
-  std::vector<AlgorithmBits> contenders = {kSplit};
-  return Rank(
-      device_, kNumFinalRounds,
-      [&](const AlgorithmBits&) { return RunSplit(lanes_[0], product).ok(); }, contenders);
+std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original) {
+  const auto trial = LtTrial::Create(device_, original);
+  if (!trial.ok() || !RunSplit(lanes_[0], (*trial)->reference()).ok()) return std::nullopt;
+  const LtProduct& product = (*trial)->product();
+  LtCall call(product);
+  std::vector<AlgorithmBits> candidates = Candidates(handle_, product);
+  std::erase_if(candidates, [&](const AlgorithmBits& algorithm) {
+    for (int check = 0; check < kNumChecks; ++check) {
+      (*trial)->Reset();
+      device_.Check(
+          cudaMemsetAsync(lanes_[0].workspace, kPoison, kLtWorkspaceBytes, device_.stream()),
+          "cudaMemset");
+      if (Launch(product, call, &algorithm, lanes_[0]) != CUBLAS_STATUS_SUCCESS) return true;
+      if ((*trial)->Agrees()) continue;
+      ++num_dropped_;
+      return true;
+    }
+    return false;
+  });
+  return Measure(product, std::move(candidates));
+}
+
+int LtMatMul::Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
+                     const Lane& lane) {
+  return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
 }
 
 absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
@@ -237,31 +122,31 @@ absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
   return device_.status();
 }
 
-bool LtMatMul::Accepts(const LtProduct& product, const AlgorithmBits& algorithm) {
-  if (algorithm == kSplit) return HasBackwardEpilogue(product);
-  LtCall call(product);
-  cublasLtMatmulHeuristicResult_t result;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(handle_, &call.operation, &call.a, &call.b, &call.c, &call.d,
-                              AsAlgorithm(&algorithm), &result);
-  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kWorkspaceBytes;
-}
-
 const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
   const AlgorithmKey key = KeyOf(product);
   if (const auto known = chosen_.find(key); known != chosen_.end()) return &known->second;
-  if (const AlgorithmBits* saved = file_.Find(key); saved != nullptr && Accepts(product, *saved)) {
-    ++num_recalled_;
-    return &chosen_.emplace(key, *saved).first->second;
+  if (const AlgorithmBits* saved = file_.Find(key); saved != nullptr) {
+    const bool fits =
+        *saved == kSplit ? HasBackwardEpilogue(product) : LtCall(product).Accepts(handle_, *saved);
+    if (fits) {
+      ++num_recalled_;
+      return &chosen_.emplace(key, *saved).first->second;
+    }
   }
-  AlgorithmBits fastest;
-  const float fused_ms = SumsArePastTheEnd(product) ? kNever : Measure(product, fastest);
-  const float split_ms = HasBackwardEpilogue(product) ? MeasureSplit(product) : kNever;
-  if (std::min(fused_ms, split_ms) == kNever) return nullptr;
-  if (split_ms < fused_ms) fastest = kSplit;
+  const bool sums = WritesBias(product.epilogue);
+  std::optional<AlgorithmBits> fastest;
+  if (sums) {
+    fastest = MeasureChecked(product);
+  } else {
+    const LtProduct on_scratch = OnScratch(device_, product);
+    fastest = Measure(on_scratch, Candidates(handle_, on_scratch));
+  }
+  if (!device_.ok()) return nullptr;
+  // What has not been checked is not run, and not remembered as the fastest either.
+  if (!fastest.has_value()) return sums ? &chosen_.emplace(key, kSplit).first->second : nullptr;
   ++num_measured_;
-  Report(file_.Add(key, fastest));
-  return &chosen_.emplace(key, fastest).first->second;
+  Report(file_.Add(key, *fastest));
+  return &chosen_.emplace(key, *fastest).first->second;
 }
 
 absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
@@ -270,10 +155,12 @@ absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
   if (algorithm != nullptr && *algorithm == kSplit) return RunSplit(lane, product);
   LtCall call(product);
   int status = Launch(product, call, algorithm, lane);
-  // An algorithm that its bucket's largest member liked may refuse a smaller one; cuBLASLt then
-  // picks by itself.
   const bool refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  // cuBLASLt's own pick would be unchecked.
+  if (refused && WritesBias(product.epilogue)) return RunSplit(lane, product);
+  // An algorithm that its bucket's largest member liked may refuse a smaller one; cuBLASLt then
+  // picks by itself.
   if (refused && algorithm != nullptr) status = Launch(product, call, nullptr, lane);
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const std::string message =
@@ -304,7 +191,7 @@ absl::Status LtMatMul::MakeLanes() {
     if (!device_.ok()) return device_.status();
     if (lane.workspace != nullptr) continue;
     BEAMLINE_ASSIGN_OR_RETURN(lane.workspace,
-                              device_.arena().Allocate(kWorkspaceBytes, ArenaUse::kWorkspace));
+                              device_.arena().Allocate(kLtWorkspaceBytes, ArenaUse::kWorkspace));
   }
   return absl::OkStatus();
 }

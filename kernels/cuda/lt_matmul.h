@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,8 +37,11 @@ class LtMatMul {
   LtMatMul& operator=(const LtMatMul&) = delete;
 
   // The first product of a kind (an AlgorithmKey) that the file does not know measures cuBLASLt's
-  // candidates, which synchronises; later ones only launch. INVALID_ARGUMENT: Validate(product).
-  // UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault of the device is returned too.
+  // candidates, which synchronises; later ones only launch. Where the epilogue writes sums the
+  // candidates run on an LtTrial's operands, and those that compute something else than the split
+  // form, a plain product and BackwardEpilogue, are left out; it is taken where there is no room.
+  // INVALID_ARGUMENT: Validate(product). UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault
+  // of the device is returned too.
   absl::Status Run(const LtProduct& product);
 
   // Products of any shapes that do not depend on each other, side by side where the GPU has room.
@@ -46,6 +51,11 @@ class LtMatMul {
   // Kinds measured by this object, and kinds that the file knew and cuBLASLt accepted.
   int num_measured() const { return num_measured_; }
   int num_recalled() const { return num_recalled_; }
+  // Candidates that computed something else than the split form.
+  int num_dropped() const { return num_dropped_; }
+
+  // For calls past this class.
+  cublasLtContext* handle() const { return handle_; }
 
   static constexpr int kNumLanes = 4;
 
@@ -61,14 +71,13 @@ class LtMatMul {
   // Null when cuBLASLt offers none; it may still pick one by itself. kSplit, all zero: the product
   // without its epilogue and BackwardEpilogue after it are faster, or all that there is.
   const AlgorithmBits* Choose(const LtProduct& product);
-  // Whether an algorithm of the file fits this cuBLASLt, GPU and product.
-  bool Accepts(const LtProduct& product, const AlgorithmBits& algorithm);
-  // The fastest candidate, and its milliseconds; infinite when cuBLASLt has none.
-  float Measure(const LtProduct& product, AlgorithmBits& fastest);
-  // Milliseconds of the product without its epilogue, and of BackwardEpilogue after it.
-  float MeasureSplit(const LtProduct& product);
-  // `product` on operands that measuring may overwrite.
-  LtProduct OnScratch(LtProduct product);
+  // The fastest of `contenders` and, where there is one, the split form; none when none runs.
+  // Overwrites the outputs.
+  std::optional<AlgorithmBits> Measure(const LtProduct& product,
+                                       std::vector<AlgorithmBits> contenders);
+  // For an epilogue that writes sums: among the candidates that agree with the split form on a
+  // trial's operands. None when there is no room for those.
+  std::optional<AlgorithmBits> MeasureChecked(const LtProduct& product);
   // A cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
@@ -84,6 +93,7 @@ class LtMatMul {
   std::map<AlgorithmKey, AlgorithmBits> chosen_;
   int num_measured_ = 0;
   int num_recalled_ = 0;
+  int num_dropped_ = 0;
 };
 
 }  // namespace beamline::cuda

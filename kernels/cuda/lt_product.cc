@@ -186,7 +186,7 @@ AlgorithmKey KeyOf(const LtProduct& p) {
   AlgorithmKey key;
   size_t next = 0;
   const auto add = [&](auto value) { key.fields[next++] = static_cast<int64_t>(value); };
-  add(p.bucket_rows ? BucketRows(p.m()) : p.m());
+  add(p.bucket_rows && !WritesBias(p.epilogue) ? BucketRows(p.m()) : p.m());
   add(p.n());
   add(p.k());
   add(p.batch());

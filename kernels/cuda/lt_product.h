@@ -67,7 +67,8 @@ struct LtProduct {
   const float* b_scale = nullptr;
   const float* d_scale = nullptr;
   // Shares its algorithm with products of up to a quarter more rows, so that a ragged batch's row
-  // count is not measured anew each time. Without batch, transpose_a and aux only.
+  // count is not measured anew each time. Without batch, transpose_a and aux only. An epilogue that
+  // writes sums shares nothing: its algorithm is checked at each size.
   bool bucket_rows = false;
 
   int64_t m() const { return d.dim(-2); }

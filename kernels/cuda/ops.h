@@ -22,5 +22,7 @@ void Attention(Device& device, const AttentionParams& params);
 void Pool(Device& device, const PoolParams& params);
 void TopCandidates(Device& device, const TopCandidatesParams& params);
 void Sample(Device& device, const SampleParams& params);
+void AdvanceBeams(Device& device, const AdvanceBeamsParams& params);
+void ReorderBeams(Device& device, const ReorderBeamsParams& params);
 
 }  // namespace beamline::cuda

@@ -46,6 +46,8 @@ class LateBackend final : public Backend {
 
   // Tokens that went to a step without the host's knowing them.
   int64_t num_filled() const { return num_filled_; }
+  // Searches whose tables were ordered without the host's knowing their beams.
+  int64_t num_reordered() const { return num_reordered_; }
 
   std::string Name() const override { return cpu_->Name(); }
   std::string Description() const override { return cpu_->Description(); }
@@ -91,10 +93,16 @@ class LateBackend final : public Backend {
   }
   void TopCandidates(const TopCandidatesParams& params) override { cpu_->TopCandidates(params); }
   void Sample(const SampleParams& params) override { cpu_->Sample(params); }
+  void AdvanceBeams(const AdvanceBeamsParams& params) override { cpu_->AdvanceBeams(params); }
+  void ReorderBeams(const ReorderBeamsParams& params) override {
+    num_reordered_ += static_cast<int64_t>(params.groups.size());
+    cpu_->ReorderBeams(params);
+  }
 
  private:
   std::unique_ptr<Backend> cpu_;
   std::atomic<int64_t> num_filled_ = 0;
+  std::atomic<int64_t> num_reordered_ = 0;
 };
 
 }  // namespace beamline

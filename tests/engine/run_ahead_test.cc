@@ -66,6 +66,7 @@ class LateReplica {
   bool WaitForAll() { return tickets_.WaitForNone(milliseconds(60000)); }
   const ReplicaStats& stats() const { return replica_->stats(); }
   int64_t num_filled() const { return backend_->num_filled(); }
+  int64_t num_reordered() const { return backend_->num_reordered(); }
 
  private:
   TicketCounter tickets_;
@@ -148,6 +149,56 @@ TEST(RunAheadTest, EncoderDecoderModels) {
     ExpectSame(*result, *expected);
   }
   EXPECT_GT(replica.num_filled(), 50);
+}
+
+// The device orders the beams' tables before anybody has read which ones go on.
+TEST(RunAheadTest, BeamsAreThoseOfTheLoopThatWaits) {
+  for (const char* model : {"translate-en-de", "write-en"}) {
+    const bool translates = std::string(model) == "translate-en-de";
+    // The small pool preempts, also searches whose beams nobody has read yet.
+    for (const int32_t cache_blocks : {0, 48}) {
+      LateReplica replica(model, cache_blocks);
+      const auto golden = ReadGolden("translate.jsonl");
+      std::vector<GenerateRequest> requests;
+      for (int i = 0; i < 20; ++i) {
+        BeamOptions options{.width = 2 + i % 7, .num_sequences = 1 + i % 2};
+        options.length_penalty = i % 3 == 0 ? 0.6f : 1.0f;
+        if (i % 5 == 1) options.early_stopping = EarlyStopping::kEager;
+        GenerateRequest request =
+            translates ? Translate(golden[i]["text"], options)
+                       : Write("Package: lib" + std::to_string(i) + "\nSynopsis:", 5 + 4 * (i % 9));
+        request.decoding = options;
+        // Some searches have edits that do not depend on tokens, some that do, and greedy company.
+        if (i % 6 == 2) request.limits.min_new_tokens = 4;
+        if (i % 6 == 3) request.output.return_logprobs = true;
+        if (translates) request.limits.max_new_tokens = 40;
+        if (i % 10 == 7) {
+          // Nobody runs ahead while it is there.
+          request.shaping.no_repeat_ngram_size = 3;
+          request.limits.max_new_tokens = 6;
+        }
+        if (i % 7 == 6) request.decoding = GreedyOptions();
+        requests.push_back(std::move(request));
+      }
+      std::vector<std::shared_ptr<RecordingSink>> sinks;
+      for (const GenerateRequest& request : requests) {
+        sinks.push_back(std::make_shared<RecordingSink>());
+        replica.Submit(request, sinks.back());
+      }
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const auto result = sinks[i]->Wait();
+        ASSERT_TRUE(result.ok()) << result.status();
+        const auto expected = SharedEngine().GenerateAndWait(requests[i]);
+        ASSERT_TRUE(expected.ok()) << expected.status();
+        ExpectSame(*result, *expected);
+      }
+      EXPECT_TRUE(replica.WaitForAll());
+      EXPECT_GT(replica.num_reordered(), 50);
+      if (cache_blocks > 0) {
+        EXPECT_GT(replica.stats().preemptions.load(), 0u);
+      }
+    }
+  }
 }
 
 TEST(RunAheadTest, StreamsSameText) {

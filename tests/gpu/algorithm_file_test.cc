@@ -110,13 +110,45 @@ TEST_F(AlgorithmFileTest, DamageIsFoundWhereverItIs) {
 }
 
 TEST_F(AlgorithmFileTest, ADamagedFileIsReplaced) {
-  Write("beamline cuBLASLt algorithms 1\nNVIDIA H200\tgarbage\n");
+  Write("beamline cuBLASLt algorithms 2\nNVIDIA H200\tgarbage\n");
   AlgorithmFile file = Open();
   EXPECT_EQ(file.Load().code(), absl::StatusCode::kDataLoss);
   ASSERT_TRUE(file.Add(Key(1), Bits(1)).ok());
   AlgorithmFile again = Open();
   ASSERT_TRUE(again.Load().ok());
   EXPECT_EQ(again.size(), 1u);
+}
+
+// Its choices were made without a check of their sums.
+TEST_F(AlgorithmFileTest, AFileOfAnEarlierFormatIsReplaced) {
+  {
+    AlgorithmFile file = Open();
+    ASSERT_TRUE(file.Add(Key(1), Bits(1)).ok());
+  }
+  std::string text = Text();
+  const size_t version = text.find('\n') - 1;
+  ASSERT_EQ(text[version], '2');
+  text[version] = '1';
+  Write(text);
+  AlgorithmFile file = Open();
+  EXPECT_EQ(file.Load().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(file.Find(Key(1)), nullptr);
+  ASSERT_TRUE(file.Add(Key(2), Bits(2)).ok());
+  AlgorithmFile again = Open();
+  ASSERT_TRUE(again.Load().ok());
+  EXPECT_EQ(again.size(), 1u);
+  EXPECT_EQ(again.Find(Key(1)), nullptr);
+  ASSERT_NE(again.Find(Key(2)), nullptr);
+}
+
+// What a later version knows is not thrown away.
+TEST_F(AlgorithmFileTest, AFileOfALaterFormatIsLeftAlone) {
+  const std::string later = "beamline cuBLASLt algorithms 3\nwhatever\n";
+  Write(later);
+  AlgorithmFile file = Open();
+  EXPECT_EQ(file.Load().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(file.Add(Key(1), Bits(1)).ok());
+  EXPECT_EQ(Text(), later);
 }
 
 TEST_F(AlgorithmFileTest, OtherPeoplesFilesAreLeftAlone) {

@@ -18,38 +18,46 @@
 namespace beamline {
 
 // A matrix on the device whose rows are `stride` elements apart, and its rounded values in float64.
+// `values` may have more rows than the matrix: what stands past its end.
 class StridedMatrix {
  public:
   StridedMatrix(Backend& backend, DType dtype, int64_t rows, int64_t cols, int64_t stride,
                 std::vector<float> values)
-      : rows_(rows), cols_(cols), array_(backend, dtype, rows, stride, std::move(values)) {}
+      : rows_(rows),
+        cols_(cols),
+        stride_(stride),
+        array_(backend, dtype, static_cast<int64_t>(values.size()) / stride, stride, values) {}
 
-  Tensor tensor() const { return array_.device().Columns(0, cols_); }
-  double at(int64_t r, int64_t c) const { return array_.host()[r * stride() + c]; }
-  int64_t stride() const { return static_cast<int64_t>(array_.host().size()) / rows_; }
+  Tensor tensor() const { return array_.device().First(rows_).Columns(0, cols_); }
+  double at(int64_t r, int64_t c) const { return array_.host()[r * stride_ + c]; }
+  int64_t stride() const { return stride_; }
 
-  // ||device - expected|| / ||expected||; infinite for a NaN, and when a number between the rows
-  // is no longer the NaN of a poisoned matrix.
+  // ||device - expected|| / ||expected||; infinite for a NaN, when a number between the rows is no
+  // longer the NaN of a poisoned matrix, and when one past the end is not what it was.
   double RelativeError(const reference::Matrix& expected) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const std::vector<float> actual = array_.Read();
     double error = 0, norm = 0;
     for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t c = 0; c < stride(); ++c) {
-        const double value = actual[r * stride() + c];
+      for (int64_t c = 0; c < stride_; ++c) {
+        const double value = actual[r * stride_ + c];
         if (c >= cols_) {
-          if (!std::isnan(value)) return std::numeric_limits<double>::infinity();
+          if (!std::isnan(value)) return kInfinity;
           continue;
         }
         error += (value - expected.at(r, c)) * (value - expected.at(r, c));
         norm += expected.at(r, c) * expected.at(r, c);
       }
     }
+    for (size_t i = rows_ * stride_; i < actual.size(); ++i) {
+      if (actual[i] != array_.host()[i]) return kInfinity;
+    }
     const double relative = std::sqrt(error / (norm > 0 ? norm : 1.0));
-    return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+    return std::isnan(relative) ? kInfinity : relative;
   }
 
  private:
-  int64_t rows_, cols_;
+  int64_t rows_, cols_, stride_;
   TypedArray array_;
 };
 

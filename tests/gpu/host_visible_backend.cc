@@ -96,6 +96,14 @@ class HostVisibleBackend final : public Backend {
     cuda_->Sample(p);
     Finish();
   }
+  void AdvanceBeams(const AdvanceBeamsParams& p) override {
+    cuda_->AdvanceBeams(p);
+    Finish();
+  }
+  void ReorderBeams(const ReorderBeamsParams& p) override {
+    cuda_->ReorderBeams(p);
+    Finish();
+  }
 
  private:
   void Finish() {

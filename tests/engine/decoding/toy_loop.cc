@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <random>
 
 #include "kernels/check.h"
+#include "kernels/cpu/cpu_backend.h"
 
 namespace beamline {
 namespace {
@@ -55,6 +57,82 @@ Row ComputeRow(const RowRequest& request, const std::vector<float>& logits) {
   }
   return row;
 }
+
+// A step's beams as the backend chooses them, and what the decoder assumed of the step behind it:
+// checked against what Advance does then.
+class DeviceBeams {
+ public:
+  DeviceBeams(GroupDecoder& decoder, std::span<const RowResult> results) {
+    const auto beams = decoder.Beams();
+    if (!beams.has_value()) return;
+    const auto most =
+        std::ranges::max_element(results, {}, [](const RowResult& row) { return row.ids.size(); });
+    AdvanceBeamsParams params;
+    params.max_count = static_cast<int>(most->ids.size());
+    std::vector<float> values;
+    std::vector<int32_t> ids, counts;
+    for (const RowResult& row : results) {
+      values.insert(values.end(), row.values.begin(), row.values.end());
+      ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+      counts.push_back(static_cast<int32_t>(row.ids.size()));
+      values.resize(counts.size() * params.max_count);
+      ids.resize(values.size());
+    }
+    const BeamSearch search = {.num_rows = static_cast<int32_t>(results.size()),
+                               .width = beams->width,
+                               .scores = beams->scores,
+                               .end_ids = beams->end_ids};
+    parents_.resize(beams->width);
+    tokens_.resize(beams->width);
+    std::vector<float> scores(beams->width);
+    params.values = values.data();
+    params.ids = ids.data();
+    params.counts = counts;
+    params.searches = {&search, 1};
+    params.parents = parents_.data();
+    params.tokens = tokens_.data();
+    params.scores = scores.data();
+    static const std::unique_ptr<Backend> cpu = MakeCpuBackend({.num_threads = 1});
+    cpu->AdvanceBeams(params);
+
+    const auto assumed = decoder.Assume();
+    BEAMLINE_CHECK(assumed.has_value() ||
+                   (results.size() > 1 && results.size() < static_cast<size_t>(beams->width)));
+    if (!assumed.has_value()) return;
+    BEAMLINE_CHECK(assumed->empty() || assumed->size() == static_cast<size_t>(beams->width));
+    for (const AssumedRow& row : *assumed) {
+      BEAMLINE_CHECK(row.choice == AssumedRow::Choice::kBeam);
+      edits_.push_back(row.request.edits == nullptr ? LogitsEdits() : *row.request.edits);
+      num_candidates_.push_back(row.request.num_candidates);
+    }
+    assumed_ = true;
+  }
+
+  void ExpectSame(GroupDecoder& decoder, std::span<const Continuation> continuations) const {
+    if (parents_.empty()) return;
+    BEAMLINE_CHECK(!assumed_ || !edits_.empty() || continuations.empty());
+    for (size_t i = 0; i < continuations.size(); ++i) {
+      BEAMLINE_CHECK(continuations[i].parent == parents_[i]);
+      BEAMLINE_CHECK(continuations[i].token == tokens_[i]);
+      if (!assumed_) continue;
+      BEAMLINE_CHECK(continuations[i].assumed == static_cast<int32_t>(i));
+      const RowRequest& request = decoder.Requests()[i];
+      BEAMLINE_CHECK(request.num_candidates == num_candidates_[i] && request.normalize_first);
+      const LogitsEdits edits = request.edits == nullptr ? LogitsEdits() : *request.edits;
+      BEAMLINE_CHECK(edits.forced_id == edits_[i].forced_id);
+      BEAMLINE_CHECK(edits.penalties.empty() && edits_[i].penalties.empty());
+      BEAMLINE_CHECK(std::ranges::equal(edits.biases, edits_[i].biases, [](auto& a, auto& b) {
+        return a.id == b.id && a.value == b.value;
+      }));
+    }
+  }
+
+ private:
+  std::vector<int32_t> parents_, tokens_;  // empty: the group has no such search
+  bool assumed_ = false;
+  std::vector<LogitsEdits> edits_;  // of each assumed row
+  std::vector<int32_t> num_candidates_;
+};
 
 void JoinDeltas(GroupDecoder& decoder, ToyRun& run) {
   for (GenerateDelta& delta : decoder.TakeDeltas()) {
@@ -124,7 +202,9 @@ ToyRun RunGroup(GroupDecoder& decoder, const ToyModel& model, TokenIds prompt,
       results.push_back({row.ids, row.values, row.raw_values, row.log_normalizer, row.sampled_ids,
                          row.sampled_values});
     }
+    const DeviceBeams device_beams(decoder, results);
     const std::vector<Continuation> continuations = decoder.Advance(results);
+    device_beams.ExpectSame(decoder, continuations);
     BEAMLINE_CHECK(continuations.empty() == decoder.finished());
     std::vector<TokenIds> next;
     num_proposals.clear();

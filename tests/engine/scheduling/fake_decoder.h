@@ -13,32 +13,52 @@
 
 namespace beamline {
 
+enum class FakeKind {
+  kIndependent,  // rows descend from themselves and end one by one
+  kBeams,        // from random rows of the step before, and their number changes
+  kSearch,       // as kBeams, but as a device chooses too: ChooseFakeBeams
+  kProposes,     // one row, which proposes up to three tokens a step and keeps some of them
+};
+
+// Draws of a logits row in the simulator.
+inline constexpr int32_t kMaxDraws = 8;
+
+// The beams that a fake search goes on with: a pure function of its first row's draws and of how
+// many rows live. One continuation each, the parents among the live rows; fewer than `width` at
+// times.
+inline std::vector<Continuation> ChooseFakeBeams(std::span<const int32_t> draws, int32_t num_live,
+                                                 int32_t width) {
+  const int32_t last = draws[kMaxDraws - 1];
+  const int32_t count = last % 8 != 0 ? width : 1 + last / 8 % width;
+  std::vector<Continuation> beams;
+  for (int32_t i = 0; i < count; ++i) beams.push_back({draws[i] % num_live, draws[i]});
+  return beams;
+}
+
 class FakeDecoder : public GroupDecoder {
  public:
-  // With `beam`, each step's rows descend from random rows of the step before, and their number
-  // changes; else each descends from itself.
-  // With `proposes`, a single row proposes up to three tokens a step and keeps some of them.
-  FakeDecoder(int32_t max_rows, int32_t num_steps, bool beam, uint64_t seed, bool proposes = false)
-      : max_rows_(max_rows),
-        steps_left_(num_steps),
-        beam_(beam),
-        proposes_(proposes),
-        random_(seed),
-        requests_(1) {}
+  // max_rows: 1 with kProposes, at most kMaxDraws.
+  FakeDecoder(int32_t max_rows, int32_t num_steps, FakeKind kind, uint64_t seed)
+      : max_rows_(max_rows), steps_left_(num_steps), kind_(kind), random_(seed), requests_(1) {}
 
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override { return requests_; }
+  std::optional<BeamRequest> Beams() override {
+    if (kind_ != FakeKind::kSearch) return std::nullopt;
+    return BeamRequest{.width = max_rows_, .scores = {}, .end_ids = {}};
+  }
 
   std::vector<Continuation> Advance(std::span<const RowResult> results) override {
     const auto live = static_cast<int32_t>(num_proposals_.size());
     const bool runs_ahead = RunsAhead();
     ++num_generated_;
     if (--steps_left_ == 0) return {};
+    if (kind_ == FakeKind::kSearch) return AdvanceSearch(results, live);
     std::vector<Continuation> next;
     const int32_t rows = NumRows(live);
     const auto ended = static_cast<int32_t>(random_() % live);
     for (int32_t row = 0; row < rows; ++row) {
-      const bool any_parent = beam_ && num_generated_ > 1;
+      const bool any_parent = kind_ == FakeKind::kBeams && num_generated_ > 1;
       const int32_t parent = num_generated_ == 1 ? 0
                              : any_parent        ? static_cast<int32_t>(random_() % live)
                                                  : row;
@@ -52,7 +72,7 @@ class FakeDecoder : public GroupDecoder {
         if (!chosen.empty()) continuation.token = chosen[0];
         continuation.assumed = survivor;
       }
-      if (max_rows_ == 1 && proposes_) {
+      if (kind_ == FakeKind::kProposes) {
         if (num_proposals_[0] > 0) continuation.num_dropped = random_() % (num_proposals_[0] + 1);
         for (uint64_t i = random_() % 4; i > 0; --i)
           continuation.proposals.push_back(random_() % 1000);
@@ -67,12 +87,21 @@ class FakeDecoder : public GroupDecoder {
 
   std::optional<std::span<const AssumedRow>> Assume() override {
     if (!RunsAhead()) return std::nullopt;
+    const auto live = static_cast<int32_t>(num_proposals_.size());
+    const bool search = kind_ == FakeKind::kSearch;
+    if (search && live != 1 && live != max_rows_) return std::nullopt;
     assumed_.clear();
     if (steps_left_ == 1) return assumed_;
     const bool first = num_generated_ == 0;
-    const auto rows = first ? max_rows_ : static_cast<int32_t>(num_proposals_.size());
+    const int32_t rows = first || search ? max_rows_ : live;
+    using enum AssumedRow::Choice;
     for (int32_t row = 0; row < rows; ++row) {
-      assumed_.push_back({.parent = first ? 0 : row, .draw = first ? row : -1, .request = {}});
+      assumed_.push_back({.parent = std::min(row, live - 1),
+                          .choice = search  ? kBeam
+                                    : first ? kDraw
+                                            : kBestCandidate,
+                          .index = row,
+                          .request = {}});
     }
     return assumed_;
   }
@@ -84,8 +113,16 @@ class FakeDecoder : public GroupDecoder {
   std::vector<GeneratedSequence> TakeSequences() override { return {}; }
 
  private:
-  // Independent rows take their tokens from the results, so they can be assumed.
-  bool RunsAhead() const { return !beam_ && !proposes_; }
+  // These take their tokens from the results, so they can be assumed.
+  bool RunsAhead() const { return kind_ == FakeKind::kIndependent || kind_ == FakeKind::kSearch; }
+
+  std::vector<Continuation> AdvanceSearch(std::span<const RowResult> results, int32_t live) {
+    auto next = ChooseFakeBeams(results[0].sampled_ids, live, max_rows_);
+    for (size_t i = 0; i < next.size(); ++i) next[i].assumed = static_cast<int32_t>(i);
+    num_proposals_.assign(next.size(), 0);
+    requests_.resize(next.size());
+    return next;
+  }
 
   static std::span<const int32_t> Draw(const RowResult& result, int32_t draw) {
     return result.sampled_ids.empty() ? result.sampled_ids : result.sampled_ids.subspan(draw, 1);
@@ -96,14 +133,13 @@ class FakeDecoder : public GroupDecoder {
     if (random_() % 8 != 0) return live;
     // Beams end group by group, and come back where more tokens are allowed; independent sequences
     // end one by one.
-    if (beam_) return 1 + static_cast<int32_t>(random_() % max_rows_);
+    if (kind_ == FakeKind::kBeams) return 1 + static_cast<int32_t>(random_() % max_rows_);
     return std::max(live - 1, 1);
   }
 
   int32_t max_rows_;
   int32_t steps_left_;
-  bool beam_;
-  bool proposes_;
+  FakeKind kind_;
   std::mt19937_64 random_;
   int32_t num_generated_ = 0;
   std::vector<RowRequest> requests_;

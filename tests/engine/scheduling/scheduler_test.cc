@@ -20,6 +20,7 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     last = first + 1;
   }
   int64_t finished = 0, cancelled = 0, preemptions = 0, cached_tokens = 0, assumed_tokens = 0;
+  int64_t reordered_searches = 0;
   int64_t expired_waiting = 0, expired_running = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const SimulationResult result = Simulate({.seed = seed});
@@ -31,6 +32,7 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     preemptions += result.preemptions;
     cached_tokens += result.cached_tokens;
     assumed_tokens += result.assumed_tokens;
+    reordered_searches += result.reordered_searches;
   }
   if (last - first == kNumSchedules) {
     // The schedules must have been worth simulating.
@@ -41,6 +43,7 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     EXPECT_GT(preemptions, 5000);
     EXPECT_GT(cached_tokens, 50000);
     EXPECT_GT(assumed_tokens, 100000);
+    EXPECT_GT(reordered_searches, 10000);
   }
 }
 
@@ -50,7 +53,7 @@ std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t priority
   group->rows.resize(1);
   group->rows[0].tokens.assign(prompt, 1);
   group->cache_salt = std::to_string(prompt);
-  group->decoder = std::make_unique<FakeDecoder>(1, steps, false, 1);
+  group->decoder = std::make_unique<FakeDecoder>(1, steps, FakeKind::kIndependent, 1);
   group->priority = priority;
   group->arrival = arrival;
   return group;
@@ -118,7 +121,7 @@ TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
   Clock::time_point now;
   auto group = MakeGroup(1, 64, 0, now);
   group->rows[0].tokens.assign(1000, 1);
-  group->decoder = std::make_unique<FakeDecoder>(8, 64, /*beam=*/true, 3);
+  group->decoder = std::make_unique<FakeDecoder>(8, 64, FakeKind::kBeams, 3);
   scheduler.Add(std::move(group));
   size_t most_copies = 0;
   int32_t most_blocks = 0;

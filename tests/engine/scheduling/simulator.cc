@@ -1,3 +1,4 @@
+// Long because the loop, the fake device and the checks share one state.
 #include "tests/engine/scheduling/simulator.h"
 
 #include <fmt/format.h>
@@ -74,9 +75,11 @@ class Simulator {
   // A step that the fake device has computed, with the tokens that it chose.
   struct Step {
     Flight flight;
-    std::vector<int32_t> words;  // of each logits row its best candidate, then kMaxDraws draws
+    // Of each logits row its best candidate, then kMaxDraws draws; then the searches' beams.
+    std::vector<int32_t> words;
+    size_t num_rows = 0;
+    std::vector<BeamWords> searches;  // the scores are 1, or 0 for beams that were not found
   };
-  static constexpr int32_t kMaxDraws = 8;
   static constexpr float kScore = 0.0f;
   static int32_t Word(int32_t request, int32_t draw) {
     return request * (1 + kMaxDraws) + 1 + draw;
@@ -85,19 +88,22 @@ class Simulator {
   // As GenerateLoop::Run does, with a device that is done before the next step is planned or not.
   void RunStep() {
     const bool must_read = Uniform(0, 2) == 0;
-    if (last_.has_value() && (must_read || !AssumeResults(last_->flight, Word, scheduler_))) {
+    const auto beams = [&](int32_t search) { return last_->searches[search]; };
+    if (last_.has_value() &&
+        (must_read || !AssumeResults(last_->flight, {.token = Word, .beams = beams}, scheduler_))) {
       Step step = *std::exchange(last_, std::nullopt);
       Land(step, nullptr);
       RemoveDone();
     }
     std::optional<Step> earlier = std::exchange(last_, std::nullopt);
     if (scheduler_.PrepareStep(now_, earlier.has_value() ? earlier->words.data() : nullptr)) {
-      last_ = ComputeStep();
+      last_ = ComputeStep(earlier);
     } else if (!scheduler_.empty() && !earlier.has_value()) {
       Error("groups wait and nothing runs");
     }
     if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
     RemoveDone();
+    for (const auto& group : scheduler_.groups()) CheckGroup(*group);
   }
 
   void RemoveDone() {
@@ -129,17 +135,17 @@ class Simulator {
       if (Uniform(0, 2) == 0) group->encoder_ids = RandomTokens(Uniform(1, 16));
       // As the engine refuses what could never run alone.
       // At most four tokens a step when proposals are accepted.
-      const bool proposes = max_rows == 1 && Uniform(0, 2) == 0;
-      const auto total =
-          static_cast<int32_t>(group->rows[0].tokens.size()) + (proposes ? 4 : 1) * steps;
+      const FakeKind kind =
+          max_rows == 1 && Uniform(0, 2) == 0 ? FakeKind::kProposes : FakeKind(Uniform(0, 2));
+      const auto total = static_cast<int32_t>(group->rows[0].tokens.size()) +
+                         (kind == FakeKind::kProposes ? 4 : 1) * steps;
       if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), max_rows, total,
                           limits_.block_size) > num_blocks_) {
         ++submitted_;
         ++result_.cancelled;
         continue;
       }
-      group->decoder =
-          std::make_unique<FakeDecoder>(max_rows, steps, Uniform(0, 1) == 0, random_(), proposes);
+      group->decoder = std::make_unique<FakeDecoder>(max_rows, steps, kind, random_());
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
       // A step takes a millisecond, a request up to thirty steps and its wait.
@@ -210,7 +216,7 @@ class Simulator {
     RemoveDone();
   }
 
-  Step ComputeStep() {
+  Step ComputeStep(const std::optional<Step>& earlier) {
     const StepBuilder& step = scheduler_.step();
     result_.preemptions += scheduler_.num_preempted();
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
@@ -227,10 +233,82 @@ class Simulator {
       batch.token_ids[fill.target] = batch.fill_words[fill.source];
     }
     result_.assumed_tokens += static_cast<int64_t>(batch.fills.size());
+    for (const BeamTables& tables : batch.beam_tables) ReorderBeams(tables, batch);
+    result_.reordered_searches += static_cast<int64_t>(batch.beam_tables.size());
     for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
-    return {Flight(step.logits_ranges()),
-            RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws))};
+    Step launched = {Flight(step.logits_ranges()),
+                     RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws)),
+                     batch.logits_rows.size(),
+                     {}};
+    AdvanceBeams(earlier, launched);
+    return launched;
+  }
+
+  // What the device's AdvanceBeams does, with fake choices.
+  void AdvanceBeams(const std::optional<Step>& earlier, Step& step) {
+    std::vector<BeamSearch> searches;
+    for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
+      const LogitsRange& range = step.flight.ranges[i];
+      if (!AppendSearch(range, searches)) continue;
+      step.flight.searches[i] = static_cast<int32_t>(searches.size()) - 1;
+      const BeamSearch& search = searches.back();
+      int32_t num_live = search.num_rows;
+      if (!range.group->assumed.empty()) {
+        const auto first = earlier->words.begin() + search.score_word;
+        num_live = static_cast<int32_t>(std::count(first, first + search.num_rows, 1));
+      }
+      const auto draws = std::span<const int32_t>(step.words)
+                             .subspan(range.begin * size_t{1 + kMaxDraws} + 1, kMaxDraws);
+      const auto chosen = ChooseFakeBeams(draws, num_live, search.width);
+      const auto word = static_cast<int32_t>(step.words.size());
+      const int32_t width = search.width;
+      step.searches.push_back({word, word + width, word + 2 * width});
+      step.words.resize(step.words.size() + 3 * static_cast<size_t>(width));
+      for (int32_t beam = 0; beam < width; ++beam) {
+        const bool found = beam < static_cast<int32_t>(chosen.size());
+        step.words[word + beam] = found ? chosen[beam].parent : std::min(beam, search.num_rows - 1);
+        step.words[word + width + beam] = found ? chosen[beam].token : 0;
+        step.words[word + 2 * width + beam] = found ? 1 : 0;
+      }
+    }
+  }
+
+  // What the device's ReorderBeams does.
+  void ReorderBeams(const BeamTables& group, StepBatch& batch) {
+    const auto entry = [&](int32_t row, int32_t column) -> int32_t& {
+      return batch
+          .block_tables[static_cast<size_t>(group.first_row + row) * batch.max_blocks + column];
+    };
+    const StepBatch before = batch;
+    const auto old_entry = [&](int32_t row, int32_t column) {
+      return before
+          .block_tables[static_cast<size_t>(group.first_row + row) * batch.max_blocks + column];
+    };
+    const int32_t* parents = batch.fill_words + group.parent_word;
+    std::vector<int32_t> free_blocks;  // of rows without children
+    for (int32_t row = group.num_rows - 1; row >= 0; --row) {
+      if (std::count(parents, parents + group.num_rows, row) == 0) {
+        free_blocks.push_back(old_entry(row, group.column));
+      }
+    }
+    for (int32_t row = 0; row < group.num_rows; ++row) {
+      for (int32_t column = 0; column < group.column; ++column) {
+        entry(row, column) = old_entry(parents[row], column);
+      }
+      if (group.num_filled == 0) continue;
+      const int32_t source = old_entry(parents[row], group.column);
+      int32_t block = source;
+      if (std::count(parents, parents + row, parents[row]) > 0) {
+        block = free_blocks.back();
+        free_blocks.pop_back();
+        std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(source) * limits_.block_size,
+                    group.num_filled,
+                    memory_.begin() + static_cast<std::ptrdiff_t>(block) * limits_.block_size);
+      }
+      entry(row, group.column) = block;
+      batch.slots[group.first_token + row] = block * limits_.block_size + group.num_filled;
+    }
   }
 
   void Write(int32_t slot, uint64_t value, std::unordered_set<int32_t>& written) {
@@ -260,6 +338,7 @@ class Simulator {
 
   // What every computed position of the group holds, against its tokens.
   void CheckGroup(const Group& group) {
+    if (group.parents_unknown) return;  // checked once they are known
     for (size_t i = 0; i < group.memory.size() * limits_.block_size && i < group.encoder_ids.size();
          ++i) {
       if (At(group.memory, static_cast<int32_t>(i)) != Mix(7, group.encoder_ids[i])) {
@@ -284,7 +363,7 @@ class Simulator {
   void Land(Step& step, Flight* next) {
     std::vector<RowResult> results;
     std::vector<RowResult> live;
-    for (size_t row = 0; row * (1 + kMaxDraws) < step.words.size(); ++row) {
+    for (size_t row = 0; row < step.num_rows; ++row) {
       const std::span words = std::span<const int32_t>(step.words).subspan(row * (1 + kMaxDraws));
       results.push_back({.ids = words.first(1),
                          .values = {&kScore, 1},
@@ -299,6 +378,15 @@ class Simulator {
         Error("logits rows and requests differ");
       }
       const auto continuations = group.decoder->Advance(of_group);
+      if (const int32_t search = step.flight.searches[i]; search >= 0) {
+        const std::span<const int32_t> words(step.words);
+        const auto width = static_cast<size_t>(group.decoder->max_rows());
+        if (!ChoseTheSame(step.flight, i, continuations,
+                          words.subspan(step.searches[search].parents, width),
+                          words.subspan(step.searches[search].tokens, width))) {
+          Error("the device and the decoder chose other beams");
+        }
+      }
       if (group.decoder->finished()) {
         group.done = true;
         ++result_.finished;

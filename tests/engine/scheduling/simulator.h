@@ -32,7 +32,8 @@ struct SimulationResult {
   int32_t expired_waiting = 0;  // past their deadline before their first step
   int32_t expired_running = 0;  // past it after that, preempted ones included
   int64_t cached_tokens = 0;
-  int64_t assumed_tokens = 0;  // computed before anybody had read them
+  int64_t assumed_tokens = 0;      // computed before anybody had read them
+  int64_t reordered_searches = 0;  // computed before anybody knew their rows' parents
 };
 
 // A pure function of the options.

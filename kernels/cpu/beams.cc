@@ -1,0 +1,124 @@
+// The operators of beam search that a device does between two steps.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/beam_tails.h"
+#include "kernels/cpu/ops.h"
+
+namespace beamline::cpu {
+namespace {
+
+class Advance {
+ public:
+  Advance(const AdvanceBeamsParams& params, const BeamSearch& search)
+      : params_(params), search_(search), heads_(search.num_rows, 0) {}
+
+  // first_beam: of the search, in the outputs.
+  void Run(int32_t first_beam) {
+    int32_t beam = 0;
+    while (beam < search_.width) {
+      const int32_t row = BestRow();
+      if (row < 0) break;
+      const int32_t token = params_.ids[Head(row)];
+      const float score = Score(row);
+      ++heads_[row];
+      if (std::ranges::find(search_.end_ids, token) != search_.end_ids.end()) continue;
+      Set(first_beam + beam++, row, token, score);
+    }
+    for (; beam < search_.width; ++beam) {
+      Set(first_beam + beam, std::min(beam, search_.num_rows - 1), 0,
+          -std::numeric_limits<float>::infinity());
+    }
+  }
+
+ private:
+  size_t Head(int32_t row) const {
+    return static_cast<size_t>(search_.first_row + row) * params_.max_count + heads_[row];
+  }
+  float Score(int32_t row) const {
+    const float* scores =
+        search_.scores.empty() ? params_.words + search_.score_word : search_.scores.data();
+    return params_.values[Head(row)] + scores[row];
+  }
+  int32_t BestRow() const {
+    int32_t best = -1;
+    float best_score = 0.0f;
+    for (int32_t row = 0; row < search_.num_rows; ++row) {
+      if (heads_[row] == params_.counts[search_.first_row + row]) continue;
+      const float score = Score(row);
+      // A NaN is not above -infinity either.
+      if (!(score > -std::numeric_limits<float>::infinity())) continue;
+      if (best >= 0 && score <= best_score) continue;
+      best = row;
+      best_score = score;
+    }
+    return best;
+  }
+  void Set(int32_t beam, int32_t parent, int32_t token, float score) {
+    params_.parents[beam] = parent;
+    params_.tokens[beam] = token;
+    params_.scores[beam] = score;
+  }
+
+  const AdvanceBeamsParams& params_;
+  const BeamSearch& search_;
+  std::vector<int32_t> heads_;  // of each row, the best candidate not taken
+};
+
+// The filled positions of a block, in every head.
+void CopyFilled(const Tensor& cache, int32_t source, int32_t target, int32_t num_filled) {
+  const auto element = static_cast<int64_t>(SizeOf(cache.dtype));
+  const int64_t head_bytes = cache.dim(2) * cache.dim(3) * element;
+  char* const base = cache.as<char>();
+  for (int64_t head = 0; head < cache.dim(1); ++head) {
+    std::memcpy(base + (target * cache.dim(1) + head) * head_bytes,
+                base + (source * cache.dim(1) + head) * head_bytes,
+                static_cast<size_t>(num_filled * cache.dim(3) * element));
+  }
+}
+
+}  // namespace
+
+void AdvanceBeams(const AdvanceBeamsParams& params) {
+  int32_t first_beam = 0;
+  for (const BeamSearch& search : params.searches) {
+    Advance(params, search).Run(first_beam);
+    first_beam += search.width;
+  }
+}
+
+void ReorderBeams(const ReorderBeamsParams& params) {
+  std::vector<int32_t> old_tables;
+  std::vector<BeamTail> tails;
+  for (const BeamTables& group : params.groups) {
+    const std::span parents(params.words + group.parent_word, static_cast<size_t>(group.num_rows));
+    int32_t* const tables =
+        params.block_tables + static_cast<int64_t>(group.first_row) * params.max_blocks;
+    old_tables.assign(tables, tables + static_cast<int64_t>(group.num_rows) * params.max_blocks);
+    const auto old_row = [&](int32_t row) {
+      return old_tables.data() + static_cast<int64_t>(row) * params.max_blocks;
+    };
+    tails.resize(parents.size());
+    AssignTails(parents, tails);
+    const auto block_size = static_cast<int32_t>(params.layers[0].keys.dim(2));
+    for (int32_t row = 0; row < group.num_rows; ++row) {
+      int32_t* const table = tables + static_cast<int64_t>(row) * params.max_blocks;
+      std::copy_n(old_row(parents[row]), group.column, table);
+      if (group.num_filled == 0) continue;
+      const int32_t block = old_row(tails[row].blocks_of)[group.column];
+      table[group.column] = block;
+      params.slots[group.first_token + row] = block * block_size + group.num_filled;
+      if (!tails[row].copied) continue;
+      for (const KvLayer& layer : params.layers) {
+        const int32_t source = old_row(parents[row])[group.column];
+        CopyFilled(layer.keys, source, block, group.num_filled);
+        CopyFilled(layer.values, source, block, group.num_filled);
+      }
+    }
+  }
+}
+
+}  // namespace beamline::cpu

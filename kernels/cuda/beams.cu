@@ -1,0 +1,321 @@
+// The operators of beam search that run between two steps, so that no step waits for the host to
+// read which beams go on.
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/scalar.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kReorderThreads = 128;
+constexpr int kTileColumns = 32;
+constexpr int kCopyThreads = 128;
+constexpr int kLayersPerLaunch = 32;
+
+// A BeamSearch, its host arrays staged: scores and ids count from the beginnings of theirs.
+struct SearchArgs {
+  int32_t first_row, num_rows, width;
+  int32_t first_beam;
+  int32_t first_score;  // of the staged ones; < 0: -1 - a word of `words`
+  int32_t first_end, last_end;
+};
+
+struct AdvanceArgs {
+  const SearchArgs* searches;
+  const float* staged_scores;
+  const int32_t* end_ids;
+  const int32_t* counts;  // [num_rows]
+  const float* words;
+  const float* values;
+  const int32_t* ids;
+  int max_count;
+  int32_t* parents;
+  int32_t* tokens;
+  float* scores;
+};
+
+struct Head {
+  float score;
+  int row;
+};
+
+__device__ inline bool Better(const Head& a, const Head& b) {
+  return a.score != b.score ? a.score > b.score : a.row < b.row;
+}
+
+// The warp's best head, in every lane.
+__device__ inline Head WarpBest(Head head) {
+#pragma unroll
+  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
+    const Head other = {__shfl_xor_sync(kFullMask, head.score, offset),
+                        __shfl_xor_sync(kFullMask, head.row, offset)};
+    if (Better(other, head)) head = other;
+  }
+  return head;
+}
+
+// Grid: searches; a warp each, which merges the rows' sorted lists. Bound by its launch: a search
+// looks at some tens of candidates.
+__global__ void AdvanceBeamsKernel(AdvanceArgs args) {
+  extern __shared__ int heads[];  // of each row, the best candidate not taken
+  const SearchArgs search = args.searches[blockIdx.x];
+  const int lane = threadIdx.x;
+  const float* scores = search.first_score >= 0 ? args.staged_scores + search.first_score
+                                                : args.words + (-1 - search.first_score);
+  const auto candidate = [&](int row) {
+    return static_cast<int64_t>(search.first_row + row) * args.max_count + heads[row];
+  };
+  for (int row = lane; row < search.num_rows; row += kWarpSize) heads[row] = 0;
+  __syncwarp();
+  int beam = 0;
+  while (beam < search.width) {
+    Head best = {-INFINITY, search.num_rows};
+    for (int row = lane; row < search.num_rows; row += kWarpSize) {
+      if (heads[row] >= args.counts[search.first_row + row]) continue;
+      const Head head = {__fadd_rn(args.values[candidate(row)], scores[row]), row};
+      // A NaN is not above -infinity either.
+      if (head.score > -INFINITY && Better(head, best)) best = head;
+    }
+    best = WarpBest(best);
+    if (best.row == search.num_rows) break;
+    const int32_t token = args.ids[candidate(best.row)];
+    __syncwarp();
+    if (lane == 0) ++heads[best.row];
+    __syncwarp();
+    bool ends = false;
+    for (int i = search.first_end + lane; i < search.last_end; i += kWarpSize) {
+      ends = ends || args.end_ids[i] == token;
+    }
+    if (__any_sync(kFullMask, ends)) continue;
+    if (lane == 0) {
+      args.parents[search.first_beam + beam] = best.row;
+      args.tokens[search.first_beam + beam] = token;
+      args.scores[search.first_beam + beam] = best.score;
+    }
+    ++beam;
+  }
+  for (beam += lane; beam < search.width; beam += kWarpSize) {
+    args.parents[search.first_beam + beam] = min(beam, search.num_rows - 1);
+    args.tokens[search.first_beam + beam] = 0;
+    args.scores[search.first_beam + beam] = -INFINITY;
+  }
+}
+
+// The filled positions of block `source` that `target` gets, in every layer; source < 0: none.
+struct TailCopy {
+  int32_t source, target, num_filled;
+};
+
+struct ReorderArgs {
+  const BeamTables* groups;
+  const int32_t* words;
+  int32_t* block_tables;
+  int max_blocks;
+  int32_t* slots;
+  int block_size;
+  const int32_t* first_copies;  // of each group, in `copies`
+  TailCopy* copies;
+};
+
+// Row i's part in AssignTails (kernels/beam_tails.h). parents: [n], shared memory.
+__device__ inline int TailRow(const int* parents, int n, int i, bool& copied) {
+  int others = 0;  // rows before this one that do not go on in their parent's block
+  copied = false;
+  for (int row = 0; row <= i; ++row) {
+    bool first = true;
+    for (int earlier = 0; earlier < row && first; ++earlier) {
+      first = parents[earlier] != parents[row];
+    }
+    if (row == i) {
+      copied = !first;
+    } else if (!first) {
+      ++others;
+    }
+  }
+  if (!copied) return parents[i];
+  int childless = -1;
+  do {
+    ++childless;
+    bool has_child = false;
+    for (int row = 0; row < n && !has_child; ++row) has_child = parents[row] == childless;
+    if (!has_child) --others;
+  } while (others >= 0);
+  return childless;
+}
+
+// Grid: groups. Bound by its launch.
+__global__ void ReorderKernel(ReorderArgs args) {
+  extern __shared__ int shared[];
+  const BeamTables group = args.groups[blockIdx.x];
+  const int n = group.num_rows;
+  int* const parents = shared;
+  int* const tails = shared + n;
+  int* const tile = shared + 2 * n;  // [n, kTileColumns]
+  int32_t* const tables =
+      args.block_tables + static_cast<int64_t>(group.first_row) * args.max_blocks;
+  const auto entry = [&](int row, int column) -> int32_t& {
+    return tables[static_cast<int64_t>(row) * args.max_blocks + column];
+  };
+  for (int row = threadIdx.x; row < n; row += blockDim.x) {
+    parents[row] = args.words[group.parent_word + row];
+    tails[row] = entry(row, group.column);
+  }
+  __syncthreads();
+  for (int row = threadIdx.x; row < n; row += blockDim.x) {
+    TailCopy copy = {-1, 0, 0};
+    if (group.num_filled > 0) {
+      bool copied = false;
+      const int32_t block = tails[TailRow(parents, n, row, copied)];
+      entry(row, group.column) = block;
+      args.slots[group.first_token + row] = block * args.block_size + group.num_filled;
+      if (copied) copy = {tails[parents[row]], block, group.num_filled};
+    }
+    args.copies[args.first_copies[blockIdx.x] + row] = copy;
+  }
+  for (int first = 0; first < group.column; first += kTileColumns) {
+    const int width = min(kTileColumns, group.column - first);
+    __syncthreads();
+    for (int i = threadIdx.x; i < n * width; i += blockDim.x) {
+      tile[i] = entry(i / width, first + i % width);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < n * width; i += blockDim.x) {
+      entry(i / width, first + i % width) = tile[parents[i / width] * width + i % width];
+    }
+  }
+}
+
+struct CopyTailsArgs {
+  const TailCopy* copies;
+  char* caches[2 * kLayersPerLaunch];  // keys and values of each layer
+  int num_heads;
+  int64_t head_bytes;      // of a block
+  int64_t position_bytes;  // of a head
+};
+
+// Grid: (rows of all groups, keys and values of the layers). Bound by memory, where there is
+// anything to copy.
+template <typename Unit>
+__global__ void __launch_bounds__(kCopyThreads) CopyTailsKernel(CopyTailsArgs args) {
+  const TailCopy copy = args.copies[blockIdx.x];
+  if (copy.source < 0) return;
+  char* const cache = args.caches[blockIdx.y];
+  const auto units = static_cast<int>(copy.num_filled * args.position_bytes / sizeof(Unit));
+  for (int i = threadIdx.x; i < args.num_heads * units; i += kCopyThreads) {
+    const int64_t head = i / units;
+    const auto* source = reinterpret_cast<const Unit*>(
+        cache + (copy.source * static_cast<int64_t>(args.num_heads) + head) * args.head_bytes);
+    auto* target = reinterpret_cast<Unit*>(
+        cache + (copy.target * static_cast<int64_t>(args.num_heads) + head) * args.head_bytes);
+    target[i % units] = source[i % units];
+  }
+}
+
+void CopyTails(Device& device, std::span<const KvLayer> layers, const TailCopy* copies,
+               unsigned num_rows) {
+  const Tensor& keys = layers[0].keys;
+  const auto element_bytes = static_cast<int64_t>(SizeOf(keys.dtype));
+  CopyTailsArgs args = {};
+  args.copies = copies;
+  args.num_heads = static_cast<int>(keys.dim(1));
+  args.head_bytes = keys.dim(2) * keys.dim(3) * element_bytes;
+  args.position_bytes = keys.dim(3) * element_bytes;
+  while (!layers.empty()) {
+    const auto part = layers.first(std::min<size_t>(layers.size(), kLayersPerLaunch));
+    layers = layers.subspan(part.size());
+    for (size_t i = 0; i < part.size(); ++i) {
+      args.caches[2 * i] = part[i].keys.as<char>();
+      args.caches[2 * i + 1] = part[i].values.as<char>();
+    }
+    const dim3 grid(num_rows, static_cast<unsigned>(2 * part.size()));
+    if (args.position_bytes % 16 == 0) {
+      CopyTailsKernel<uint4><<<grid, kCopyThreads, 0, device.stream()>>>(args);
+    } else {
+      CopyTailsKernel<uint16_t><<<grid, kCopyThreads, 0, device.stream()>>>(args);
+    }
+    device.CheckLaunch("ReorderBeams");
+  }
+}
+
+}  // namespace
+
+void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
+  // All host arrays in one transfer.
+  std::vector<SearchArgs> searches;
+  std::vector<int32_t> scores, end_ids;
+  int32_t num_beams = 0;
+  int most_rows = 0;
+  for (const BeamSearch& search : params.searches) {
+    const int32_t first_score =
+        search.scores.empty() ? -1 - search.score_word : static_cast<int32_t>(scores.size());
+    for (const float score : search.scores) scores.push_back(std::bit_cast<int32_t>(score));
+    const auto first_end = static_cast<int32_t>(end_ids.size());
+    end_ids.insert(end_ids.end(), search.end_ids.begin(), search.end_ids.end());
+    searches.push_back({search.first_row, search.num_rows, search.width, num_beams, first_score,
+                        first_end, static_cast<int32_t>(end_ids.size())});
+    num_beams += search.width;
+    most_rows = std::max(most_rows, search.num_rows);
+  }
+  constexpr size_t kSearchWords = sizeof(SearchArgs) / sizeof(int32_t);
+  std::vector<int32_t> packed(searches.size() * kSearchWords);
+  std::copy_n(reinterpret_cast<const int32_t*>(searches.data()), packed.size(), packed.data());
+  const size_t first_score = packed.size();
+  packed.insert(packed.end(), scores.begin(), scores.end());
+  const size_t first_end = packed.size();
+  packed.insert(packed.end(), end_ids.begin(), end_ids.end());
+  const size_t first_count = packed.size();
+  packed.insert(packed.end(), params.counts.begin(), params.counts.end());
+  const int32_t* staged = device.Stage(std::span<const int32_t>(packed));
+  if (!device.ok()) return;
+
+  AdvanceArgs args = {};
+  args.searches = reinterpret_cast<const SearchArgs*>(staged);
+  args.staged_scores = reinterpret_cast<const float*>(staged + first_score);
+  args.end_ids = staged + first_end;
+  args.counts = staged + first_count;
+  args.words = params.words;
+  args.values = params.values;
+  args.ids = params.ids;
+  args.max_count = params.max_count;
+  args.parents = params.parents;
+  args.tokens = params.tokens;
+  args.scores = params.scores;
+  AdvanceBeamsKernel<<<static_cast<unsigned>(searches.size()), kWarpSize,
+                       static_cast<size_t>(most_rows) * sizeof(int), device.stream()>>>(args);
+  device.CheckLaunch("AdvanceBeams");
+}
+
+void ReorderBeams(Device& device, const ReorderBeamsParams& params) {
+  std::vector<int32_t> first_copies;
+  int32_t num_rows = 0;
+  int most_rows = 0;
+  bool any_filled = false;
+  for (const BeamTables& group : params.groups) {
+    first_copies.push_back(num_rows);
+    num_rows += group.num_rows;
+    most_rows = std::max(most_rows, group.num_rows);
+    any_filled = any_filled || group.num_filled > 0;
+  }
+  ReorderArgs args = {};
+  args.groups = device.Stage(params.groups);
+  args.first_copies = device.Stage(std::span<const int32_t>(first_copies));
+  args.copies = device.TakeScratch<TailCopy>(num_rows);
+  if (!device.ok()) return;
+  args.words = params.words;
+  args.block_tables = params.block_tables;
+  args.max_blocks = params.max_blocks;
+  args.slots = params.slots;
+  args.block_size = static_cast<int>(params.layers[0].keys.dim(2));
+  const size_t shared_bytes = static_cast<size_t>(most_rows) * (2 + kTileColumns) * sizeof(int);
+  ReorderKernel<<<static_cast<unsigned>(params.groups.size()), kReorderThreads, shared_bytes,
+                  device.stream()>>>(args);
+  device.CheckLaunch("ReorderBeams");
+  if (any_filled && device.ok()) {
+    CopyTails(device, params.layers, args.copies, static_cast<unsigned>(num_rows));
+  }
+}
+
+}  // namespace beamline::cuda
