@@ -1,5 +1,7 @@
 // THE list of operators: everything that a transformer needs from a device, at fused granularity.
 //
+// Long because it is the whole list, every operator with its shapes and its contract.
+//
 // A device is one implementation of this class (kernels/cpu, kernels/cuda). Models call nothing
 // else. Shapes stand in brackets; num_tokens counts the packed tokens of a ragged batch, which is
 // never padded: sequence s owns rows offsets[s] .. offsets[s + 1].
@@ -245,7 +247,7 @@ struct TopCandidatesParams {
   // [num_rows, max_count], descending; ties by the lower id. Where normalising rounds two logits to
   // one s, a device may keep the higher logit instead when only one of them fits in.
   float* values = nullptr;
-  int32_t* ids = nullptr;   // [num_rows, max_count]
+  int32_t* ids = nullptr;  // [num_rows, max_count]
   // log(sum(exp(logits))) of the row before its edits: logit - log_normalizer is the model's own
   // log-probability.
   float* log_normalizers = nullptr;  // [num_rows]

@@ -4,8 +4,8 @@
 //   cuda_op_bench [results.json]
 //
 // Times are medians over rounds of back-to-back calls, synchronised once a round: what an operator
-// costs inside a step. Inputs rotate through more memory than the L2 cache holds. Long because every
-// operator has its case here.
+// costs inside a step. Inputs rotate through more memory than the L2 cache holds. Long because
+// every operator has its case here.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Operators that move rows: embedding, gathering, block copies.
-#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/scalar.cuh"
 
 namespace beamline::cuda {

@@ -1,6 +1,7 @@
 // LayerNorm and RMSNorm with the residual addition fused.
-#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/row_norm.cuh"
 
 namespace beamline::cuda {
 namespace {
@@ -25,6 +26,13 @@ template <typename T, int kSize>
 __global__ void NormKernel(NormArgs<T> args) {
   extern __shared__ float row[];
   const int64_t i = blockIdx.x;
+  if (i == 0) {
+    PrefetchRow(args.norm.gain, args.norm.hidden_size, threadIdx.x, blockDim.x);
+    if (args.norm.bias != nullptr) {
+      PrefetchRow(args.norm.bias, args.norm.hidden_size, threadIdx.x, blockDim.x);
+    }
+  }
+  WaitForEarlierKernels();
   const T* x = args.x + i * args.x_stride;
   const T* residual = args.residual == nullptr ? nullptr : args.residual + i * args.residual_stride;
   T* sum = args.sum == nullptr ? nullptr : args.sum + i * args.sum_stride;
@@ -54,9 +62,7 @@ template <typename T, int kSize>
 void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
   const int64_t shared_bytes = SharedRow(device, NormKernel<T, kSize>, args.norm.hidden_size);
   const int threads = ThreadsFor(args.norm.hidden_size / kSize, kMostThreads);
-  NormKernel<T, kSize>
-      <<<static_cast<unsigned>(num_rows), threads, shared_bytes, device.stream()>>>(args);
-  device.CheckLaunch("Norm");
+  LaunchOverlapped(device, "Norm", NormKernel<T, kSize>, num_rows, threads, shared_bytes, args);
 }
 
 }  // namespace

@@ -14,10 +14,10 @@ constexpr int kFewUnitsPerSm = 16;
 
 // sums[r] = this thread's part of x[r] . weight row, over chunks first, first + step, ...
 template <int kRows, typename T>
-__device__ void Accumulate(const SkinnyOperands<T>& args, int64_t feature, int first, int step,
+__device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first, int step,
                            float (&sums)[kRows]) {
   constexpr int kSize = kVecSize<T>;
-  const T* weight = args.weight + feature * args.weight_stride;
+  const T* weight = args.Row(feature);
 #pragma unroll 4
   for (int column = first * kSize; column < args.in_features; column += step * kSize) {
     float w[kSize];
@@ -41,9 +41,18 @@ __global__ void SkinnyKernel(SkinnyOperands<T> args, Output output) {
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   const int unit = kShared ? blockIdx.x : blockIdx.x * kWarps + warp;
-  if (!kShared && unit >= args.num_units) return;
+  const bool exists = kShared || unit < args.num_units;
   const int begin = kShared ? static_cast<int>(threadIdx.x) : lane;
   const int step = kShared ? kThreads : kWarpSize;
+  if (exists && blockIdx.x < kEarlyBlocks) {
+    PrefetchRow(args.Row(output.First(unit)), args.in_features, begin, step);
+    if (output.paired()) {
+      PrefetchRow(args.Row(output.Second(unit)), args.in_features, begin, step);
+    }
+    if (begin == 0) output.Prefetch(unit);
+  }
+  WaitForEarlierKernels();
+  if (!exists) return;
   // Lane r finishes row r.
   const bool finishes = (!kShared || warp == 0) && lane < args.num_rows;
   typename Output::Inputs inputs = {};
@@ -88,15 +97,15 @@ __global__ void SkinnyKernel(SkinnyOperands<T> args, Output output) {
 
 template <int kRows, typename T, typename Output>
 void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
+  const char* const what = "a product of few rows";
   if (args.num_units < kFewUnitsPerSm * device.num_multiprocessors()) {
-    SkinnyKernel<kRows, true>
-        <<<static_cast<unsigned>(args.num_units), kThreads, 0, device.stream()>>>(args, output);
+    LaunchOverlapped(device, what, SkinnyKernel<kRows, true, T, Output>, args.num_units, kThreads,
+                     /*shared_bytes=*/0, args, output);
   } else {
     const int blocks = (args.num_units + kWarps - 1) / kWarps;
-    SkinnyKernel<kRows, false>
-        <<<static_cast<unsigned>(blocks), kThreads, 0, device.stream()>>>(args, output);
+    LaunchOverlapped(device, what, SkinnyKernel<kRows, false, T, Output>, blocks, kThreads,
+                     /*shared_bytes=*/0, args, output);
   }
-  device.CheckLaunch("a product of few rows");
 }
 
 template <typename T, typename Output>

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/heads.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/scalar.cuh"
 
@@ -16,7 +17,12 @@ struct SkinnyOperands {
   const T* weight;
   int64_t x_stride, weight_stride;
   int num_rows, in_features, num_units;
+
+  __device__ const T* Row(int feature) const { return weight + feature * weight_stride; }
 };
+
+// Blocks that may be on the multiprocessors before the kernel's turn, and prefetch their weights.
+inline constexpr int kEarlyBlocks = 2048;
 
 template <typename T>
 SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, bool paired) {
@@ -34,7 +40,7 @@ SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, 
 template <typename T, typename Y>
 struct MatMulOutput {
   // What is read besides the sums. The kernels load it before the product, under which its latency
-  // passes.
+  // passes. Prefetch brings what no kernel writes to L2 before that.
   struct Inputs {
     float bias, up_bias, residual;
   };
@@ -52,6 +58,12 @@ struct MatMulOutput {
   __device__ int First(int unit) const { return unit; }
   __device__ int Second(int unit) const { return unit + width; }
 
+  __device__ void Prefetch(int unit) const {
+    if (bias == nullptr) return;
+    const auto size = bias_dtype == DType::kFloat32 ? sizeof(float) : sizeof(T);
+    PrefetchToL2(static_cast<const char*>(bias) + unit * size);
+    if (gated) PrefetchToL2(static_cast<const char*>(bias) + (unit + width) * size);
+  }
   __device__ float BiasOf(int feature) const {
     if (bias == nullptr) return 0.0f;
     if (bias_dtype == DType::kFloat32) return static_cast<const float*>(bias)[feature];
@@ -105,6 +117,9 @@ struct HeadsOutput {
     return First(unit) + (IsHalfSplit(unit) ? places.rotary_dim / 2 : 1);
   }
 
+  __device__ void Prefetch(int unit) const {
+    if (bias != nullptr) PrefetchToL2(bias + First(unit));
+  }
   __device__ Inputs Load(int row, int unit) const {
     Inputs inputs = {0.0f, 0.0f, 1.0f, 0.0f, places.SlotOf(row)};
     if (bias != nullptr) inputs.bias = ToFloat(bias[First(unit)]);

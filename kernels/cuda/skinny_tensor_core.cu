@@ -69,20 +69,24 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int count = args.num_rows * num_units;
   // Thread i finishes unit i % num_units of row i / num_units, then i + kThreads, ...
   const auto unit_of = [&](int i) { return begin + i % num_units; };
+  // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
+  const int unit = min(begin + lane / 4, end - 1);
+  const int second_unit = min(begin + lane / 4 + 8, end - 1);
+  const T* const low = args.Row(output.First(unit));
+  const T* const high = args.Row(output.paired() ? output.Second(unit) : output.First(second_unit));
+  if (blockIdx.x < kEarlyBlocks) {
+    PrefetchRow(low, args.in_features, warp * 4 + lane % 4, kWarps * 4);
+    PrefetchRow(high, args.in_features, warp * 4 + lane % 4, kWarps * 4);
+    if (warp == 0 && lane == 0) output.Prefetch(unit);
+  }
+  WaitForEarlierKernels();
   typename Output::Inputs inputs = {};
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < count && unit_of(thread) < end) {
     inputs = output.Load(thread / num_units, unit_of(thread));
   }
-
-  // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
-  const int unit = min(begin + lane / 4, end - 1);
-  const int low = output.First(unit);
-  const int high =
-      output.paired() ? output.Second(unit) : output.First(min(begin + lane / 4 + 8, end - 1));
   float sums[kRowTiles][4] = {};
-  MultiplyTile<kRowTiles, kWarps>(args, args.weight + low * args.weight_stride,
-                                  args.weight + high * args.weight_stride, warp, lane, sums);
+  MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
@@ -112,9 +116,9 @@ void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Out
   const int units_of_block = output.paired() ? kFeatures / 2 : kFeatures;
   const int blocks = (args.num_units + units_of_block - 1) / units_of_block;
   const auto launch = [&]<int kRowTiles, int kWarps>() {
-    SkinnyTileKernel<kRowTiles, kWarps>
-        <<<static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, device.stream()>>>(args, output);
-    device.CheckLaunch("a product of few rows");
+    LaunchOverlapped(device, "a product of few rows",
+                     SkinnyTileKernel<kRowTiles, kWarps, T, Output>, blocks, kWarps * kWarpSize,
+                     /*shared_bytes=*/0, args, output);
   };
   const bool many_warps =
       blocks < device.num_multiprocessors() && args.in_features >= kManyWarps * kDepth;
