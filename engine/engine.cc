@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -93,6 +94,8 @@ class EngineImpl : public Engine {
       stats.speculative_proposed = speculation->proposed();
       stats.speculative_accepted = speculation->accepted();
     }
+    stats.memory = replica->model().backend->MemoryUsage();
+    stats.unused_device_bytes = replica->model().backend->FreeMemory();
     return stats;
   }
   bool Drain(std::chrono::milliseconds timeout) override {
@@ -120,12 +123,16 @@ class EngineImpl : public Engine {
 };
 
 absl::Status EngineImpl::Load(const EngineOptions& options, EngineObserver* observer) {
-  for (const ModelOptions& model : options.models) {
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    const ModelOptions& model = options.models[i];
     if (model.name.empty() || Find(model.name).ok()) {
       return absl::InvalidArgumentError(
           fmt::format("model name '{}' is empty or given twice", model.name));
     }
-    BEAMLINE_ASSIGN_OR_RETURN(auto loaded, LoadedModel::Load(model, options.num_threads));
+    const LoadContext context = {.num_threads = options.num_threads,
+                                 .gpu_memory = options.gpu_memory,
+                                 .later_models = std::span(options.models).subspan(i + 1)};
+    BEAMLINE_ASSIGN_OR_RETURN(auto loaded, LoadedModel::Load(model, context));
     replicas_.push_back(std::make_unique<Replica>(std::move(loaded), observer));
   }
   return absl::OkStatus();
@@ -271,6 +278,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
     return absl::InvalidArgumentError(fmt::format("num_tokenizer_threads is {}; accepted: 1 to 256",
                                                   options.num_tokenizer_threads));
   }
+  BEAMLINE_RETURN_IF_ERROR(CheckGpuMemoryLimit(options.gpu_memory));
   auto engine = std::make_unique<EngineImpl>(options);
   BEAMLINE_RETURN_IF_ERROR(engine->Load(options, observer));
   return engine;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/request.h"
 #include "engine/text/tokenizer.h"
+#include "kernels/device_memory.h"
 
 namespace beamline {
 
@@ -27,8 +29,8 @@ struct ModelOptions {
   std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
   int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
   int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65536
-  // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most
-  // half of what the weights leave.
+  // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
+  // even share of what the weights leave.
   int64_t cache_bytes = 0;
   bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
   int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
@@ -39,6 +41,7 @@ struct EngineOptions {
   std::vector<ModelOptions> models;
   int num_threads = 0;  // compute threads of the CPU; 0: all
   int num_tokenizer_threads = 2;
+  GpuMemoryLimit gpu_memory;  // of each GPU that a model names
 };
 
 // What GetModel answers. Sizes in bytes, lengths in tokens.
@@ -83,6 +86,9 @@ struct ModelStats {
   uint64_t cancelled = 0;
   uint64_t speculative_proposed = 0;  // tokens guessed
   uint64_t speculative_accepted = 0;  // of them, those that were right
+  std::vector<MemoryUse> memory;      // of the device, by what it is for
+  // Bytes that no model of its device holds; nullopt: its memory is not divided in advance.
+  std::optional<size_t> unused_device_bytes;
 };
 
 // One step of a replica, reported to the observer.

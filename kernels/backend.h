@@ -10,11 +10,14 @@
 // Operators run in call order; on an asynchronous device they return before the work is done, and
 // a fault is sticky: Synchronize() and CopyToHost() return it. One thread calls a backend at a time
 // unless the backend says otherwise. Shape errors are programmer errors and CHECK.
+//
+// Long because what a device must do stands in one place.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +25,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/device_memory.h"
 #include "kernels/tensor.h"
 
 namespace beamline {
@@ -347,12 +351,6 @@ struct ReorderBeamsParams {
 // needs while it runs as workspaces.
 enum class MemoryKind : uint8_t { kWeights, kCache, kActivations };
 
-// Device memory in use, by what it is for.
-struct MemoryUse {
-  std::string name;
-  size_t bytes = 0;
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -369,12 +367,13 @@ class Backend {
   }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
-  // "weights", "cache", "activations" and "workspaces"; "unused": taken from the driver and free
-  // for the next allocation. Together all that the backend holds. Steps do not change it once the
-  // largest has run. Empty on a device that does not count.
+  // What this backend holds: "weights", "cache", "activations" and, where operators take their
+  // working memory from the same place, "workspaces". Steps do not change it once the largest has
+  // run. Empty on a device that does not count. Thread-safe.
   virtual std::vector<MemoryUse> MemoryUsage() const { return {}; }
-  // Bytes that Allocate can still give; 0 on a device that does not say.
-  virtual size_t FreeMemory() const { return 0; }
+  // Bytes that are left for the allocations of all backends of this device together; nullopt on a
+  // device whose memory is not divided in advance. Thread-safe.
+  virtual std::optional<size_t> FreeMemory() const { return std::nullopt; }
 
   // Memory and transfers. A host pointer given to CopyToDevice may be reused when the call returns.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) = 0;

@@ -72,12 +72,12 @@ absl::Status ToStatus(int code, const char* message) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, const GpuMemoryLimit& memory) {
   BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
   Backend* backend = nullptr;
   char error[kErrorSize] = "";
-  BEAMLINE_RETURN_IF_ERROR(
-      ToStatus(module.create(kCudaModuleVersion, device, &backend, error, sizeof(error)), error));
+  BEAMLINE_RETURN_IF_ERROR(ToStatus(
+      module.create(kCudaModuleVersion, device, &memory, &backend, error, sizeof(error)), error));
   return std::unique_ptr<Backend>(backend);
 }
 

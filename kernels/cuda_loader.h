@@ -13,7 +13,10 @@ namespace beamline {
 // which, and where the module was looked for: in the file that the environment variable
 // BEAMLINE_CUDA_MODULE names; beside the executable; in ../lib and ../lib/beamline; in the build
 // tree.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device);
+// The first backend of a GPU takes the memory for all of them, as `memory` says; it goes back with
+// the last. RESOURCE_EXHAUSTED when the GPU does not have it.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device,
+                                                         const GpuMemoryLimit& memory = {});
 
 // The number of GPUs that MakeCudaBackend would accept as `device`. Errors as there.
 absl::StatusOr<int> CountCudaDevices();

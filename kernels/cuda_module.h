@@ -6,14 +6,15 @@
 namespace beamline {
 
 class Backend;
+struct GpuMemoryLimit;
 
 // Raised when kernels/backend.h changes: a module of another build is refused, not called.
-inline constexpr int kCudaModuleVersion = 3;
+inline constexpr int kCudaModuleVersion = 5;
 
-// Makes the backend of one GPU. Returns 0 and sets *backend, which the caller owns; or an
-// absl::StatusCode and a message, cut to error_size with its final 0.
-using CudaCreateFunction = int(int version, int device, Backend** backend, char* error,
-                               size_t error_size);
+// Makes the backend of one GPU, with memory as MakeCudaBackend says. Returns 0 and sets *backend,
+// which the caller owns; or an absl::StatusCode and a message, cut to error_size with its final 0.
+using CudaCreateFunction = int(int version, int device, const GpuMemoryLimit* memory,
+                               Backend** backend, char* error, size_t error_size);
 // Sets *count to the GPUs that the driver shows; returns as CudaCreateFunction.
 using CudaCountFunction = int(int version, int* count, char* error, size_t error_size);
 

@@ -75,8 +75,18 @@ for step in "${steps[@]}"; do
         run "${tool}_half" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
           "$bundle/bin/cuda_half_op_test" \
           '--gtest_filter=*Norm*/*float16:*Embed*/*float16:*Pools*/*float16:*Heads*/*float16:*Attention*/float16'
-        run "${tool}_choice" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
-          "$bundle/bin/cuda_op_test" '--gtest_filter=*Candidates*:*FiltersALargeVocabulary*'
+        run "${tool}_attention" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_half_op_test" '--gtest_filter=*Attention*/float32'
+        # Products of few rows, and what goes before and after those of cuBLASLt.
+        run "${tool}_matmul" timeout 200 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_half_op_test" \
+          '--gtest_filter=*MatMulWithEveryEpilogue/float16:*MatMulWithEveryEpilogue/float32'
+        run "${tool}_choice" timeout 200 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_op_test" \
+          '--gtest_filter=*Candidates*:*FiltersALargeVocabulary*:*DrawsFromReal*:*NeverDraws*:*FillTokens*:*Replay*'
+        run "${tool}_moves" timeout 150 "$sanitizer" --tool $tool --error-exitcode 9 \
+          "$bundle/bin/cuda_library_test" \
+          '--gtest_filter=*CopyTest.*/float16:*CopyTest.*/float32:RecorderTest.*:DeviceTest.*'
       done
       ;;
     library-sanitize)

@@ -34,6 +34,7 @@ EngineOptions ToEngineOptions(const ServerConfig& config) {
   for (ModelOptions& model : options.models) model.device = config.device;
   options.num_threads = config.threads;
   options.num_tokenizer_threads = config.tokenizer_threads;
+  options.gpu_memory = config.gpu_memory;
   return options;
 }
 

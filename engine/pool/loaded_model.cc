@@ -1,42 +1,21 @@
 #include "engine/pool/loaded_model.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/pool/cache_size.h"
 #include "engine/pool/make_backend.h"
+#include "engine/pool/warm_up.h"
 #include "kernels/status.h"
 
 namespace beamline {
 namespace {
 
-constexpr int32_t kBlockSize = 16;
 // Of a step: room for a row that verifies or scores many tokens at once.
 constexpr int32_t kMinLogitsRows = 64;
-// Of a cache that nobody sized: enough for the demo models' full batches, and no surprise on a
-// laptop.
-constexpr int64_t kMaxDefaultCacheBytes = int64_t{1} << 30;
-
-int64_t PhysicalMemoryBytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-}
-
-// The most that a cache gets when nobody sized it. A GPU has little else to do with its memory:
-// half of what the weights leave.
-int64_t DefaultCacheBytes(const Backend& backend, const Checkpoint& checkpoint, DType dtype) {
-  const auto free_bytes = static_cast<int64_t>(backend.FreeMemory());
-  if (free_bytes == 0) return std::min(kMaxDefaultCacheBytes, PhysicalMemoryBytes() / 8);
-  int64_t weight_bytes = 0;
-  for (const std::string& name : checkpoint.TensorNames()) {
-    const auto tensor = checkpoint.Find(name);
-    if (!tensor.ok()) continue;
-    weight_bytes += static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
-  }
-  return std::max<int64_t>(free_bytes - weight_bytes, 0) / 2;
-}
 
 ModelTask TaskOf(const TransformerSpec& spec) {
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
@@ -51,23 +30,6 @@ int32_t MaxInputTokens(const ModelDescription& description) {
     tokens = std::min(tokens, description.encoding.max_input_tokens);
   }
   return tokens;
-}
-
-// Blocks for max_sequences of full length, within the bytes allowed; at least one request of full
-// length.
-int32_t NumBlocks(const ModelOptions& options, const TransformerSpec& spec, int64_t block_bytes,
-                  int64_t default_bytes) {
-  if (!spec.decoder.has_value()) return 0;
-  const auto blocks_of = [](int32_t positions) {
-    return (positions + kBlockSize - 1) / kBlockSize;
-  };
-  int64_t longest = blocks_of(spec.decoder->max_positions) + 1;
-  if (spec.encoder.has_value()) longest += blocks_of(spec.encoder->max_positions);
-  const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : default_bytes;
-  const int64_t wanted = options.cache_bytes > 0
-                             ? bytes / block_bytes
-                             : std::min(longest * options.max_sequences, bytes / block_bytes);
-  return static_cast<int32_t>(std::clamp<int64_t>(wanted, longest, int64_t{1} << 26));
 }
 
 absl::Status CheckLimits(const ModelOptions& options) {
@@ -101,7 +63,7 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
   info.weight_bytes = model.transformer->weight_bytes();
   info.cache_blocks = num_blocks;
   info.cache_bytes = num_blocks * block_bytes;
-  info.block_size = kBlockSize;
+  info.block_size = kCacheBlockSize;
   info.vocab_size = spec.vocab_size;
   info.hidden_size = (spec.decoder.has_value() ? *spec.decoder : *spec.encoder).hidden_size;
   if (spec.encoder.has_value()) info.num_encoder_layers = spec.encoder->num_layers;
@@ -125,7 +87,7 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
 }
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
-                                                         int num_threads) {
+                                                         const LoadContext& context) {
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(options));
   auto model = std::make_unique<LoadedModel>();
   model->options = options;
@@ -138,9 +100,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         fmt::format("the tokenizer has {} tokens; the model's vocabulary has {}",
                     model->tokenizer->vocab_size(), spec.vocab_size));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(
-      ChosenBackend chosen,
-      MakeBackend(options.device, {options.dtype, spec.max_head_dim()}, num_threads));
+  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
+                            MakeBackend(options.device, {options.dtype, spec.max_head_dim()},
+                                        context.num_threads, context.gpu_memory));
   model->backend = std::move(chosen.backend);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
@@ -150,18 +112,23 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         std::min(model->max_logits_rows, model->options.max_batch_tokens));
   }
 
-  const int64_t block_bytes =
-      Transformer::BlockBytes(spec, model->backend->ActivationDType(options.dtype), kBlockSize);
+  const int64_t block_bytes = Transformer::BlockBytes(
+      spec, model->backend->ActivationDType(options.dtype), kCacheBlockSize);
   TransformerLimits limits;
   limits.max_batch_tokens = model->options.max_batch_tokens;
   limits.max_sequences = model->options.max_sequences;
   limits.max_logits_rows = model->max_logits_rows;
-  limits.num_blocks = NumBlocks(model->options, spec, block_bytes,
-                                DefaultCacheBytes(*model->backend, *checkpoint, options.dtype));
-  limits.block_size = kBlockSize;
+  const std::optional<size_t> free_bytes = model->backend->FreeMemory();
+  limits.num_blocks = NumCacheBlocks(
+      model->options, spec, block_bytes,
+      DefaultCacheBytes(free_bytes, Demand(model->options, *checkpoint, context.later_models)));
+  limits.block_size = kCacheBlockSize;
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer,
       Transformer::Create(spec, *checkpoint, options.dtype, limits, *model->backend));
+  if (free_bytes.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(RunLargestSteps(limits, *model->transformer, *model->backend));
+  }
   model->info = Describe(*model, limits.num_blocks, block_bytes);
   model->info.device_reason = std::move(chosen.reason);
   return model;
@@ -170,8 +137,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOptions& options,
-                                                               int num_threads) {
-  auto model = LoadUnnamed(options, num_threads);
+                                                               const LoadContext& context) {
+  auto model = LoadUnnamed(options, context);
   if (model.ok()) return model;
   return absl::Status(model.status().code(), fmt::format("model '{}': {}", options.name,
                                                          std::string(model.status().message())));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/decoding/speculation.h"
@@ -13,6 +14,13 @@
 
 namespace beamline {
 
+// What loading a model needs to know besides its own options.
+struct LoadContext {
+  int num_threads = 0;  // compute threads of the CPU; 0: all
+  GpuMemoryLimit gpu_memory;
+  std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
+};
+
 struct LoadedModel {
   ModelOptions options;         // limits raised to what the model needs
   int32_t max_logits_rows = 0;  // of one step
@@ -23,9 +31,10 @@ struct LoadedModel {
   std::unique_ptr<Transformer> transformer;
   std::unique_ptr<Speculation> speculation;  // null: sequences guess nothing
 
-  // Errors name the model, the file and the fault.
+  // Computes the largest steps once on a device that divides a fixed memory, so that serving takes
+  // nothing large from it. Errors name the model, the file and the fault.
   static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const ModelOptions& options,
-                                                           int num_threads);
+                                                           const LoadContext& context);
 };
 
 }  // namespace beamline

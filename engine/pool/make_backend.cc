@@ -44,7 +44,7 @@ absl::StatusOr<int> GpuIndex(std::string_view device) {
 }  // namespace
 
 absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
-                                          int num_threads) {
+                                          int num_threads, const GpuMemoryLimit& memory) {
   ChosenBackend chosen;
   if (device == "cpu") {
     BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
@@ -53,7 +53,7 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNe
   }
   if (device != "auto") {
     BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
-    auto gpu = MakeSupporting(MakeCudaBackend(index), needs);
+    auto gpu = MakeSupporting(MakeCudaBackend(index, memory), needs);
     if (!gpu.ok()) {
       return absl::Status(gpu.status().code(),
                           fmt::format("device is '{}', which does not work here: {}", device,
@@ -63,12 +63,14 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNe
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
-  auto gpu = MakeSupporting(MakeCudaBackend(0), needs);
+  auto gpu = MakeSupporting(MakeCudaBackend(0, memory), needs);
   if (gpu.ok()) {
     chosen.backend = *std::move(gpu);
     chosen.reason = "a GPU is there";
     return chosen;
   }
+  // A GPU that is there and full is for the operator to look at: the CPU would be slow in silence.
+  if (absl::IsResourceExhausted(gpu.status())) return gpu.status();
   BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
   chosen.reason = std::string(gpu.status().message());
   return chosen;

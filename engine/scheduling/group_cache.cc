@@ -98,21 +98,28 @@ void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, i
 }
 
 void GroupCache::Fork(Group& group, std::span<const Continuation> continuations) {
+  std::vector<int32_t> parents;
+  parents.reserve(continuations.size());
+  for (const Continuation& next : continuations) parents.push_back(next.parent);
+  Descend(group, parents);
+  for (size_t i = 0; i < continuations.size(); ++i) Extend(group.rows[i], continuations[i]);
+}
+
+void GroupCache::Descend(Group& group, std::span<const int32_t> parents) {
   std::vector<int32_t> children(group.rows.size(), 0);
-  for (const Continuation& next : continuations) ++children[next.parent];
+  for (const int32_t parent : parents) ++children[parent];
 
   std::vector<Sequence> rows;
-  rows.reserve(continuations.size());
-  for (const Continuation& next : continuations) {
-    Sequence& parent = group.rows[next.parent];
-    if (--children[next.parent] == 0) {
+  rows.reserve(parents.size());
+  for (const int32_t index : parents) {
+    Sequence& parent = group.rows[index];
+    if (--children[index] == 0) {
       rows.push_back(std::move(parent));  // the last child takes the parent's place
       parent.blocks.clear();
     } else {
       for (const int32_t block : parent.blocks) pool_.AddReference(block);
       rows.push_back(parent);
     }
-    Extend(rows.back(), next);
   }
   for (Sequence& childless : group.rows) pool_.ReleaseAll(childless.blocks);
   group.rows = std::move(rows);
@@ -145,22 +152,21 @@ void GroupCache::ReorderBeams(Group& group, std::span<const Continuation> contin
   std::vector<BeamTail> tails(num_rows);
   AssignTails(parents, tails);
 
+  // The last block of a row and the word of its token are the place's, or move by the rule.
   const int32_t position = group.rows[0].num_computed - 1;
-  const size_t column = position / block_size_;
   const bool tail_moves = position % block_size_ != 0;
-  std::vector<Sequence> rows(num_rows);
+  std::vector<int32_t> blocks, words;
+  for (Sequence& row : group.rows) {
+    BEAMLINE_CHECK(static_cast<int32_t>(row.blocks.size()) == position / block_size_ + 1);
+    blocks.push_back(row.blocks.back());
+    words.push_back(row.token_word);
+    row.blocks.pop_back();
+  }
+  Descend(group, parents);
   for (size_t i = 0; i < num_rows; ++i) {
-    rows[i] = group.rows[parents[i]];
-    rows[i].token_word = group.rows[i].token_word;
-    BEAMLINE_CHECK(rows[i].blocks.size() == column + 1);
-    for (size_t c = 0; c < column; ++c) pool_.AddReference(rows[i].blocks[c]);
-    rows[i].blocks[column] = group.rows[tail_moves ? tails[i].blocks_of : i].blocks[column];
+    group.rows[i].blocks.push_back(blocks[tail_moves ? tails[i].blocks_of : i]);
+    group.rows[i].token_word = words[i];
   }
-  for (Sequence& old : group.rows) {
-    old.blocks.pop_back();  // has its new row
-    pool_.ReleaseAll(old.blocks);
-  }
-  group.rows = std::move(rows);
 }
 
 void GroupCache::Settle(Group& group, std::span<const Continuation> continuations) {

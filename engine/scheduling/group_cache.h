@@ -52,6 +52,8 @@ class GroupCache {
 
  private:
   int32_t Allocate();
+  // The group's rows become copies of those that `parents` names; blocks are shared.
+  void Descend(Group& group, std::span<const int32_t> parents);
   // Drops and appends the tokens of `next`, after its blocks are settled.
   void Extend(Sequence& row, const Continuation& next);
   // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the

@@ -159,6 +159,7 @@ class BFloat16Weight : public CpuWeight {
     const auto finish_strip = [&] {
       dnnl::memory source(plain, Engine(), rows.data());
       strips_.emplace_back(products_->weights, Engine());
+      bytes_ += products_->weights.get_size();
       dnnl::reorder(source, strips_.back()).execute(stream, source, strips_.back());
       stream.wait();
       std::fill(rows.begin(), rows.end(), uint16_t{0});

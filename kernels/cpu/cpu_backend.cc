@@ -12,6 +12,7 @@
 #include "kernels/check_params.h"
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/status.h"
 
@@ -20,19 +21,22 @@ namespace {
 
 class CpuBuffer : public Buffer {
  public:
-  CpuBuffer(cpu::AlignedBytes memory, size_t bytes) : memory_(std::move(memory)) {
+  CpuBuffer(cpu::AlignedBytes memory, size_t bytes, cpu::CountedBytes counted)
+      : memory_(std::move(memory)), counted_(std::move(counted)) {
     data_ = memory_.get();
     size_ = bytes;
   }
 
  private:
   cpu::AlignedBytes memory_;
+  cpu::CountedBytes counted_;
 };
 
 // The device's memory is the host's, and every operator is done when it returns.
 class CpuReadBack : public ReadBack {
  public:
-  CpuReadBack(cpu::AlignedBytes memory, size_t bytes) : memory_(std::move(memory)) {
+  CpuReadBack(cpu::AlignedBytes memory, size_t bytes, cpu::CountedBytes counted)
+      : memory_(std::move(memory)), counted_(std::move(counted)) {
     device_ = memory_.get();
     host_ = memory_.get();
     size_ = bytes;
@@ -43,6 +47,7 @@ class CpuReadBack : public ReadBack {
 
  private:
   cpu::AlignedBytes memory_;
+  cpu::CountedBytes counted_;
 };
 
 std::string CpuModelName() {
@@ -82,11 +87,14 @@ class CpuBackend final : public Backend {
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
-    return AllocateAs<Buffer, CpuBuffer>(bytes);
+  // The threads' scratch memory is not counted.
+  std::vector<MemoryUse> MemoryUsage() const override { return counts_->Read(); }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
+    return AllocateAs<Buffer, CpuBuffer>(bytes, kind);
   }
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
-    return AllocateAs<ReadBack, CpuReadBack>(bytes);
+    return AllocateAs<ReadBack, CpuReadBack>(bytes, MemoryKind::kActivations);
   }
   void CopyToDevice(const void* host, void* device, size_t bytes) override {
     if (bytes > 0) std::memcpy(device, host, bytes);
@@ -101,10 +109,11 @@ class CpuBackend final : public Backend {
                                                            DType dtype) override {
     BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
     BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
-    if (dtype == DType::kBFloat16) {
-      return cpu::PackBFloat16Weight(parts, context_.num_threads());
-    }
-    return cpu::PackFloat32Weight(parts, context_.num_threads());
+    absl::StatusOr<std::unique_ptr<cpu::CpuWeight>> weight =
+        dtype == DType::kBFloat16 ? cpu::PackBFloat16Weight(parts, context_.num_threads())
+                                  : cpu::PackFloat32Weight(parts, context_.num_threads());
+    if (weight.ok()) (*weight)->CountIn(counts_);
+    return weight;
   }
 
   void Embed(const EmbedParams& params) override {
@@ -162,15 +171,17 @@ class CpuBackend final : public Backend {
 
  private:
   template <typename Interface, typename Memory>
-  static absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes) {
+  absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes, MemoryKind kind) {
     try {
-      return std::make_unique<Memory>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes);
+      return std::make_unique<Memory>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes,
+                                      cpu::CountedBytes(counts_, kind, bytes));
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
     }
   }
 
   cpu::Context context_;
+  const std::shared_ptr<cpu::MemoryCounts> counts_ = std::make_shared<cpu::MemoryCounts>();
 };
 
 }  // namespace

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/scratch.h"
 
 namespace beamline::cpu {
@@ -23,6 +25,10 @@ class CpuWeight : public PackedWeight {
   // The most rows that one ComputeStrip takes.
   int max_rows() const { return max_rows_; }
   double gflops_per_core() const { return gflops_per_core_; }
+  // Of the packed values, padding included; in `counts` from then on.
+  void CountIn(std::shared_ptr<MemoryCounts> counts) {
+    counted_ = CountedBytes(std::move(counts), MemoryKind::kWeights, bytes_);
+  }
 
   // tile[r][c] = sum over k of x[r][k] * weight[strip * strip_width + c][k]. Columns past
   // out_features may hold anything. `workspace` has workspace_floats() floats. REQUIRES: 1 <=
@@ -46,6 +52,10 @@ class CpuWeight : public PackedWeight {
   int num_strips_ = 0;
   int max_rows_ = 0;
   double gflops_per_core_ = 50;  // a rough figure, to tell small products from large ones
+  size_t bytes_ = 0;             // of the packed values
+
+ private:
+  CountedBytes counted_;
 };
 
 // Packs for `num_threads` threads. The parts' shapes are checked already.

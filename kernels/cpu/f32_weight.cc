@@ -169,7 +169,8 @@ class Float32Weight : public CpuWeight {
 
   void Pack(std::span<const HostMatrix> parts) {
     const int64_t size = num_panels_ * panel_width_ * in_features_;
-    memory_ = AllocateAligned(std::max<int64_t>(size, 1) * sizeof(float));
+    bytes_ = std::max<int64_t>(size, 1) * sizeof(float);
+    memory_ = AllocateAligned(bytes_);
     std::fill_n(panels(), size, 0.0f);
     ForEachWeightRow(parts, [&](int64_t out_feature, const float* values) {
       float* to = panels() + out_feature / panel_width_ * panel_width_ * in_features_ +

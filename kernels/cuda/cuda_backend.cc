@@ -33,8 +33,9 @@ class CudaBuffer : public Buffer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index) {
-  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index));
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index,
+                                                                 const GpuMemoryLimit& memory) {
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Create(index, memory));
   const char* file = std::getenv(kAlgorithmFileVariable);
   BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt,
                             LtMatMul::Create(*device, file == nullptr ? "" : file));
@@ -69,22 +70,9 @@ absl::Status CudaBackend::SupportsHeadDim(int head_dim) const {
       kMostHeadDim, head_dim));
 }
 
-std::vector<MemoryUse> CudaBackend::MemoryUsage() const {
-  const Arena& arena = device_->arena();
-  std::vector<MemoryUse> uses = {{"weights", arena.used(ArenaUse::kWeights)},
-                                 {"cache", arena.used(ArenaUse::kCache)},
-                                 {"activations", arena.used(ArenaUse::kActivations)},
-                                 {"workspaces", arena.used(ArenaUse::kWorkspace)}};
-  uses.push_back({"unused", arena.unused()});
-  return uses;
-}
+std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena().used(); }
 
-size_t CudaBackend::FreeMemory() const {
-  device_->Use();
-  size_t free_bytes = 0, total_bytes = 0;
-  device_->Check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return free_bytes + device_->arena().unused();
-}
+std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }
 
 bool CudaBackend::Begin() {
   device_->Use();
@@ -128,6 +116,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
   BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
   device_->Use();
   return CudaWeight::Pack(parts, dtype, *device_);
+}
+
+void CudaBackend::SetLog(Log log) {
+  log_ = std::move(log);
+  logged_.clear();
 }
 
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {

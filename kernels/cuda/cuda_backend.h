@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,7 +19,9 @@ namespace beamline::cuda {
 // have the type of the computation. Asynchronous: every operator goes to one stream.
 class CudaBackend final : public Backend {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device);
+  // `memory` as in Device::Create.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
+                                                             const GpuMemoryLimit& memory = {});
 
   // For what Backend does not list: lt_matmul.h, row_softmax.h. Same stream, same thread.
   Device& device() { return *device_; }
@@ -30,7 +33,7 @@ class CudaBackend final : public Backend {
   absl::Status SupportsHeadDim(int head_dim) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
-  size_t FreeMemory() const override;
+  std::optional<size_t> FreeMemory() const override;
 
   using Backend::Allocate;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override;
@@ -41,7 +44,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
-  void SetLog(Log log) override { log_ = std::move(log); }
+  void SetLog(Log log) override;
   bool Records() const override { return true; }
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 

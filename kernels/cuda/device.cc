@@ -52,7 +52,7 @@ absl::StatusOr<void*> Scratch::Take(size_t bytes) {
   return piece;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
+absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index, const GpuMemoryLimit& memory) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     cudaGetLastError();
@@ -64,13 +64,13 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Create(int index) {
                                               index, count, count - 1));
   }
   std::unique_ptr<Device> device(new Device(index));
-  BEAMLINE_RETURN_IF_ERROR(device->Initialize());
+  BEAMLINE_RETURN_IF_ERROR(device->Initialize(memory));
   return device;
 }
 
 Device::Device(int index) : index_(index), scratch_(arena_) {}
 
-absl::Status Device::Initialize() {
+absl::Status Device::Initialize(const GpuMemoryLimit& memory) {
   Use();
   Check(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
   if (!ok()) return status_;
@@ -89,6 +89,7 @@ absl::Status Device::Initialize() {
   }
   Check(StagingRing::Create(kSmallSlotBytes, kNumSmallSlots, small_transfers_), "cudaMallocHost");
   Check(StagingRing::Create(kLargeSlotBytes, kNumLargeSlots, large_transfers_), "cudaMallocHost");
+  if (ok()) SetError(arena_.Open(index_, memory));
   return status_;
 }
 
@@ -108,8 +109,14 @@ void Device::Use() {
 
 void Device::Check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  SetError(absl::UnavailableError(fmt::format("GPU {}: {}: {} ({})", index_, what,
-                                              cudaGetErrorString(error), cudaGetErrorName(error))));
+  const std::string message = fmt::format("GPU {}: {}: {} ({})", index_, what,
+                                          cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error != cudaErrorMemoryAllocation) return SetError(absl::UnavailableError(message));
+  // What operators use comes from the arena; this is the driver's own, or pinned host memory.
+  SetError(absl::ResourceExhaustedError(
+      message +
+      "; end what else uses the GPU (nvidia-smi lists the processes) or leave the driver "
+      "more: lower gpu_memory_fraction or gpu_memory_bytes"));
 }
 
 void Device::SetError(absl::Status status) { status_.Update(status); }
@@ -141,7 +148,10 @@ void Device::CopyToHost(const void* device, void* host, size_t bytes) {
 }
 
 absl::Status Device::Synchronize() {
-  if (ok()) Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (!ok()) return status_;
+  const uint64_t num_frees = arena_.num_frees();
+  Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (ok()) arena_.Settle(num_frees);
   return status_;
 }
 

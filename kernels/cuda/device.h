@@ -40,9 +40,10 @@ class Scratch {
 
 class Device {
  public:
-  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80,
-  // or runs none of the build's code.
-  static absl::StatusOr<std::unique_ptr<Device>> Create(int index);
+  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80, or
+  // runs none of the build's code; RESOURCE_EXHAUSTED when it does not have the memory. `memory`
+  // counts for the first device of this GPU; those after it share what that one took.
+  static absl::StatusOr<std::unique_ptr<Device>> Create(int index, const GpuMemoryLimit& memory);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -86,7 +87,7 @@ class Device {
 
  private:
   explicit Device(int index);
-  absl::Status Initialize();
+  absl::Status Initialize(const GpuMemoryLimit& memory);
   void* TakeScratchBytes(size_t bytes);
   const void* StageBytes(const void* host, size_t bytes);
 

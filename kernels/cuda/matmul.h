@@ -13,7 +13,8 @@
 namespace beamline::cuda {
 
 // The whole operator for num_rows <= kMostSkinnyRows, whatever follows the product: the weight is
-// read once, and one kernel brings every result to its place. False (and nothing done) when the
+// read once, and one kernel brings every result to its place. In 16 bits it computes one row, and
+// those of more that the tensor cores' kernel below refuses. False (and nothing done) when the
 // operands cannot be read 16 bytes at a time, and for rotary embedding of an odd head_dim.
 inline constexpr int64_t kMostSkinnyRows = 8;
 bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);

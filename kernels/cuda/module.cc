@@ -31,11 +31,12 @@ absl::Status CheckVersion(int version) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int beamline_cuda_create(
-    int version, int device, beamline::Backend** backend, char* error, size_t error_size) {
+    int version, int device, const beamline::GpuMemoryLimit* memory, beamline::Backend** backend,
+    char* error, size_t error_size) {
   if (const absl::Status status = CheckVersion(version); !status.ok()) {
     return Report(status, error, error_size);
   }
-  auto made = beamline::cuda::CudaBackend::Create(device);
+  auto made = beamline::cuda::CudaBackend::Create(device, *memory);
   if (made.ok()) *backend = std::move(made)->release();
   return Report(made.status(), error, error_size);
 }

@@ -37,7 +37,13 @@ void CudaReadBack::Start(size_t bytes) {
     owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
                  "copy to the host");
   }
+  num_frees_ = owner_.arena().num_frees();
   owner_.Check(cudaEventRecord(arrived_, owner_.stream()), "cudaEventRecord");
+}
+
+void CudaReadBack::Arrived(cudaError_t answer) {
+  owner_.Check(answer, "a step");
+  if (owner_.ok()) owner_.arena().Settle(num_frees_);
 }
 
 bool CudaReadBack::Done() {
@@ -48,13 +54,13 @@ bool CudaReadBack::Done() {
     cudaGetLastError();  // no fault, but the next launch's check would take it for one
     return false;
   }
-  owner_.Check(state, "a step");
+  Arrived(state);
   return true;
 }
 
 absl::Status CudaReadBack::Wait() {
   owner_.Use();
-  if (owner_.ok()) owner_.Check(cudaEventSynchronize(arrived_), "a step");
+  if (owner_.ok()) Arrived(cudaEventSynchronize(arrived_));
   return owner_.status();
 }
 

@@ -23,10 +23,13 @@ class CudaReadBack final : public ReadBack {
 
  private:
   explicit CudaReadBack(Device& device) : owner_(device) {}
+  // After an event's answer; OK: all that the stream had before it is done.
+  void Arrived(cudaError_t answer);
 
   Device& owner_;
   void* pinned_ = nullptr;
   cudaEvent_t arrived_ = nullptr;
+  uint64_t num_frees_ = 0;  // the arena's when arrived_ was recorded
 };
 
 }  // namespace beamline::cuda

@@ -11,8 +11,8 @@ namespace beamline::cuda {
 // every column, as in PyTorch.
 //
 // x is read once and y written once up to 128 KiB a row, and up to 1 MiB where the code may use
-// thread block clusters (sm_90); longer rows, and rows of x and y that lie differently in their 16-byte units,
-// are read twice.
+// thread block clusters (sm_90); longer rows, and rows of x and y that lie differently in their
+// 16-byte units, are read twice.
 struct RowSoftmaxParams {
   Tensor x;  // [num_rows, width], width >= 1; float32, float16 or bfloat16
   Tensor y;  // as x; may be x

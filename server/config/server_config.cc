@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -43,15 +44,18 @@ absl::Status Set(const Setting& setting, std::string_view text, std::string& val
   return absl::OkStatus();
 }
 
-template <typename Int>
-absl::Status Set(const Setting& setting, std::string_view text, Int& value) {
-  int64_t number = 0;
+template <typename Number>
+absl::Status Set(const Setting& setting, std::string_view text, Number& value) {
+  using Parsed = std::conditional_t<std::is_integral_v<Number>, int64_t, double>;
+  const auto low = static_cast<Parsed>(setting.min), high = static_cast<Parsed>(setting.max);
+  Parsed number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < setting.min ||
-      number > setting.max) {
-    return BadValue(setting, text, fmt::format("{} to {}", setting.min, setting.max));
+  // The form of the comparison refuses NaN too.
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(number >= low && number <= high)) {
+    return BadValue(setting, text, fmt::format("{} to {}", low, high));
   }
-  value = static_cast<Int>(number);
+  value = static_cast<Number>(number);
   return absl::OkStatus();
 }
 
@@ -74,9 +78,9 @@ absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
 }
 
 std::string Text(const std::string& value) { return value; }
-template <typename Int>
-std::string Text(Int value) {
-  return std::to_string(value);
+template <typename Number>
+std::string Text(Number value) {
+  return fmt::format("{}", value);
 }
 std::string Text(bool value) { return value ? "true" : "false"; }
 std::string Text(DType value) {
@@ -88,7 +92,7 @@ std::string Text(DType value) {
 }  // namespace
 
 std::vector<Setting> Settings(ServerConfig& c) {
-  constexpr int64_t kMaxBytes = std::numeric_limits<int32_t>::max();
+  constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
   return {
       {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
       {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
@@ -98,6 +102,18 @@ std::vector<Setting> Settings(ServerConfig& c) {
        0,
        {"auto", "cpu", "cuda", "cuda:N"},
        "where models run: auto, cpu, cuda, cuda:N (the GPU of that number)"},
+      {"gpu_memory_fraction",
+       &c.gpu_memory.fraction,
+       GpuMemoryLimit::kLeastFraction,
+       GpuMemoryLimit::kMostFraction,
+       {},
+       "of a GPU's free memory, how much to take at start for all models"},
+      {"gpu_memory_bytes",
+       &c.gpu_memory.bytes,
+       0,
+       static_cast<double>(GpuMemoryLimit::kMostBytes),
+       {},
+       "of a GPU's memory, how much to take at start; 0: by gpu_memory_fraction"},
       {"threads", &c.threads, 0, 4096, {}, "compute threads; 0: all cores"},
       {"tokenizer_threads", &c.tokenizer_threads, 1, 256, {}, "threads that tokenize"},
       {"writer_threads", &c.writer_threads, 1, 256, {}, "threads that write answers"},
@@ -151,7 +167,7 @@ std::vector<Setting> Settings(ModelOptions& m) {
       {"cache_bytes",
        &m.cache_bytes,
        0,
-       int64_t{1} << 50,
+       static_cast<double>(int64_t{1} << 50),
        {},
        "key/value cache; 0: sized for max_sequences"},
       {"prefix_cache",

@@ -18,6 +18,7 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
   std::string device = "auto";                     // auto, cpu, cuda, cuda:1, ...
+  GpuMemoryLimit gpu_memory;                       // taken of each GPU at start
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
   int32_t writer_threads = 1;
@@ -34,9 +35,9 @@ struct ServerConfig {
 // One value that can be set by text.
 struct Setting {
   std::string name;  // "max_batch_tokens"; the flag is --max-batch-tokens
-  std::variant<std::string*, int32_t*, int64_t*, bool*, DType*> value;
-  int64_t min = 0;  // of numbers
-  int64_t max = 0;
+  std::variant<std::string*, int32_t*, int64_t*, double*, bool*, DType*> value;
+  double min = 0;  // of numbers; of whole ones below 2^53
+  double max = 0;
   std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0
   std::string help;
 };

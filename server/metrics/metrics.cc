@@ -1,5 +1,8 @@
 #include "server/metrics/metrics.h"
 
+#include <set>
+#include <string>
+
 #include "server/metrics/families.h"
 #include "server/metrics/process_metrics.h"
 
@@ -151,6 +154,10 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
   auto prompt = CounterFamily("beamline_prompt_tokens_total", "Prompt tokens of generation");
   auto speculative = CounterFamily("beamline_speculative_tokens_total", "Tokens that were guessed");
   auto info = GaugeFamily("beamline_model_info", "1 for each model that is loaded");
+  auto memory = GaugeFamily("beamline_device_memory_bytes", "Device memory that a model holds");
+  auto unused = GaugeFamily("beamline_device_memory_unused_bytes",
+                            "Device memory taken at start that no model holds");
+  std::set<std::string> divided_devices;  // that are in `unused`
   auto up = GaugeFamily("beamline_replica_up", "Whether a replica can answer");
   std::vector<std::pair<prometheus::MetricFamily, double (*)(const ModelStats&)>> rows;
   const auto row = [&rows](prometheus::MetricFamily family, double (*value)(const ModelStats&)) {
@@ -186,6 +193,14 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
              static_cast<double>(stats->speculative_proposed));
     AddValue(speculative, {{"model", model.name}, {"outcome", "accepted"}},
              static_cast<double>(stats->speculative_accepted));
+    for (const MemoryUse& use : stats->memory) {
+      AddValue(memory, {{"device", model.device}, {"model", model.name}, {"use", use.name}},
+               static_cast<double>(use.bytes));
+    }
+    if (stats->unused_device_bytes.has_value() && divided_devices.insert(model.device).second) {
+      AddValue(unused, {{"device", model.device}},
+               static_cast<double>(*stats->unused_device_bytes));
+    }
     if (stats->total_blocks == 0) continue;
     AddValue(blocks, {{"model", model.name}, {"state", "used"}},
              static_cast<double>(stats->used_blocks));
@@ -193,8 +208,9 @@ void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) con
              static_cast<double>(stats->total_blocks - stats->used_blocks));
   }
   for (auto& [family, value] : rows) families.push_back(std::move(family));
-  for (auto* family : {&blocks, &prompt, &speculative, &info, &up})
+  for (auto* family : {&blocks, &prompt, &speculative, &memory, &unused, &info, &up}) {
     families.push_back(std::move(*family));
+  }
 }
 
 }  // namespace beamline

@@ -275,7 +275,8 @@ TEST(Rpc, MetricsTellWhatHappened) {
         "beamline_step_seconds_count{model=\"write-en\",phase=\"decode\"}",
         "beamline_generated_tokens_total{model=\"write-en\"}",
         "beamline_kv_blocks{model=\"write-en\",state=\"free\"}",
-        "beamline_running_sequences{model=\"write-en\"} ",
+        ",model=\"write-en\",use=\"weights\"} ", ",model=\"write-en\",use=\"cache\"} ",
+        "beamline_device_memory_bytes{device=\"", "beamline_running_sequences{model=\"write-en\"} ",
         "beamline_model_info{model=\"embed-en\",architecture=\"BertModel\"",
         "process_resident_memory_bytes "}) {
     EXPECT_THAT(text, HasSubstr(part));

@@ -28,8 +28,10 @@ bool ReadSome(int fd, std::string& text) {
   return size > 0;
 }
 
+// Servers run beside each other, on one GPU too.
 std::vector<std::string> WithFreePorts(std::vector<std::string> arguments) {
-  for (const char* word : {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}) {
+  for (const char* word : {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                           "--gpu-memory-fraction", "0.2"}) {
     arguments.emplace_back(word);
   }
   return arguments;

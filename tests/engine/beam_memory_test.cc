@@ -35,7 +35,7 @@ class PeakObserver : public EngineObserver {
 class BeamMemoryTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    EngineOptions options;
+    EngineOptions options = TestEngineOptions();
     options.models = {Demo(GetParam())};
     options.models[0].prefix_cache = false;
     auto engine = Engine::Create(options, &observer_);

@@ -15,6 +15,7 @@
 
 #include "engine/engine.h"
 #include "tests/engine/test_device.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 
@@ -41,9 +42,16 @@ inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32)
   return options;
 }
 
+// For engines of any models on TestDevice().
+inline EngineOptions TestEngineOptions() {
+  EngineOptions options;
+  options.gpu_memory = kTestGpuMemory;
+  return options;
+}
+
 // All three demo models.
 inline absl::StatusOr<std::unique_ptr<Engine>> MakeDemoEngine(DType dtype = DType::kFloat32) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("translate-en-de", dtype), Demo("embed-en", dtype),
                     Demo("write-en", dtype)};
   return Engine::Create(options);

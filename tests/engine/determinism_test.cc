@@ -91,7 +91,7 @@ TEST(DeterminismTest, RandomCompanyOfRandomLengths) {
 
 // Prompts cut into chunks, few rows at a time, and rows that start again after a preemption.
 TEST(DeterminismTest, ATightEngineAnswersAlike) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en"), Demo("translate-en-de")};
   for (ModelOptions& model : options.models) {
     const auto info = SharedEngine().FindModel(model.name);

@@ -132,7 +132,7 @@ TEST(EngineTest, CancelAndDeadlineFreeEverything) {
 }
 
 TEST(EngineTest, SmallCachePreemptsAndStillAnswersAlike) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   options.models[0].cache_bytes = 1;  // raised to what one request of full length needs
   auto small = Engine::Create(options);
@@ -168,7 +168,7 @@ TEST(EngineTest, SharedBeginningIsComputedOnce) {
 }
 
 TEST(EngineTest, DrainFinishesWhatRunsAndRefusesTheRest) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   auto engine = Engine::Create(options);
   ASSERT_TRUE(engine.ok()) << engine.status();
@@ -184,7 +184,7 @@ TEST(EngineTest, DrainFinishesWhatRunsAndRefusesTheRest) {
 }
 
 TEST(EngineTest, DestructionAnswersWhatStillRuns) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   auto engine = Engine::Create(options);
   ASSERT_TRUE(engine.ok()) << engine.status();
@@ -197,7 +197,7 @@ TEST(EngineTest, DestructionAnswersWhatStillRuns) {
 }
 
 TEST(EngineTest, FullQueueRefusesAtOnce) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   options.models[0].max_queued_requests = 4;
   options.models[0].max_sequences = 1;
@@ -222,7 +222,7 @@ TEST(EngineTest, FullQueueRefusesAtOnce) {
 }
 
 TEST(EngineTest, NamesTheModelAndTheFaultWhenLoadingFails) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   options.models[0].folder += "-missing";
   const auto engine = Engine::Create(options);

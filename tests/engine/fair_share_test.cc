@@ -30,7 +30,7 @@ using GenerateOrder = OrderSink<GenerateSink, GenerateResult>;
 using EncodeOrder = OrderSink<EncodeSink, EncodeResult>;
 
 TEST(FairShareTest, GenerationTakesTurnsBetweenClients) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   options.models[0].max_sequences = 1;
   auto engine = Engine::Create(options);
@@ -54,7 +54,7 @@ TEST(FairShareTest, GenerationTakesTurnsBetweenClients) {
 }
 
 TEST(FairShareTest, ABigEncodeRequestLetsASmallOneThrough) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("embed-en")};
   options.models[0].max_batch_tokens = 512;
   auto engine = Engine::Create(options);

@@ -26,7 +26,7 @@ class LateReplica {
  public:
   // cache_blocks 0: as many as the engine takes.
   explicit LateReplica(const std::string& name, int32_t cache_blocks = 0) {
-    auto model = LoadedModel::Load(Demo(name), 1);
+    auto model = LoadedModel::Load(Demo(name), {.num_threads = 1, .gpu_memory = kTestGpuMemory});
     EXPECT_TRUE(model.ok()) << model.status();
     if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
     auto backend = std::make_unique<LateBackend>(1);

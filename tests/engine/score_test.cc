@@ -43,7 +43,7 @@ ScoreRequest GoldenRequest(const json& row) {
 }
 
 std::unique_ptr<Engine> MakeEngine(ModelOptions model) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {std::move(model)};
   auto engine = Engine::Create(options);
   EXPECT_TRUE(engine.ok()) << engine.status();

@@ -186,7 +186,7 @@ class Client {
 };
 
 std::unique_ptr<Engine> TightEngine() {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en"), Demo("translate-en-de"), Demo("embed-en")};
   for (ModelOptions& model : options.models) {
     const auto info = SharedEngine().FindModel(model.name);

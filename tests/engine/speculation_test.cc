@@ -16,7 +16,7 @@ namespace beamline {
 namespace {
 
 std::unique_ptr<Engine> SpeculatingEngine(int32_t tokens, int64_t cache_bytes = 0) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en"), Demo("translate-en-de")};
   for (ModelOptions& model : options.models) {
     model.speculative_tokens = tokens;
@@ -188,7 +188,7 @@ TEST(SpeculationTest, IsOffByDefaultAndForOtherDecoding) {
 }
 
 TEST(SpeculationTest, TheNumberOfTokensHasARange) {
-  EngineOptions options;
+  EngineOptions options = TestEngineOptions();
   options.models = {Demo("write-en")};
   options.models[0].speculative_tokens = 17;
   const auto engine = Engine::Create(options);

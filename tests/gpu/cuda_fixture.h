@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/gpu/typed_arrays.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 
@@ -30,6 +31,7 @@ class StridedMatrix {
 
   Tensor tensor() const { return array_.device().First(rows_).Columns(0, cols_); }
   double at(int64_t r, int64_t c) const { return array_.host()[r * stride_ + c]; }
+  void Upload() const { array_.Upload(); }
   int64_t stride() const { return stride_; }
 
   // ||device - expected|| / ||expected||; infinite for a NaN, when a number between the rows is no
@@ -64,7 +66,7 @@ class StridedMatrix {
 class CudaTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto backend = cuda::CudaBackend::Create(0);
+    auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
     if (backend.ok()) backend_ = std::move(*backend).release();
   }
   static void TearDownTestSuite() {

@@ -1,6 +1,7 @@
 #include "kernels/cuda_loader.h"
 #include "tests/gpu/host_visible_backend.h"
 #include "tests/kernels/op_test.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 
@@ -10,7 +11,7 @@ std::vector<BackendCase> TestBackends() {
     return {};
   }
   return {{"cuda", []() -> absl::StatusOr<std::unique_ptr<Backend>> {
-             auto cuda = MakeCudaBackend(0);
+             auto cuda = MakeCudaBackend(0, kTestGpuMemory);
              if (!cuda.ok()) return cuda.status();
              return MakeHostVisible(*std::move(cuda));
            }}};

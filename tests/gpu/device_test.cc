@@ -27,6 +27,37 @@ TEST_F(DeviceTest, SaysHowLargeHeadsMayBe) {
       << status;
 }
 
+TEST_F(DeviceTest, TellsAChoiceOnce) {
+  const auto attend = [this](int head_dim, int length) {
+    const DType dtype = DType::kBFloat16;
+    const TypedArray x = TypedArray::Random(backend(), dtype, length, head_dim, 0.3f, random());
+    const TypedArray output = TypedArray::Poisoned(backend(), dtype, length, head_dim);
+    const IndexArray offsets(backend(), {0, length});
+    AttentionParams params;
+    params.query = params.key = params.value = x.device();
+    params.output = output.device();
+    params.num_heads = params.num_kv_heads = params.num_sequences = 1;
+    params.head_dim = head_dim;
+    params.query_offsets = offsets.device();
+    params.max_query_length = length;
+    backend().Attention(params);
+    EXPECT_TRUE(backend().Synchronize().ok());
+  };
+  std::vector<std::string> lines;
+  backend().SetLog([&lines](const std::string& line) { lines.push_back(line); });
+  attend(64, 40);
+  attend(64, 50);  // other numbers, the same choice
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("tensor core kernel"), std::string::npos) << lines[0];
+  attend(80, 40);
+  attend(64, 40);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[1].find("math kernel"), std::string::npos) << lines[1];
+  backend().SetLog({});
+  attend(64, 1);
+  EXPECT_EQ(lines.size(), 2u);
+}
+
 // A read-back that is asked too early is no fault of what is launched next.
 TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
   constexpr int64_t kRows = 4096;

@@ -13,6 +13,7 @@
 #include "kernels/cuda_loader.h"
 #include "tests/gpu/typed_arrays.h"
 #include "tests/kernels/reference_ops.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 
@@ -24,7 +25,7 @@ inline double Tolerance(DType dtype) {
 class HalfOpTest : public testing::TestWithParam<DType> {
  protected:
   static void SetUpTestSuite() {
-    auto backend = MakeCudaBackend(0);
+    auto backend = MakeCudaBackend(0, kTestGpuMemory);
     if (backend.ok()) backend_ = std::move(*backend).release();
   }
   static void TearDownTestSuite() {

@@ -9,7 +9,8 @@ namespace beamline {
 
 // Wraps the CUDA backend so that the operator tests, which compute their expectation from an
 // operator's own parameters, run on it: buffers are pinned host memory, which the GPU reads and
-// writes in place, and every operator is done when it returns. The kernels are the same.
+// writes in place, and every operator is done when it returns, of replayed work the last one. The
+// kernels are the same.
 std::unique_ptr<Backend> MakeHostVisible(std::unique_ptr<Backend> cuda);
 
 }  // namespace beamline

@@ -93,6 +93,36 @@ TEST_P(LtMatMulTest, AddsToItsOutput) {
   }
 }
 
+// c comes before the bias and the activation.
+TEST_P(LtMatMulTest, AddsBeforeTheEpilogue) {
+  const Shape s = {37, 48, 40};
+  for (const LtEpilogue epilogue :
+       {LtEpilogue::kBias, LtEpilogue::kReluBias, LtEpilogue::kGeluBias, LtEpilogue::kRelu}) {
+    SCOPED_TRACE(Name(epilogue));
+    const StridedMatrix a = RandomMatrix(dtype(), s.m, s.k, s.k, 0.2f);
+    const StridedMatrix b = RandomMatrix(dtype(), s.k, s.n, s.n);
+    const StridedMatrix c = RandomMatrix(dtype(), s.m, s.n, s.n);
+    const StridedMatrix d = Poisoned(dtype(), s.m, s.n, s.n);
+    const TypedArray bias = TypedArray::Random(backend(), dtype(), 1, s.n, 1.0f, random());
+    LtProduct product = {.a = a.tensor(), .b = b.tensor(), .c = c.tensor(), .d = d.tensor()};
+    product.epilogue = epilogue;
+    if (ReadsBias(epilogue)) product.bias = bias.device_vector();
+    const absl::Status status = products().Run(product);
+    ASSERT_TRUE(status.ok()) << status;
+    reference::Matrix expected(s.m, s.n);
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = c.at(i, j) + (ReadsBias(epilogue) ? bias.host()[j] : 0.0);
+        for (int64_t k = 0; k < s.k; ++k) sum += a.at(i, k) * b.at(k, j);
+        expected.at(i, j) = epilogue == LtEpilogue::kBias       ? sum
+                            : epilogue == LtEpilogue::kGeluBias ? Gelu(sum)
+                                                                : std::max(sum, 0.0);
+      }
+    }
+    EXPECT_LE(d.RelativeError(expected), Tolerance(dtype(), epilogue));
+  }
+}
+
 TEST_P(LtMatMulTest, StridedBatch) {
   constexpr int64_t kBatch = 5;
   const Shape s = {21, 24, 40};
@@ -138,6 +168,7 @@ TEST_P(LtMatMulTest, GroupOfUnequalProducts) {
     group.push_back(cases.back()->product);
   }
   for (int repeat = 0; repeat < 2; ++repeat) {  // the second time nothing is measured
+    for (const auto& c : cases) c->d.Upload();
     const absl::Status status = products().RunGroup(group);
     ASSERT_TRUE(status.ok()) << status;
     for (const auto& c : cases) c->ExpectResults(backend());
@@ -215,6 +246,11 @@ class Fp8Matrix {
   }
   Tensor tensor() const { return {buffer_->data(), DType::kFloat8E4M3, {rows_, cols_}}; }
   double at(int64_t r, int64_t c) const { return Fp8Value(codes_[r * cols_ + c]); }
+  // Full of NaN.
+  void Poison(Backend& backend) {
+    std::fill(codes_.begin(), codes_.end(), uint8_t{0x7f});
+    backend.CopyToDevice(codes_.data(), buffer_->data(), codes_.size());
+  }
   void Read(Backend& backend) {
     BEAMLINE_CHECK(backend.CopyToHost(buffer_->data(), codes_.data(), codes_.size()).ok());
   }
@@ -261,6 +297,7 @@ TEST_F(LtTest, Float8WithScales) {
   with_bias.bias = bias.device_vector();
   EXPECT_TRUE(products().Run(with_bias).ok());
   Fp8Matrix narrow(backend(), s.m, s.n, random());
+  narrow.Poison(backend());
   product.d = narrow.tensor();
   product.d_scale = scale + 8;
   const absl::Status status = products().Run(product);

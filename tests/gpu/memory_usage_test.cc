@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "tests/gpu/cuda_fixture.h"
@@ -26,10 +27,10 @@ class MemoryUsageTest : public CudaTest {
 TEST_F(MemoryUsageTest, CountsEveryByteUnderItsName) {
   const Usage before = Read(backend());
   const auto grown = [&](const char* name) { return Read(backend())[name] - before.at(name); };
-  for (const char* name : {"weights", "cache", "activations", "workspaces", "unused"}) {
+  for (const char* name : {"weights", "cache", "activations", "workspaces"}) {
     EXPECT_TRUE(before.contains(name)) << name;
   }
-  EXPECT_EQ(before.size(), 5u);
+  EXPECT_EQ(before.size(), 4u);
   constexpr size_t kMiB = size_t{1} << 20;
   const auto table = *backend().Allocate(3 * kMiB, MemoryKind::kWeights);
   const auto cache = *backend().Allocate(5 * kMiB, MemoryKind::kCache);
@@ -46,36 +47,131 @@ TEST_F(MemoryUsageTest, CountsEveryByteUnderItsName) {
   EXPECT_EQ(grown("weights"), 3 * kMiB);
 }
 
-// What the driver gave is what the names add up to, and goes back.
-TEST_F(MemoryUsageTest, AddsUpToWhatTheDriverGave) {
-  size_t free_before = 0, free_after = 0, total = 0;
+// A second backend lives in what the first took from the driver.
+TEST_F(MemoryUsageTest, BackendsShareTheMemoryOfTheirGpu) {
+  const auto driver_free = [] {
+    size_t free_bytes = 0, total_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    return static_cast<int64_t>(free_bytes);
+  };
+  constexpr int64_t kOutside = int64_t{128} << 20;  // of cuBLASLt and the driver
+  constexpr size_t kBytes = size_t{700} << 20;
   ASSERT_TRUE(backend().Synchronize().ok());
-  cudaMemGetInfo(&free_before, &total);
-  size_t sum = 0;
-  // What the slabs have left over counts as free.
-  EXPECT_EQ(backend().FreeMemory(), free_before + Read(backend())["unused"]);
+  const Usage before = Read(backend());
+  const size_t unused_before = *backend().FreeMemory();
+  const int64_t free_before = driver_free();
   {
-    auto other = cuda::CudaBackend::Create(0);
+    // Its own limit has no say.
+    auto other = cuda::CudaBackend::Create(0, {.bytes = 1});
     ASSERT_TRUE(other.ok()) << other.status();
-    const auto buffer = (*other)->Allocate(size_t{700} << 20, MemoryKind::kCache);
-    ASSERT_TRUE(buffer.ok());
-    for (const auto& [name, bytes] : Read(**other)) sum += bytes;
-    cudaMemGetInfo(&free_after, &total);
-    const auto taken = static_cast<int64_t>(free_before - free_after);
-    // cuBLASLt and the driver take some of their own.
-    EXPECT_GE(taken, static_cast<int64_t>(sum));
-    EXPECT_LE(taken, static_cast<int64_t>(sum) + (int64_t{128} << 20));
+    const auto buffer = (*other)->Allocate(kBytes, MemoryKind::kCache);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_EQ(Read(**other)["cache"], kBytes);
+    EXPECT_EQ(Read(backend()), before);
+    size_t held = 0;
+    for (const auto& [name, bytes] : Read(**other)) held += bytes;
+    EXPECT_EQ(*backend().FreeMemory(), unused_before - held);
+    EXPECT_EQ((*other)->FreeMemory(), backend().FreeMemory());
+    EXPECT_LE(free_before - driver_free(), kOutside);
   }
-  cudaMemGetInfo(&free_after, &total);
-  EXPECT_LE(free_before - free_after, size_t{128} << 20);
+  EXPECT_EQ(*backend().FreeMemory(), unused_before);
 }
 
-TEST_F(MemoryUsageTest, RefusesWhatTheGpuDoesNotHave) {
+// What one backend frees may still be written by its stream.
+TEST_F(MemoryUsageTest, FreedMemoryIsTheStreamsUntilItIsWaitedFor) {
+  auto other = cuda::CudaBackend::Create(0);
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE(backend().Synchronize().ok());
+  // So much that there is no other place.
+  const size_t most = *backend().FreeMemory() / 4 * 3;
+  auto first = backend().Allocate(most, MemoryKind::kCache);
+  ASSERT_TRUE(first.ok()) << first.status();
+  void* const place = (*first)->data();
+  first->reset();
+  EXPECT_EQ((*other)->Allocate(most, MemoryKind::kCache).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  {
+    const auto again = backend().Allocate(most, MemoryKind::kCache);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ((*again)->data(), place);
+  }
+  ASSERT_TRUE(backend().Synchronize().ok());
+  const auto taken_over = (*other)->Allocate(most, MemoryKind::kCache);
+  ASSERT_TRUE(taken_over.ok()) << taken_over.status();
+  EXPECT_EQ((*taken_over)->data(), place);
+}
+
+// A read-back that has arrived is such a wait too.
+TEST_F(MemoryUsageTest, ReadingAStepLetsOthersHaveWhatItFreed) {
+  auto other = cuda::CudaBackend::Create(0);
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE(backend().Synchronize().ok());
+  const size_t most = *backend().FreeMemory() / 4 * 3;
+  auto read_back = backend().AllocateReadBack(64);
+  ASSERT_TRUE(read_back.ok()) << read_back.status();
+  auto buffer = backend().Allocate(most, MemoryKind::kCache);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  buffer->reset();
+  EXPECT_FALSE((*other)->Allocate(most, MemoryKind::kCache).ok());
+  (*read_back)->Start(64);
+  ASSERT_TRUE((*read_back)->Wait().ok());
+  const auto taken_over = (*other)->Allocate(most, MemoryKind::kCache);
+  EXPECT_TRUE(taken_over.ok()) << taken_over.status();
+}
+
+TEST_F(MemoryUsageTest, RefusesWhatIsPastTheLimit) {
   const Usage before = Read(backend());
-  const auto buffer = backend().Allocate(size_t{1} << 50, MemoryKind::kCache);
+  const size_t unused = *backend().FreeMemory();
+  const auto buffer = backend().Allocate(unused + 1, MemoryKind::kCache);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(buffer.status().message().find("gpu_memory_fraction 0.2"), std::string::npos)
+      << buffer.status();
   EXPECT_EQ(Read(backend()), before);
+  EXPECT_EQ(*backend().FreeMemory(), unused);
   EXPECT_TRUE(backend().Synchronize().ok());
+}
+
+// Without a backend that is open already: these take the GPU's memory themselves.
+class GpuMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "no CUDA device";
+    cudaSetDevice(0);
+    cudaMemGetInfo(&free_, &total_);
+  }
+  size_t free_ = 0, total_ = 0;
+};
+
+TEST_F(GpuMemoryTest, TakesTheLimitOnceAndGivesItBack) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  constexpr size_t kOutside = size_t{512} << 20;  // of the driver, kernels and cuBLASLt
+  for (int round = 0; round < 2; ++round) {
+    auto backend = cuda::CudaBackend::Create(0, {.bytes = kBytes});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    size_t held = *(*backend)->FreeMemory();
+    for (const MemoryUse& use : (*backend)->MemoryUsage()) held += use.bytes;
+    EXPECT_EQ(held, kBytes);
+    size_t free_now = 0, total = 0;
+    cudaMemGetInfo(&free_now, &total);
+    EXPECT_GE(free_ - free_now, kBytes);
+    EXPECT_LE(free_ - free_now, kBytes + kOutside);
+  }
+  size_t free_now = 0, total = 0;
+  cudaMemGetInfo(&free_now, &total);
+  EXPECT_LE(free_ - std::min(free_, free_now), kOutside);
+}
+
+TEST_F(GpuMemoryTest, RefusesWhatTheGpuDoesNotHave) {
+  const auto backend =
+      cuda::CudaBackend::Create(0, {.bytes = static_cast<int64_t>(total_ + (size_t{1} << 30))});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(backend.status().message().find("gpu_memory_bytes asks for"), std::string::npos)
+      << backend.status();
+  // A limit that is too small for the backend itself.
+  const auto small = cuda::CudaBackend::Create(0, {.bytes = 4096});
+  EXPECT_EQ(small.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(small.status().message().find("workspaces"), std::string::npos) << small.status();
 }
 
 // A layer's operators at ragged sizes up to a largest.

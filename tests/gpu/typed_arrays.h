@@ -35,23 +35,14 @@ class TypedArray {
   // `values` [rows, cols] are rounded to `dtype`.
   TypedArray(Backend& backend, DType dtype, int64_t rows, int64_t cols, std::vector<float> values)
       : backend_(&backend), dtype_(dtype), rows_(rows), cols_(cols), host_(std::move(values)) {
-    const size_t count = host_.size();
-    BEAMLINE_CHECK(static_cast<int64_t>(count) == rows * cols);
-    std::vector<uint8_t> bytes(count * SizeOf(dtype) + kGuardBytes, kGuard);
-    for (size_t i = 0; i < count; ++i) {
-      if (dtype == DType::kFloat32) {
-        std::memcpy(bytes.data() + 4 * i, &host_[i], 4);
-        continue;
-      }
-      const bool brain = dtype == DType::kBFloat16;
-      const uint16_t bits = brain ? ToBFloat16Bits(host_[i]) : ToFloat16Bits(host_[i]);
-      host_[i] = brain ? FromBFloat16Bits(bits) : FromFloat16Bits(bits);
-      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+    BEAMLINE_CHECK(static_cast<int64_t>(host_.size()) == rows * cols);
+    for (float& value : host_) {
+      if (dtype != DType::kFloat32) value = FromBits(ToBits(value));
     }
-    auto buffer = backend.Allocate(bytes.size());
+    auto buffer = backend.Allocate(host_.size() * SizeOf(dtype) + kGuardBytes);
     BEAMLINE_CHECK(buffer.ok());
     buffer_ = *std::move(buffer);
-    backend.CopyToDevice(bytes.data(), buffer_->data(), bytes.size());
+    Upload();
   }
 
   static TypedArray Random(Backend& backend, DType dtype, int64_t rows, int64_t cols, float scale,
@@ -65,6 +56,20 @@ class TypedArray {
   static TypedArray Poisoned(Backend& backend, DType dtype, int64_t rows, int64_t cols) {
     return TypedArray(backend, dtype, rows, cols,
                       std::vector<float>(rows * cols, std::numeric_limits<float>::quiet_NaN()));
+  }
+
+  // Makes the device's numbers the host's again: a poisoned output is poisoned anew.
+  void Upload() const {
+    std::vector<uint8_t> bytes(buffer_->size(), kGuard);
+    for (size_t i = 0; i < host_.size(); ++i) {
+      const uint16_t bits = ToBits(host_[i]);
+      if (dtype_ == DType::kFloat32) {
+        std::memcpy(bytes.data() + 4 * i, &host_[i], 4);
+      } else {
+        std::memcpy(bytes.data() + 2 * i, &bits, 2);
+      }
+    }
+    backend_->CopyToDevice(bytes.data(), buffer_->data(), bytes.size());
   }
 
   const std::vector<float>& host() const { return host_; }
@@ -87,7 +92,7 @@ class TypedArray {
         std::memcpy(&values[i], bytes.data() + 4 * i, 4);
       } else {
         std::memcpy(&bits, bytes.data() + 2 * i, 2);
-        values[i] = dtype_ == DType::kBFloat16 ? FromBFloat16Bits(bits) : FromFloat16Bits(bits);
+        values[i] = FromBits(bits);
       }
     }
     return values;
@@ -110,6 +115,13 @@ class TypedArray {
   static constexpr size_t kGuardBytes = 64;
   static constexpr uint8_t kGuard = 0xA5;
 
+  // Of the 16-bit types.
+  uint16_t ToBits(float x) const {
+    return dtype_ == DType::kBFloat16 ? ToBFloat16Bits(x) : ToFloat16Bits(x);
+  }
+  float FromBits(uint16_t bits) const {
+    return dtype_ == DType::kBFloat16 ? FromBFloat16Bits(bits) : FromFloat16Bits(bits);
+  }
   float* data() const { return const_cast<float*>(host_.data()); }
 
   Backend* backend_;

@@ -218,6 +218,25 @@ TEST_P(CandidatesTest, RowsDoNotDependOnTheirBatch) {
   }
 }
 
+// Chunks whose candidates are merged at once, and in several parts.
+TEST_P(CandidatesTest, MergesManyChunks) {
+  for (int vocab_size : {50257, 262144}) {
+    const LogitsEdits some = RandomEdits(vocab_size);
+    for (const std::vector<int32_t>& counts :
+         {std::vector<int32_t>{9, 1}, std::vector<int32_t>{130, 9}}) {
+      const std::vector<float> logits = RandomFloats(counts.size() * vocab_size, 3.0f);
+      const Found found = Run(logits, vocab_size, {&some, nullptr}, {1, 0}, counts);
+      for (int row = 0; row < 2; ++row) {
+        SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
+        const std::vector<float> row_logits(logits.begin() + row * vocab_size,
+                                            logits.begin() + (row + 1) * vocab_size);
+        ExpectRow(found, row, counts[0], counts[row], row_logits, row == 0 ? &some : nullptr,
+                  row == 0);
+      }
+    }
+  }
+}
+
 TEST_P(CandidatesTest, SurvivesNumbersThatAreNone) {
   const float nan = std::nanf("");
   const int vocab_size = 200;

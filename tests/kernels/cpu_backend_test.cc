@@ -1,6 +1,8 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#include <map>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,6 +35,35 @@ TEST(CpuBackendTest, AllocatesAlignedMemoryOfTheSizeAskedFor) {
     EXPECT_EQ((*buffer)->size(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>((*buffer)->data()) % 64, 0);
   }
+}
+
+TEST(CpuBackendTest, CountsItsMemoryByUse) {
+  const auto backend = MakeCpuBackend({.num_threads = 1});
+  const auto read = [&backend] {
+    std::map<std::string, size_t> bytes;
+    for (const MemoryUse& use : backend->MemoryUsage()) bytes[use.name] = use.bytes;
+    return bytes;
+  };
+  const std::map<std::string, size_t> none = {{"weights", 0}, {"cache", 0}, {"activations", 0}};
+  EXPECT_EQ(read(), none);
+  EXPECT_FALSE(backend->FreeMemory().has_value());
+  std::vector<DType> dtypes = {DType::kFloat32};
+  if (backend->SupportsDType(DType::kBFloat16).ok()) dtypes.push_back(DType::kBFloat16);
+  for (const DType dtype : dtypes) {
+    const std::vector<float> values(64 * 100);
+    const HostMatrix matrix = {.data = values.data(), .rows = 64, .cols = 100};
+    const auto weight = backend->PackWeight({&matrix, 1}, dtype);
+    const auto table = backend->Allocate(3, MemoryKind::kWeights);
+    const auto cache = backend->Allocate(5, MemoryKind::kCache);
+    const auto hidden = backend->Allocate(7);
+    const auto results = backend->AllocateReadBack(11);
+    // A packed weight may have padding.
+    EXPECT_GE(read()["weights"], 64 * 100 * SizeOf(dtype) + 3) << Name(dtype);
+    EXPECT_LT(read()["weights"], 4 * 64 * 100 * SizeOf(dtype)) << Name(dtype);
+    EXPECT_EQ(read()["cache"], 5u);
+    EXPECT_EQ(read()["activations"], 18u);
+  }
+  EXPECT_EQ(read(), none);
 }
 
 std::vector<float> RandomFloats(size_t count) {

@@ -208,6 +208,33 @@ TEST_P(RowOpTest, PoolKeepsAZeroVectorAtZero) {
   ExpectSameBits(output.Read(), std::vector<float>(20, 0.0f));
 }
 
+// Whether the work runs or its recording does, it computes on what the memory holds.
+TEST_P(RowOpTest, ReplayComputesOnNewContents) {
+  const int num_rows = 5, hidden_size = 96;
+  const size_t size = num_rows * hidden_size;
+  const auto x = Output(size), between = Output(size), y = Output(size);
+  const auto gain = RandomArray(hidden_size);
+  NormParams first, second;
+  first.x = x.tensor({num_rows, hidden_size});
+  first.gain = second.gain = gain.tensor({hidden_size});
+  first.y = second.x = between.tensor({num_rows, hidden_size});
+  second.residual = first.x;
+  second.y = y.tensor({num_rows, hidden_size});
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<float> values = RandomFloats(size);
+    const std::vector<float> poison(size, std::nanf(""));
+    backend().CopyToDevice(values.data(), x.data(), size * sizeof(float));
+    backend().CopyToDevice(poison.data(), between.data(), size * sizeof(float));
+    backend().CopyToDevice(poison.data(), y.data(), size * sizeof(float));
+    backend().Replay(17, [&] {
+      backend().Norm(first);
+      backend().Norm(second);
+    });
+    ExpectNear(between.Read(), reference::Norm(first).y, 2e-5);
+    ExpectNear(y.Read(), reference::Norm(second).y, 2e-5);
+  }
+}
+
 TEST_P(RowOpTest, FillTokensTakesWordsOfAReadBack) {
   const int num_words = RandomInt(1, 500);
   auto words = backend().AllocateReadBack(num_words * sizeof(int32_t));

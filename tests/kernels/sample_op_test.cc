@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "tests/kernels/op_test.h"
@@ -97,6 +98,30 @@ TEST_P(SampleTest, FiltersALargeVocabulary) {
     for (int32_t id : Draw(logits, vocab_size, rows)) {
       EXPECT_GT(expected[id], 0) << "token " << id << " was filtered out";
     }
+  }
+}
+
+TEST_P(SampleTest, DrawsFromRealVocabularies) {
+  for (int vocab_size : {50257, 262144}) {
+    SCOPED_TRACE(vocab_size);
+    const std::vector<float> logits = RandomFloats(vocab_size, 2.0f);
+    for (const SampleRow& options :
+         {SampleRow{.top_k = 1}, SampleRow{.top_k = 9}, SampleRow{.top_k = 130, .top_p = 0.9f}}) {
+      std::vector<SampleRow> rows(4, options);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i].sequence = static_cast<uint32_t>(i);
+      const std::vector<double> expected = reference::SampleProbabilities(logits, options);
+      for (int32_t id : Draw(logits, vocab_size, rows)) {
+        EXPECT_GT(expected[id], 0) << "token " << id << " was filtered out";
+      }
+    }
+    // Equal tokens: the most mass that can be. Draws cover the vocabulary.
+    std::vector<SampleRow> rows(48);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].position = static_cast<uint32_t>(i);
+    const std::vector<int32_t> ids = Draw(std::vector<float>(vocab_size, 1.5f), vocab_size, rows);
+    const auto [least, most] = std::minmax_element(ids.begin(), ids.end());
+    EXPECT_LT(*least, vocab_size / 4);
+    EXPECT_GE(*most, vocab_size / 4 * 3);
+    EXPECT_LT(*most, vocab_size);
   }
 }
 

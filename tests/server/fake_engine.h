@@ -28,6 +28,7 @@ class FakeEngine final : public Engine {
     writer.architecture = "FakeLMHeadModel";
     writer.task = ModelTask::kGenerate;
     writer.vocab_size = 100;
+    writer.device = "fake:0";
     ModelInfo embedder = writer;
     embedder.name = "embedder";
     embedder.task = ModelTask::kEncode;
@@ -75,7 +76,7 @@ class FakeEngine final : public Engine {
   }
   std::vector<ModelInfo> Models() const override { return models_; }
   absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return models_[0]; }
-  absl::StatusOr<ModelStats> Stats(const std::string&) const override { return ModelStats(); }
+  absl::StatusOr<ModelStats> Stats(const std::string&) const override { return stats_; }
 
   bool Drain(std::chrono::milliseconds timeout) override {
     std::unique_lock lock(mutex_);
@@ -84,6 +85,8 @@ class FakeEngine final : public Engine {
     return changed_.wait_for(lock, timeout, [this] { return finished_ == requests_.size(); });
   }
 
+  // What every model answers from now on. Not while others ask.
+  void SetStats(ModelStats stats) { stats_ = std::move(stats); }
   // Later requests are refused with this.
   void Refuse(const absl::Status& status) {
     std::lock_guard lock(mutex_);
@@ -129,6 +132,7 @@ class FakeEngine final : public Engine {
     FakeEngine& engine_;
   };
 
+  ModelStats stats_;
   std::vector<ModelInfo> models_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -12,6 +12,7 @@
 #include "kernels/check.h"
 #include "kernels/status.h"
 #include "tests/engine/test_device.h"
+#include "tests/kernels/test_gpu_memory.h"
 
 namespace beamline {
 namespace {
@@ -43,7 +44,8 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
-      MakeBackend(TestDevice(), {dtype, runner->description_.spec.max_head_dim()}, 0));
+      MakeBackend(TestDevice(), {dtype, runner->description_.spec.max_head_dim()}, 0,
+                  kTestGpuMemory));
   runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;
   runner->limits_.num_blocks = 4096;

@@ -39,6 +39,27 @@ TEST(Settings, SpeculationIsOffAndBounded) {
   EXPECT_THAT(std::string(SetFromText(tokens, "17").message()), HasSubstr("accepted: 0 to 16"));
 }
 
+TEST(Settings, FractionsHaveRanges) {
+  ServerConfig config;
+  const Setting fraction = Find(Settings(config), "gpu_memory_fraction");
+  EXPECT_EQ(ToText(fraction), "0.9");
+  for (const char* good : {"0.01", "0.5", "5e-1", "0.99"}) {
+    EXPECT_TRUE(SetFromText(fraction, good).ok()) << good;
+  }
+  EXPECT_EQ(config.gpu_memory.fraction, 0.99);
+  for (const char* bad : {"1", "0", "0.009", "-0.5", "", "half", "0.5x", "nan", "inf", " 0.5"}) {
+    const absl::Status status = SetFromText(fraction, bad);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("gpu_memory_fraction is '") +
+                                                         bad + "'; accepted: 0.01 to 0.99"));
+  }
+  EXPECT_EQ(config.gpu_memory.fraction, 0.99);
+  const Setting bytes = Find(Settings(config), "gpu_memory_bytes");
+  EXPECT_TRUE(SetFromText(bytes, "40000000000").ok());
+  EXPECT_EQ(config.gpu_memory.bytes, 40000000000);
+  EXPECT_THAT(std::string(SetFromText(bytes, "-1").message()),
+              HasSubstr("accepted: 0 to 1125899906842624"));
+}
+
 TEST(Settings, ChoicesAndTypes) {
   ServerConfig config;
   EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), "cpu").ok());

@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "server/metrics/process_metrics.h"
+#include "tests/server/fake_engine.h"
 
 namespace beamline {
 namespace {
@@ -128,6 +129,36 @@ TEST(Metrics, RecordsSteps) {
   EXPECT_NEAR(steps.metric[0].histogram.sample_sum, 0.0003, 1e-12);
   EXPECT_EQ(Find(families, "beamline_batch_tokens").metric[0].histogram.sample_sum, 12);
   EXPECT_EQ(Find(families, "beamline_batch_sequences").metric[0].histogram.sample_sum, 3);
+}
+
+TEST(Metrics, DeviceMemoryIsByModelAndUseAndWhatIsLeftByDevice) {
+  FakeEngine engine;  // two models of one device
+  ModelStats stats;
+  stats.memory = {{"weights", 1000}, {"cache", 0}};
+  stats.unused_device_bytes = 0;  // full, which is worth a sample
+  engine.SetStats(stats);
+  Metrics metrics(TwoModels());
+  metrics.SetEngine(&engine);
+  auto families = metrics.Collect();
+  std::map<std::string, double> bytes;
+  for (const auto& metric : Find(families, "beamline_device_memory_bytes").metric) {
+    bytes[fmt::format("{}/{}/{}", Label(metric, "device"), Label(metric, "model"),
+                      Label(metric, "use"))] = metric.gauge.value;
+  }
+  const std::map<std::string, double> expected = {{"fake:0/writer/weights", 1000},
+                                                  {"fake:0/writer/cache", 0},
+                                                  {"fake:0/embedder/weights", 1000},
+                                                  {"fake:0/embedder/cache", 0}};
+  EXPECT_EQ(bytes, expected);
+  const auto unused = Find(families, "beamline_device_memory_unused_bytes");
+  ASSERT_EQ(unused.metric.size(), 1u);
+  EXPECT_EQ(Label(unused.metric[0], "device"), "fake:0");
+  EXPECT_EQ(unused.metric[0].gauge.value, 0);
+
+  stats.unused_device_bytes = std::nullopt;  // as on a CPU
+  engine.SetStats(stats);
+  families = metrics.Collect();
+  EXPECT_TRUE(Find(families, "beamline_device_memory_unused_bytes").metric.empty());
 }
 
 TEST(ProcessMetrics, AreThisProcess) {

@@ -1,0 +1,117 @@
+// How a model comes to its memory: the size of its cache, and the steps that give the workspaces
+// theirs.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/models/models.h"
+#include "engine/pool/cache_size.h"
+#include "engine/pool/loaded_model.h"
+#include "engine/pool/warm_up.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/engine/demo_engine.h"
+
+namespace beamline {
+namespace {
+
+std::map<std::string, size_t> Usage(const Backend& backend) {
+  std::map<std::string, size_t> bytes;
+  for (const MemoryUse& use : backend.MemoryUsage()) bytes[use.name] = use.bytes;
+  return bytes;
+}
+
+TEST(CacheSizeTest, ModelsLoadedInTurnGetEvenShares) {
+  // 1000 bytes of which 100, 200 and 100 become weights: 600 left, a quarter of it for buffers.
+  size_t free_bytes = 1000;
+  const int64_t weights[] = {100, 200, 100};
+  int64_t later_weights = 400;
+  for (int i = 0; i < 3; ++i) {
+    const int64_t cache =
+        DefaultCacheBytes(free_bytes, {.weight_bytes = later_weights, .num_open_caches = 3 - i});
+    EXPECT_EQ(cache, 150) << i;
+    later_weights -= weights[i];
+    free_bytes -= static_cast<size_t>(weights[i] + cache);
+  }
+  EXPECT_EQ(free_bytes, 150u);
+  // A model alone: half of what its weights leave.
+  EXPECT_EQ(DefaultCacheBytes(1000, {.weight_bytes = 200, .num_open_caches = 1}), 400);
+  EXPECT_EQ(DefaultCacheBytes(
+                1000, {.weight_bytes = 200, .fixed_cache_bytes = 300, .num_open_caches = 1}),
+            250);
+  EXPECT_EQ(DefaultCacheBytes(100, {.weight_bytes = 200, .num_open_caches = 1}), 0);
+  const int64_t of_the_host = DefaultCacheBytes(std::nullopt, {.num_open_caches = 1});
+  EXPECT_GT(of_the_host, 0);
+  EXPECT_LE(of_the_host, int64_t{1} << 30);
+}
+
+TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
+  const auto checkpoint = Checkpoint::Open(Demo("write-en").folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const int64_t bytes = WeightBytes(**checkpoint, DType::kFloat32);
+  EXPECT_GT(bytes, 1 << 20);
+  EXPECT_EQ(WeightBytes(**checkpoint, DType::kBFloat16), bytes / 2);
+  std::vector<ModelOptions> later(4, Demo("write-en"));
+  later[0].cache_bytes = 1000;
+  later[1].device = "elsewhere";
+  later[2].folder = "/nonexistent";
+  const MemoryDemand demand = Demand(Demo("write-en"), **checkpoint, later);
+  EXPECT_EQ(demand.weight_bytes, 3 * bytes);
+  EXPECT_EQ(demand.fixed_cache_bytes, 1000);
+  EXPECT_EQ(demand.num_open_caches, 2);
+}
+
+// Ragged limits: the batches must be within all of them, which the transformer checks.
+TEST(WarmUpTest, TheLargestStepsAreWithinTheLimits) {
+  const TransformerLimits cases[] = {
+      {.max_batch_tokens = 100, .max_sequences = 7, .max_logits_rows = 64, .num_blocks = 200},
+      {.max_batch_tokens = 16, .max_sequences = 1, .max_logits_rows = 3, .num_blocks = 70},
+      {.max_batch_tokens = 1200, .max_sequences = 3, .max_logits_rows = 70, .num_blocks = 300}};
+  for (const char* name : {"translate-en-de", "embed-en", "write-en"}) {
+    const auto checkpoint = Checkpoint::Open(Demo(name).folder);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const auto description = DescribeModel(**checkpoint);
+    ASSERT_TRUE(description.ok()) << description.status();
+    for (const TransformerLimits& limits : cases) {
+      SCOPED_TRACE(testing::Message() << name << ", " << limits.max_batch_tokens << " tokens");
+      const auto backend = MakeCpuBackend({});
+      const auto transformer =
+          Transformer::Create(description->spec, **checkpoint, DType::kFloat32, limits, *backend);
+      ASSERT_TRUE(transformer.ok()) << transformer.status();
+      const auto before = Usage(*backend);
+      const absl::Status status = RunLargestSteps(limits, **transformer, *backend);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(Usage(*backend), before);  // nothing of it stays
+    }
+  }
+}
+
+TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {
+  const auto stats = SharedEngine().Stats("write-en");
+  const auto info = SharedEngine().FindModel("write-en");
+  ASSERT_TRUE(stats.ok() && info.ok());
+  std::map<std::string, size_t> bytes;
+  for (const MemoryUse& use : stats->memory) bytes[use.name] = use.bytes;
+  // Packing pads; a backend that records steps has a block of cache more.
+  EXPECT_GE(bytes["weights"], static_cast<size_t>(info->weight_bytes));
+  EXPECT_LT(bytes["weights"], static_cast<size_t>(info->weight_bytes) * 2);
+  EXPECT_GE(bytes["cache"], static_cast<size_t>(info->cache_bytes));
+  EXPECT_GT(bytes["activations"], 0u);
+  EXPECT_EQ(stats->unused_device_bytes.has_value(), info->device != "cpu");
+}
+
+TEST(EngineMemoryTest, LimitsOutOfRangeAreRefused) {
+  EngineOptions options;
+  options.models = {Demo("embed-en")};
+  options.gpu_memory.fraction = 1.5;
+  const auto engine = Engine::Create(options);
+  EXPECT_EQ(engine.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(engine.status().message().find("gpu_memory_fraction is 1.5; accepted: 0.01 to 0.99"),
+            std::string::npos)
+      << engine.status();
+}
+
+}  // namespace
+}  // namespace beamline
