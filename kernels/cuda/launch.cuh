@@ -36,6 +36,7 @@ __device__ inline void PrefetchToL2(const void* address) {
 template <typename T>
 __device__ void PrefetchRow(const T* row, int size, int first, int step) {
   constexpr int kLine = 128 / static_cast<int>(sizeof(T));
+#pragma unroll 1  // once, as a rule
   for (int i = first * kLine; i < size; i += step * kLine) PrefetchToL2(row + i);
 }
 
