@@ -12,9 +12,14 @@ function(beamline_binary name)
   target_link_libraries(${name} PRIVATE beamline_options ${ARG_DEPS})
 endfunction()
 
-# LABELS: unit (default), golden, e2e, gpu. TIMEOUT in seconds (default 120).
+# LABELS: unit (default), golden, e2e, gpu. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of
+# builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
+# no code that other tests do not.
 function(beamline_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
+  if(ARG_NO_SANITIZER AND BEAMLINE_SANITIZER)
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE beamline_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE BEAMLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

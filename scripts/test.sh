@@ -77,9 +77,7 @@ if [[ $sanitizers == yes ]]; then
   export TSAN_OPTIONS=halt_on_error=1
   step "configure asan" 120 cmake --preset asan
   step "build asan" 1500 cmake --build build/asan -j "$jobs" --target tests/engine/all tests/server/all
-  # Whole models over whole golden files take minutes there and touch no code that the others do not.
-  run_tests asan-engine 600 --test-dir build/asan/tests/engine \
-    -E '^(engine_golden_test|reduced_precision_test|demo_models_test)$'
+  run_tests asan-engine 600 --test-dir build/asan/tests/engine
   run_tests asan-server 300 --test-dir build/asan/tests/server
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
   threaded=(engine_test run_ahead_test engine_soak_test scheduler_test thread_pool_test)

@@ -1,13 +1,13 @@
 // The golden files through the real RPCs.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {
@@ -15,14 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
-
-std::vector<json> Rows(const std::string& name) {
-  std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
-  std::vector<json> rows;
-  for (std::string line; std::getline(file, line);) rows.push_back(json::parse(line));
-  EXPECT_FALSE(rows.empty()) << name;
-  return rows;
-}
 
 Client& SharedClient() {
   static Client client({.address = SharedServer().address()});
@@ -34,7 +26,7 @@ std::vector<int32_t> Ids(const v1::Sequence& sequence) {
 }
 
 TEST(GoldenRpc, Translate) {
-  for (const json& row : Rows("translate.jsonl")) {
+  for (const json& row : GoldenRows("translate.jsonl")) {
     v1::GenerateRequest request;
     request.set_model("translate-en-de");
     request.mutable_prompt()->set_text(row["text"]);
@@ -59,7 +51,7 @@ TEST(GoldenRpc, Translate) {
 }
 
 TEST(GoldenRpc, Write) {
-  for (const json& row : Rows("write.jsonl")) {
+  for (const json& row : GoldenRows("write.jsonl")) {
     v1::GenerateRequest request;
     request.set_model("write-en");
     request.mutable_prompt()->set_text(row["text"]);
@@ -86,7 +78,7 @@ TEST(GoldenRpc, Write) {
 }
 
 TEST(GoldenRpc, Score) {
-  for (const json& row : Rows("score.jsonl")) {
+  for (const json& row : GoldenRows("score.jsonl")) {
     v1::ScoreRequest request;
     request.set_model(row["model"].get<std::string>());
     request.mutable_prompt()->set_text(row["prompt"]);
@@ -111,7 +103,7 @@ TEST(GoldenRpc, Score) {
 }
 
 TEST(GoldenRpc, Embed) {
-  const std::vector<json> rows = Rows("embed.jsonl");
+  const std::vector<json> rows = GoldenRows("embed.jsonl");
   v1::EncodeRequest request;
   request.set_model("embed-en");
   request.set_truncate(v1::TRUNCATION_RIGHT);

@@ -5,10 +5,8 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,13 +23,6 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
-
-inline std::vector<nlohmann::json> ReadGolden(const std::string& name) {
-  std::ifstream file(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + name);
-  std::vector<nlohmann::json> rows;
-  for (std::string line; std::getline(file, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
-}
 
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;

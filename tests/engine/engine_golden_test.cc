@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/engine/demo_engine.h"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {
@@ -17,7 +18,7 @@ float BatchToleranceHere(float otherwise) {
 }
 
 TEST(EngineGoldenTest, GreedyAloneAndTogether) {
-  const std::vector<json> rows = ReadGolden("translate.jsonl");
+  const std::vector<json> rows = GoldenRows("translate.jsonl");
   std::vector<GenerateRequest> requests;
   for (const json& row : rows) requests.push_back(Translate(row["text"], GreedyOptions()));
   const auto together = RunTogether(requests);
@@ -44,7 +45,7 @@ void ExpectBeams(const GenerateResult& result, const json& hypotheses, const jso
 }
 
 TEST(EngineGoldenTest, BeamSearchFindsTheSameHypotheses) {
-  const std::vector<json> rows = ReadGolden("translate.jsonl");
+  const std::vector<json> rows = GoldenRows("translate.jsonl");
   std::vector<GenerateRequest> requests;
   for (const json& row : rows) {
     requests.push_back(Translate(row["text"], BeamOptions{.width = 4, .num_sequences = 4}));
@@ -59,7 +60,7 @@ TEST(EngineGoldenTest, BeamSearchFindsTheSameHypotheses) {
 
 TEST(EngineGoldenTest, BeamSearchVariants) {
   int checked = 0;
-  for (const json& row : ReadGolden("translate.jsonl")) {
+  for (const json& row : GoldenRows("translate.jsonl")) {
     if (!row.contains("extra")) continue;
     for (const auto& [name, expected] : row["extra"].items()) {
       BeamOptions beam = {.width = 4, .num_sequences = static_cast<int32_t>(expected.size())};
@@ -79,7 +80,7 @@ TEST(EngineGoldenTest, BeamSearchVariants) {
 }
 
 TEST(EngineGoldenTest, WriteGreedyWithLogprobs) {
-  for (const json& row : ReadGolden("write.jsonl")) {
+  for (const json& row : GoldenRows("write.jsonl")) {
     GenerateRequest request = Write(row["text"], 48);
     request.output.return_logprobs = true;
     request.output.logprobs = 5;
@@ -110,7 +111,7 @@ TEST(EngineGoldenTest, WriteGreedyWithLogprobs) {
 }
 
 TEST(EngineGoldenTest, EmbeddingsAloneAndTogether) {
-  const std::vector<json> rows = ReadGolden("embed.jsonl");
+  const std::vector<json> rows = GoldenRows("embed.jsonl");
   EncodeRequest together;
   together.model = "embed-en";
   together.truncate = EncodeTruncation::kRight;

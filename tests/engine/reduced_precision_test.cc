@@ -20,6 +20,7 @@
 #include "tests/engine/chrf.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/transformer/model_runner.h"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {
@@ -60,7 +61,7 @@ ForcedLogits Force(const GreedyTask& task, DType dtype) {
   if (!runner.ok()) return {runner.status(), {}};
   const bool has_encoder = (*runner)->description().spec.encoder.has_value();
   ForcedLogits forced;
-  for (const json& row : ReadGolden(task.file)) {
+  for (const json& row : GoldenRows(task.file)) {
     RunnerSequence sequence;
     const auto input = row["input_ids"].get<TokenIds>();
     const auto answer = row["greedy_ids"].get<TokenIds>();
@@ -199,7 +200,7 @@ void ReducedPrecisionTest::CheckGreedy(const GreedyTask& task) {
   const double error = LargestDifference(exact.rows, forced.rows);
   Print("logit_error", error);
 
-  const std::vector<json> rows = ReadGolden(task.file);
+  const std::vector<json> rows = GoldenRows(task.file);
   std::vector<GenerateRequest> requests;
   for (const json& row : rows) {
     requests.push_back(task.request(row));
@@ -230,7 +231,7 @@ TEST_P(ReducedPrecisionTest, TranslateGreedy) { CheckGreedy(kTranslate); }
 TEST_P(ReducedPrecisionTest, WriteGreedy) { CheckGreedy(kWrite); }
 
 TEST_P(ReducedPrecisionTest, TranslateBeams) {
-  const std::vector<json> rows = ReadGolden("translate.jsonl");
+  const std::vector<json> rows = GoldenRows("translate.jsonl");
   std::vector<GenerateRequest> requests;
   for (const json& row : rows) {
     requests.push_back(Translate(row["text"], BeamOptions{.width = 4}));
@@ -262,7 +263,7 @@ double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_P(ReducedPrecisionTest, Embeddings) {
-  const std::vector<json> rows = ReadGolden("embed.jsonl");
+  const std::vector<json> rows = GoldenRows("embed.jsonl");
   EncodeRequest together;
   together.model = "embed-en";
   together.truncate = EncodeTruncation::kRight;

@@ -24,6 +24,18 @@ double Product(const Tensor& x, int64_t row, const Matrix& weight, int64_t out) 
   return sum;
 }
 
+void NormalizeRow(const FusedNorm& norm, int64_t size, double* row) {
+  const double count = static_cast<double>(size);
+  const double mean =
+      norm.kind == NormKind::kRmsNorm ? 0.0 : std::accumulate(row, row + size, 0.0) / count;
+  double variance = 0;
+  for (int64_t c = 0; c < size; ++c) variance += std::pow(row[c] - mean, 2) / count;
+  for (int64_t c = 0; c < size; ++c) {
+    row[c] = (row[c] - mean) / std::sqrt(variance + norm.epsilon) * VectorAt(norm.gain, c) +
+             VectorAt(norm.bias, c);
+  }
+}
+
 // A head of a packed matrix of heads.
 void RotateHead(const Rotary& rotary, int64_t position, double* head) {
   const int64_t half = rotary.cos_sin.dim(-1) / 2;
@@ -170,6 +182,7 @@ Matrix Embed(const EmbedParams& p) {
       if (!p.type_table.empty()) sum += At(p.type_table, p.type_ids[i], c);
       output.at(i, c) = sum;
     }
+    if (!p.norm.gain.empty()) NormalizeRow(p.norm, output.cols, &output.at(i, 0));
   }
   return output;
 }
@@ -191,21 +204,10 @@ NormResult Norm(const NormParams& p) {
   const int64_t size = p.x.dim(-1);
   NormResult result{Matrix(p.x.num_rows(), size), Matrix(p.x.num_rows(), size)};
   for (int64_t r = 0; r < result.y.rows; ++r) {
-    double mean = 0;
     for (int64_t c = 0; c < size; ++c) {
-      result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
-      mean += result.sum.at(r, c) / static_cast<double>(size);
+      result.y.at(r, c) = result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
     }
-    if (p.kind == NormKind::kRmsNorm) mean = 0;
-    double variance = 0;
-    for (int64_t c = 0; c < size; ++c) {
-      variance += std::pow(result.sum.at(r, c) - mean, 2) / static_cast<double>(size);
-    }
-    for (int64_t c = 0; c < size; ++c) {
-      result.y.at(r, c) =
-          (result.sum.at(r, c) - mean) / std::sqrt(variance + p.epsilon) * VectorAt(p.gain, c) +
-          VectorAt(p.bias, c);
-    }
+    NormalizeRow({p.kind, p.gain, p.bias, p.epsilon}, size, &result.y.at(r, 0));
   }
   return result;
 }

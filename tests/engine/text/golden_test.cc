@@ -1,11 +1,10 @@
 // The demo models' tokenizers against the reference rows that transformers wrote.
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "engine/text/tokenizer.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {
@@ -23,10 +22,9 @@ class GoldenTest : public testing::TestWithParam<const char*> {};
 TEST_P(GoldenTest, EveryRowIsIdenticalBothWays) {
   const auto tokenizer = LoadTokenizer(kRoot + "/models/" + GetParam());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  std::ifstream file(kRoot + "/tests/golden/tokenize." + GetParam() + ".jsonl");
-  int rows = 0;
-  for (std::string line; std::getline(file, line); ++rows) {
-    const auto row = nlohmann::json::parse(line);
+  const auto rows = GoldenRows(std::string("tokenize.") + GetParam() + ".jsonl");
+  EXPECT_EQ(rows.size(), 150);
+  for (const auto& row : rows) {
     const auto text = row["text"].get<std::string>();
     const auto expected = row["ids"].get<std::vector<int32_t>>();
     const auto tokens = (*tokenizer)->Encode(text, {});
@@ -42,7 +40,6 @@ TEST_P(GoldenTest, EveryRowIsIdenticalBothWays) {
       EXPECT_EQ(pieces + detokenizer->Finish(), *decoded);
     }
   }
-  EXPECT_EQ(rows, 150);
 }
 
 INSTANTIATE_TEST_SUITE_P(DemoModels, GoldenTest,

@@ -12,7 +12,7 @@
 #include "engine/text/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {
@@ -253,16 +253,14 @@ TEST(TokenizerTest, MarianCutsALanguageCode) {
 void ExpectGoldenRows(const fs::path& folder, const std::string& model) {
   const auto tokenizer = Load(folder);
   ASSERT_NE(tokenizer, nullptr);
-  std::ifstream file(kRoot / "tests/golden" / ("tokenize." + model + ".jsonl"));
-  int rows = 0;
-  for (std::string line; std::getline(file, line); ++rows) {
-    const auto row = nlohmann::json::parse(line);
+  const auto rows = GoldenRows("tokenize." + model + ".jsonl");
+  EXPECT_EQ(rows.size(), 150);
+  for (const auto& row : rows) {
     const auto ids = row["ids"].get<std::vector<int32_t>>();
     EXPECT_EQ(Ids(*tokenizer, row["text"].get<std::string>()), ids);
     EXPECT_EQ(*tokenizer->Decode(ids, true), row["decoded"].get<std::string>());
     EXPECT_EQ(*tokenizer->Decode(ids, false), row["decoded_raw"].get<std::string>());
   }
-  EXPECT_EQ(rows, 150);
 }
 
 TEST(LegacyFilesTest, VocabTxtGivesTheGoldenRows) {

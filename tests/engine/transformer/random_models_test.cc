@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/engine/transformer/golden_rows.h"
 #include "tests/engine/transformer/model_runner.h"
+#include "tests/golden/golden_rows.h"
 
 namespace beamline {
 namespace {

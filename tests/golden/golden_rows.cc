@@ -1,4 +1,4 @@
-#include "tests/engine/transformer/golden_rows.h"
+#include "tests/golden/golden_rows.h"
 
 #include <fstream>
 
@@ -19,6 +19,7 @@ std::vector<nlohmann::json> GoldenRows(const std::string& name) {
   std::ifstream file = OpenGolden(name);
   std::vector<nlohmann::json> rows;
   for (std::string line; std::getline(file, line);) rows.push_back(nlohmann::json::parse(line));
+  BEAMLINE_CHECK(!rows.empty());
   return rows;
 }
 
