@@ -100,6 +100,10 @@ class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
   virtual void OnStep(const std::string& model, const StepReport& report) = 0;
+  // A choice that the model's device made for the first time: what was chosen, and why.
+  virtual void OnChoice(const std::string& model, const std::string& line) {
+    static_cast<void>(model), static_cast<void>(line);
+  }
 };
 
 // Names one running request. Cancelling a finished one does nothing.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -119,7 +120,8 @@ struct NormParams {
   Tensor y;    // as x; may alias x
 };
 
-// One layer's paged keys and values. A position's slot is block * block_size + offset.
+// One layer's paged keys and values, each at a multiple of 16 bytes. A position's slot is
+// block * block_size + offset.
 struct KvLayer {
   Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
   Tensor values;  // as keys
@@ -339,6 +341,11 @@ class Backend {
   virtual std::string Description() const = 0;
   // OK, or why this device cannot compute in `dtype`.
   virtual absl::Status SupportsDType(DType dtype) const = 0;
+  // OK, or why this device has no attention over heads of that many elements.
+  virtual absl::Status SupportsHeadDim(int head_dim) const {
+    static_cast<void>(head_dim);
+    return absl::OkStatus();
+  }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
   // "weights", "cache", "activations" and "workspaces"; "unused": taken from the driver and free
@@ -362,6 +369,11 @@ class Backend {
   // in `dtype`. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
       std::span<const HostMatrix> parts, DType dtype) = 0;
+
+  // Gets a line for each choice among ways to compute that is new since then: what was chosen, and
+  // why. Called by the thread that calls the operators.
+  using Log = std::function<void(const std::string& line)>;
+  virtual void SetLog(Log log) { static_cast<void>(log); }
 
   // Whether Replay can record.
   virtual bool Records() const { return false; }

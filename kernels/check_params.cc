@@ -7,6 +7,8 @@
 namespace beamline {
 namespace {
 
+constexpr size_t kCacheAlignment = 16;  // of KvLayer, for accesses of that size
+
 void CheckActivations(DType dtype, const CheckOptions& options) {
   BEAMLINE_CHECK(
       dtype == DType::kFloat32 ||
@@ -39,6 +41,7 @@ void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DT
     BEAMLINE_CHECK(!tensor->empty() && tensor->dtype == dtype && tensor->rank == 4);
     BEAMLINE_CHECK(tensor->dim(1) == num_kv_heads && tensor->dim(3) == head_dim);
     BEAMLINE_CHECK(tensor->row_stride == head_dim);
+    BEAMLINE_CHECK(reinterpret_cast<uintptr_t>(tensor->data) % kCacheAlignment == 0);
   }
   BEAMLINE_CHECK(cache.keys.dims == cache.values.dims);
 }

@@ -11,7 +11,8 @@ namespace beamline {
 // The backend of one GPU. UNAVAILABLE when there is no NVIDIA driver, no module or no such GPU;
 // FAILED_PRECONDITION when the GPU is too old or the module is of another build. The message says
 // which, and where the module was looked for: in the file that the environment variable
-// BEAMLINE_CUDA_MODULE names; beside the executable; in ../lib; in the build tree.
+// BEAMLINE_CUDA_MODULE names; beside the executable; in ../lib and ../lib/beamline; in the build
+// tree.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device);
 
 // The number of GPUs that MakeCudaBackend would accept as `device`. Errors as there.

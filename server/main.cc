@@ -37,6 +37,14 @@ EngineOptions ToEngineOptions(const ServerConfig& config) {
   return options;
 }
 
+class LoggingMetrics final : public Metrics {
+ public:
+  using Metrics::Metrics;
+  void OnChoice(const std::string& model, const std::string& line) override {
+    spdlog::debug("model '{}': {}", model, line);
+  }
+};
+
 void LogDevices(const std::vector<ModelInfo>& models) {
   for (const ModelInfo& model : models) {
     spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
@@ -68,7 +76,7 @@ int Main(int argc, char** argv) {
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   SetUpLogging(config.log_level);
 
-  auto metrics = std::make_shared<Metrics>(config.models);
+  auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
   if (!engine.ok()) return Fail(1, engine.status());
   const std::vector<ModelInfo> models = (*engine)->Models();

@@ -138,8 +138,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         fmt::format("the tokenizer has {} tokens; the model's vocabulary has {}",
                     model->tokenizer->vocab_size(), spec.vocab_size));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
-                            MakeBackend(options.device, options.dtype, num_threads));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeBackend(options.device, {options.dtype, spec.max_head_dim()}, num_threads));
   model->backend = std::move(chosen.backend);
   RaiseLimits(model->description, model->options);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);

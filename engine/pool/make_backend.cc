@@ -17,13 +17,15 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
-    absl::StatusOr<std::unique_ptr<Backend>> backend, DType dtype) {
-  if (backend.ok()) BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(dtype));
+    absl::StatusOr<std::unique_ptr<Backend>> backend, const ModelNeeds& needs) {
+  if (!backend.ok()) return backend;
+  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(needs.dtype));
+  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
   return backend;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(DType dtype, int num_threads) {
-  return MakeSupporting(MakeCpuBackend({.num_threads = num_threads}), dtype);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const ModelNeeds& needs, int num_threads) {
+  return MakeSupporting(MakeCpuBackend({.num_threads = num_threads}), needs);
 }
 
 // The number of "cuda" or "cuda:N".
@@ -41,16 +43,17 @@ absl::StatusOr<int> GpuIndex(std::string_view device) {
 
 }  // namespace
 
-absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads) {
+absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
+                                          int num_threads) {
   ChosenBackend chosen;
   if (device == "cpu") {
-    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
+    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
     chosen.reason = "the CPU was asked for";
     return chosen;
   }
   if (device != "auto") {
     BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
-    auto gpu = MakeSupporting(MakeCudaBackend(index), dtype);
+    auto gpu = MakeSupporting(MakeCudaBackend(index), needs);
     if (!gpu.ok()) {
       return absl::Status(gpu.status().code(),
                           fmt::format("device is '{}', which does not work here: {}", device,
@@ -60,13 +63,13 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, 
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
-  auto gpu = MakeSupporting(MakeCudaBackend(0), dtype);
+  auto gpu = MakeSupporting(MakeCudaBackend(0), needs);
   if (gpu.ok()) {
     chosen.backend = *std::move(gpu);
     chosen.reason = "a GPU is there";
     return chosen;
   }
-  BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(dtype, num_threads));
+  BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
   chosen.reason = std::string(gpu.status().message());
   return chosen;
 }

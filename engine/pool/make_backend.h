@@ -15,9 +15,17 @@ struct ChosenBackend {
   std::string reason;  // a sentence for the log
 };
 
-// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes in `dtype` and the
-// CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for and cannot be used;
-// InvalidArgument for another name; UNIMPLEMENTED when the device does not compute in `dtype`.
-absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, DType dtype, int num_threads);
+// What a device must be able to compute.
+struct ModelNeeds {
+  DType dtype = DType::kFloat32;
+  int head_dim = 0;  // of the largest heads
+};
+
+// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes what the model needs
+// and the CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for and cannot be
+// used; InvalidArgument for another name; UNIMPLEMENTED when the device does not compute what the
+// model needs.
+absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
+                                          int num_threads);
 
 }  // namespace beamline

@@ -28,6 +28,11 @@ GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     : model_(std::move(model)) {
+  if (observer != nullptr) {
+    model_->backend->SetLog([observer, name = model_->options.name](const std::string& line) {
+      observer->OnChoice(name, line);
+    });
+  }
   if (model_->info.task == ModelTask::kEncode) {
     const EncodeLoopOptions options = {model_->options.name, model_->options.max_batch_tokens,
                                        model_->options.max_sequences};

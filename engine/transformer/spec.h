@@ -1,6 +1,7 @@
 // What a family is, as data: the description that the one forward pass executes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -72,6 +73,12 @@ struct StackSpec {
 };
 
 struct TransformerSpec {
+  // Elements of the largest head.
+  int32_t max_head_dim() const {
+    return std::max(encoder.has_value() ? encoder->head_dim : 0,
+                    decoder.has_value() ? decoder->head_dim : 0);
+  }
+
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;

@@ -140,6 +140,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const Transform
                                                                  const TransformerLimits& limits,
                                                                  Backend& backend) {
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
+  BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
   const DType activation_dtype = backend.ActivationDType(dtype);
   auto parts = std::make_unique<PlannedTransformer::Parts>();

@@ -1,8 +1,7 @@
-// Attention: the arguments of every kernel, and the choice among them.
+// Attention: the arguments of every kernel, and the call of the chosen one.
 #include <bit>
 
 #include "kernels/cuda/attention_args.cuh"
-#include "kernels/cuda/attention_picker.h"
 #include "kernels/cuda/ops.h"
 
 namespace beamline::cuda {
@@ -52,9 +51,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
 
 }  // namespace
 
-void Attention(Device& device, const AttentionParams& params) {
-  if (params.num_sequences == 0 || params.query.num_rows() == 0) return;
-  const AttentionChoice choice = PickAttention(params, device.num_multiprocessors());
+void Attention(Device& device, const AttentionParams& params, const AttentionChoice& choice) {
   DispatchFloat(params.query.dtype, [&]<typename T>() {
     const AttentionArgs<T> args = MakeArgs<T>(params);
     switch (choice.kernel) {

@@ -1,11 +1,12 @@
-// Attention for any shape: the reference among the GPU's kernels.
+// Attention for heads of any size up to kMostHeadDim: the reference among the GPU's kernels.
 #include "kernels/cuda/attention_args.cuh"
+#include "kernels/cuda/ops.h"
 
 namespace beamline::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMostDimsPerLane = 8;
+constexpr int kMostDimsPerLane = kMostHeadDim / kWarpSize;
 
 // A warp takes every fourth key of one query and head, a lane the head's elements lane, lane + 32,
 // ...; the warps' softmaxes are merged at the end.
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
 
 template <typename T>
 void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
-  BEAMLINE_CHECK(args.head_dim <= kMostDimsPerLane * kWarpSize);
+  BEAMLINE_CHECK(args.head_dim <= kMostHeadDim);
   const dim3 grid(static_cast<unsigned>(params.max_query_length),
                   static_cast<unsigned>(params.num_heads),
                   static_cast<unsigned>(params.num_sequences));

@@ -14,11 +14,29 @@ enum class AttentionKernel : uint8_t {
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
 };
 
+enum class AttentionReason : uint8_t {
+  kHeadDim,    // no other kernel has heads of this size
+  kAlignment,  // an operand's rows are not 16-byte aligned
+  kFullTiles,  // the query rows fill the tensor cores' tiles
+  kFewRows,    // they do not: reading the keys decides
+  kFloat32,    // no tensor cores
+};
+
 struct AttentionChoice {
   AttentionKernel kernel = AttentionKernel::kMath;
+  AttentionReason reason = AttentionReason::kHeadDim;
   int rows_per_block = 1;
   int num_splits = 1;  // parts that a sequence's keys are cut into, by blocks of their own
-  std::string reason;
+  // What the choice was made from.
+  DType dtype = DType::kFloat32;
+  int head_dim = 0;
+  int num_rows = 0;        // query rows of the longest sequence for a key-value head
+  int64_t num_blocks = 0;  // without splits; of kRows
+
+  // Equal for choices that differ in numbers of rows, blocks and splits alone.
+  uint32_t kind() const;
+  // "attention in bfloat16, heads of 64: the rows kernel, ...", for a log.
+  std::string Describe() const;
 };
 
 inline constexpr int kSmallTensorCoreRows = 64;

@@ -4,7 +4,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/lt_matmul.h"
@@ -25,6 +27,7 @@ class CudaBackend final : public Backend {
   std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
+  absl::Status SupportsHeadDim(int head_dim) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
   size_t FreeMemory() const override;
@@ -38,6 +41,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override;
 
+  void SetLog(Log log) override { log_ = std::move(log); }
   bool Records() const override { return true; }
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 
@@ -65,6 +69,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
+  Log log_;
+  absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()
 };
 
 }  // namespace beamline::cuda

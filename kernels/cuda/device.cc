@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/check.h"
+#include "kernels/cuda/code_architecture.h"
 #include "kernels/status.h"
 
 namespace beamline::cuda {
@@ -79,6 +80,13 @@ absl::Status Device::Initialize() {
                     properties_.name, properties_.major, properties_.minor));
   }
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  if (!ok()) return status_;
+  if (const cudaError_t error = FindCodeArchitecture(&code_architecture_); error != cudaSuccess) {
+    return absl::FailedPreconditionError(fmt::format(
+        "GPU {} ({}, compute capability {}.{}) runs none of this build's code, which is for {}: {}",
+        index_, properties_.name, properties_.major, properties_.minor, BEAMLINE_CUDA_ARCHITECTURES,
+        cudaGetErrorString(error)));
+  }
   Check(StagingRing::Create(kSmallSlotBytes, kNumSmallSlots, small_transfers_), "cudaMallocHost");
   Check(StagingRing::Create(kLargeSlotBytes, kNumLargeSlots, large_transfers_), "cudaMallocHost");
   return status_;

@@ -40,7 +40,8 @@ class Scratch {
 
 class Device {
  public:
-  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80.
+  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80,
+  // or runs none of the build's code.
   static absl::StatusOr<std::unique_ptr<Device>> Create(int index);
   ~Device();
   Device(const Device&) = delete;
@@ -49,6 +50,8 @@ class Device {
   int index() const { return index_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int num_multiprocessors() const { return properties_.multiProcessorCount; }
+  // code_architecture.h: 90 or more where kernels may be launched that need sm_90.
+  int code_architecture() const { return code_architecture_; }
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
@@ -89,6 +92,7 @@ class Device {
 
   int index_;
   cudaDeviceProp properties_ = {};
+  int code_architecture_ = 0;
   cudaStream_t stream_ = nullptr;
   absl::Status status_;
   StagingRing small_transfers_;  // index arrays, sampling parameters, results

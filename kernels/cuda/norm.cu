@@ -6,7 +6,8 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr int64_t kDefaultSharedBytes = 48 << 10;
+// What a launch may ask for without a word, less the kernel's own sums.
+constexpr int64_t kDefaultSharedBytes = (48 << 10) - 2 * kWarpSize * sizeof(float);
 
 template <typename T>
 struct NormArgs {

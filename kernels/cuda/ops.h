@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/attention_picker.h"
 #include "kernels/cuda/device.h"
 
 namespace beamline::cuda {
@@ -18,7 +19,9 @@ void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy>
 void Norm(Device& device, const NormParams& params);
 // The part of ProjectHeads that follows the product: params.workspace to its places.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
-void Attention(Device& device, const AttentionParams& params);
+// Heads of at most kMostHeadDim elements.
+inline constexpr int kMostHeadDim = 256;
+void Attention(Device& device, const AttentionParams& params, const AttentionChoice& choice);
 void Pool(Device& device, const PoolParams& params);
 void TopCandidates(Device& device, const TopCandidatesParams& params);
 void Sample(Device& device, const SampleParams& params);

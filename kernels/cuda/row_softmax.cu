@@ -10,7 +10,7 @@ namespace {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kLeastThreads = 128;  // of a block; narrow rows share one
 constexpr int kStreamingThreads = 1024;
-constexpr int kClusterMajor = 9;  // sm_90
+constexpr int kClusterArchitecture = 90;
 
 template <typename T>
 struct SoftmaxArgs {
@@ -272,7 +272,7 @@ void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, b
 template <typename T>
 bool LaunchInRegisters(Device& device, const SoftmaxArgs<T>& args) {
   const int64_t vectors = (args.width + kVecSize<T> - 1) / kVecSize<T>;
-  const bool clusters = device.properties().major >= kClusterMajor;
+  const bool clusters = device.code_architecture() >= kClusterArchitecture;
   if (vectors <= 32) {
     Launch<T, 32, 1>(device, args);
   } else if (vectors <= 64) {

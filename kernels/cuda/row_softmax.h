@@ -10,8 +10,8 @@ namespace beamline::cuda {
 // arithmetic. -inf becomes 0. A row of nothing but -inf, and one with a NaN or +inf, becomes NaN in
 // every column, as in PyTorch.
 //
-// x is read once and y written once up to 128 KiB a row, and up to 1 MiB on GPUs with thread block
-// clusters (sm_90); longer rows, and rows of x and y that lie differently in their 16-byte units,
+// x is read once and y written once up to 128 KiB a row, and up to 1 MiB where the code may use
+// thread block clusters (sm_90); longer rows, and rows of x and y that lie differently in their 16-byte units,
 // are read twice.
 struct RowSoftmaxParams {
   Tensor x;  // [num_rows, width], width >= 1; float32, float16 or bfloat16

@@ -1,5 +1,6 @@
 // Thread block clusters: the blocks of one share a processor cluster and read each other's shared
-// memory. sm_90 and newer; a kernel that uses them is not launched on older GPUs.
+// memory. Code for sm_90 and newer; a kernel that uses them is not launched where the GPU
+// runs older code (Device::code_architecture).
 #pragma once
 
 #include <cooperative_groups.h>

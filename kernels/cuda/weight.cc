@@ -8,6 +8,8 @@
 namespace beamline::cuda {
 namespace {
 
+constexpr int64_t kAccessBytes = 16;
+
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -30,13 +32,16 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
     weight->out_features_ += OutFeatures(part);
   }
   const auto element_bytes = static_cast<int64_t>(SizeOf(dtype));
-  weight->row_stride_ = weight->in_features_ * element_bytes % 16 == 0
+  weight->row_stride_ = weight->in_features_ * element_bytes % kAccessBytes == 0
                             ? weight->in_features_
                             : RoundUp(weight->in_features_, kPadding);
   weight->padded_rows_ = RoundUp(weight->out_features_, kPadding);
   const int64_t row_bytes = weight->row_stride_ * element_bytes;
   const auto bytes = static_cast<size_t>(weight->padded_rows_ * row_bytes);
   BEAMLINE_ASSIGN_OR_RETURN(weight->data_, device.arena().Allocate(bytes, ArenaUse::kWeights));
+  // What every kernel that reads a weight takes for granted.
+  BEAMLINE_CHECK(reinterpret_cast<uintptr_t>(weight->data_) % kAccessBytes == 0 &&
+                 row_bytes % kAccessBytes == 0);
   device.Check(cudaMemsetAsync(weight->data_, 0, bytes, device.stream()), "PackWeight");
 
   char* rows = static_cast<char*>(weight->data_);

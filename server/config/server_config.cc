@@ -22,9 +22,21 @@ absl::Status BadValue(const Setting& setting, std::string_view text, std::string
       fmt::format("{} is '{}'; accepted: {}", setting.name, text, accepted));
 }
 
+// A choice "cuda:N" stands for "cuda:0", "cuda:1", ...
+bool IsChoice(std::string_view text, std::string_view choice) {
+  if (!choice.ends_with(":N")) return text == choice;
+  choice.remove_suffix(1);
+  if (!text.starts_with(choice)) return false;
+  text.remove_prefix(choice.size());
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 absl::Status Set(const Setting& setting, std::string_view text, std::string& value) {
   const auto& choices = setting.choices;
-  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+  const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
+  if (!choices.empty() && std::none_of(choices.begin(), choices.end(), matches)) {
     return BadValue(setting, text, fmt::format("{}", fmt::join(choices, ", ")));
   }
   value = text;
@@ -80,7 +92,12 @@ std::vector<Setting> Settings(ServerConfig& c) {
   return {
       {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
       {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
-      {"device", &c.device, 0, 0, {"auto", "cpu", "cuda"}, "where models run: auto, cpu, cuda"},
+      {"device",
+       &c.device,
+       0,
+       0,
+       {"auto", "cpu", "cuda", "cuda:N"},
+       "where models run: auto, cpu, cuda, cuda:N (the GPU of that number)"},
       {"threads", &c.threads, 0, 4096, {}, "compute threads; 0: all cores"},
       {"tokenizer_threads", &c.tokenizer_threads, 1, 256, {}, "threads that tokenize"},
       {"writer_threads", &c.writer_threads, 1, 256, {}, "threads that write answers"},

@@ -17,7 +17,7 @@ namespace beamline {
 struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
-  std::string device = "auto";                     // auto, cpu, cuda
+  std::string device = "auto";                     // auto, cpu, cuda, cuda:1, ...
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
   int32_t writer_threads = 1;
@@ -37,7 +37,7 @@ struct Setting {
   std::variant<std::string*, int32_t*, int64_t*, bool*, DType*> value;
   int64_t min = 0;  // of numbers
   int64_t max = 0;
-  std::vector<std::string> choices;  // of strings; empty: any
+  std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0
   std::string help;
 };
 

@@ -42,6 +42,8 @@ class LateReadBack : public ReadBack {
 
 class LateBackend final : public Backend {
  public:
+  static constexpr int kMostHeadDim = 256;
+
   explicit LateBackend(int num_threads) : cpu_(MakeCpuBackend({.num_threads = num_threads})) {}
 
   // Tokens that went to a step without the host's knowing them.
@@ -52,6 +54,10 @@ class LateBackend final : public Backend {
   std::string Name() const override { return cpu_->Name(); }
   std::string Description() const override { return cpu_->Description(); }
   absl::Status SupportsDType(DType dtype) const override { return cpu_->SupportsDType(dtype); }
+  absl::Status SupportsHeadDim(int head_dim) const override {
+    if (head_dim <= kMostHeadDim) return absl::OkStatus();
+    return absl::UnimplementedError("heads are too large for the late backend");
+  }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
     return cpu_->Allocate(bytes, kind);

@@ -37,7 +37,12 @@ TEST_F(AttentionPickerTest, DecodingReadsRowsAndSplitsLongContexts) {
   EXPECT_EQ(choice.kernel, AttentionKernel::kRows);
   EXPECT_EQ(choice.rows_per_block, 1);
   EXPECT_GT(choice.num_splits, 8);
-  EXPECT_NE(choice.reason.find("idle"), std::string::npos) << choice.reason;
+  EXPECT_EQ(choice.reason, AttentionReason::kFewRows);
+  EXPECT_EQ(
+      choice.Describe(),
+      "attention in bfloat16, heads of 64: the rows kernel, 1 query rows a block: 1 query rows "
+      "for a key-value head: reading the keys decides; keys in 32 parts: 12 blocks alone leave "
+      "the GPU idle");
 
   const AttentionParams many = Paged(DType::kBFloat16, 64, 12, 12, 256, 1, 4096);
   EXPECT_EQ(PickAttention(many, kMultiprocessors).num_splits, 1);
@@ -52,6 +57,7 @@ TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {
   }
   const AttentionParams wide = Paged(DType::kFloat32, 128, 8, 8, 4, 500, 500);
   EXPECT_EQ(PickAttention(wide, kMultiprocessors).kernel, AttentionKernel::kRows);
+  EXPECT_EQ(PickAttention(wide, kMultiprocessors).reason, AttentionReason::kFloat32);
   // A group of 16 query heads fills a tile with one query.
   const AttentionParams grouped = Paged(DType::kBFloat16, 128, 32, 2, 4, 1, 500);
   EXPECT_EQ(PickAttention(grouped, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
@@ -60,10 +66,25 @@ TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {
 TEST_F(AttentionPickerTest, FallsBackToMathAndSaysWhy) {
   const AttentionParams odd = Paged(DType::kBFloat16, 80, 8, 8, 4, 500, 500);
   EXPECT_EQ(PickAttention(odd, kMultiprocessors).kernel, AttentionKernel::kMath);
-  EXPECT_NE(PickAttention(odd, kMultiprocessors).reason.find("80"), std::string::npos);
+  EXPECT_EQ(PickAttention(odd, kMultiprocessors).Describe(),
+            "attention in bfloat16, heads of 80: the math kernel, 1 query rows a block: the others "
+            "compute heads of 64 and 128");
   AttentionParams shifted = Paged(DType::kBFloat16, 64, 8, 8, 4, 500, 500);
   shifted.query.data = memory_ + 2;
   EXPECT_EQ(PickAttention(shifted, kMultiprocessors).kernel, AttentionKernel::kMath);
+  EXPECT_EQ(PickAttention(shifted, kMultiprocessors).reason, AttentionReason::kAlignment);
+}
+
+TEST_F(AttentionPickerTest, ChoicesOfAKindDifferInNumbersAlone) {
+  const auto kind = [](const AttentionParams& params) {
+    return PickAttention(params, kMultiprocessors).kind();
+  };
+  const uint32_t split = kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 4096));
+  EXPECT_EQ(kind(Paged(DType::kBFloat16, 64, 12, 12, 2, 1, 2048)), split);
+  EXPECT_NE(kind(Paged(DType::kFloat16, 64, 12, 12, 1, 1, 4096)), split);
+  EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 2, 4096)), split);
+  EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 100)), split);
+  EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 500, 500)), split);
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ class HostVisibleBackend final : public Backend {
   std::string Name() const override { return cuda_->Name(); }
   std::string Description() const override { return cuda_->Description(); }
   absl::Status SupportsDType(DType dtype) const override { return cuda_->SupportsDType(dtype); }
+  absl::Status SupportsHeadDim(int head_dim) const override {
+    return cuda_->SupportsHeadDim(head_dim);
+  }
   DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {
@@ -50,6 +53,8 @@ class HostVisibleBackend final : public Backend {
                                                            DType dtype) override {
     return cuda_->PackWeight(parts, dtype);
   }
+
+  void SetLog(Log log) override { cuda_->SetLog(std::move(log)); }
 
   void Embed(const EmbedParams& p) override {
     cuda_->Embed(p);

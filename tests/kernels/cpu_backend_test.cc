@@ -87,6 +87,17 @@ TEST(CpuBackendDeathTest, WrongShapesStopTheProcess) {
   EXPECT_DEATH(backend->MatMul(params), "CHECK failed");
 }
 
+TEST(CpuBackendDeathTest, AMisalignedCacheStopsTheProcess) {
+  const auto backend = MakeCpuBackend({.num_threads = 1});
+  alignas(16) float memory[64] = {};
+  const BlockCopy copy = {.source = 0, .target = 1};
+  KvLayer layer;
+  layer.keys = layer.values = Tensor(memory, DType::kFloat32, {2, 1, 4, 4});
+  backend->CopyBlocks(layer, {&copy, 1});
+  layer.values = Tensor(memory + 1, DType::kFloat32, {2, 1, 4, 4});
+  EXPECT_DEATH(backend->CopyBlocks(layer, {&copy, 1}), "kCacheAlignment");
+}
+
 TEST(CpuCountTest, IsAtLeastOneAndAtMostTheMachine) {
   EXPECT_GE(cpu::AvailableCpus(), 1);
   EXPECT_LE(cpu::AvailableCpus(), static_cast<int>(std::thread::hardware_concurrency()));

@@ -41,7 +41,9 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
   BEAMLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(folder));
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
-  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend(TestDevice(), dtype, 0));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeBackend(TestDevice(), {dtype, runner->description_.spec.max_head_dim()}, 0));
   runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;
   runner->limits_.num_blocks = 4096;

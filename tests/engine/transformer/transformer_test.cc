@@ -11,6 +11,7 @@
 #include "engine/models/models.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
+#include "tests/engine/late_backend.h"
 #include "tests/engine/transformer/model_runner.h"
 
 namespace beamline {
@@ -67,7 +68,7 @@ class TransformerTest : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const std::unique_ptr<Backend> backend_ = MakeCpuBackend({});
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({});
   TransformerLimits limits_;
   StepBatch batch_;
   std::vector<NamedShape> tensors_ = {{"wte.weight", {7, 4}},
@@ -161,6 +162,20 @@ TEST_F(TransformerTest, NamesALimitThatIsNotPositive) {
 }
 
 using TransformerDeathTest = TransformerTest;
+
+// What the device does not compute is refused before its weights are read.
+TEST_F(TransformerTest, RefusesHeadsThatTheDeviceDoesNotCompute) {
+  backend_ = std::make_unique<LateBackend>(1);
+  EXPECT_EQ(Error(), "");
+  folder_.WriteJson("config.json", {{"model_type", "gpt2"},
+                                    {"n_layer", 1},
+                                    {"n_embd", 2 * (LateBackend::kMostHeadDim + 1)},
+                                    {"n_head", 2},
+                                    {"n_positions", 5},
+                                    {"vocab_size", 7}});
+  EXPECT_EQ(Create().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Error(), HasSubstr("heads are too large"));
+}
 
 TEST_F(TransformerDeathTest, ChecksBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

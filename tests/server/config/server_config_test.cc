@@ -43,6 +43,16 @@ TEST(Settings, ChoicesAndTypes) {
   ServerConfig config;
   EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), "cpu").ok());
   EXPECT_FALSE(SetFromText(Find(Settings(config), "device"), "tpu").ok());
+  for (const char* good : {"cuda", "cuda:0", "cuda:15"}) {
+    EXPECT_TRUE(SetFromText(Find(Settings(config), "device"), good).ok()) << good;
+    EXPECT_EQ(config.device, good);
+  }
+  for (const char* bad :
+       {"cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda:N", "cpu:0", "cuda:99999999999"}) {
+    EXPECT_EQ(SetFromText(Find(Settings(config), "device"), bad).message(),
+              "device is '" + std::string(bad) + "'; accepted: auto, cpu, cuda, cuda:N");
+  }
+  EXPECT_EQ(config.device, "cuda:15");
   ModelOptions model;
   EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), "bfloat16").ok());
   EXPECT_EQ(model.dtype, DType::kBFloat16);

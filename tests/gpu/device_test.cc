@@ -1,0 +1,53 @@
+// What one GPU says of itself, and what it reads back.
+#include "kernels/cuda/device.h"
+
+#include "kernels/cuda/code_architecture.h"
+#include "tests/gpu/cuda_fixture.h"
+
+namespace beamline {
+namespace {
+
+using DeviceTest = CudaTest;
+
+TEST_F(DeviceTest, RunsCodeOfThisBuildThatItsArchitectureAllows) {
+  const cudaDeviceProp& properties = device().properties();
+  int architecture = 0;
+  ASSERT_EQ(cuda::FindCodeArchitecture(&architecture), cudaSuccess);
+  EXPECT_EQ(device().code_architecture(), architecture);
+  EXPECT_GE(architecture, 80);
+  EXPECT_LE(architecture, properties.major * 10 + properties.minor);
+}
+
+TEST_F(DeviceTest, SaysHowLargeHeadsMayBe) {
+  EXPECT_TRUE(backend().SupportsHeadDim(256).ok());
+  const absl::Status status = backend().SupportsHeadDim(257);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find("at most 256 elements, not of 257"),
+            std::string::npos)
+      << status;
+}
+
+// A read-back that is asked too early is no fault of what is launched next.
+TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
+  constexpr int64_t kRows = 4096;
+  auto words = backend().AllocateReadBack(64);
+  ASSERT_TRUE(words.ok()) << words.status();
+  const StridedMatrix x = RandomMatrix(DType::kFloat32, kRows, kRows, kRows);
+  const TypedArray gain = TypedArray::Random(backend(), DType::kFloat32, 1, kRows, 1.0f, random());
+  const NormParams norm = {.x = x.tensor(), .gain = gain.device_vector(), .y = x.tensor()};
+  bool waited = false;
+  for (int attempt = 0; attempt < 20 && !waited; ++attempt) {
+    for (int i = 0; i < 50; ++i) backend().Norm(norm);
+    (*words)->Start(64);
+    waited = !(*words)->Done();
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+    backend().Norm(norm);
+    ASSERT_TRUE((*words)->Wait().ok());
+    EXPECT_TRUE((*words)->Done());
+  }
+  EXPECT_TRUE(waited) << "the work was always done at once";
+  EXPECT_TRUE(backend().Synchronize().ok());
+}
+
+}  // namespace
+}  // namespace beamline
