@@ -24,23 +24,29 @@ __device__ float Exp(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);
 }
 
-// What a lane holds of a row of keys or values: kSize elements in 16-byte parts, kStride elements
-// apart in the row. Parts past the head keep their zeros.
-template <typename T, int kSize, int kStride, bool kPadded>
+// What a lane holds of a row of a head: every kLanes-th 16-byte part. Parts past head_dim keep their
+// zeros.
+template <typename T, int kHeadDim, bool kPadded>
 struct Slice {
-  Vec<T, kVecSize<T>> parts[kSize / kVecSize<T>] = {};
+  static constexpr int kPart = kVecSize<T>;
+  static constexpr int kLanes = kHeadDim / kPart < kWarpSize ? kHeadDim / kPart : kWarpSize;
+  static constexpr int kSize = kHeadDim / kLanes;  // elements
 
-  __device__ void Load(const T* row, int first, int head_dim) {
+  Vec<T, kPart> parts[kSize / kPart] = {};
+
+  // The column of element i.
+  __device__ static int Column(int i) {
+    const int lane = threadIdx.x % kLanes;
+    return (i / kPart * kLanes + lane) * kPart + i % kPart;
+  }
+  __device__ void Load(const T* row, int head_dim) {
 #pragma unroll
-    for (int i = 0; i < kSize / kVecSize<T>; ++i) {
-      if (!kPadded || first + i * kStride < head_dim) {
-        parts[i] = *reinterpret_cast<const Vec<T, kVecSize<T>>*>(row + first + i * kStride);
-      }
+    for (int i = 0; i < kSize; i += kPart) {
+      if (kPadded && Column(i) >= head_dim) break;
+      parts[i / kPart] = *reinterpret_cast<const Vec<T, kPart>*>(row + Column(i));
     }
   }
-  __device__ float At(int i) const {
-    return ToFloat(parts[i / kVecSize<T>].values[i % kVecSize<T>]);
-  }
+  __device__ float At(int i) const { return ToFloat(parts[i / kPart].values[i % kPart]); }
 };
 
 // One row's running softmax, a lane holding kSize elements of the head.
@@ -119,10 +125,8 @@ __device__ void MergeLanes(Partial<kSize>& partial) {
 // row. Bound by memory when decoding: every key and value read once for kRows query rows.
 template <typename T, int kHeadDim, bool kPadded, int kRows>
 __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Splits splits) {
-  constexpr int kLanes = kHeadDim / kVecSize<T> < kWarpSize ? kHeadDim / kVecSize<T> : kWarpSize;
-  constexpr int kSize = kHeadDim / kLanes;  // elements of a lane
-  constexpr int kStride = kLanes * kVecSize<T>;
-  using LaneSlice = Slice<T, kSize, kStride, kPadded>;
+  using LaneSlice = Slice<T, kHeadDim, kPadded>;
+  constexpr int kLanes = LaneSlice::kLanes, kSize = LaneSlice::kSize;
   constexpr int kKeysPerWarp = kWarpSize / kLanes;
   constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
   __shared__ float sums[kWarps][kRows][kHeadDim];
@@ -137,7 +141,6 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
   const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
   if (num_rows <= 0) return;
   const int head_dim = kPadded ? args.head_dim : kHeadDim;
-  const int d = lane % kLanes * kVecSize<T>;  // of the lane's first element
   const KvRows<T> keys =
       RowsOf(args, args.keys, args.key_stride, sequence, span.first_query, kv_head);
   const KvRows<T> values =
@@ -156,7 +159,7 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
     const int64_t token = span.first_query + query_of(r);
     LaneSlice query;
     query.Load(args.query + token * args.query_stride + static_cast<int64_t>(head_of(r)) * head_dim,
-               d, head_dim);
+               head_dim);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j);
     const int position = span.context - span.query_length + query_of(r);
@@ -176,8 +179,8 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
 #pragma unroll
     for (int i = 0; i < kKeysInFlight; ++i) {
       const int key = min(key0 + i * kKeysPerStep, end - 1);
-      k[i].Load(keys.Row(key), d, head_dim);
-      v[i].Load(values.Row(key), d, head_dim);
+      k[i].Load(keys.Row(key), head_dim);
+      v[i].Load(values.Row(key), head_dim);
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -205,9 +208,7 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
     MergeLanes<T, kLanes>(partial);
     if (lane < kLanes) {
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        sums[warp][r][d + j / kVecSize<T> * kStride + j % kVecSize<T>] = partial.sum[j];
-      }
+      for (int j = 0; j < kSize; ++j) sums[warp][r][LaneSlice::Column(j)] = partial.sum[j];
       if (lane == 0) weights[warp][r] = {partial.maximum, partial.total};
     }
   }

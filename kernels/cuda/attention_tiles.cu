@@ -208,10 +208,11 @@ struct ThreadRows {
   }
 };
 
-// Grid: (blocks of query rows, key-value heads, sequences); shared memory: Tiles. Bound by the
-// multiply-adds: 2 * rows * keys * head_dim a head.
+// Grid: (blocks of query rows, key-value heads, sequences), three a multiprocessor (two for heads
+// of more than 96); shared memory: Tiles. Bound by the multiply-adds: 2 * rows * keys * head_dim a
+// head.
 template <int kHeadDim>
-__global__ void __launch_bounds__(kThreads) TilesKernel(AttentionArgs<float> args) {
+__global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> args) {
   extern __shared__ __align__(128) unsigned char shared[];
   Tiles<kHeadDim>& tiles = *reinterpret_cast<Tiles<kHeadDim>*>(shared);
   constexpr int kKeys = KeysPerTile(kHeadDim);
