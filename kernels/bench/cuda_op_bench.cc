@@ -182,9 +182,8 @@ void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
   bench.Clear();
 }
 
-void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim,
-                         bool causal) {
-  const DType dtype = DType::kBFloat16;
+void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal,
+                         DType dtype = DType::kBFloat16) {
   const int64_t tokens = int64_t{batch} * length;
   AttentionParams params;
   params.num_heads = params.num_kv_heads = heads;
@@ -199,9 +198,9 @@ void TimePackedAttention(Bench& bench, int batch, int heads, int length, int hea
   for (int s = 0; s <= batch; ++s) offsets[s] = s * length;
   params.query_offsets = bench.Ids(offsets);
   const double flops = 4.0 * tokens * heads * head_dim * length * (causal ? 0.5 : 1.0);
-  bench.Time(fmt::format("attention prefill bfloat16: B{} H{} T{} D{}{}", batch, heads, length,
-                         head_dim, causal ? " causal" : ""),
-             flops, 8.0 * tokens * heads * head_dim,
+  bench.Time(fmt::format("attention prefill {}: B{} H{} T{} D{}{}", Name(dtype), batch, heads,
+                         length, head_dim, causal ? " causal" : ""),
+             flops, 4.0 * static_cast<double>(SizeOf(dtype)) * tokens * heads * head_dim,
              [&](int) { bench.backend().Attention(params); });
   bench.Clear();
 }
@@ -343,6 +342,15 @@ void TimeAll(Bench& bench) {
   TimePackedAttention(bench, 4, 32, 4096, 128, false);
   TimePackedAttention(bench, 12, 12, 1024, 64, true);
   TimePackedAttention(bench, 32, 12, 128, 64, false);
+  for (int head_dim : {32, 80, 96, 256}) {
+    TimePackedAttention(bench, 12, 12, 1024, head_dim, true);
+    TimePackedAttention(bench, 32, 12, 128, head_dim, false);
+  }
+  for (int head_dim : {32, 64, 128}) {
+    TimePackedAttention(bench, 12, 12, 1024, head_dim, true, f32);
+    TimePackedAttention(bench, 32, 12, 128, head_dim, false, f32);
+  }
+  TimePackedAttention(bench, 1, 12, 128, 64, false, f32);
   TimeDecodeAttention(bench, 1, 64, 8, 2048, 128);
   TimeDecodeAttention(bench, 1, 64, 8, 8192, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 2048, 128);
@@ -350,6 +358,7 @@ void TimeAll(Bench& bench) {
   TimeDecodeAttention(bench, 1, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 32, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 256, 8, 8, 64, 64);
+  for (int head_dim : {32, 80, 96, 256}) TimeDecodeAttention(bench, 32, 12, 12, 512, head_dim);
   TimeNorm(bench, 16384, 4096);
   TimeNorm(bench, 32768, 768);
   TimeNorm(bench, 32, 768);
