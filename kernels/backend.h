@@ -1,5 +1,7 @@
 // THE list of operators: everything that a transformer needs from a device, at fused granularity.
 //
+// Long because it is the whole list, every operator with its shapes and its contract.
+//
 // A device is one implementation of this class (kernels/cpu, kernels/cuda). Models call nothing
 // else. Shapes stand in brackets; num_tokens counts the packed tokens of a ragged batch, which is
 // never padded: sequence s owns rows offsets[s] .. offsets[s + 1].
@@ -85,6 +87,17 @@ class PackedWeight {
   int64_t in_features_ = 0;
 };
 
+enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
+
+// A norm that an operator applies on its way; an empty gain: none. As NormParams.
+struct FusedNorm {
+  NormKind kind = NormKind::kLayerNorm;
+  Tensor gain;  // [hidden_size]
+  Tensor bias;  // [hidden_size]; may be empty
+  float epsilon = 1e-5f;
+};
+
+// output = norm(token * token_scale + type + position).
 struct EmbedParams {
   const int32_t* token_ids = nullptr;  // [num_tokens]
   const int32_t* positions = nullptr;  // [num_tokens], rows of position_table
@@ -94,7 +107,8 @@ struct EmbedParams {
   Tensor position_table;     // [max_positions, hidden_size]; may be empty
   Tensor type_table;         // [num_types, hidden_size]; may be empty
   float token_scale = 1.0f;  // multiplies the token row alone
-  Tensor output;             // [num_tokens, hidden_size]
+  FusedNorm norm;
+  Tensor output;  // [num_tokens, hidden_size]
 };
 
 // y = act(x W^T + bias), then * multiplied by the gate or + residual.
@@ -108,9 +122,10 @@ struct MatMulParams {
   bool gated = false;
   Tensor residual;  // as y, added last; may be empty; may alias y
   Tensor y;         // [num_rows, out_features]; must not alias x
+  // The elements between the rows of y, up to its row_stride, belong to y and may be overwritten: a
+  // device that is faster at whole tiles then writes odd output features in place.
+  bool y_owns_padding = false;
 };
-
-enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
 
 // y = norm(x + residual) * gain + bias over the last dimension; float32 accumulation.
 struct NormParams {
@@ -137,8 +152,10 @@ struct Rotary {
   bool interleaved = false;
 };
 
-// Queries, keys and values of a batch in one pass: x W^T + bias, rotary, query scaling, and the
-// keys and values stored where attention will look for them.
+// Queries, keys and values of a batch in one call: x W^T + bias, rotary, query scaling, and the
+// keys and values stored where attention will look for them. On a GPU one kernel does it all where
+// its own products run (few rows: a decode step); cuBLASLt's products, which cannot scatter, go to
+// the workspace, and a second kernel brings them to their places. So does the CPU.
 struct ProjectHeadsParams {
   Tensor x;  // [num_tokens, hidden_size]
   // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]: queries' rows, then keys', then
@@ -158,7 +175,7 @@ struct ProjectHeadsParams {
   const int32_t* slots = nullptr;  // [num_tokens]
   Tensor key;                      // [num_tokens, num_kv_heads * head_dim]
   Tensor value;                    // as key
-  Tensor workspace;                // [num_tokens, out_features], any content
+  Tensor workspace;                // [num_tokens, out_features], any content before and after
 };
 
 // softmax(Q K^T + bias) V for a ragged batch. Queries are scaled already.
@@ -224,13 +241,17 @@ struct LogitsEdits {
 // Beam search (normalize_first): s = log_softmax(logits), edited, not normalised again.
 // Otherwise: s = the edited logits.
 struct TopCandidatesParams {
-  Tensor logits;                              // [num_rows, vocab_size] float32; edited in place
+  // [num_rows, vocab_size] float32. Afterwards a row holds its edited logits, where Sample reads
+  // them; a row that was normalised first may hold anything.
+  Tensor logits;
   std::span<const LogitsEdits* const> edits;  // host, [num_rows]; null entries or empty: none
   std::span<const uint8_t> normalize_first;   // host, [num_rows]
   std::span<const int32_t> counts;            // host, [num_rows], how many to find, 1 .. max_count
   int max_count = 0;
-  float* values = nullptr;  // [num_rows, max_count], descending; ties by the lower id
-  int32_t* ids = nullptr;   // [num_rows, max_count]
+  // [num_rows, max_count], descending; ties by the lower id. Where normalising rounds two logits to
+  // one s, a device may keep the higher logit instead when only one of them fits in.
+  float* values = nullptr;
+  int32_t* ids = nullptr;  // [num_rows, max_count]
   // log(sum(exp(logits))) of the row before its edits: logit - log_normalizer is the model's own
   // log-probability.
   float* log_normalizers = nullptr;  // [num_rows]

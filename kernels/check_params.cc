@@ -46,6 +46,11 @@ void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DT
   BEAMLINE_CHECK(cache.keys.dims == cache.values.dims);
 }
 
+void CheckFusedNorm(const FusedNorm& norm, int64_t hidden_size, DType dtype) {
+  CheckOptionalVector(norm.gain, hidden_size, dtype);
+  CheckOptionalVector(norm.bias, hidden_size, dtype);
+}
+
 }  // namespace
 
 void Check(const EmbedParams& p, const CheckOptions& options) {
@@ -57,6 +62,7 @@ void Check(const EmbedParams& p, const CheckOptions& options) {
   CheckMatrix(p.token_table, p.token_table.num_rows(), hidden_size, dtype);
   CheckOptionalMatrix(p.position_table, p.position_table.num_rows(), hidden_size, dtype);
   CheckOptionalMatrix(p.type_table, p.type_table.num_rows(), hidden_size, dtype);
+  CheckFusedNorm(p.norm, hidden_size, dtype);
   BEAMLINE_CHECK(p.num_tokens == 0 || p.position_table.empty() || p.positions != nullptr);
   BEAMLINE_CHECK(p.num_tokens == 0 || p.type_table.empty() || p.type_ids != nullptr);
 }
@@ -99,6 +105,8 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
   const int64_t query_size = static_cast<int64_t>(p.num_heads) * p.head_dim;
   const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
   BEAMLINE_CHECK(p.weight->out_features() == query_size + 2 * key_size);
+  CheckMatrix(p.x, num_tokens, p.weight->in_features(), dtype);
+  CheckOptionalVector(p.bias, p.weight->out_features(), dtype);
   CheckMatrix(p.workspace, num_tokens, p.weight->out_features(), dtype);
   if (query_size > 0) CheckMatrix(p.query, num_tokens, query_size, dtype);
   if (key_size > 0 && p.cache == nullptr) {

@@ -9,6 +9,9 @@
 namespace beamline {
 namespace {
 
+// Rows of logits are whole tiles of a matrix product (MatMulParams::y_owns_padding).
+constexpr int64_t kLogitsPadding = 64;
+
 absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtype, MemoryKind kind,
                                 Backend& backend, std::vector<std::unique_ptr<Buffer>>& buffers) {
   Tensor tensor(nullptr, dtype, shape);
@@ -63,7 +66,9 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
   }
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(plan.selected, allocate(logits_rows, widths.hidden, dtype));
-    BEAMLINE_ASSIGN_OR_RETURN(plan.logits, allocate(logits_rows, spec.vocab_size, DType::kFloat32));
+    const int64_t padded = (spec.vocab_size + kLogitsPadding - 1) / kLogitsPadding * kLogitsPadding;
+    BEAMLINE_ASSIGN_OR_RETURN(plan.logits, allocate(logits_rows, padded, DType::kFloat32));
+    plan.logits = plan.logits.Columns(0, spec.vocab_size);
   } else {
     BEAMLINE_ASSIGN_OR_RETURN(plan.pooled,
                               allocate(limits.max_sequences, widths.hidden, DType::kFloat32));

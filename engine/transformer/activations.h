@@ -23,7 +23,7 @@ struct Activations {
   Tensor workspace;  // [T, (num_heads + 2 * num_kv_heads) * head_dim], of ProjectHeads
   Tensor inner;      // [T, feed_forward_size]
   Tensor selected;   // [R, hidden_size]; decoders: the rows whose logits are wanted
-  Tensor logits;     // [R, vocab_size] float32; decoders
+  Tensor logits;     // [R, vocab_size] float32, rows padded to whole tiles; decoders
   Tensor pooled;     // [S, hidden_size] float32; encoders alone
 
   std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above

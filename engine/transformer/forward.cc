@@ -73,9 +73,12 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.position_table = weights_.position_table;
   embed.type_table = weights_.type_table;
   embed.token_scale = spec_.token_scale;
+  embed.norm = {.kind = spec_.norm,
+                .gain = weights_.embedding_norm.gain,
+                .bias = weights_.embedding_norm.bias,
+                .epsilon = spec_.norm_epsilon};
   embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
   backend_.Embed(embed);
-  Norm(weights_.embedding_norm, embed.output, embed.output);
   return embed.output;
 }
 

@@ -106,6 +106,7 @@ class PlannedTransformer final : public Transformer {
     head.weight = parts_->weights.head.weight.get();
     head.bias = parts_->weights.head.bias;
     head.y = parts_->activations.logits.First(head.x.dim(0));
+    head.y_owns_padding = true;
     if (head.x.dim(0) > 0) backend_.MatMul(head);
   }
 

@@ -81,8 +81,8 @@ class Transformer {
   // and values at batch.slots. Returns the last hidden states (for tests), valid until the next
   // call.
   virtual Tensor EncodeMemory(const EncoderBatch& batch) = 0;
-  // The logits of the rows asked for, [num_logits_rows, vocab_size] float32 on the device. Valid
-  // until the next call.
+  // The logits of the rows asked for, [num_logits_rows, vocab_size] float32 on the device, its
+  // row_stride above vocab_size. Valid until the next call.
   virtual Tensor Decode(const StepBatch& batch) = 0;
   // Pools the result of Encode into [num_sequences, hidden_size] float32 on the device.
   virtual Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,

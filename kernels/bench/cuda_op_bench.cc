@@ -4,7 +4,8 @@
 //   cuda_op_bench [results.json]
 //
 // Times are medians over rounds of back-to-back calls, synchronised once a round: what an operator
-// costs inside a step. Inputs rotate through more memory than the L2 cache holds.
+// costs inside a step. Inputs rotate through more memory than the L2 cache holds. Long because
+// every operator has its case here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -128,8 +129,12 @@ void TimeMatMul(Bench& bench, int64_t rows, int64_t in_features, int64_t out_fea
   params.x = bench.RandomTensor({rows, in_features}, dtype);
   params.bias = bench.RandomTensor({1, out_features}, dtype);
   params.activation = activation;
-  params.y = bench.RandomTensor({rows, out_features}, y_dtype);
-  if (y_dtype != dtype) params.bias = Tensor();
+  // Logits lie in padded rows, as the engine plans them.
+  const bool logits = y_dtype != dtype;
+  const int64_t stride = logits ? (out_features + 63) / 64 * 64 : out_features;
+  params.y = bench.RandomTensor({rows, stride}, y_dtype).Columns(0, out_features);
+  params.y_owns_padding = logits;
+  if (logits) params.bias = Tensor();
   const double bytes = static_cast<double>(weight_bytes) +
                        static_cast<double>(rows * in_features) * SizeOf(dtype) +
                        static_cast<double>(rows * out_features) * SizeOf(y_dtype);
@@ -142,9 +147,43 @@ void TimeMatMul(Bench& bench, int64_t rows, int64_t in_features, int64_t out_fea
   bench.Clear();
 }
 
-void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim,
-                         bool causal) {
+// GPT-2's queries, keys and values, into the cache.
+void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
   const DType dtype = DType::kBFloat16;
+  constexpr int kHidden = 768, kHeads = 12, kHeadDim = 64, kBlockSize = 16, kBlocks = 64;
+  constexpr int kCopies = 16;
+  std::vector<std::unique_ptr<PackedWeight>> weights;
+  for (int i = 0; i < kCopies; ++i) weights.push_back(bench.Weight(3 * kHidden, kHidden, dtype));
+  KvLayer cache;
+  for (Tensor* tensor : {&cache.keys, &cache.values}) {
+    *tensor = bench.RandomTensor({kBlocks, kHeads, kBlockSize, kHeadDim}, dtype);
+  }
+  const Rotary rotary = {.cos_sin = bench.RandomTensor({1024, kHeadDim}, DType::kFloat32)};
+  std::vector<int32_t> slots(rows);
+  for (int64_t r = 0; r < rows; ++r) slots[r] = static_cast<int32_t>(r * 37 % (kBlocks * 16));
+  ProjectHeadsParams params;
+  params.x = bench.RandomTensor({rows, kHidden}, dtype);
+  params.bias = bench.RandomTensor({1, 3 * kHidden}, dtype);
+  params.num_heads = params.num_kv_heads = kHeads;
+  params.head_dim = kHeadDim;
+  params.query_scale = 0.125f;
+  params.query = bench.RandomTensor({rows, kHidden}, dtype);
+  params.workspace = bench.RandomTensor({rows, 3 * kHidden}, dtype);
+  params.cache = &cache;
+  params.slots = params.positions = bench.Ids(slots);
+  if (rotate) params.rotary = &rotary;
+  const double weight_bytes = 3.0 * kHidden * kHidden * 2;
+  bench.Time(fmt::format("project heads bfloat16{}: {} x 768, 12 heads of 64",
+                         rotate ? ", rotary" : "", rows),
+             2.0 * rows * 3 * kHidden * kHidden, weight_bytes + 16.0 * rows * kHidden, [&](int i) {
+               params.weight = weights[i % kCopies].get();
+               bench.backend().ProjectHeads(params);
+             });
+  bench.Clear();
+}
+
+void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal,
+                         DType dtype = DType::kBFloat16) {
   const int64_t tokens = int64_t{batch} * length;
   AttentionParams params;
   params.num_heads = params.num_kv_heads = heads;
@@ -159,9 +198,9 @@ void TimePackedAttention(Bench& bench, int batch, int heads, int length, int hea
   for (int s = 0; s <= batch; ++s) offsets[s] = s * length;
   params.query_offsets = bench.Ids(offsets);
   const double flops = 4.0 * tokens * heads * head_dim * length * (causal ? 0.5 : 1.0);
-  bench.Time(fmt::format("attention prefill bfloat16: B{} H{} T{} D{}{}", batch, heads, length,
-                         head_dim, causal ? " causal" : ""),
-             flops, 8.0 * tokens * heads * head_dim,
+  bench.Time(fmt::format("attention prefill {}: B{} H{} T{} D{}{}", Name(dtype), batch, heads,
+                         length, head_dim, causal ? " causal" : ""),
+             flops, 4.0 * static_cast<double>(SizeOf(dtype)) * tokens * heads * head_dim,
              [&](int) { bench.backend().Attention(params); });
   bench.Clear();
 }
@@ -219,9 +258,33 @@ void TimeNorm(Bench& bench, int64_t rows, int64_t hidden_size) {
   bench.Clear();
 }
 
+void TimeEmbed(Bench& bench, int64_t rows, int64_t hidden_size, bool normalize) {
+  const DType dtype = DType::kBFloat16;
+  constexpr int64_t kVocabulary = 30000, kPositions = 512;
+  std::vector<int32_t> ids(rows), positions(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    ids[r] = static_cast<int32_t>(r * 7919 % kVocabulary);
+    positions[r] = static_cast<int32_t>(r % kPositions);
+  }
+  EmbedParams params;
+  params.token_ids = bench.Ids(ids);
+  params.positions = bench.Ids(positions);
+  params.num_tokens = rows;
+  params.token_table = bench.RandomTensor({kVocabulary, hidden_size}, dtype);
+  params.position_table = bench.RandomTensor({kPositions, hidden_size}, dtype);
+  if (normalize) params.norm.gain = bench.RandomTensor({1, hidden_size}, dtype);
+  if (normalize) params.norm.bias = bench.RandomTensor({1, hidden_size}, dtype);
+  params.output = bench.RandomTensor({rows, hidden_size}, dtype);
+  bench.Time(
+      fmt::format("embed{} bfloat16: {} x {}", normalize ? " + norm" : "", rows, hidden_size), 0,
+      6.0 * rows * hidden_size, [&](int) { bench.backend().Embed(params); });
+  bench.Clear();
+}
+
 void TimeCandidates(Bench& bench, int64_t rows, int64_t vocab_size, int count, bool normalize) {
   TopCandidatesParams params;
-  params.logits = bench.RandomTensor({rows, vocab_size}, DType::kFloat32);
+  const int64_t stride = (vocab_size + 63) / 64 * 64;
+  params.logits = bench.RandomTensor({rows, stride}, DType::kFloat32).Columns(0, vocab_size);
   const std::vector<uint8_t> normalize_first(rows, normalize ? 1 : 0);
   const std::vector<int32_t> counts(rows, count);
   params.normalize_first = normalize_first;
@@ -271,11 +334,23 @@ void TimeAll(Bench& bench) {
   for (int64_t rows : {1, 8, 64, 2048}) {
     TimeMatMul(bench, rows, 512, 2048, f32, Activation::kRelu, f32, "bias relu");
   }
+  for (int64_t rows : {1, 4, 8, 16, 32}) {
+    for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
+  }
   TimePackedAttention(bench, 4, 16, 4096, 64, true);
   TimePackedAttention(bench, 4, 32, 4096, 128, true);
   TimePackedAttention(bench, 4, 32, 4096, 128, false);
   TimePackedAttention(bench, 12, 12, 1024, 64, true);
   TimePackedAttention(bench, 32, 12, 128, 64, false);
+  for (int head_dim : {32, 80, 96, 256}) {
+    TimePackedAttention(bench, 12, 12, 1024, head_dim, true);
+    TimePackedAttention(bench, 32, 12, 128, head_dim, false);
+  }
+  for (int head_dim : {32, 64, 128}) {
+    TimePackedAttention(bench, 12, 12, 1024, head_dim, true, f32);
+    TimePackedAttention(bench, 32, 12, 128, head_dim, false, f32);
+  }
+  TimePackedAttention(bench, 1, 12, 128, 64, false, f32);
   TimeDecodeAttention(bench, 1, 64, 8, 2048, 128);
   TimeDecodeAttention(bench, 1, 64, 8, 8192, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 2048, 128);
@@ -283,10 +358,21 @@ void TimeAll(Bench& bench) {
   TimeDecodeAttention(bench, 1, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 32, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 256, 8, 8, 64, 64);
+  for (int head_dim : {32, 80, 96, 256}) TimeDecodeAttention(bench, 32, 12, 12, 512, head_dim);
   TimeNorm(bench, 16384, 4096);
   TimeNorm(bench, 32768, 768);
   TimeNorm(bench, 32, 768);
+  for (int64_t rows : {1, 32, 4096}) {
+    for (bool normalize : {false, true}) TimeEmbed(bench, rows, 768, normalize);
+  }
+  TimeNorm(bench, 1, 768);
+  TimeNorm(bench, 4096, 768);
   TimeCandidates(bench, 1, 50257, 1, false);
+  for (int64_t rows : {1, 4, 64}) {
+    for (int64_t vocab_size : {32000, 50257}) {
+      for (bool normalize : {false, true}) TimeCandidates(bench, rows, vocab_size, 8, normalize);
+    }
+  }
   TimeCandidates(bench, 32, 50257, 8, false);
   TimeCandidates(bench, 256, 30000, 8, true);
   TimeCandidates(bench, 32, 50257, 130, false);

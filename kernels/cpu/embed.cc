@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/embed.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
+#include "kernels/cpu/norm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -42,12 +43,23 @@ void Embed(Context& context, const EmbedParams& params) {
     return table.empty() ? nullptr : table.row<float>(index[i]);
   };
   const double cost_ns = params.num_tokens * (20.0 + hidden_size * 4 / kCopyBytesPerNs);
-  context.Run(params.num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+  context.Run(params.num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {
+    scratch.Reset(Scratch::BytesFor<float>(hidden_size));
+    float* sum = scratch.Take<float>(hidden_size);
     for (int64_t i = begin; i < end; ++i) {
       HWY_DYNAMIC_DISPATCH(EmbedRow)
       (params.token_table.row<float>(params.token_ids[i]), params.token_scale,
        row_of(params.position_table, params.positions, i),
        row_of(params.type_table, params.type_ids, i), hidden_size, params.output.row<float>(i));
+      if (params.norm.gain.empty()) continue;
+      NormalizeRow({.kind = params.norm.kind,
+                    .x = params.output.row<float>(i),
+                    .gain = params.norm.gain.as<float>(),
+                    .bias = params.norm.bias.as<float>(),
+                    .epsilon = params.norm.epsilon,
+                    .hidden_size = static_cast<size_t>(hidden_size),
+                    .sum = sum,
+                    .y = params.output.row<float>(i)});
     }
   });
 }

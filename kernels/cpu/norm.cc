@@ -60,6 +60,8 @@ constexpr double kNsPerElement = 0.15;
 
 }  // namespace
 
+void NormalizeRow(const NormRowParams& params) { HWY_DYNAMIC_DISPATCH(NormRow)(params); }
+
 void Norm(Context& context, const NormParams& params) {
   const int64_t num_rows = params.x.num_rows();
   const int64_t hidden_size = params.x.dim(-1);
@@ -69,16 +71,15 @@ void Norm(Context& context, const NormParams& params) {
     scratch.Reset(Scratch::BytesFor<float>(hidden_size));
     float* sum = scratch.Take<float>(hidden_size);
     for (int64_t i = begin; i < end; ++i) {
-      HWY_DYNAMIC_DISPATCH(NormRow)
-      ({.kind = params.kind,
-        .x = params.x.row<float>(i),
-        .residual = params.residual.empty() ? nullptr : params.residual.row<float>(i),
-        .gain = params.gain.as<float>(),
-        .bias = params.bias.empty() ? nullptr : params.bias.as<float>(),
-        .epsilon = params.epsilon,
-        .hidden_size = static_cast<size_t>(hidden_size),
-        .sum = keep_sum ? params.sum.row<float>(i) : sum,
-        .y = params.y.row<float>(i)});
+      NormalizeRow({.kind = params.kind,
+                    .x = params.x.row<float>(i),
+                    .residual = params.residual.empty() ? nullptr : params.residual.row<float>(i),
+                    .gain = params.gain.as<float>(),
+                    .bias = params.bias.as<float>(),
+                    .epsilon = params.epsilon,
+                    .hidden_size = static_cast<size_t>(hidden_size),
+                    .sum = keep_sum ? params.sum.row<float>(i) : sum,
+                    .y = params.y.row<float>(i)});
     }
   });
 }

@@ -1,4 +1,4 @@
-// One row of NormParams, as the vectorised loop sees it.
+// One row of a norm, for the operators that apply one.
 #pragma once
 
 #include <cstddef>
@@ -18,5 +18,7 @@ struct NormRowParams {
   float* sum = nullptr;  // [hidden_size], receives x + residual; may be x or residual
   float* y = nullptr;    // [hidden_size]; may be any of the above
 };
+
+void NormalizeRow(const NormRowParams& params);
 
 }  // namespace beamline::cpu

@@ -59,6 +59,9 @@ void Attention(Device& device, const AttentionParams& params, const AttentionCho
         return AttendMath<T>(device, args, params);
       case AttentionKernel::kRows:
         return AttendRows<T>(device, args, params, choice.rows_per_block, choice.num_splits);
+      case AttentionKernel::kTiles:
+        if constexpr (sizeof(T) == 4) return AttendTiles(device, args, params);
+        break;
       case AttentionKernel::kTensorCore:
         if constexpr (sizeof(T) == 2) {
           return AttendTensorCore<T>(device, args, params, choice.rows_per_block);

@@ -110,6 +110,7 @@ void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionPar
 template <typename T>
 void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                 int rows_per_block, int num_splits);
+void AttendTiles(Device& device, const AttentionArgs<float>& args, const AttentionParams& params);
 template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                       int rows_per_block);

@@ -7,12 +7,16 @@
 namespace beamline::cuda {
 namespace {
 
-// Below this many query rows for each key-value head a 64-row tile is mostly padding.
+// Below this many query rows for each key-value head a 64-row tile is mostly padding. It costs
+// tensor cores less than a float32 tile's multiply-adds.
 constexpr int kFewestTensorCoreRows = 9;
+constexpr int kFewestFloatTileRows = 32;
+// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows, which fewer
+// tiles than the GPU has multiprocessors lose again by leaving most of them idle.
+constexpr int kMultiprocessorsPerFloatTile = 4;
 // From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
 // faster than 64-row ones, at 1,024 17% slower).
 constexpr int kFewestLargeRows = 2048;
-constexpr int kMostRowsPerBlock = 8;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
 constexpr int kMostSplits = 64;
@@ -37,26 +41,67 @@ const char* Name(AttentionKernel kernel) {
       return "math";
     case AttentionKernel::kRows:
       return "rows";
+    case AttentionKernel::kTiles:
+      return "tiles";
     case AttentionKernel::kTensorCore:
       return "tensor core";
   }
   return "";
 }
 
-std::string Describe(AttentionReason reason, int num_rows) {
-  switch (reason) {
+std::string Describe(const AttentionChoice& choice) {
+  const int num_rows = choice.num_rows;
+  switch (choice.reason) {
     case AttentionReason::kHeadDim:
-      return "the others compute heads of 64 and 128";
+      return "the others compute heads of whole 16-byte parts";
     case AttentionReason::kAlignment:
       return "an operand's rows are not 16-byte aligned";
     case AttentionReason::kFullTiles:
       return fmt::format("{} query rows for a key-value head fill a tile", num_rows);
     case AttentionReason::kFewRows:
       return fmt::format("{} query rows for a key-value head: reading the keys decides", num_rows);
-    case AttentionReason::kFloat32:
-      return "float32 has no tensor cores";
+    case AttentionReason::kFewTiles:
+      return fmt::format("{} query rows for a key-value head make too few tiles for the GPU",
+                         num_rows);
+    case AttentionReason::kLargeHeads:
+      return fmt::format("tiles compute heads of at most {} in float32", kMostFloatTileHeadDim);
   }
   return "";
+}
+
+// kFullTiles where the tile kernel of the type pays, or why it does not.
+AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multiprocessors) {
+  if (p.query.dtype != DType::kFloat32) {
+    return num_rows < kFewestTensorCoreRows ? AttentionReason::kFewRows
+                                            : AttentionReason::kFullTiles;
+  }
+  if (num_rows < kFewestFloatTileRows) return AttentionReason::kFewRows;
+  if (p.head_dim > kMostFloatTileHeadDim) return AttentionReason::kLargeHeads;
+  const int64_t num_tiles =
+      int64_t{DivideUp(num_rows, kFloatTileRows)} * p.num_kv_heads * p.num_sequences;
+  return num_tiles * kMultiprocessorsPerFloatTile < num_multiprocessors
+             ? AttentionReason::kFewTiles
+             : AttentionReason::kFullTiles;
+}
+
+void PickTensorCore(const AttentionParams& p, AttentionChoice& choice) {
+  const bool large = p.head_dim == 128 ? choice.num_rows > kSmallTensorCoreRows
+                                       : p.head_dim == 64 && choice.num_rows >= kFewestLargeRows;
+  choice.kernel = AttentionKernel::kTensorCore;
+  choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
+}
+
+// Few query rows a block; the keys in parts where that makes too few blocks.
+void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kRows;
+  choice.rows_per_block = choice.num_rows == 1 ? 1 : kMostRowsPerBlock;
+  choice.num_blocks =
+      int64_t{DivideUp(choice.num_rows, choice.rows_per_block)} * p.num_kv_heads * p.num_sequences;
+  const int max_keys = p.cache == nullptr ? p.max_query_length : p.max_context_length;
+  const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
+                              std::max<int64_t>(1, choice.num_blocks));
+  choice.num_splits =
+      std::clamp(std::min(wanted, DivideUp(max_keys, kFewestKeysPerSplit)), 1, kMostSplits);
 }
 
 }  // namespace
@@ -68,9 +113,9 @@ uint32_t AttentionChoice::kind() const {
 }
 
 std::string AttentionChoice::Describe() const {
-  std::string text = fmt::format(
-      "attention in {}, heads of {}: the {} kernel, {} query rows a block: {}", Name(dtype),
-      head_dim, cuda::Name(kernel), rows_per_block, cuda::Describe(reason, num_rows));
+  std::string text =
+      fmt::format("attention in {}, heads of {}: the {} kernel, {} query rows a block: {}",
+                  Name(dtype), head_dim, cuda::Name(kernel), rows_per_block, cuda::Describe(*this));
   if (num_splits > 1) {
     text += fmt::format("; keys in {} parts: {} blocks alone leave the GPU idle", num_splits,
                         num_blocks);
@@ -83,30 +128,20 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors)
   choice.dtype = p.query.dtype;
   choice.head_dim = p.head_dim;
   choice.num_rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
-  if (p.head_dim != 64 && p.head_dim != 128) return choice;
+  if (p.head_dim * SizeOf(p.query.dtype) % 16 != 0) return choice;
   if (!IsAligned(p)) {
     choice.reason = AttentionReason::kAlignment;
     return choice;
   }
-  const int rows = choice.num_rows;
-  if (p.query.dtype != DType::kFloat32 && rows >= kFewestTensorCoreRows) {
-    choice.kernel = AttentionKernel::kTensorCore;
-    choice.reason = AttentionReason::kFullTiles;
-    const bool large = p.head_dim == 128 ? rows > kSmallTensorCoreRows : rows >= kFewestLargeRows;
-    choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
-    return choice;
+  choice.reason = ReasonOf(p, choice.num_rows, num_multiprocessors);
+  if (choice.reason != AttentionReason::kFullTiles) {
+    PickRows(p, num_multiprocessors, choice);
+  } else if (p.query.dtype == DType::kFloat32) {
+    choice.kernel = AttentionKernel::kTiles;
+    choice.rows_per_block = kFloatTileRows;
+  } else {
+    PickTensorCore(p, choice);
   }
-  choice.kernel = AttentionKernel::kRows;
-  choice.reason =
-      rows < kFewestTensorCoreRows ? AttentionReason::kFewRows : AttentionReason::kFloat32;
-  choice.rows_per_block = rows == 1 ? 1 : kMostRowsPerBlock;
-  choice.num_blocks =
-      int64_t{DivideUp(rows, choice.rows_per_block)} * p.num_kv_heads * p.num_sequences;
-  const int max_keys = p.cache == nullptr ? p.max_query_length : p.max_context_length;
-  const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
-                              std::max<int64_t>(1, choice.num_blocks));
-  choice.num_splits =
-      std::clamp(std::min(wanted, DivideUp(max_keys, kFewestKeysPerSplit)), 1, kMostSplits);
   return choice;
 }
 

@@ -11,15 +11,17 @@ namespace beamline::cuda {
 enum class AttentionKernel : uint8_t {
   kMath,        // attention_math.cu: a warp per query and stretch of keys, any shape
   kRows,        // attention_rows.cu: few query rows a block, 16-byte accesses, split over the keys
+  kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
 };
 
 enum class AttentionReason : uint8_t {
-  kHeadDim,    // no other kernel has heads of this size
+  kHeadDim,    // the others compute heads of whole 16-byte parts
   kAlignment,  // an operand's rows are not 16-byte aligned
-  kFullTiles,  // the query rows fill the tensor cores' tiles
+  kFullTiles,  // the query rows fill a tile's
   kFewRows,    // they do not: reading the keys decides
-  kFloat32,    // no tensor cores
+  kFewTiles,   // they do, but too few tiles to fill the GPU
+  kLargeHeads  // they do, but such heads do not fit a float32 tile
 };
 
 struct AttentionChoice {
@@ -31,7 +33,7 @@ struct AttentionChoice {
   DType dtype = DType::kFloat32;
   int head_dim = 0;
   int num_rows = 0;        // query rows of the longest sequence for a key-value head
-  int64_t num_blocks = 0;  // without splits; of kRows
+  int64_t num_blocks = 0;  // without splits; 0: not asked
 
   // Equal for choices that differ in numbers of rows, blocks and splits alone.
   uint32_t kind() const;
@@ -39,6 +41,9 @@ struct AttentionChoice {
   std::string Describe() const;
 };
 
+inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or so many
+inline constexpr int kFloatTileRows = 64;
+inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;
 inline constexpr int kLargeTensorCoreRows = 128;
 

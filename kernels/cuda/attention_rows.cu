@@ -1,7 +1,9 @@
-// Attention for few query rows: decoding, short chunks, and float32 prefill. Flash-decoding: the
-// keys of a sequence are split over blocks when there are too few rows to fill the GPU.
+// Attention for few query rows: decoding, short chunks, and float32 prefill of large heads.
+// Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
+// the GPU.
 // Sources: Milakov and Gimelshein, arXiv:1805.02867; Dao et al., "Flash-Decoding", 2023.
 #include "kernels/cuda/attention_args.cuh"
+#include "kernels/cuda/attention_picker.h"
 
 namespace beamline::cuda {
 namespace {
@@ -21,6 +23,31 @@ template <typename T>
 __device__ float Exp(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);
 }
+
+// What a lane holds of a row of a head: every kLanes-th 16-byte part. Parts past head_dim keep their
+// zeros.
+template <typename T, int kHeadDim, bool kPadded>
+struct Slice {
+  static constexpr int kPart = kVecSize<T>;
+  static constexpr int kLanes = kHeadDim / kPart < kWarpSize ? kHeadDim / kPart : kWarpSize;
+  static constexpr int kSize = kHeadDim / kLanes;  // elements
+
+  Vec<T, kPart> parts[kSize / kPart] = {};
+
+  // The column of element i.
+  __device__ static int Column(int i) {
+    const int lane = threadIdx.x % kLanes;
+    return (i / kPart * kLanes + lane) * kPart + i % kPart;
+  }
+  __device__ void Load(const T* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < kSize; i += kPart) {
+      if (kPadded && Column(i) >= head_dim) break;
+      parts[i / kPart] = *reinterpret_cast<const Vec<T, kPart>*>(row + Column(i));
+    }
+  }
+  __device__ float At(int i) const { return ToFloat(parts[i / kPart].values[i % kPart]); }
+};
 
 // One row's running softmax, a lane holding kSize elements of the head.
 template <int kSize>
@@ -43,11 +70,11 @@ struct Partial {
 };
 
 // The product of a query and a key that kLanes lanes share; every one of them gets it.
-template <int kLanes, typename T, int kSize>
-__device__ float Dot(const float (&query)[kSize], const Vec<T, kSize>& key) {
+template <int kLanes, int kSize, typename Keys>
+__device__ float Dot(const float (&query)[kSize], const Keys& key) {
   float score = 0.0f;
 #pragma unroll
-  for (int j = 0; j < kSize; ++j) score += query[j] * ToFloat(key.values[j]);
+  for (int j = 0; j < kSize; ++j) score += query[j] * key.At(j);
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) {
     score += __shfl_xor_sync(kFullMask, score, offset);
@@ -57,9 +84,9 @@ __device__ float Dot(const float (&query)[kSize], const Vec<T, kSize>& key) {
 
 // Adds keys of the given scores; `maximum` is the largest of these and of what the partial has
 // seen.
-template <typename T, int kSize>
+template <typename T, int kSize, typename Values>
 __device__ void Accumulate(const float (&scores)[kKeysInFlight],
-                           const Vec<T, kSize> (&values)[kKeysInFlight], float maximum,
+                           const Values (&values)[kKeysInFlight], float maximum,
                            Partial<kSize>& partial) {
   // While a row has seen no key, its maximum is -infinity and every exponential 0.
   const float shift = maximum == -INFINITY ? 0.0f : maximum;
@@ -73,7 +100,7 @@ __device__ void Accumulate(const float (&scores)[kKeysInFlight],
     const float p = Exp<T>(scores[i] - shift);
     partial.total += p;
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) partial.sum[j] += p * ToFloat(values[i].values[j]);
+    for (int j = 0; j < kSize; ++j) partial.sum[j] += p * values[i].At(j);
   }
 }
 
@@ -91,14 +118,15 @@ __device__ void MergeLanes(Partial<kSize>& partial) {
   }
 }
 
-// kLanes lanes share a key: each loads 16 bytes of it and of its value. The lanes of a warp, and
-// the warps, take different keys and merge their softmaxes at the end.
+// kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
+// and the warps, take different keys and merge their softmaxes at the end. Heads of exactly
+// kHeadDim elements, or of fewer (kPadded).
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
 // row. Bound by memory when decoding: every key and value read once for kRows query rows.
-template <typename T, int kHeadDim, int kRows>
+template <typename T, int kHeadDim, bool kPadded, int kRows>
 __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Splits splits) {
-  constexpr int kSize = kVecSize<T>;
-  constexpr int kLanes = kHeadDim / kSize;
+  using LaneSlice = Slice<T, kHeadDim, kPadded>;
+  constexpr int kLanes = LaneSlice::kLanes, kSize = LaneSlice::kSize;
   constexpr int kKeysPerWarp = kWarpSize / kLanes;
   constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
   __shared__ float sums[kWarps][kRows][kHeadDim];
@@ -112,7 +140,7 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
   const SequenceSpan span = SpanOf(args, sequence);
   const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
   if (num_rows <= 0) return;
-  const int d = lane % kLanes * kSize;
+  const int head_dim = kPadded ? args.head_dim : kHeadDim;
   const KvRows<T> keys =
       RowsOf(args, args.keys, args.key_stride, sequence, span.first_query, kv_head);
   const KvRows<T> values =
@@ -129,9 +157,11 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
   for (int r = 0; r < kRows; ++r) {
     if (r >= num_rows) break;
     const int64_t token = span.first_query + query_of(r);
-    LoadFloats<kSize>(
-        args.query + token * args.query_stride + static_cast<int64_t>(head_of(r)) * kHeadDim + d,
-        q[r]);
+    LaneSlice query;
+    query.Load(args.query + token * args.query_stride + static_cast<int64_t>(head_of(r)) * head_dim,
+               head_dim);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j);
     const int position = span.context - span.query_length + query_of(r);
     num_keys[r] = args.causal ? max(0, position + 1) : span.context;
     most_keys = max(most_keys, num_keys[r]);
@@ -143,14 +173,14 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
   const int end = min(most_keys, begin + keys_per_split);
 
   Partial<kSize> partials[kRows];
+  LaneSlice k[kKeysInFlight], v[kKeysInFlight];
   for (int key0 = begin + warp * kKeysPerWarp + lane / kLanes; key0 - lane / kLanes < end;
        key0 += kKeysPerStep * kKeysInFlight) {
-    Vec<T, kSize> k[kKeysInFlight], v[kKeysInFlight];
 #pragma unroll
     for (int i = 0; i < kKeysInFlight; ++i) {
       const int key = min(key0 + i * kKeysPerStep, end - 1);
-      k[i] = *reinterpret_cast<const Vec<T, kSize>*>(keys.Row(key) + d);
-      v[i] = *reinterpret_cast<const Vec<T, kSize>*>(values.Row(key) + d);
+      k[i].Load(keys.Row(key), head_dim);
+      v[i].Load(values.Row(key), head_dim);
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -168,7 +198,7 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
         scores[i] = key < min(end, num_keys[r]) ? score : -INFINITY;
         maximum = fmaxf(maximum, scores[i]);
       }
-      Accumulate(scores, v, maximum, partial);
+      Accumulate<T>(scores, v, maximum, partial);
     }
   }
 
@@ -178,15 +208,15 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
     MergeLanes<T, kLanes>(partial);
     if (lane < kLanes) {
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) sums[warp][r][d + j] = partial.sum[j];
+      for (int j = 0; j < kSize; ++j) sums[warp][r][LaneSlice::Column(j)] = partial.sum[j];
       if (lane == 0) weights[warp][r] = {partial.maximum, partial.total};
     }
   }
   __syncthreads();
 
-  for (int i = threadIdx.x; i < num_rows * kHeadDim; i += kThreads) {
-    const int r = i / kHeadDim;
-    const int column = i % kHeadDim;
+  for (int i = threadIdx.x; i < num_rows * head_dim; i += kThreads) {
+    const int r = i / head_dim;
+    const int column = i % head_dim;
     float maximum = -INFINITY, total = 0.0f, sum = 0.0f;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, weights[w][r].x);
@@ -201,12 +231,12 @@ __global__ void __launch_bounds__(kThreads) RowsKernel(AttentionArgs<T> args, Sp
     const int head = head_of(r);
     if (splits.sums == nullptr) {
       // A query without keys gets zeros.
-      args.output[token * args.output_stride + static_cast<int64_t>(head) * kHeadDim + column] =
+      args.output[token * args.output_stride + static_cast<int64_t>(head) * head_dim + column] =
           FromFloat<T>(total == 0.0f ? 0.0f : sum / total);
     } else {
       const int64_t row = token * args.num_kv_heads * args.group_size + head;
       const int64_t at = row * splits.count + split;
-      splits.sums[at * kHeadDim + column] = sum;
+      splits.sums[at * head_dim + column] = sum;
       if (column == 0) splits.weights[at] = {maximum, total};
     }
   }
@@ -243,19 +273,31 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
     splits.weights = device.TakeScratch<float2>(entries);
     if (!device.ok()) return;
   }
-  const auto launch = [&]<int kHeadDim, int kRows>() {
+  const auto launch = [&]<int kHeadDim, bool kPadded>() {
+    const auto kernel = rows_per_block == 1 ? RowsKernel<T, kHeadDim, kPadded, 1>
+                                            : RowsKernel<T, kHeadDim, kPadded, kMostRowsPerBlock>;
     const int rows = params.max_query_length * args.group_size;
-    const dim3 grid(static_cast<unsigned>((rows + kRows - 1) / kRows * num_splits),
-                    static_cast<unsigned>(params.num_kv_heads),
-                    static_cast<unsigned>(params.num_sequences));
-    RowsKernel<T, kHeadDim, kRows><<<grid, kThreads, 0, device.stream()>>>(args, splits);
+    const dim3 grid(
+        static_cast<unsigned>((rows + rows_per_block - 1) / rows_per_block * num_splits),
+        static_cast<unsigned>(params.num_kv_heads), static_cast<unsigned>(params.num_sequences));
+    kernel<<<grid, kThreads, 0, device.stream()>>>(args, splits);
     device.CheckLaunch("Attention (rows)");
   };
-  if (params.head_dim == 64) {
-    rows_per_block == 1 ? launch.template operator()<64, 1>() : launch.template operator()<64, 8>();
+  const int head_dim = params.head_dim;
+  BEAMLINE_CHECK(rows_per_block == 1 || rows_per_block == kMostRowsPerBlock);
+  BEAMLINE_CHECK(head_dim % kVecSize<T> == 0 && head_dim <= 256);
+  if (head_dim == 64) {
+    launch.template operator()<64, false>();
+  } else if (head_dim == 128) {
+    launch.template operator()<128, false>();
+  } else if (head_dim <= 32) {
+    launch.template operator()<32, true>();
+  } else if (head_dim < 64) {
+    launch.template operator()<64, true>();
+  } else if (head_dim < 128) {
+    launch.template operator()<128, true>();
   } else {
-    rows_per_block == 1 ? launch.template operator()<128, 1>()
-                        : launch.template operator()<128, 8>();
+    launch.template operator()<256, true>();
   }
   if (num_splits > 1) {
     const dim3 grid(static_cast<unsigned>(num_tokens), static_cast<unsigned>(params.num_heads));

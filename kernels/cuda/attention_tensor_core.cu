@@ -1,6 +1,7 @@
 // Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
 // A block computes 64 or 128 query rows of one key-value head; keys and values stream through
-// shared memory 64 at a time, the next tile on its way while this one is used. Source: Dao,
+// shared memory 64 at a time (32 of more than 128 elements), the next tile on its way while this
+// one is used. Heads between the tiles' sizes are filled up with zeros. Source: Dao,
 // "FlashAttention-2", arXiv:2307.08691.
 #include "kernels/cuda/attention_args.cuh"
 #include "kernels/cuda/attention_picker.h"
@@ -11,27 +12,35 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kKeys = 64;  // of a tile
 constexpr int kStages = 2;
 constexpr float kLog2E = 1.44269504088896341f;
 
+// Keys of a tile: what fits the 99 KiB that a block of sm_86 gets.
+constexpr int KeysPerTile(int head_dim) { return head_dim <= 128 ? 64 : 32; }
+
 template <typename T, int kHeadDim, int kTiles>
 constexpr int SharedBytes() {
-  return (kTiles * kWarps * 16 + 2 * kStages * kKeys) * kHeadDim * static_cast<int>(sizeof(T));
+  constexpr int kRows = kTiles * kWarps * 16 + 2 * kStages * KeysPerTile(kHeadDim);
+  constexpr int kBytes = kRows * kHeadDim * static_cast<int>(sizeof(T));
+  static_assert(kBytes <= 99 << 10);
+  return kBytes;
 }
 
-// Copies kKeys rows of keys or values into a tile; rows past the context become zeros.
-template <typename T, int kHeadDim>
-__device__ void CopyTile(const KvRows<T>& rows, int first, int context,
+// Copies a tile's rows of keys or values; rows past the context and elements past head_dim become
+// zeros.
+template <typename T, int kHeadDim, bool kPadded>
+__device__ void CopyTile(const KvRows<T>& rows, int first, int context, int head_dim,
                          SwizzledTile<T, kHeadDim> tile) {
+  constexpr int kKeys = KeysPerTile(kHeadDim);
   constexpr int kChunks = kHeadDim / 8;
 #pragma unroll
   for (int i = threadIdx.x; i < kKeys * kChunks; i += kThreads) {
     const int row = i / kChunks;
     const int chunk = i % kChunks;
+    const bool inside = !kPadded || chunk * 8 < head_dim;
     const bool valid = first + row < context;
-    const T* from = rows.Row(valid ? first + row : 0) + chunk * 8;
-    CopyAsync(tile.Chunk(row, chunk), from, valid);
+    const T* from = rows.Row(valid ? first + row : 0) + (inside ? chunk * 8 : 0);
+    CopyAsync(tile.Chunk(row, chunk), from, valid && inside);
   }
 }
 
@@ -39,6 +48,7 @@ __device__ void CopyTile(const KvRows<T>& rows, int first, int context,
 // lane / 4 and lane / 4 + 8. Two tiles a warp halve what it reads of shared memory for a product.
 template <typename T, int kHeadDim, int kTiles>
 struct WarpRows {
+  static constexpr int kKeys = KeysPerTile(kHeadDim);
   using Scores = float[kTiles][kKeys / 8][4];
 
   float output[kTiles][kHeadDim / 8][4] = {};
@@ -157,16 +167,18 @@ struct WarpRows {
 };
 
 // Grid: (blocks of query rows, key-value heads, sequences); shared memory: the queries and two
-// stages of keys and values, 96 KiB for 128 rows of 128 elements. Bound by the tensor cores for
-// long sequences: 4 * rows * keys * head_dim operations a head.
-template <typename T, int kHeadDim, int kTiles>
+// stages of keys and values, 96 KiB for 128 rows of 128 elements and 64 of 256. Bound by the tensor
+// cores for long sequences: 4 * rows * keys * head_dim operations a head.
+template <typename T, int kHeadDim, int kTiles, bool kPadded>
 __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> args) {
   extern __shared__ __align__(128) unsigned char shared[];
   constexpr int kRowsPerWarp = kTiles * 16;
   constexpr int kRows = kWarps * kRowsPerWarp;
   T* const tiles = reinterpret_cast<T*>(shared) + kRows * kHeadDim;
+  constexpr int kKeys = KeysPerTile(kHeadDim);
   constexpr int kTileSize = kKeys * kHeadDim;
   constexpr int kChunks = kHeadDim / 8;
+  const int head_dim = kPadded ? args.head_dim : kHeadDim;
   const int sequence = blockIdx.z;
   const int kv_head = blockIdx.y;
   // The last rows first: with a causal mask they have the most keys.
@@ -180,16 +192,18 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
   const auto query_of = [&](int row) { return (first_row + row) / args.group_size; };
   const auto column_of = [&](int row) {
     return (static_cast<int64_t>(kv_head) * args.group_size + (first_row + row) % args.group_size) *
-           kHeadDim;
+           head_dim;
   };
 
   const SwizzledTile<T, kHeadDim> queries = {reinterpret_cast<T*>(shared)};
   for (int i = threadIdx.x; i < kRows * kChunks; i += kThreads) {
     const int row = i / kChunks;
+    const int chunk = i % kChunks;
+    const bool inside = !kPadded || chunk * 8 < head_dim;
     const bool valid = row < num_rows;
     const int64_t token = span.first_query + (valid ? query_of(row) : 0);
     const T* from = args.query + token * args.query_stride + (valid ? column_of(row) : 0);
-    CopyAsync(queries.Chunk(row, i % kChunks), from + i % kChunks * 8, valid);
+    CopyAsync(queries.Chunk(row, chunk), from + (inside ? chunk * 8 : 0), valid && inside);
   }
   WarpRows<T, kHeadDim, kTiles> rows;
   rows.fewest_keys = span.context;
@@ -220,8 +234,9 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
   };
   const auto copy_tiles = [&](int tile) {
     if (tile < num_tiles) {
-      CopyTile<T, kHeadDim>(keys, tile * kKeys, span.context, key_tile(tile));
-      CopyTile<T, kHeadDim>(values, tile * kKeys, span.context, value_tile(tile));
+      const int first_key = tile * kKeys;
+      CopyTile<T, kHeadDim, kPadded>(keys, first_key, span.context, head_dim, key_tile(tile));
+      CopyTile<T, kHeadDim, kPadded>(values, first_key, span.context, head_dim, value_tile(tile));
     }
     CommitCopies();  // an empty group keeps the count
   };
@@ -252,24 +267,25 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
             lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {
+      if (kPadded && 8 * n >= head_dim) break;
       *reinterpret_cast<uint32_t*>(to + 8 * n) =
           PackPair<T>(rows.output[m][n][2 * h] * scale, rows.output[m][n][2 * h + 1] * scale);
     }
   }
 }
 
-template <typename T, int kHeadDim, int kTiles>
+template <typename T, int kHeadDim, int kTiles, bool kPadded>
 void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
   constexpr int kBytes = SharedBytes<T, kHeadDim, kTiles>();
   constexpr int kRows = kTiles * kWarps * 16;
-  device.Check(cudaFuncSetAttribute(TensorCoreKernel<T, kHeadDim, kTiles>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+  const auto kernel = TensorCoreKernel<T, kHeadDim, kTiles, kPadded>;
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tensor cores): shared memory");
   const int rows = params.max_query_length * args.group_size;
   const dim3 grid(static_cast<unsigned>((rows + kRows - 1) / kRows),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
-  TensorCoreKernel<T, kHeadDim, kTiles><<<grid, kThreads, kBytes, device.stream()>>>(args);
+  kernel<<<grid, kThreads, kBytes, device.stream()>>>(args);
   device.CheckLaunch("Attention (tensor cores)");
 }
 
@@ -279,10 +295,27 @@ template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                       int rows_per_block) {
   const bool small = rows_per_block == kSmallTensorCoreRows;
-  if (params.head_dim == 64) {
-    small ? Launch<T, 64, 1>(device, args, params) : Launch<T, 64, 2>(device, args, params);
+  const int head_dim = params.head_dim;
+  BEAMLINE_CHECK(head_dim % 8 == 0 && head_dim <= 256);
+  BEAMLINE_CHECK(small || head_dim == 64 || head_dim == 128);
+  if (head_dim == 64) {
+    small ? Launch<T, 64, 1, false>(device, args, params)
+          : Launch<T, 64, 2, false>(device, args, params);
+  } else if (head_dim == 128) {
+    small ? Launch<T, 128, 1, false>(device, args, params)
+          : Launch<T, 128, 2, false>(device, args, params);
+  } else if (head_dim <= 32) {
+    Launch<T, 32, 1, true>(device, args, params);
+  } else if (head_dim < 64) {
+    Launch<T, 64, 1, true>(device, args, params);
+  } else if (head_dim <= 96) {
+    Launch<T, 96, 1, true>(device, args, params);
+  } else if (head_dim < 128) {
+    Launch<T, 128, 1, true>(device, args, params);
+  } else if (head_dim <= 192) {
+    Launch<T, 192, 1, true>(device, args, params);
   } else {
-    small ? Launch<T, 128, 1>(device, args, params) : Launch<T, 128, 2>(device, args, params);
+    Launch<T, 256, 1, true>(device, args, params);
   }
 }
 

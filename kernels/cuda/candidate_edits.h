@@ -9,21 +9,34 @@
 
 namespace beamline::cuda {
 
+// When a row's log-normaliser is subtracted. What an edit adds may be added before as well as
+// after, so that such a row's best are chosen while its exponentials are still being summed; only
+// the repetition penalty multiplies.
+enum class Normalization : uint8_t {
+  kNone,
+  kOfTheChosen,  // its candidates are chosen by their edited logits
+  kBeforeEdits,  // a pass of its own finds the normaliser first
+};
+
 // What one row asks for. Penalties and biases are ranges of the call's arrays, sorted by id, so
 // that whoever owns a stretch of the vocabulary finds its own.
 struct CandidateRow {
   int32_t count = 0;  // candidates wanted
   int32_t forced_id = -1;
-  bool normalize_first = false;
+  Normalization normalization = Normalization::kNone;
+  bool edited = false;
+  bool edits_in_place = false;  // the row's logits receive the edits
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
   int32_t first_penalty = 0, last_penalty = 0;
   int32_t first_bias = 0, last_bias = 0;
+  int32_t num_done = 0;  // chunks of the vocabulary; the device counts them
 };
 
 struct FlatEdits {
   std::vector<CandidateRow> rows;
+  bool any_before_edits = false;  // a row with Normalization::kBeforeEdits
   std::vector<LogitsEdits::Penalty> penalties;
   std::vector<LogitsEdits::Bias> biases;
 };

@@ -145,14 +145,7 @@ void CudaBackend::Norm(const NormParams& params) {
 
 void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
   Check(params, kCheckOptions);
-  if (!Begin()) return;
-  MatMulParams product;
-  product.x = params.x;
-  product.weight = params.weight;
-  product.bias = params.bias;
-  product.y = params.workspace;
-  cuda::MatMul(*device_, *lt_, product);
-  if (device_->ok()) cuda::MoveHeads(*device_, params);
+  if (Begin()) cuda::ProjectHeads(*device_, *lt_, params);
 }
 
 void CudaBackend::Attention(const AttentionParams& params) {

@@ -1,5 +1,6 @@
 // Operators that move rows: embedding, gathering, block copies.
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/scalar.cuh"
 
 namespace beamline::cuda {
@@ -8,44 +9,102 @@ namespace {
 constexpr int kMostThreads = 256;
 constexpr int kMostGridY = 65535;
 
-struct EmbedTables {
-  const void* token = nullptr;
-  const void* position = nullptr;  // null: none
-  const void* type = nullptr;      // null: none
-  int64_t token_stride = 0;
-  int64_t position_stride = 0;
-  int64_t type_stride = 0;
+template <typename T>
+struct EmbedArgs {
+  const T* tokens;
+  const T* positions;  // null: none
+  const T* types;      // null: none
+  int64_t token_stride, position_stride, type_stride;
+  const int32_t* token_ids;     // [num_tokens]
+  const int32_t* position_ids;  // [num_tokens]
+  const int32_t* type_ids;      // [num_tokens]; null: all 0
+  float token_scale;
+  T* output;
+  int64_t output_stride;
+  int hidden_size;
+  RowNorm<T> norm;  // read by EmbedNormKernel alone
 };
 
-// output = token * scale + type + position.
+// The rows that one token adds up; position and type may be null.
+template <typename T>
+struct TokenRows {
+  const T* token;
+  const T* position;
+  const T* type;
+};
+
+template <typename T>
+__device__ TokenRows<T> RowsOf(const EmbedArgs<T>& args, int64_t i) {
+  TokenRows<T> rows = {args.tokens + args.token_ids[i] * args.token_stride, nullptr, nullptr};
+  if (args.positions != nullptr) {
+    rows.position = args.positions + args.position_ids[i] * args.position_stride;
+  }
+  if (args.types != nullptr) {
+    rows.type = args.types + (args.type_ids == nullptr ? 0 : args.type_ids[i]) * args.type_stride;
+  }
+  return rows;
+}
+
+// sum = token * scale + type + position, kSize columns.
+template <int kSize, typename T>
+__device__ void AddRows(const TokenRows<T>& rows, float token_scale, int column,
+                        float (&sum)[kSize]) {
+  LoadFloats<kSize>(rows.token + column, sum);
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) sum[j] *= token_scale;
+  for (const T* row : {rows.type, rows.position}) {
+    if (row == nullptr) continue;
+    float addend[kSize];
+    LoadFloats<kSize>(row + column, addend);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) sum[j] += addend[j];
+  }
+}
+
 // Grid: a block per token. Bound by memory: up to three rows read, one written.
 template <typename T, int kSize>
-__global__ void EmbedKernel(EmbedTables tables, const int32_t* token_ids, const int32_t* positions,
-                            const int32_t* type_ids, float token_scale, int hidden_size, T* output,
-                            int64_t output_stride) {
+__global__ void EmbedKernel(EmbedArgs<T> args) {
   const int64_t i = blockIdx.x;
-  const T* token = static_cast<const T*>(tables.token) + token_ids[i] * tables.token_stride;
-  const T* position = tables.position == nullptr ? nullptr
-                                                 : static_cast<const T*>(tables.position) +
-                                                       positions[i] * tables.position_stride;
-  const T* type = tables.type == nullptr
-                      ? nullptr
-                      : static_cast<const T*>(tables.type) +
-                            (type_ids == nullptr ? 0 : type_ids[i]) * tables.type_stride;
-  T* to = output + i * output_stride;
-  for (int column = threadIdx.x * kSize; column < hidden_size; column += blockDim.x * kSize) {
-    float sum[kSize], addend[kSize];
-    LoadFloats<kSize>(token + column, sum);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) sum[j] *= token_scale;
-    for (const T* row : {type, position}) {
-      if (row == nullptr) continue;
-      LoadFloats<kSize>(row + column, addend);
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) sum[j] += addend[j];
-    }
+  const TokenRows<T> rows = RowsOf(args, i);
+  T* to = args.output + i * args.output_stride;
+  for (int column = threadIdx.x * kSize; column < args.hidden_size; column += blockDim.x * kSize) {
+    float sum[kSize];
+    AddRows<kSize>(rows, args.token_scale, column, sum);
     StoreFloats<kSize>(sum, to + column);
   }
+}
+
+// The same with the norm; the sum waits for it in shared memory as float32.
+// Grid: a block per token; shared memory: hidden_size floats. Bound as EmbedKernel.
+template <typename T, int kSize>
+__global__ void EmbedNormKernel(EmbedArgs<T> args) {
+  extern __shared__ float row[];
+  const int64_t i = blockIdx.x;
+  const TokenRows<T> rows = RowsOf(args, i);
+  float total = 0.0f;
+  for (int column = threadIdx.x * kSize; column < args.hidden_size; column += blockDim.x * kSize) {
+    float sum[kSize];
+    AddRows<kSize>(rows, args.token_scale, column, sum);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      total += sum[j];
+      row[column + j] = sum[j];
+    }
+  }
+  NormalizeRow<kSize>(args.norm, row, total, args.output + i * args.output_stride);
+}
+
+template <typename T, int kSize>
+void LaunchEmbed(Device& device, const EmbedArgs<T>& args, int64_t num_tokens) {
+  const auto blocks = static_cast<unsigned>(num_tokens);
+  const int threads = ThreadsFor(args.hidden_size / kSize, kMostThreads);
+  if (args.norm.gain == nullptr) {
+    EmbedKernel<T, kSize><<<blocks, threads, 0, device.stream()>>>(args);
+  } else {
+    const int64_t shared_bytes = SharedRow(device, EmbedNormKernel<T, kSize>, args.hidden_size);
+    EmbedNormKernel<T, kSize><<<blocks, threads, shared_bytes, device.stream()>>>(args);
+  }
+  device.CheckLaunch("Embed");
 }
 
 // to[i] = from[rows[i]], rows of whole `Unit`s.
@@ -82,30 +141,31 @@ __global__ void FillTokensKernel(const int32_t* words, const TokenFill* fills, i
 
 void Embed(Device& device, const EmbedParams& params) {
   if (params.num_tokens == 0) return;
-  EmbedTables tables;
-  tables.token = params.token_table.data;
-  tables.token_stride = params.token_table.row_stride;
-  tables.position = params.position_table.data;
-  tables.position_stride = params.position_table.row_stride;
-  tables.type = params.type_table.data;
-  tables.type_stride = params.type_table.row_stride;
-  const int hidden_size = static_cast<int>(params.output.dim(-1));
-  const bool vectorizable = IsVectorizable(params.output) && IsVectorizable(params.token_table) &&
-                            IsVectorizable(params.position_table) &&
-                            IsVectorizable(params.type_table);
+  bool vectorizable = true;
+  for (const Tensor* tensor : {&params.output, &params.token_table, &params.position_table,
+                               &params.type_table, &params.norm.gain, &params.norm.bias}) {
+    vectorizable &= IsVectorizable(*tensor);
+  }
   DispatchFloat(params.output.dtype, [&]<typename T>() {
-    const auto launch = [&]<int kSize>() {
-      const int threads = ThreadsFor(hidden_size / kSize, kMostThreads);
-      EmbedKernel<T, kSize>
-          <<<static_cast<unsigned>(params.num_tokens), threads, 0, device.stream()>>>(
-              tables, params.token_ids, params.positions, params.type_ids, params.token_scale,
-              hidden_size, params.output.as<T>(), params.output.row_stride);
-      device.CheckLaunch("Embed");
-    };
+    EmbedArgs<T> args;
+    args.tokens = params.token_table.as<T>();
+    args.positions = params.position_table.as<T>();
+    args.types = params.type_table.as<T>();
+    args.token_stride = params.token_table.row_stride;
+    args.position_stride = params.position_table.row_stride;
+    args.type_stride = params.type_table.row_stride;
+    args.token_ids = params.token_ids;
+    args.position_ids = params.positions;
+    args.type_ids = params.type_ids;
+    args.token_scale = params.token_scale;
+    args.output = params.output.as<T>();
+    args.output_stride = params.output.row_stride;
+    args.hidden_size = static_cast<int>(params.output.dim(-1));
+    args.norm = MakeRowNorm<T>(params.norm, args.hidden_size);
     if (vectorizable) {
-      launch.template operator()<kVecSize<T>>();
+      LaunchEmbed<T, kVecSize<T>>(device, args, params.num_tokens);
     } else {
-      launch.template operator()<1>();
+      LaunchEmbed<T, 1>(device, args, params.num_tokens);
     }
   });
 }

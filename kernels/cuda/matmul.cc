@@ -1,6 +1,7 @@
 #include "kernels/cuda/matmul.h"
 
 #include "kernels/check.h"
+#include "kernels/cuda/ops.h"
 
 namespace beamline::cuda {
 namespace {
@@ -12,13 +13,14 @@ bool IsAligned(const Tensor& tensor) {
          tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % kAccessBytes == 0;
 }
 
-bool LaunchSkinny(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+template <typename Params>
+bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight) {
   const int64_t num_rows = params.x.num_rows();
   if (num_rows > 1 && num_rows <= kMostTensorCoreSkinnyRows &&
-      SkinnyTensorCoreMatMul(device, params, weight)) {
+      SkinnyTensorCoreProduct(device, params, weight)) {
     return true;
   }
-  return num_rows <= kMostSkinnyRows && SkinnyMatMul(device, params, weight);
+  return num_rows <= kMostSkinnyRows && SkinnyProduct(device, params, weight);
 }
 
 // What cuBLASLt's epilogue takes over from the finishing pass.
@@ -71,33 +73,40 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   Tensor x = params.x;
   const bool padded = weight.row_stride() != weight.in_features();
   if (padded || !IsAligned(x)) x = PadColumns(device, x, weight.row_stride());
-  // Otherwise the product goes to scratch memory and the finishing pass brings it to y. Odd output
-  // features are such a case, because cuBLASLt is many times slower at them: see CudaWeight.
-  const bool direct =
-      !params.gated && IsAligned(params.y) &&
+  // Odd output features are many times slower in cuBLASLt (see CudaWeight): such a product runs on
+  // the weight's padding too. Where y has no room for that, and for a gate, it goes to scratch
+  // memory and the finishing pass brings it to y.
+  const bool whole =
       weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
-  const Fused fused = ChooseFused(params, direct);
+  const bool has_room = params.y_owns_padding && params.y.row_stride >= weight.padded_rows();
+  bool in_place = !params.gated && IsAligned(params.y) && (whole || has_room);
+  Fused fused = ChooseFused(params, in_place && whole);
+  // A residual that lies in y must be there until it is added.
+  if (!params.residual.empty() && params.residual.data == params.y.data && !fused.residual) {
+    in_place = false;
+    fused = {};
+  }
+  const int64_t columns = in_place && whole ? weight.out_features() : weight.padded_rows();
   Tensor product = params.y;
-  if (!direct) {
+  if (!in_place) {
     const DType dtype = params.gated ? weight.dtype() : params.y.dtype;
-    const auto bytes = static_cast<size_t>(num_rows * weight.padded_rows()) * SizeOf(dtype);
-    product = Tensor(device.TakeScratch<char>(bytes), dtype, {num_rows, weight.padded_rows()});
+    const auto bytes = static_cast<size_t>(num_rows * columns) * SizeOf(dtype);
+    product = Tensor(device.TakeScratch<char>(bytes), dtype, {num_rows, columns});
   }
   if (!device.ok()) return;
 
   LtProduct call;
   call.a = Tensor(x.data, x.dtype, {num_rows, padded ? weight.row_stride() : weight.in_features()});
   call.a.row_stride = x.row_stride;
-  call.b = Tensor(const_cast<void*>(weight.data()), weight.dtype(),
-                  {direct ? weight.out_features() : weight.padded_rows(), call.a.dim(-1)});
+  call.b = Tensor(const_cast<void*>(weight.data()), weight.dtype(), {columns, call.a.dim(-1)});
   call.b.row_stride = weight.row_stride();
   call.transpose_b = true;
-  call.d = Tensor(product.data, product.dtype, {num_rows, call.b.dim(0)});
+  call.d = Tensor(product.data, product.dtype, {num_rows, columns});
   call.d.row_stride = product.row_stride;
-  if (fused.bias) call.bias = Tensor(params.bias.data, params.bias.dtype, {call.b.dim(0)});
+  if (fused.bias) call.bias = Tensor(params.bias.data, params.bias.dtype, {columns});
   call.epilogue = EpilogueOf(fused.activation ? params.activation : Activation::kNone, fused.bias);
   if (fused.residual) {
-    call.c = Tensor(params.residual.data, params.residual.dtype, {num_rows, call.b.dim(0)});
+    call.c = Tensor(params.residual.data, params.residual.dtype, {num_rows, columns});
     call.c.row_stride = params.residual.row_stride;
   }
   call.bucket_rows = true;
@@ -110,9 +119,24 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   rest.gated = params.gated;
   rest.residual = fused.residual ? Tensor() : params.residual;
   rest.y = params.y;
-  const bool finished =
-      direct && rest.bias.empty() && rest.activation == Activation::kNone && rest.residual.empty();
+  const bool finished = in_place && rest.bias.empty() && rest.activation == Activation::kNone &&
+                        rest.residual.empty();
   if (!finished && device.ok()) Finish(device, rest);
+}
+
+void ProjectHeads(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
+  const auto& weight = static_cast<const CudaWeight&>(*params.weight);
+  if (params.x.num_rows() == 0) return;
+  BEAMLINE_CHECK(params.x.dtype == weight.dtype());
+  BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
+  if (LaunchSkinny(device, params, weight)) return;
+  MatMulParams product;
+  product.x = params.x;
+  product.weight = params.weight;
+  product.bias = params.bias;
+  product.y = params.workspace;
+  MatMul(device, lt, product);
+  if (device.ok()) MoveHeads(device, params);
 }
 
 }  // namespace beamline::cuda

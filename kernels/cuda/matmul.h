@@ -1,5 +1,5 @@
-// MatMul's ways to a product: cuBLASLt for many rows, a matrix-vector kernel for a few, and a
-// finishing pass for what cuBLASLt's epilogues do not cover.
+// The ways to a product: cuBLASLt for many rows, kernels of our own for a few, and a finishing pass
+// for what cuBLASLt's epilogues do not cover.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,19 @@
 
 namespace beamline::cuda {
 
-// Up to this many rows the matrix-vector kernel reads the weight once. In 16 bits it computes one
-// row, and those of more that the tensor cores' kernel below refuses.
+// The whole operator for num_rows <= kMostSkinnyRows, whatever follows the product: the weight is
+// read once, and one kernel brings every result to its place. In 16 bits it computes one row, and
+// those of more that the tensor cores' kernel below refuses. False (and nothing done) when the
+// operands cannot be read 16 bytes at a time, and for rotary embedding of an odd head_dim.
 inline constexpr int64_t kMostSkinnyRows = 8;
+bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 
-// The whole MatMul for num_rows <= kMostSkinnyRows; any epilogue. False (and nothing done) when the
-// operands cannot be read 16 bytes at a time.
-bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
-
-// The same on tensor cores, for up to kMostTensorCoreSkinnyRows. False also in float32.
+// The same on tensor cores, the better way from two rows on. False also in float32.
 inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
-bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight);
+bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
+                             const CudaWeight& weight);
 
 // y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left
 // out.
@@ -40,5 +42,6 @@ void Finish(Device& device, const FinishParams& params);
 Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
 
 void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params);
+void ProjectHeads(Device& device, LtMatMul& lt, const ProjectHeadsParams& params);
 
 }  // namespace beamline::cuda

@@ -77,13 +77,17 @@ __device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
 }
 
 // A tile of rows of kColumns 16-bit elements in shared memory whose 16-byte chunks are permuted
-// within a row, so that eight rows of one column of chunks lie in different banks.
+// within a row, so that eight rows of one column of chunks lie in different banks. Rows of whole
+// 128-byte lines permute eight chunks; of rows that end halfway through a line, two neighbours
+// differ by four chunks already.
 template <typename T, int kColumns>
 struct SwizzledTile {
+  static_assert(kColumns % 32 == 0);
   T* data;
 
   __device__ T* Chunk(int row, int chunk) const {
-    return data + row * kColumns + (chunk ^ (row & 7)) * 8;
+    const int permutation = kColumns % 64 == 0 ? row & 7 : row >> 1 & 3;
+    return data + row * kColumns + (chunk ^ permutation) * 8;
   }
 };
 

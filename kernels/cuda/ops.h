@@ -17,7 +17,7 @@ void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill>
                 int32_t* token_ids);
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies);
 void Norm(Device& device, const NormParams& params);
-// The part of ProjectHeads that follows the product: params.workspace to its places.
+// ProjectHeads where the product is in params.workspace already: from there to its places.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
 // Heads of at most kMostHeadDim elements.
 inline constexpr int kMostHeadDim = 256;

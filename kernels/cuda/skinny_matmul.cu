@@ -1,44 +1,23 @@
-// MatMul for a few rows: a matrix-vector kernel that reads the weight once.
-#include "kernels/cuda/activation.cuh"
+// Products of a few rows: a matrix-vector kernel that reads the weight once.
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/scalar.cuh"
+#include "kernels/cuda/skinny_output.cuh"
 
 namespace beamline::cuda {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-// Below this many features per SM a warp for each leaves the GPU idle: the block's warps then share
+// Below this many units per SM a warp for each leaves the GPU idle: the block's warps then share
 // each feature's row.
-constexpr int kFewFeaturesPerSm = 16;
-
-template <typename T, typename Y>
-struct SkinnyArgs {
-  const T* x;
-  const T* weight;
-  const void* bias;
-  const Y* residual;
-  Y* y;
-  int64_t x_stride, weight_stride, residual_stride, y_stride;
-  int num_rows, in_features, out_features;  // out_features: columns of y
-  DType bias_dtype;
-  Activation activation;
-  bool gated;
-};
-
-template <typename T>
-__device__ float BiasOf(const void* bias, DType dtype, int feature) {
-  if (bias == nullptr) return 0.0f;
-  if (dtype == DType::kFloat32) return static_cast<const float*>(bias)[feature];
-  return ToFloat(static_cast<const T*>(bias)[feature]);
-}
+constexpr int kFewUnitsPerSm = 16;
 
 // sums[r] = this thread's part of x[r] . weight row, over chunks first, first + step, ...
-template <int kRows, typename T, typename Y>
-__device__ void Accumulate(const SkinnyArgs<T, Y>& args, int64_t feature, int first, int step,
+template <int kRows, typename T>
+__device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first, int step,
                            float (&sums)[kRows]) {
   constexpr int kSize = kVecSize<T>;
-  const T* weight = args.weight + feature * args.weight_stride;
+  const T* weight = args.Row(feature);
 #pragma unroll 4
   for (int column = first * kSize; column < args.in_features; column += step * kSize) {
     float w[kSize];
@@ -54,32 +33,45 @@ __device__ void Accumulate(const SkinnyArgs<T, Y>& args, int64_t feature, int fi
   }
 }
 
-// Grid: a warp, or with kShared a block, per output feature. Bound by memory: the weight is read
-// once (K x N elements), x comes from cache.
-template <int kRows, bool kShared, typename T, typename Y>
-__global__ void SkinnyKernel(SkinnyArgs<T, Y> args) {
+// Grid: a warp, or with kShared a block, per unit. Bound by memory: the weight is read once (K x N
+// elements), x comes from cache.
+template <int kRows, bool kShared, typename T, typename Output>
+__global__ void SkinnyKernel(SkinnyOperands<T> args, Output output) {
   __shared__ float partials[kWarps][2][kRows];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const int feature = kShared ? blockIdx.x : blockIdx.x * kWarps + warp;
-  if (!kShared && feature >= args.out_features) return;
-  const int first = kShared ? static_cast<int>(threadIdx.x) : lane;
+  const int unit = kShared ? blockIdx.x : blockIdx.x * kWarps + warp;
+  const bool exists = kShared || unit < args.num_units;
+  const int begin = kShared ? static_cast<int>(threadIdx.x) : lane;
   const int step = kShared ? kThreads : kWarpSize;
+  if (exists && blockIdx.x < kEarlyBlocks) {
+    PrefetchRow(args.Row(output.First(unit)), args.in_features, begin, step);
+    if (output.paired()) {
+      PrefetchRow(args.Row(output.Second(unit)), args.in_features, begin, step);
+    }
+    if (begin == 0) output.Prefetch(unit);
+  }
+  WaitForEarlierKernels();
+  if (!exists) return;
+  // Lane r finishes row r.
+  const bool finishes = (!kShared || warp == 0) && lane < args.num_rows;
+  typename Output::Inputs inputs = {};
+  if (finishes) inputs = output.Load(lane, unit);
 
-  float sums[kRows] = {}, ups[kRows] = {};
-  Accumulate<kRows>(args, feature, first, step, sums);
-  if (args.gated) Accumulate<kRows>(args, feature + args.out_features, first, step, ups);
+  float sums[kRows] = {}, seconds[kRows] = {};
+  Accumulate<kRows>(args, output.First(unit), begin, step, sums);
+  if (output.paired()) Accumulate<kRows>(args, output.Second(unit), begin, step, seconds);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     sums[r] = WarpSum(sums[r]);
-    if (args.gated) ups[r] = WarpSum(ups[r]);
+    if (output.paired()) seconds[r] = WarpSum(seconds[r]);
   }
   if constexpr (kShared) {
     if (lane == 0) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         partials[warp][0][r] = sums[r];
-        partials[warp][1][r] = ups[r];
+        partials[warp][1][r] = seconds[r];
       }
     }
     __syncthreads();
@@ -88,78 +80,66 @@ __global__ void SkinnyKernel(SkinnyArgs<T, Y> args) {
     for (int r = 0; r < kRows; ++r) {
       for (int w = 1; w < kWarps; ++w) {
         sums[r] += partials[w][0][r];
-        ups[r] += partials[w][1][r];
+        seconds[r] += partials[w][1][r];
       }
     }
   }
+  if (!finishes) return;
+  float sum = 0.0f, second = 0.0f;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (lane != r || r >= args.num_rows) continue;
-    float value =
-        Activate(args.activation, sums[r] + BiasOf<T>(args.bias, args.bias_dtype, feature));
-    if (args.gated) {
-      value *= ups[r] + BiasOf<T>(args.bias, args.bias_dtype, feature + args.out_features);
-    }
-    if (args.residual != nullptr)
-      value += ToFloat(args.residual[r * args.residual_stride + feature]);
-    args.y[r * args.y_stride + feature] = FromFloat<Y>(value);
+    if (lane != r) continue;
+    sum = sums[r];
+    second = seconds[r];
   }
+  output.Store(lane, unit, inputs, sum, second);
 }
 
-template <int kRows, typename T, typename Y>
-void Launch(Device& device, const SkinnyArgs<T, Y>& args) {
-  if (args.out_features < kFewFeaturesPerSm * device.num_multiprocessors()) {
-    SkinnyKernel<kRows, true>
-        <<<static_cast<unsigned>(args.out_features), kThreads, 0, device.stream()>>>(args);
-    device.CheckLaunch("MatMul (few rows)");
+template <int kRows, typename T, typename Output>
+void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
+  const char* const what = "a product of few rows";
+  if (args.num_units < kFewUnitsPerSm * device.num_multiprocessors()) {
+    LaunchOverlapped(device, what, SkinnyKernel<kRows, true, T, Output>, args.num_units, kThreads,
+                     /*shared_bytes=*/0, args, output);
   } else {
-    const int blocks = (args.out_features + kWarps - 1) / kWarps;
-    SkinnyKernel<kRows, false>
-        <<<static_cast<unsigned>(blocks), kThreads, 0, device.stream()>>>(args);
-    device.CheckLaunch("MatMul (few rows)");
+    const int blocks = (args.num_units + kWarps - 1) / kWarps;
+    LaunchOverlapped(device, what, SkinnyKernel<kRows, false, T, Output>, blocks, kThreads,
+                     /*shared_bytes=*/0, args, output);
   }
 }
 
-template <typename T, typename Y>
-void Launch(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  SkinnyArgs<T, Y> args = {};
-  args.x = params.x.as<T>();
-  args.weight = static_cast<const T*>(weight.data());
-  args.bias = params.bias.data;
-  args.residual = params.residual.as<Y>();
-  args.y = params.y.as<Y>();
-  args.x_stride = params.x.row_stride;
-  args.weight_stride = weight.row_stride();
-  args.residual_stride = params.residual.row_stride;
-  args.y_stride = params.y.row_stride;
-  args.num_rows = static_cast<int>(params.x.num_rows());
-  args.in_features = static_cast<int>(weight.in_features());
-  args.out_features = static_cast<int>(params.y.dim(-1));
-  args.bias_dtype = params.bias.dtype;
-  args.activation = params.activation;
-  args.gated = params.gated;
+template <typename T, typename Output>
+void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Output& output) {
+  const SkinnyOperands<T> args = MakeSkinnyOperands<T>(x, weight, output.paired());
   static_assert(kMostSkinnyRows == 8);
   if (args.num_rows == 1) {
-    Launch<1>(device, args);
+    LaunchRows<1>(device, args, output);
   } else if (args.num_rows <= 4) {
-    Launch<4>(device, args);
+    LaunchRows<4>(device, args, output);
   } else {
-    Launch<8>(device, args);
+    LaunchRows<8>(device, args, output);
   }
 }
 
 }  // namespace
 
-bool SkinnyMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
   if (!IsVectorizable(params.x)) return false;
   DispatchFloat(weight.dtype(), [&]<typename T>() {
     if (params.y.dtype == weight.dtype()) {
-      Launch<T, T>(device, params, weight);
+      Launch<T>(device, params.x, weight, MakeOutput<T, T>(params));
     } else {
       BEAMLINE_CHECK(params.y.dtype == DType::kFloat32);
-      Launch<T, float>(device, params, weight);
+      Launch<T>(device, params.x, weight, MakeOutput<T, float>(params));
     }
   });
+  return true;
+}
+
+bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
+  if (!IsVectorizable(params.x) || !HasPairs(params)) return false;
+  DispatchFloat(weight.dtype(),
+                [&]<typename T>() { Launch<T>(device, params.x, weight, MakeOutput<T>(params)); });
   return true;
 }
 

@@ -1,7 +1,7 @@
-// MatMul for 2 to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
-#include "kernels/cuda/activation.cuh"
+// Products of 2 to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/skinny_output.cuh"
 
 namespace beamline::cuda {
 namespace {
@@ -13,39 +13,17 @@ constexpr int kFeatures = 16;  // of a block
 constexpr int kDepth = 32;     // input features that a step multiplies: two products of 16
 constexpr int kUnroll = 4;     // steps whose loads are in flight together
 
-template <typename T, typename Y>
-struct TileArgs {
-  const T* x;
-  const T* weight;
-  const void* bias;
-  const Y* residual;
-  Y* y;
-  int64_t x_stride, weight_stride, residual_stride, y_stride;
-  int num_rows, in_features, out_features;  // out_features: columns of y
-  DType bias_dtype;
-  Activation activation;
-  bool gated;
-};
-
-template <typename T>
-__device__ float BiasOf(const void* bias, DType dtype, int feature) {
-  if (bias == nullptr) return 0.0f;
-  if (dtype == DType::kFloat32) return static_cast<const float*>(bias)[feature];
-  return ToFloat(static_cast<const T*>(bias)[feature]);
-}
-
 __device__ inline uint4 Load16(const void* from) { return *static_cast<const uint4*>(from); }
 
-// sums += weight rows [feature, feature + 16) times x^T, over steps of this warp. The order of the
-// input features within a step is free as long as both operands share it: so a lane takes eight
-// consecutive ones, a 16-byte load, where the instruction's layout would have it take pairs.
-template <int kRowTiles, int kWarps, typename T, typename Y>
-__device__ void MultiplyTile(const TileArgs<T, Y>& args, int feature, int warp, int lane,
-                             float (&sums)[kRowTiles][4]) {
+// sums += 16 weight rows times x^T, over steps of this warp; low and high are this lane's rows
+// among the first and the last eight. The order of the input features within a step is free as long
+// as both operands share it: so a lane takes eight consecutive ones, a 16-byte load, where the
+// instruction's layout would have it take pairs.
+template <int kRowTiles, int kWarps, typename T>
+__device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const T* high, int warp,
+                             int lane, float (&sums)[kRowTiles][4]) {
   const int group = lane / 4;
   const int begin = lane % 4 * 8;
-  const T* low = args.weight + (feature + group) * args.weight_stride;
-  const T* high = low + 8 * args.weight_stride;
   const uint4 zero = {0, 0, 0, 0};
   for (int first = warp * kDepth; first < args.in_features; first += kWarps * kDepth * kUnroll) {
     uint4 a_low[kUnroll], a_high[kUnroll], b[kUnroll][kRowTiles];
@@ -75,74 +53,75 @@ __device__ void MultiplyTile(const TileArgs<T, Y>& args, int feature, int warp, 
   }
 }
 
-// The warps of a block share 16 output features and divide the input features among them.
-// Grid: a block per 16 features. Bound by memory: the weight is read once (K x N elements), x comes
-// from cache. The weight's rows are padded to a multiple of 64, so that no tile reaches past them.
-template <int kRowTiles, int kWarps, typename T, typename Y>
-__global__ void __launch_bounds__(kWarps* kWarpSize) SkinnyTileKernel(TileArgs<T, Y> args) {
+// The warps of a block share 16 output features, eight pairs or 16 units of their own, and divide
+// the input features among them. Grid: a block per 16 features. Bound by memory: the weight is read
+// once (K x N elements), x comes from cache.
+template <int kRowTiles, int kWarps, typename T, typename Output>
+__global__ void __launch_bounds__(kWarps* kWarpSize)
+    SkinnyTileKernel(SkinnyOperands<T> args, Output output) {
   constexpr int kThreads = kWarps * kWarpSize;
-  __shared__ float partials[kWarps][2][kRowTiles * 8][kFeatures + 1];
+  __shared__ float partials[kWarps][kRowTiles * 8][kFeatures + 1];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const int feature = blockIdx.x * kFeatures;
-  for (int part = 0; part < (args.gated ? 2 : 1); ++part) {
-    float sums[kRowTiles][4] = {};
-    MultiplyTile<kRowTiles, kWarps>(args, feature + part * args.out_features, warp, lane, sums);
+  const int num_units = output.paired() ? kFeatures / 2 : kFeatures;
+  const int begin = blockIdx.x * num_units;
+  const int end = min(begin + num_units, args.num_units);
+  const int count = args.num_rows * num_units;
+  // Thread i finishes unit i % num_units of row i / num_units, then i + kThreads, ...
+  const auto unit_of = [&](int i) { return begin + i % num_units; };
+  // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
+  const int unit = min(begin + lane / 4, end - 1);
+  const int second_unit = min(begin + lane / 4 + 8, end - 1);
+  const T* const low = args.Row(output.First(unit));
+  const T* const high = args.Row(output.paired() ? output.Second(unit) : output.First(second_unit));
+  if (blockIdx.x < kEarlyBlocks) {
+    PrefetchRow(low, args.in_features, warp * 4 + lane % 4, kWarps * 4);
+    PrefetchRow(high, args.in_features, warp * 4 + lane % 4, kWarps * 4);
+    if (warp == 0 && lane == 0) output.Prefetch(unit);
+  }
+  WaitForEarlierKernels();
+  typename Output::Inputs inputs = {};
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < count && unit_of(thread) < end) {
+    inputs = output.Load(thread / num_units, unit_of(thread));
+  }
+  float sums[kRowTiles][4] = {};
+  MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
 #pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
+  for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        partials[warp][part][r * 8 + lane % 4 * 2 + i % 2][lane / 4 + i / 2 * 8] = sums[r][i];
-      }
+    for (int i = 0; i < 4; ++i) {
+      partials[warp][r * 8 + lane % 4 * 2 + i % 2][lane / 4 + i / 2 * 8] = sums[r][i];
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < args.num_rows * kFeatures; i += kThreads) {
-    const int row = i / kFeatures;
-    const int column = feature + i % kFeatures;
-    if (column >= args.out_features) continue;
-    float value = 0.0f, up = 0.0f;
+  for (int i = thread; i < count; i += kThreads) {
+    if (unit_of(i) >= end) continue;
+    const int row = i / num_units;
+    if (i >= kThreads) inputs = output.Load(row, unit_of(i));
+    float sum = 0.0f, second = 0.0f;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      value += partials[w][0][row][i % kFeatures];
-      if (args.gated) up += partials[w][1][row][i % kFeatures];
+      const float* const of_row = partials[w][row] + i % num_units;
+      sum += of_row[0];
+      if (output.paired()) second += of_row[kFeatures / 2];
     }
-    value = Activate(args.activation, value + BiasOf<T>(args.bias, args.bias_dtype, column));
-    if (args.gated) {
-      value *= up + BiasOf<T>(args.bias, args.bias_dtype, column + args.out_features);
-    }
-    if (args.residual != nullptr) {
-      value += ToFloat(args.residual[row * args.residual_stride + column]);
-    }
-    args.y[row * args.y_stride + column] = FromFloat<Y>(value);
+    output.Store(row, unit_of(i), inputs, sum, second);
   }
 }
 
-template <typename T, typename Y>
-void Launch(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  TileArgs<T, Y> args = {};
-  args.x = params.x.as<T>();
-  args.weight = static_cast<const T*>(weight.data());
-  args.bias = params.bias.data;
-  args.residual = params.residual.as<Y>();
-  args.y = params.y.as<Y>();
-  args.x_stride = params.x.row_stride;
-  args.weight_stride = weight.row_stride();
-  args.residual_stride = params.residual.row_stride;
-  args.y_stride = params.y.row_stride;
-  args.num_rows = static_cast<int>(params.x.num_rows());
-  args.in_features = static_cast<int>(weight.in_features());
-  args.out_features = static_cast<int>(params.y.dim(-1));
-  args.bias_dtype = params.bias.dtype;
-  args.activation = params.activation;
-  args.gated = params.gated;
-  const auto blocks = static_cast<unsigned>((args.out_features + kFeatures - 1) / kFeatures);
+template <typename T, typename Output>
+void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Output& output) {
+  const SkinnyOperands<T> args = MakeSkinnyOperands<T>(x, weight, output.paired());
+  const int units_of_block = output.paired() ? kFeatures / 2 : kFeatures;
+  const int blocks = (args.num_units + units_of_block - 1) / units_of_block;
   const auto launch = [&]<int kRowTiles, int kWarps>() {
-    SkinnyTileKernel<kRowTiles, kWarps><<<blocks, kWarps * kWarpSize, 0, device.stream()>>>(args);
-    device.CheckLaunch("MatMul (few rows)");
+    LaunchOverlapped(device, "a product of few rows",
+                     SkinnyTileKernel<kRowTiles, kWarps, T, Output>, blocks, kWarps * kWarpSize,
+                     /*shared_bytes=*/0, args, output);
   };
-  const bool many_warps = static_cast<int>(blocks) < device.num_multiprocessors() &&
-                          args.in_features >= kManyWarps * kDepth;
+  const bool many_warps =
+      blocks < device.num_multiprocessors() && args.in_features >= kManyWarps * kDepth;
   if (args.num_rows <= 8) {
     many_warps ? launch.template operator()<1, kManyWarps>()
                : launch.template operator()<1, kFewWarps>();
@@ -152,28 +131,40 @@ void Launch(Device& device, const MatMulParams& params, const CudaWeight& weight
   }
 }
 
+// Calls body.operator()<T>() for the types of tensor cores; false for float32.
+template <typename Body>
+bool DispatchHalf(DType dtype, Body body) {
+  if (dtype == DType::kFloat16) {
+    body.template operator()<__half>();
+    return true;
+  }
+  if (dtype == DType::kBFloat16) {
+    body.template operator()<__nv_bfloat16>();
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-bool SkinnyTensorCoreMatMul(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
   if (!IsVectorizable(params.x)) return false;
-  // A tile of the up projection must not reach past the padded rows.
-  if (params.gated && weight.out_features() / 2 % kFeatures != 0) return false;
-  const auto launch = [&]<typename T>() {
+  return DispatchHalf(weight.dtype(), [&]<typename T>() {
     if (params.y.dtype == weight.dtype()) {
-      Launch<T, T>(device, params, weight);
+      Launch<T>(device, params.x, weight, MakeOutput<T, T>(params));
     } else {
       BEAMLINE_CHECK(params.y.dtype == DType::kFloat32);
-      Launch<T, float>(device, params, weight);
+      Launch<T>(device, params.x, weight, MakeOutput<T, float>(params));
     }
-  };
-  if (weight.dtype() == DType::kFloat16) {
-    launch.template operator()<__half>();
-  } else if (weight.dtype() == DType::kBFloat16) {
-    launch.template operator()<__nv_bfloat16>();
-  } else {
-    return false;
-  }
-  return true;
+  });
+}
+
+bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
+                             const CudaWeight& weight) {
+  if (!IsVectorizable(params.x) || !HasPairs(params)) return false;
+  return DispatchHalf(weight.dtype(), [&]<typename T>() {
+    Launch<T>(device, params.x, weight, MakeOutput<T>(params));
+  });
 }
 
 }  // namespace beamline::cuda

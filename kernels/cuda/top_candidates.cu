@@ -1,11 +1,14 @@
-// TopCandidates: log-softmax, edits and the best tokens of each row. The vocabulary is cut into
-// chunks, so that one row keeps many SMs busy: three launches, two passes over the logits.
+// TopCandidates: log-softmax, edits and the best tokens of each row, in one launch and one pass
+// over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
+// finds the sum of its chunk's exponentials together with the chunk's best, and the last block of a
+// row to finish merges the row's. Rows whose penalties multiply log-probabilities need the
+// normaliser before they choose: a launch of its own finds it.
 #include <algorithm>
 
-#include "kernels/cuda/candidate_edits.h"
+#include "kernels/cuda/candidate_edits.cuh"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/ordered_key.cuh"
 #include "kernels/cuda/scalar.cuh"
+#include "kernels/cuda/take_best.cuh"
 
 namespace beamline::cuda {
 namespace {
@@ -14,21 +17,18 @@ constexpr int kThreads = 256;
 constexpr int kNumWarps = kThreads / kWarpSize;
 constexpr int kChunk = 2048;
 constexpr int kKeysPerThread = kChunk / kThreads;
-// Up to this many candidates are found by taking the maximum again and again, more by sorting.
-constexpr int kMostRounds = 12;
-constexpr int kMergeSize = 2048;
-constexpr int kMergeKeysPerThread = 4;
 
 struct CandidateArgs {
   float* logits;  // [num_rows, vocab_size]
   int64_t logits_stride;
   int vocab_size, num_chunks, max_count;
-  const CandidateRow* rows;
+  CandidateRow* rows;
   const LogitsEdits::Penalty* penalties;
   const LogitsEdits::Bias* biases;
-  float2* sums;          // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
-  uint64_t* candidates;  // [num_rows, num_chunks, max_count], best first; the rest 0
-  float* raw;            // as candidates: their logits
+  float2* sums;  // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
+  uint64_t*
+      candidates;  // [num_rows, num_chunks, max_count], the row's count best first, 0 for none
+  float* raw;      // as candidates: their logits, where the row's are edited in place
   float* values;
   int32_t* ids;
   float* log_normalizers;  // may be null
@@ -52,158 +52,109 @@ __device__ float2 WarpCombine(float2 x) {
   return x;
 }
 
-// Grid: (chunks, rows). Bound by memory: the logits read once.
-__global__ void __launch_bounds__(kThreads) SumChunksKernel(CandidateArgs args) {
+// This thread's logits of a chunk, -infinity past the vocabulary's end.
+__device__ void LoadChunk(const CandidateArgs& args, const float* logits, int begin,
+                          float (&values)[kKeysPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int id = begin + j * kThreads + static_cast<int>(threadIdx.x);
+    values[j] = id < args.vocab_size ? logits[id] : -INFINITY;
+  }
+}
+
+// The block's maximum and sum(exp(value - maximum)) go to *to.
+__device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   __shared__ float2 partials[kNumWarps];
-  const float* row = args.logits + blockIdx.y * args.logits_stride;
-  const int begin = blockIdx.x * kChunk;
-  float values[kKeysPerThread];
   float maximum = -INFINITY;
 #pragma unroll
-  for (int i = 0; i < kKeysPerThread; ++i) {
-    const int id = begin + i * kThreads + threadIdx.x;
-    values[i] = id < args.vocab_size ? row[id] : -INFINITY;
-    maximum = fmaxf(maximum, values[i]);
-  }
+  for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[j]);
   float2 sum = {maximum, 0.0f};
   if (!isinf(maximum)) {
 #pragma unroll
-    for (int i = 0; i < kKeysPerThread; ++i) sum.y += expf(values[i] - maximum);
+    for (int j = 0; j < kKeysPerThread; ++j) sum.y += expf(values[j] - maximum);
   }
   sum = WarpCombine(sum);
   if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int i = 1; i < kNumWarps; ++i) sum = Combine(sum, partials[i]);
-  args.sums[blockIdx.y * args.num_chunks + blockIdx.x] = sum;
+  *to = sum;
 }
 
-// The first entry of [first, last), sorted by id, whose id is at least `id`.
-template <typename Entry>
-__device__ int LowerBound(const Entry* entries, int first, int last, int id) {
-  while (first < last) {
-    const int middle = (first + last) / 2;
-    if (entries[middle].id < id) {
-      first = middle + 1;
-    } else {
-      last = middle;
-    }
-  }
-  return first;
-}
-
-// Calls edit(entry, score) for the entries of ids [begin, end), scores[id - begin]; a thread takes
-// all entries of one id, in order.
-template <typename Entry, typename Edit>
-__device__ void EditChunk(const Entry* entries, int first, int last, int begin, int end,
-                          float* scores, Edit edit) {
-  first = LowerBound(entries, first, last, begin);
-  last = LowerBound(entries, first, last, end);
-  for (int i = first + threadIdx.x; i < last; i += kThreads) {
-    const int id = entries[i].id;
-    if (i > first && entries[i - 1].id == id) continue;
-    float score = scores[id - begin];
-    for (int j = i; j < last && entries[j].id == id; ++j) score = edit(entries[j], score);
-    scores[id - begin] = score;
-  }
-}
-
-// Penalties, then biases, with the arithmetic of Hugging Face's processors.
-__device__ void ApplyEdits(const CandidateArgs& args, const CandidateRow& row, int begin,
-                           float* scores) {
-  const int end = min(begin + kChunk, args.vocab_size);
-  EditChunk(args.penalties, row.first_penalty, row.last_penalty, begin, end, scores,
-            [&](const LogitsEdits::Penalty& penalty, float score) {
-              if (row.repetition_penalty != 1.0f) {
-                score = score < 0 ? score * row.repetition_penalty : score / row.repetition_penalty;
-              }
-              if (penalty.output_count > 0) {
-                score -= row.presence_penalty;
-                score -= __fmul_rn(row.frequency_penalty, static_cast<float>(penalty.output_count));
-              }
-              return score;
-            });
-  __syncthreads();
-  EditChunk(args.biases, row.first_bias, row.last_bias, begin, end, scores,
-            [](const LogitsEdits::Bias& bias, float score) { return score + bias.value; });
-  __syncthreads();
-}
-
-// The `count` best of the block's keys, each thread holding kKeys, into best[0 .. count).
-template <int kKeys>
-__device__ void TakeMaxima(uint64_t (&keys)[kKeys], int count, uint64_t* best) {
-  __shared__ uint64_t partials[2][kNumWarps];
-  for (int round = 0; round < count; ++round) {
-    uint64_t own = 0;
-#pragma unroll
-    for (int i = 0; i < kKeys; ++i) own = keys[i] > own ? keys[i] : own;
-    own = WarpMax(own);
-    uint64_t* const slots = partials[round % 2];
-    if (threadIdx.x % kWarpSize == 0) slots[threadIdx.x / kWarpSize] = own;
-    __syncthreads();
-    for (int i = 0; i < kNumWarps; ++i) own = slots[i] > own ? slots[i] : own;
-    if (threadIdx.x == 0) best[round] = own;
-#pragma unroll
-    for (int i = 0; i < kKeys; ++i) keys[i] = keys[i] == own ? 0 : keys[i];
-  }
-  __syncthreads();
-}
-
-// Normalises and edits a chunk in place and finds its best.
-// Grid: (chunks, rows). Bound by memory for few candidates: the logits read (and, where they
-// change, written) once; by the sort's barriers for many.
-__global__ void __launch_bounds__(kThreads) SelectChunksKernel(CandidateArgs args) {
-  __shared__ float raw[kChunk], scores[kChunk];
-  __shared__ uint64_t keys[kChunk];
+// log_softmax(x) = x - maximum - log_sum; {maximum, log_sum} of a row whose chunks are summed, in
+// every thread. One of other blocks' writes: L1 may hold what was there before.
+__device__ float2 NormalizerOf(const CandidateArgs& args, int row) {
   __shared__ float2 normalizer;
-  const CandidateRow row = args.rows[blockIdx.y];
-  float* logits = args.logits + blockIdx.y * args.logits_stride;
-  const int begin = blockIdx.x * kChunk;
-  const int size = min(kChunk, args.vocab_size - begin);
   if (threadIdx.x < kWarpSize) {
     float2 sum = {-INFINITY, 0.0f};
-    const float2* sums = args.sums + blockIdx.y * args.num_chunks;
-    for (int i = threadIdx.x; i < args.num_chunks; i += kWarpSize) sum = Combine(sum, sums[i]);
+    const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
+    for (int i = threadIdx.x; i < args.num_chunks; i += kWarpSize) {
+      sum = Combine(sum, __ldcg(sums + i));
+    }
     sum = WarpCombine(sum);
     // An infinite maximum is the answer itself.
     if (threadIdx.x == 0) normalizer = {sum.x, isinf(sum.x) ? 0.0f : logf(sum.y)};
   }
   __syncthreads();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && args.log_normalizers != nullptr) {
-    args.log_normalizers[blockIdx.y] = normalizer.x + normalizer.y;
-  }
-  for (int i = threadIdx.x; i < size; i += kThreads) {
-    raw[i] = logits[begin + i];
-    scores[i] = row.normalize_first ? raw[i] - normalizer.x - normalizer.y : raw[i];
+  return normalizer;
+}
+
+// For the rows that need their normaliser first. Grid: (chunks, rows). Bound by memory: the logits
+// read once.
+__global__ void __launch_bounds__(kThreads) SumChunksKernel(CandidateArgs args) {
+  const int row = blockIdx.y;
+  if (args.rows[row].normalization != Normalization::kBeforeEdits) return;
+  float values[kKeysPerThread];
+  LoadChunk(args, args.logits + row * args.logits_stride, blockIdx.x * kChunk, values);
+  SumChunk(values, args.sums + static_cast<int64_t>(row) * args.num_chunks + blockIdx.x);
+}
+
+// Normalises and edits this thread's values of a chunk. raw receives the chunk's logits, scores
+// what the values become.
+__device__ void EditValues(const CandidateArgs& args, const CandidateRow& row, int begin,
+                           float2 normalizer, float* raw, float* scores,
+                           float (&values)[kKeysPerThread]) {
+  const bool normalize = row.normalization == Normalization::kBeforeEdits;
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    raw[i] = values[j];
+    scores[i] = normalize ? values[j] - normalizer.x - normalizer.y : values[j];
     if (row.forced_id >= 0) scores[i] = begin + i == row.forced_id ? 0.0f : -INFINITY;
   }
   __syncthreads();
-  ApplyEdits(args, row, begin, scores);
-
-  uint64_t own[kKeysPerThread];
+  const int end = min(begin + kChunk, args.vocab_size);
+  EditChunk(args.penalties, row.first_penalty, row.last_penalty, begin, end, scores, Penalize{row});
+  __syncthreads();
+  EditChunk(args.biases, row.first_bias, row.last_bias, begin, end, scores, AddBias());
+  __syncthreads();
 #pragma unroll
   for (int j = 0; j < kKeysPerThread; ++j) {
-    const int i = j * kThreads + threadIdx.x;
-    own[j] = i < size ? CandidateKey(scores[i], begin + i) : 0;
-    keys[i] = own[j];
-    // Bits, because NaN differs from itself.
-    if (i < size && __float_as_uint(scores[i]) != __float_as_uint(raw[i])) {
-      logits[begin + i] = scores[i];
+    values[j] = scores[j * kThreads + static_cast<int>(threadIdx.x)];
+  }
+}
+
+// Brings edits to the logits. Bits, because NaN differs from itself.
+__device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKeysPerThread],
+                            const float* raw, int begin, float* logits) {
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    if (begin + i < args.vocab_size && __float_as_uint(values[j]) != __float_as_uint(raw[i])) {
+      logits[begin + i] = values[j];
     }
   }
+}
+
+// Whether the row's other blocks have all come here: what they wrote before is visible from now on.
+__device__ bool IsLast(int32_t* num_done, int num_blocks) {
+  __shared__ bool last;
+  __threadfence();
   __syncthreads();
-  if (row.count <= kMostRounds) {
-    TakeMaxima(own, row.count, keys);
-  } else {
-    BitonicSort<kChunk>(keys);
-  }
-  const int64_t first =
-      (static_cast<int64_t>(blockIdx.y) * args.num_chunks + blockIdx.x) * args.max_count;
-  for (int i = threadIdx.x; i < args.max_count; i += kThreads) {
-    const uint64_t key = i < row.count && i < kChunk ? keys[i] : 0;
-    args.candidates[first + i] = key;
-    args.raw[first + i] = key == 0 ? 0.0f : raw[IdOf(key) - begin];
-  }
+  if (threadIdx.x == 0) last = atomicAdd(num_done, 1) == num_blocks - 1;
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
 }
 
 // The logit of a candidate, which its chunk's list (best first) holds.
@@ -211,24 +162,25 @@ __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, 
   int low = 0, high = count - 1;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (candidates[middle] > key) {
+    if (__ldcg(candidates + middle) > key) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  return raw[low];
+  return __ldcg(raw + low);
 }
 
-// The best of `total` candidates into keys[0 .. count): a part at a time, with those kept so far.
-template <int kSize>
-__device__ void SortParts(const uint64_t* candidates, int total, int count, uint64_t* keys) {
+// The best of candidate(0) .. candidate(total - 1) into keys[0 .. count): a part at a time, with
+// those kept so far.
+template <int kSize, typename Candidates>
+__device__ void SortParts(const Candidates& candidate, int total, int count, uint64_t* keys) {
   int kept = 0;
   for (int next = 0; next < total;) {
     const int taken = min(total - next, kSize - kept);
     __syncthreads();
-    for (int i = kept + threadIdx.x; i < kSize; i += kThreads) {
-      keys[i] = i - kept < taken ? candidates[next + i - kept] : 0;
+    for (int i = kept + static_cast<int>(threadIdx.x); i < kSize; i += kThreads) {
+      keys[i] = i - kept < taken ? candidate(next + i - kept) : 0;
     }
     BitonicSort<kSize>(keys);
     next += taken;
@@ -236,34 +188,107 @@ __device__ void SortParts(const uint64_t* candidates, int total, int count, uint
   }
 }
 
-// Merges the chunks' candidates. Grid: a block per row; shared memory: kMergeSize keys. Bound by
-// barriers: one a candidate for a few, the sort's 66 steps for each kMergeSize candidates for many.
-__global__ void __launch_bounds__(kThreads) MergeKernel(CandidateArgs args) {
-  __shared__ uint64_t keys[kMergeSize];
-  const int count = args.rows[blockIdx.x].count;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * args.num_chunks * args.max_count;
-  const uint64_t* candidates = args.candidates + first;
-  const int total = args.num_chunks * args.max_count;
-  if (count <= kMostRounds && total <= kMergeKeysPerThread * kThreads) {
-    uint64_t own[kMergeKeysPerThread];
-#pragma unroll
-    for (int j = 0; j < kMergeKeysPerThread; ++j) {
-      const int i = j * kThreads + threadIdx.x;
-      own[j] = i < total ? candidates[i] : 0;
-    }
-    TakeMaxima(own, count, keys);
-  } else {
-    SortParts<kMergeSize>(candidates, total, count, keys);
+// The best of a row's chunks into keys[0 .. row.count).
+__device__ void MergeChunks(const CandidateArgs& args, const uint64_t* lists, int count,
+                            uint64_t* keys) {
+  const int total = args.num_chunks * count;
+  const auto candidate = [&](int i) {
+    return __ldcg(lists + static_cast<int64_t>(i / count) * args.max_count + i % count);
+  };
+  if (count > kMostTaken || total > kChunk) {
+    SortParts<kChunk>(candidate, total, count, keys);
+    return;
   }
-  for (int i = threadIdx.x; i < count; i += kThreads) {
+  uint64_t own[kKeysPerThread];
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    own[j] = i < total ? candidate(i) : 0;
+  }
+  TakeBest<kThreads>(own, count, keys);
+}
+
+// What a row asked for, from what its chunks found; by one block, keys in shared memory.
+__device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
+                          uint64_t* keys) {
+  const float2 normalizer = NormalizerOf(args, r);
+  if (threadIdx.x == 0 && args.log_normalizers != nullptr) {
+    args.log_normalizers[r] = normalizer.x + normalizer.y;
+  }
+  const int64_t first = static_cast<int64_t>(r) * args.num_chunks * args.max_count;
+  const uint64_t* lists = args.candidates + first;
+  const float* logits = args.logits + r * args.logits_stride;
+  MergeChunks(args, lists, row.count, keys);
+  const bool normalize = row.normalization == Normalization::kOfTheChosen;
+  if (normalize) {
+    for (int i = threadIdx.x; i < row.count; i += kThreads) {
+      const int id = IdOf(keys[i]);
+      float score = logits[id] - normalizer.x - normalizer.y;
+      score =
+          EditOne(args.penalties, row.first_penalty, row.last_penalty, id, score, Penalize{row});
+      score = EditOne(args.biases, row.first_bias, row.last_bias, id, score, AddBias());
+      keys[i] = CandidateKey(score, id);
+    }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < row.count; i += kThreads) {
     const uint64_t key = keys[i];
-    const int64_t to = static_cast<int64_t>(blockIdx.x) * args.max_count + i;
+    int place = i;
+    if (normalize) {  // rounding may have changed the order
+      place = 0;
+      for (int j = 0; j < row.count; ++j) place += keys[j] > key;
+    }
+    const int64_t to = static_cast<int64_t>(r) * args.max_count + place;
     args.values[to] = ValueOf(key);
     args.ids[to] = IdOf(key);
     if (args.raw_values == nullptr) continue;
     const int64_t chunk = IdOf(key) / kChunk * static_cast<int64_t>(args.max_count);
-    args.raw_values[to] = RawOf(candidates + chunk, args.raw + first + chunk, args.max_count, key);
+    args.raw_values[to] = row.edits_in_place
+                              ? RawOf(lists + chunk, args.raw + first + chunk, row.count, key)
+                              : logits[IdOf(key)];
   }
+}
+
+// Grid: (chunks, rows). Bound by memory: the logits read once, and where they are edited in place
+// written; by the sorts' barriers for more than kMostTaken candidates.
+__global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
+  __shared__ float raw[kChunk], scores[kChunk];
+  __shared__ uint64_t keys[kChunk];
+  const int r = blockIdx.y;
+  const CandidateRow row = args.rows[r];
+  float* logits = args.logits + r * args.logits_stride;
+  const int begin = blockIdx.x * kChunk;
+  const int64_t list = static_cast<int64_t>(r) * args.num_chunks + blockIdx.x;
+  float values[kKeysPerThread];
+  LoadChunk(args, logits, begin, values);
+  float2 normalizer = {0.0f, 0.0f};
+  if (row.normalization == Normalization::kBeforeEdits) {
+    normalizer = NormalizerOf(args, r);
+  } else {
+    SumChunk(values, args.sums + list);
+  }
+  if (row.edited) EditValues(args, row, begin, normalizer, raw, scores, values);
+  if (row.edits_in_place) StoreEdited(args, values, raw, begin, logits);
+
+  uint64_t own[kKeysPerThread];
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    own[j] = begin + i < args.vocab_size ? CandidateKey(values[j], begin + i) : 0;
+    if (row.count > kMostTaken) keys[i] = own[j];
+  }
+  if (row.count > kMostTaken) {
+    BitonicSort<kChunk>(keys);
+  } else {
+    TakeBest<kThreads>(own, row.count, keys);
+  }
+  for (int i = threadIdx.x; i < row.count; i += kThreads) {
+    args.candidates[list * args.max_count + i] = keys[i];
+    if (row.edits_in_place) {
+      args.raw[list * args.max_count + i] = keys[i] == 0 ? 0.0f : raw[IdOf(keys[i]) - begin];
+    }
+  }
+  if (IsLast(&args.rows[r].num_done, args.num_chunks)) FinishRow(args, row, r, keys);
 }
 
 }  // namespace
@@ -271,7 +296,7 @@ __global__ void __launch_bounds__(kThreads) MergeKernel(CandidateArgs args) {
 void TopCandidates(Device& device, const TopCandidatesParams& params) {
   const auto num_rows = static_cast<unsigned>(params.logits.num_rows());
   if (num_rows == 0) return;
-  BEAMLINE_CHECK(params.max_count < kMergeSize);  // a part holds more than what is kept
+  BEAMLINE_CHECK(params.max_count < kChunk);  // SortParts sorts more than it keeps
   const FlatEdits edits = FlattenEdits(params);
   CandidateArgs args = {};
   args.logits = params.logits.as<float>();
@@ -279,7 +304,8 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
   args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
   args.max_count = params.max_count;
-  args.rows = device.Stage(std::span(edits.rows));
+  // The device's own copy, in which it counts.
+  args.rows = const_cast<CandidateRow*>(device.Stage(std::span(edits.rows)));
   args.penalties = device.Stage(std::span(edits.penalties));
   args.biases = device.Stage(std::span(edits.biases));
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
@@ -293,9 +319,8 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   if (!device.ok()) return;
 
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
-  SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
-  SelectChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
-  MergeKernel<<<num_rows, kThreads, 0, device.stream()>>>(args);
+  if (edits.any_before_edits) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   device.CheckLaunch("TopCandidates");
 }
 

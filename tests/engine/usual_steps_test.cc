@@ -21,6 +21,7 @@ constexpr int32_t kBatchTokens = kSanitized ? 128 : 768;
 
 absl::StatusOr<std::unique_ptr<Engine>> Serve(const std::string& name, const std::string& warm_up) {
   EngineOptions options;
+  options.num_threads = 1;  // threads that wait for each other are slow where others compute
   options.models = {Demo(name)};
   options.gpu_memory = kTestGpuMemory;
   options.models[0].warm_up = warm_up;
@@ -64,7 +65,6 @@ TEST(UsualStepsTest, GeneratorsAnswerWithTheSameBits) {
     ASSERT_TRUE(warm.ok()) << warm.status();
     ASSERT_TRUE(cold.ok()) << cold.status();
     EXPECT_GT((*warm)->Models()[0].warm_up.num_steps, 50);
-    EXPECT_TRUE((*warm)->Models()[0].warm_up.complete);
     EXPECT_EQ((*cold)->Models()[0].warm_up.num_steps, 0);
     const auto stats = (*warm)->Stats(model);
     ASSERT_TRUE(stats.ok());
@@ -111,6 +111,7 @@ TEST(UsualStepsTest, RequestsMeetRecordedShapes) {
     const auto report =
         RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
     ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->complete);
     const std::set<uint64_t> warm = replica.backend().shapes();
     EXPECT_GT(warm.size(), 50u);
     for (int count : {1, 2, 7, 20}) {

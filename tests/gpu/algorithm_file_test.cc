@@ -187,7 +187,8 @@ TEST_F(AlgorithmFileTest, OtherPeoplesFilesAreLeftAlone) {
   EXPECT_EQ(folder.Load().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(AlgorithmFileTest, AFolderThatIsNotThereIsAnError) {
+TEST_F(AlgorithmFileTest, AFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(folder_ + "/none") << "a file";
   AlgorithmFile file(folder_ + "/none/choices", "NVIDIA H200", kLibrary);
   ASSERT_TRUE(file.Load().ok());
   EXPECT_EQ(file.Add(Key(1), Bits(1)).code(), absl::StatusCode::kUnavailable);

@@ -55,20 +55,54 @@ TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {
     const AttentionParams params = Paged(dtype, 128, 8, 8, 4, 500, 500);
     EXPECT_EQ(PickAttention(params, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
   }
-  const AttentionParams wide = Paged(DType::kFloat32, 128, 8, 8, 4, 500, 500);
-  EXPECT_EQ(PickAttention(wide, kMultiprocessors).kernel, AttentionKernel::kRows);
-  EXPECT_EQ(PickAttention(wide, kMultiprocessors).reason, AttentionReason::kFloat32);
   // A group of 16 query heads fills a tile with one query.
   const AttentionParams grouped = Paged(DType::kBFloat16, 128, 32, 2, 4, 1, 500);
   EXPECT_EQ(PickAttention(grouped, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
 }
 
+TEST_F(AttentionPickerTest, HeadsOfWhole16ByteParts) {
+  for (int head_dim : {8, 16, 24, 32, 40, 48, 64, 72, 80, 96, 112, 120, 128, 160, 192, 256}) {
+    const AttentionParams prefill = Paged(DType::kFloat16, head_dim, 8, 8, 4, 500, 500);
+    const AttentionChoice choice = PickAttention(prefill, kMultiprocessors);
+    EXPECT_EQ(choice.kernel, AttentionKernel::kTensorCore) << head_dim;
+    EXPECT_EQ(choice.rows_per_block, head_dim == 128 ? kLargeTensorCoreRows : kSmallTensorCoreRows);
+    const AttentionParams decode = Paged(DType::kFloat16, head_dim, 8, 8, 4, 1, 500);
+    EXPECT_EQ(PickAttention(decode, kMultiprocessors).kernel, AttentionKernel::kRows) << head_dim;
+  }
+  // Two and a half parts in float16, five in float32.
+  const AttentionParams odd = Paged(DType::kFloat16, 20, 8, 8, 4, 1, 500);
+  EXPECT_EQ(PickAttention(odd, kMultiprocessors).kernel, AttentionKernel::kMath);
+  const AttentionParams even = Paged(DType::kFloat32, 20, 8, 8, 4, 1, 500);
+  EXPECT_EQ(PickAttention(even, kMultiprocessors).kernel, AttentionKernel::kRows);
+}
+
+TEST_F(AttentionPickerTest, Float32PrefillUsesTiles) {
+  const AttentionParams prompts = Paged(DType::kFloat32, 64, 12, 12, 8, 100, 100);
+  const AttentionChoice choice = PickAttention(prompts, kMultiprocessors);
+  EXPECT_EQ(choice.kernel, AttentionKernel::kTiles);
+  EXPECT_EQ(choice.rows_per_block, kFloatTileRows);
+  EXPECT_EQ(choice.Describe(),
+            "attention in float32, heads of 64: the tiles kernel, 64 query rows a block: 100 query "
+            "rows for a key-value head fill a tile");
+  const auto reason_for_rows = [&](int head_dim, int num_sequences, int query_length) {
+    const AttentionChoice other =
+        PickAttention(Paged(DType::kFloat32, head_dim, 12, 12, num_sequences, query_length, 100),
+                      kMultiprocessors);
+    EXPECT_EQ(other.kernel, AttentionKernel::kRows);
+    EXPECT_EQ(other.rows_per_block, kMostRowsPerBlock);
+    return other.reason;
+  };
+  EXPECT_EQ(reason_for_rows(64, 8, 31), AttentionReason::kFewRows);
+  EXPECT_EQ(reason_for_rows(64, 1, 100), AttentionReason::kFewTiles);  // 24 of them
+  EXPECT_EQ(reason_for_rows(136, 8, 100), AttentionReason::kLargeHeads);
+}
+
 TEST_F(AttentionPickerTest, FallsBackToMathAndSaysWhy) {
-  const AttentionParams odd = Paged(DType::kBFloat16, 80, 8, 8, 4, 500, 500);
+  const AttentionParams odd = Paged(DType::kBFloat16, 36, 8, 8, 4, 500, 500);
   EXPECT_EQ(PickAttention(odd, kMultiprocessors).kernel, AttentionKernel::kMath);
   EXPECT_EQ(PickAttention(odd, kMultiprocessors).Describe(),
-            "attention in bfloat16, heads of 80: the math kernel, 1 query rows a block: the others "
-            "compute heads of 64 and 128");
+            "attention in bfloat16, heads of 36: the math kernel, 1 query rows a block: the others "
+            "compute heads of whole 16-byte parts");
   AttentionParams shifted = Paged(DType::kBFloat16, 64, 8, 8, 4, 500, 500);
   shifted.query.data = memory_ + 2;
   EXPECT_EQ(PickAttention(shifted, kMultiprocessors).kernel, AttentionKernel::kMath);

@@ -20,18 +20,26 @@ struct Found {
 
 class CandidatesTest : public OpTest {
  protected:
+  // The rows of logits lie vocab_size + kPadding apart, with numbers between them that beat all.
+  static constexpr int kPadding = 3;
+
   Found Run(const std::vector<float>& logits, int vocab_size,
             const std::vector<const LogitsEdits*>& edits, const std::vector<uint8_t>& normalize,
             const std::vector<int32_t>& counts) {
     const int num_rows = static_cast<int>(counts.size());
     const int max_count = *std::max_element(counts.begin(), counts.end());
-    const auto device_logits = Upload(logits);
+    const int stride = vocab_size + kPadding;
+    std::vector<float> padded(num_rows * stride, 1e30f);
+    for (int r = 0; r < num_rows; ++r) {
+      std::copy_n(logits.begin() + r * vocab_size, vocab_size, padded.begin() + r * stride);
+    }
+    const auto device_logits = Upload(padded);
     const auto values = Output(num_rows * max_count);
     const auto ids = UploadIds(std::vector<int32_t>(num_rows * max_count, -7));
     const auto log_normalizers = Output(num_rows);
     const auto raw_values = Output(num_rows * max_count);
     TopCandidatesParams params;
-    params.logits = device_logits.tensor({num_rows, vocab_size});
+    params.logits = device_logits.tensor({num_rows, stride}).Columns(0, vocab_size);
     params.edits = edits;
     params.normalize_first = normalize;
     params.counts = counts;
@@ -41,8 +49,14 @@ class CandidatesTest : public OpTest {
     params.log_normalizers = log_normalizers.data();
     params.raw_values = raw_values.data();
     backend().TopCandidates(params);
-    return {values.Read(), ids.Read(), log_normalizers.Read(), raw_values.Read(),
-            device_logits.Read()};
+    const std::vector<float> after = device_logits.Read();
+    std::vector<float> edited;
+    for (int r = 0; r < num_rows; ++r) {
+      edited.insert(edited.end(), after.begin() + r * stride,
+                    after.begin() + r * stride + vocab_size);
+      for (int i = vocab_size; i < stride; ++i) EXPECT_EQ(after[r * stride + i], 1e30f);
+    }
+    return {values.Read(), ids.Read(), log_normalizers.Read(), raw_values.Read(), edited};
   }
 
   LogitsEdits RandomEdits(int vocab_size) {
@@ -84,13 +98,18 @@ class CandidatesTest : public OpTest {
         EXPECT_NEAR(value, expected.scores[id], 3e-6 * (1 + std::abs(expected.scores[id])));
         EXPECT_NEAR(value, sorted[i], 3e-6 * (1 + std::abs(sorted[i])));
       }
-      EXPECT_EQ(value, found.edited[row * vocab_size + id]);
+      EXPECT_TRUE(normalize || value == found.edited[row * vocab_size + id]);
       EXPECT_EQ(found.raw_values[row * max_count + i], logits[id]);
       if (i == 0) continue;
       const float before = found.values[row * max_count + i - 1];
       EXPECT_TRUE(before > value || (before == value && found.ids[row * max_count + i - 1] < id));
     }
     for (int i = count; i < max_count; ++i) EXPECT_EQ(found.ids[row * max_count + i], -7);
+    for (int id = 0; !normalize && id < vocab_size; ++id) {
+      const float edited = found.edited[row * vocab_size + id];
+      if (edited == expected.scores[id]) continue;  // infinities among them
+      ASSERT_NEAR(edited, expected.scores[id], 3e-6 * (1 + std::abs(expected.scores[id])));
+    }
   }
 };
 BEAMLINE_INSTANTIATE_OP_TEST(CandidatesTest);
@@ -119,11 +138,63 @@ TEST_P(CandidatesTest, MatchesReference) {
   }
 }
 
+// Vocabularies of many chunks, and every way of normalising: edits that add (presence, frequency,
+// bans, biases), those that multiply, none.
+TEST_P(CandidatesTest, MatchesReferenceAtRealVocabularies) {
+  for (int vocab_size : {2047, 2049, 50257, 131073}) {
+    const std::vector<int32_t> counts = {1, 33, 8, 32, 12, 1, 9, 5};
+    const int num_rows = static_cast<int>(counts.size());
+    const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
+    LogitsEdits adding = RandomEdits(vocab_size), multiplying = RandomEdits(vocab_size);
+    adding.repetition_penalty = 1.0f;
+    // Edits must also meet the tokens that are chosen.
+    for (int row = 0; row < num_rows; ++row) {
+      const auto begin = logits.begin() + row * vocab_size;
+      const auto best = static_cast<int32_t>(std::max_element(begin, begin + vocab_size) - begin);
+      adding.biases.push_back({best, row % 2 == 0 ? -0.25f : 0.125f});
+      multiplying.penalties.push_back({best, 2, 1});
+    }
+    LogitsEdits banning;
+    for (int32_t id = 0; id < vocab_size; id += 3) banning.biases.push_back({id, -kInfinity});
+    const std::vector<const LogitsEdits*> edits = {nullptr,      nullptr,  &adding,  &adding,
+                                                   &multiplying, &banning, &banning, &multiplying};
+    const std::vector<uint8_t> normalize = {1, 1, 1, 0, 1, 1, 0, 0};
+    const Found found = Run(logits, vocab_size, edits, normalize, counts);
+    for (int row = 0; row < num_rows; ++row) {
+      SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
+      const std::vector<float> row_logits(logits.begin() + row * vocab_size,
+                                          logits.begin() + (row + 1) * vocab_size);
+      ExpectRow(found, row, 33, counts[row], row_logits, edits[row], normalize[row] != 0);
+    }
+  }
+}
+
 TEST_P(CandidatesTest, TiesGoToTheLowerId) {
   std::vector<float> logits(6001, 1.0f);
   logits[4000] = 2.0f;
-  const Found found = Run(logits, 6001, {nullptr}, {0}, {5});
-  EXPECT_EQ(found.ids, (std::vector<int32_t>{4000, 0, 1, 2, 3}));
+  for (uint8_t normalize : {0, 1}) {
+    const Found found = Run(logits, 6001, {nullptr}, {normalize}, {5});
+    EXPECT_EQ(found.ids, (std::vector<int32_t>{4000, 0, 1, 2, 3}));
+    const Found many = Run(logits, 6001, {nullptr}, {normalize}, {40});
+    for (int i = 1; i < 40; ++i) EXPECT_EQ(many.ids[i], i - 1);
+  }
+}
+
+// The best stand close together: in one group of threads of one chunk, or in ascending order.
+TEST_P(CandidatesTest, FindsNeighbours) {
+  const int vocab_size = 9000;
+  std::vector<float> rising(vocab_size), crowded(vocab_size, -5.0f);
+  std::iota(rising.begin(), rising.end(), -4000.0f);
+  for (int i = 0; i < 32; ++i) crowded[4096 + i] = static_cast<float>(i / 2);
+  for (int count : {1, 7, 32, 33}) {
+    const Found rose = Run(rising, vocab_size, {nullptr}, {0}, {count});
+    for (int i = 0; i < count; ++i) EXPECT_EQ(rose.ids[i], vocab_size - 1 - i);
+    const Found crowd = Run(crowded, vocab_size, {nullptr}, {1}, {count});
+    for (int i = 0; i < std::min(count, 32); ++i) {
+      EXPECT_EQ(crowd.ids[i], 4096 + (31 - i) / 2 * 2 + i % 2) << count;
+    }
+    EXPECT_TRUE(count < 33 || crowd.ids[32] == 0);
+  }
 }
 
 TEST_P(CandidatesTest, RowsDoNotDependOnTheirBatch) {
@@ -131,15 +202,19 @@ TEST_P(CandidatesTest, RowsDoNotDependOnTheirBatch) {
   const int num_rows = 9;
   const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 2.0f);
   const LogitsEdits edits = RandomEdits(vocab_size);
-  const Found all = Run(logits, vocab_size, std::vector<const LogitsEdits*>(num_rows, &edits),
-                        std::vector<uint8_t>(num_rows, 1), std::vector<int32_t>(num_rows, 12));
-  for (int row = 0; row < num_rows; ++row) {
-    const std::vector<float> one(logits.begin() + row * vocab_size,
-                                 logits.begin() + (row + 1) * vocab_size);
-    const Found alone = Run(one, vocab_size, {&edits}, {1}, {12});
-    ExpectSameBits(alone.values, std::span(all.values).subspan(row * 12, 12));
-    ExpectSameBits(alone.edited, std::span(all.edited).subspan(row * vocab_size, vocab_size));
-    for (int i = 0; i < 12; ++i) EXPECT_EQ(alone.ids[i], all.ids[row * 12 + i]);
+  for (uint8_t normalize : {0, 1}) {
+    const Found all =
+        Run(logits, vocab_size, std::vector<const LogitsEdits*>(num_rows, &edits),
+            std::vector<uint8_t>(num_rows, normalize), std::vector<int32_t>(num_rows, 12));
+    for (int row = 0; row < num_rows; ++row) {
+      const std::vector<float> one(logits.begin() + row * vocab_size,
+                                   logits.begin() + (row + 1) * vocab_size);
+      const Found alone = Run(one, vocab_size, {&edits}, {normalize}, {12});
+      ExpectSameBits(alone.values, std::span(all.values).subspan(row * 12, 12));
+      for (int i = 0; i < 12; ++i) EXPECT_EQ(alone.ids[i], all.ids[row * 12 + i]);
+      if (normalize != 0) continue;  // its logits may be anything now
+      ExpectSameBits(alone.edited, std::span(all.edited).subspan(row * vocab_size, vocab_size));
+    }
   }
 }
 

@@ -134,5 +134,32 @@ TEST(CpuCountTest, IsAtLeastOneAndAtMostTheMachine) {
   EXPECT_LE(cpu::AvailableCpus(), static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+TEST(CpuBackendTest, EmbedNormalisesWithTheBitsOfNorm) {
+  const auto backend = MakeCpuBackend({.num_threads = 2});
+  constexpr int64_t kTokens = 23, kHidden = 93;
+  std::vector<float> table = RandomFloats(50 * kHidden), gain = RandomFloats(kHidden);
+  std::vector<float> fused(kTokens * kHidden), separate(kTokens * kHidden);
+  std::vector<int32_t> ids(kTokens);
+  for (int64_t i = 0; i < kTokens; ++i) ids[i] = static_cast<int32_t>(i * 7 % 50);
+  for (NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+    EmbedParams embed;
+    embed.token_ids = ids.data();
+    embed.num_tokens = kTokens;
+    embed.token_table = Tensor(table.data(), DType::kFloat32, {50, kHidden});
+    embed.output = Tensor(separate.data(), DType::kFloat32, {kTokens, kHidden});
+    backend->Embed(embed);
+    NormParams norm;
+    norm.kind = kind;
+    norm.gain = Tensor(gain.data(), DType::kFloat32, {kHidden});
+    norm.x = norm.y = embed.output;
+    backend->Norm(norm);
+    embed.norm.kind = kind;
+    embed.norm.gain = norm.gain;
+    embed.output.data = fused.data();
+    backend->Embed(embed);
+    EXPECT_EQ(fused, separate);
+  }
+}
+
 }  // namespace
 }  // namespace beamline

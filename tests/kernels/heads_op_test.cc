@@ -7,115 +7,159 @@ namespace beamline {
 namespace {
 
 constexpr double kTolerance = 5e-6;
+// One row, the most that each of a GPU's kernels for few rows takes, and one more.
+constexpr int kRowCounts[] = {1, 2, 3, 8, 9, 16, 17, 23};
 
 struct HeadsShape {
   int num_heads, num_kv_heads, head_dim;
+  int hidden_size = 120;
+
+  int query_size() const { return num_heads * head_dim; }
+  int key_size() const { return num_kv_heads * head_dim; }
+  int out_features() const { return query_size() + 2 * key_size(); }
 };
 
-class ProjectHeadsTest : public OpTest {};
-BEAMLINE_INSTANTIATE_OP_TEST(ProjectHeadsTest);
+// Angles need not be any for the arithmetic to be right.
+struct RotaryShape {
+  int rotary_dim = 0;  // 0: none
+  bool interleaved = false;
+};
 
-TEST_P(ProjectHeadsTest, PacksQueriesKeysAndValues) {
-  for (const HeadsShape& shape :
-       {HeadsShape{3, 3, 40}, HeadsShape{5, 1, 80}, HeadsShape{4, 0, 16}, HeadsShape{0, 2, 64}}) {
-    const int num_tokens = 23;
-    const int hidden_size = 120;
-    const int out_features = (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
-    const int query_size = shape.num_heads * shape.head_dim;
-    const int key_size = shape.num_kv_heads * shape.head_dim;
-    const Weight weight = RandomWeight(out_features, hidden_size);
-    const auto x = RandomArray(num_tokens * hidden_size);
-    const auto bias = RandomArray(out_features);
-    const auto query = Output(num_tokens * query_size);
-    const auto key = Output(num_tokens * key_size);
-    const auto value = Output(num_tokens * key_size);
-    const auto workspace = Output(num_tokens * out_features);
+class ProjectHeadsTest : public OpTest {
+ protected:
+  static constexpr int kNumBlocks = 5, kBlockSize = 7, kPositions = 100;
+
+  // Projects `num_tokens` random rows, into packed keys and values or into a cache.
+  void Check(const HeadsShape& shape, int num_tokens, bool paged, const RotaryShape& rotation) {
+    SCOPED_TRACE(testing::Message()
+                 << num_tokens << " tokens, heads " << shape.num_heads << "/" << shape.num_kv_heads
+                 << " of " << shape.head_dim << ", paged " << paged << ", rotary "
+                 << rotation.rotary_dim << " interleaved " << rotation.interleaved);
+    const Weight weight = RandomWeight(shape.out_features(), shape.hidden_size);
+    const auto x = RandomArray(num_tokens * shape.hidden_size);
+    const auto bias = RandomArray(shape.out_features());
+    const auto query = Output(num_tokens * shape.query_size());
+    const auto key = Output(num_tokens * shape.key_size());
+    const auto value = Output(num_tokens * shape.key_size());
+    const auto workspace = Output(num_tokens * shape.out_features());
     ProjectHeadsParams params;
-    params.x = x.tensor({num_tokens, hidden_size});
+    params.x = x.tensor({num_tokens, shape.hidden_size});
     params.weight = weight.packed.get();
-    params.bias = bias.tensor({out_features});
+    if (RandomInt(0, 3) != 0) params.bias = bias.tensor({shape.out_features()});
     params.num_heads = shape.num_heads;
     params.num_kv_heads = shape.num_kv_heads;
     params.head_dim = shape.head_dim;
     params.query_scale = 0.125f;
-    if (query_size > 0) params.query = query.tensor({num_tokens, query_size});
-    if (key_size > 0) {
-      params.key = key.tensor({num_tokens, key_size});
-      params.value = value.tensor({num_tokens, key_size});
-    }
-    params.workspace = workspace.tensor({num_tokens, out_features});
-    backend().ProjectHeads(params);
-    const reference::HeadsResult expected = reference::ProjectHeads(params, weight.values);
-    ExpectNear(query.Read(), expected.query, kTolerance);
-    ExpectNear(key.Read(), expected.key, kTolerance);
-    ExpectNear(value.Read(), expected.value, kTolerance);
-  }
-}
+    params.workspace = workspace.tensor({num_tokens, shape.out_features()});
+    if (shape.num_heads > 0) params.query = query.tensor({num_tokens, shape.query_size()});
 
-TEST_P(ProjectHeadsTest, RotatesAndWritesTheCache) {
-  const int num_tokens = 21;
-  const int hidden_size = 64;
-  const int num_blocks = 5;
-  const int block_size = 16;
-  const HeadsShape shape = {6, 2, 40};
-  const int query_size = shape.num_heads * shape.head_dim;
-  const int key_size = shape.num_kv_heads * shape.head_dim;
-  const int out_features = query_size + 2 * key_size;
-  for (bool interleaved : {false, true}) {
-    const Weight weight = RandomWeight(out_features, hidden_size);
-    const auto x = RandomArray(num_tokens * hidden_size);
-    const auto query = Output(num_tokens * query_size);
-    const auto workspace = Output(num_tokens * out_features);
-    const int cache_size = num_blocks * block_size * key_size;
+    const int width = std::max(2, rotation.rotary_dim);
+    const auto cos_sin = RandomArray(kPositions * width);
+    const auto positions = UploadIds(RandomIds(num_tokens, kPositions));
+    const Rotary rotary = {.cos_sin = cos_sin.tensor({kPositions, width}),
+                           .interleaved = rotation.interleaved};
+    if (rotation.rotary_dim > 0) params.rotary = &rotary;
+    params.positions = positions.data();
+
+    const int cache_size = kNumBlocks * kBlockSize * shape.key_size();
     const auto keys = Upload(std::vector<float>(cache_size, 9.0f));
     const auto values = Upload(std::vector<float>(cache_size, 9.0f));
     const KvLayer cache = {
-        .keys = keys.tensor({num_blocks, shape.num_kv_heads, block_size, shape.head_dim}),
-        .values = values.tensor({num_blocks, shape.num_kv_heads, block_size, shape.head_dim})};
-    const int rotary_dim = 24;
-    const auto cos_sin = RandomArray(100 * rotary_dim);
-    const Rotary rotary = {.cos_sin = cos_sin.tensor({100, rotary_dim}),
-                           .interleaved = interleaved};
-    std::vector<int32_t> slots(num_blocks * block_size);
+        .keys = keys.tensor({kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim}),
+        .values = values.tensor({kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim})};
+    std::vector<int32_t> slots(kNumBlocks * kBlockSize);
     std::iota(slots.begin(), slots.end(), 0);
     std::shuffle(slots.begin(), slots.end(), std::mt19937(RandomInt(0, 1 << 30)));
-    const auto device_slots = UploadIds(std::span(slots).first(num_tokens));
-    const auto positions = UploadIds(RandomIds(num_tokens, 100));
-    ProjectHeadsParams params;
-    params.x = x.tensor({num_tokens, hidden_size});
-    params.weight = weight.packed.get();
-    params.num_heads = shape.num_heads;
-    params.num_kv_heads = shape.num_kv_heads;
-    params.head_dim = shape.head_dim;
-    params.query_scale = 0.3f;
-    params.positions = positions.data();
-    params.rotary = &rotary;
-    params.query = query.tensor({num_tokens, query_size});
-    params.cache = &cache;
-    params.slots = device_slots.data();
-    params.workspace = workspace.tensor({num_tokens, out_features});
+    slots.resize(num_tokens);
+    const auto device_slots = UploadIds(slots);
+    if (paged) {
+      params.cache = &cache;
+      params.slots = device_slots.data();
+    } else if (shape.num_kv_heads > 0) {
+      params.key = key.tensor({num_tokens, shape.key_size()});
+      params.value = value.tensor({num_tokens, shape.key_size()});
+    }
     backend().ProjectHeads(params);
 
     const reference::HeadsResult expected = reference::ProjectHeads(params, weight.values);
     ExpectNear(query.Read(), expected.query, kTolerance);
-    reference::Matrix expected_keys(cache_size, 1);
-    reference::Matrix expected_values(cache_size, 1);
-    std::fill(expected_keys.values.begin(), expected_keys.values.end(), 9.0);
-    std::fill(expected_values.values.begin(), expected_values.values.end(), 9.0);
-    for (int t = 0; t < num_tokens; ++t) {
-      for (int c = 0; c < key_size; ++c) {
-        const int block = slots[t] / block_size;
+    if (paged) {
+      ExpectNear(keys.Read(), InCache(shape, slots, expected.key), kTolerance);
+      ExpectNear(values.Read(), InCache(shape, slots, expected.value), kTolerance);
+    } else {
+      ExpectNear(key.Read(), expected.key, kTolerance);
+      ExpectNear(value.Read(), expected.value, kTolerance);
+    }
+  }
+
+ private:
+  // The whole cache, 9 where no token was stored.
+  static reference::Matrix InCache(const HeadsShape& shape, const std::vector<int32_t>& slots,
+                                   const reference::Matrix& packed) {
+    reference::Matrix cache(kNumBlocks * kBlockSize * shape.key_size(), 1);
+    std::fill(cache.values.begin(), cache.values.end(), 9.0);
+    for (size_t t = 0; t < slots.size(); ++t) {
+      for (int c = 0; c < shape.key_size(); ++c) {
+        const int block = slots[t] / kBlockSize;
         const int head = c / shape.head_dim;
-        const int index =
-            ((block * shape.num_kv_heads + head) * block_size + slots[t] % block_size) *
-                shape.head_dim +
-            c % shape.head_dim;
-        expected_keys.values[index] = expected.key.at(t, c);
-        expected_values.values[index] = expected.value.at(t, c);
+        const int row = (block * shape.num_kv_heads + head) * kBlockSize + slots[t] % kBlockSize;
+        cache.values[row * shape.head_dim + c % shape.head_dim] =
+            packed.at(static_cast<int64_t>(t), c);
       }
     }
-    ExpectNear(keys.Read(), expected_keys, kTolerance);
-    ExpectNear(values.Read(), expected_values, kTolerance);
+    return cache;
+  }
+};
+BEAMLINE_INSTANTIATE_OP_TEST(ProjectHeadsTest);
+
+TEST_P(ProjectHeadsTest, PacksQueriesKeysAndValues) {
+  for (int num_tokens : kRowCounts) {
+    for (const HeadsShape& shape : {HeadsShape{3, 3, 40}, HeadsShape{5, 1, 80}, HeadsShape{3, 3, 5},
+                                    HeadsShape{2, 2, 16, 37}}) {
+      Check(shape, num_tokens, /*paged=*/false, {});
+    }
+  }
+}
+
+// Cross attention: a weight of queries alone, and one of keys and values alone.
+TEST_P(ProjectHeadsTest, ProjectsTheTwoSidesOfCrossAttention) {
+  for (int num_tokens : kRowCounts) {
+    for (const HeadsShape& shape : {HeadsShape{4, 0, 16}, HeadsShape{7, 0, 40, 64}}) {
+      Check(shape, num_tokens, /*paged=*/false, {});
+    }
+    Check({0, 2, 64}, num_tokens, /*paged=*/true, {});
+    Check({0, 3, 12}, num_tokens, /*paged=*/false, {});
+  }
+}
+
+TEST_P(ProjectHeadsTest, WritesTheCache) {
+  for (int num_tokens : kRowCounts) {
+    for (const HeadsShape& shape : {HeadsShape{6, 2, 40}, HeadsShape{3, 3, 7, 64}}) {
+      Check(shape, num_tokens, /*paged=*/true, {});
+    }
+  }
+}
+
+// All of a head, a part of it, one pair; in a head_dim that is odd too.
+TEST_P(ProjectHeadsTest, RotatesQueriesAndKeys) {
+  for (int num_tokens : kRowCounts) {
+    for (bool interleaved : {false, true}) {
+      for (bool paged : {false, true}) {
+        Check({6, 2, 40}, num_tokens, paged, {40, interleaved});
+        Check({6, 2, 40}, num_tokens, paged, {24, interleaved});
+        Check({3, 3, 6, 64}, num_tokens, paged, {2, interleaved});
+        Check({4, 2, 9, 64}, num_tokens, paged, {6, interleaved});
+        Check({5, 0, 18}, num_tokens, false, {18, interleaved});
+      }
+    }
+  }
+}
+
+// More features than a GPU has warps at a time.
+TEST_P(ProjectHeadsTest, ProjectsManyHeads) {
+  for (int num_tokens : {1, 5}) {
+    Check({40, 8, 64, 72}, num_tokens, /*paged=*/true, {});
+    Check({80, 8, 64, 72}, num_tokens, /*paged=*/true, {64, false});
   }
 }
 

@@ -77,6 +77,59 @@ TEST_P(MatMulTest, ResidualMayAliasOutput) {
   ExpectNear(residual.Read(), expected, kTolerance);
 }
 
+// Also where the activation keeps the addition out of the product.
+TEST_P(MatMulTest, ResidualMayAliasOutputBehindAnActivation) {
+  for (int rows : {3, 41}) {
+    for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+      for (int columns : {48, 65}) {
+        const Weight weight = RandomWeight(columns, 24);
+        const auto x = RandomArray(rows * 24);
+        const auto residual = RandomArray(rows * columns);
+        MatMulParams params;
+        params.x = x.tensor({rows, 24});
+        params.weight = weight.packed.get();
+        params.activation = activation;
+        params.residual = residual.tensor({rows, columns});
+        params.y = params.residual;
+        params.y_owns_padding = true;
+        const reference::Matrix expected = reference::MatMul(params, weight.values);
+        backend().MatMul(params);
+        ExpectNear(residual.Read(), expected, kTolerance);
+      }
+    }
+  }
+}
+
+// Rows of y with room for whole tiles, as those of logits.
+TEST_P(MatMulTest, MayWriteThePaddingThatYOwns) {
+  for (int rows : {1, 7, 16, 18, 130}) {
+    for (int out_features : {65, 257, 1001}) {
+      for (bool biased : {false, true}) {
+        SCOPED_TRACE(testing::Message() << rows << " rows, " << out_features << " columns");
+        const int stride = (out_features + 63) / 64 * 64;
+        const Weight weight = RandomWeight(out_features, 72);
+        const auto x = RandomArray(rows * 72);
+        const auto bias = RandomArray(out_features);
+        const auto y = Output(rows * stride);
+        MatMulParams params;
+        params.x = x.tensor({rows, 72});
+        params.weight = weight.packed.get();
+        if (biased) params.bias = bias.tensor({out_features});
+        params.y = y.tensor({rows, stride}).Columns(0, out_features);
+        params.y_owns_padding = true;
+        backend().MatMul(params);
+        const std::vector<float> padded = y.Read();
+        std::vector<float> actual;
+        for (int r = 0; r < rows; ++r) {
+          actual.insert(actual.end(), padded.begin() + r * stride,
+                        padded.begin() + r * stride + out_features);
+        }
+        ExpectNear(actual, reference::MatMul(params, weight.values), kTolerance);
+      }
+    }
+  }
+}
+
 TEST_P(MatMulTest, ReadsAndWritesColumnSlices) {
   const Weight weight = RandomWeight(30, 20);
   const auto x = RandomArray(9 * 50);

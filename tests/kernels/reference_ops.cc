@@ -24,6 +24,18 @@ double Product(const Tensor& x, int64_t row, const Matrix& weight, int64_t out) 
   return sum;
 }
 
+void NormalizeRow(const FusedNorm& norm, int64_t size, double* row) {
+  const double count = static_cast<double>(size);
+  const double mean =
+      norm.kind == NormKind::kRmsNorm ? 0.0 : std::accumulate(row, row + size, 0.0) / count;
+  double variance = 0;
+  for (int64_t c = 0; c < size; ++c) variance += std::pow(row[c] - mean, 2) / count;
+  for (int64_t c = 0; c < size; ++c) {
+    row[c] = (row[c] - mean) / std::sqrt(variance + norm.epsilon) * VectorAt(norm.gain, c) +
+             VectorAt(norm.bias, c);
+  }
+}
+
 // A head of a packed matrix of heads.
 void RotateHead(const Rotary& rotary, int64_t position, double* head) {
   const int64_t half = rotary.cos_sin.dim(-1) / 2;
@@ -39,17 +51,17 @@ void RotateHead(const Rotary& rotary, int64_t position, double* head) {
   }
 }
 
-// Element d of the key (or value) at a position of one sequence.
-double CachedAt(const AttentionParams& p, const Tensor& packed, const Tensor& paged, int sequence,
-                int position, int kv_head, int d) {
-  if (p.cache == nullptr) {
-    return At(packed, p.query_offsets[sequence] + position, kv_head * p.head_dim + d);
+// The key (or value) of one head at a position of one sequence.
+const float* HeadAt(const AttentionParams& p, const Tensor& packed, const Tensor* paged,
+                    int sequence, int position, int kv_head) {
+  if (paged == nullptr) {
+    return packed.row<float>(p.query_offsets[sequence] + position) + kv_head * p.head_dim;
   }
-  const int64_t block_size = paged.dim(2);
+  const int64_t block_size = paged->dim(2);
   const int64_t block =
       p.block_tables[static_cast<int64_t>(sequence) * p.max_blocks + position / block_size];
   const int64_t row = (block * p.num_kv_heads + kv_head) * block_size + position % block_size;
-  return paged.as<float>()[row * p.head_dim + d];
+  return paged->as<float>() + row * p.head_dim;
 }
 
 // One query of one head.
@@ -60,13 +72,13 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   const int position = context - query_length + query;
   const int num_keys = p.causal ? position + 1 : context;
   const int kv_head = head / (p.num_heads / p.num_kv_heads);
+  const Tensor* const keys = p.cache == nullptr ? nullptr : &p.cache->keys;
+  const Tensor* const values = p.cache == nullptr ? nullptr : &p.cache->values;
+  const float* const q = p.query.row<float>(first + query) + head * p.head_dim;
   std::vector<double> scores(std::max(0, num_keys));
   for (int j = 0; j < num_keys; ++j) {
-    for (int d = 0; d < p.head_dim; ++d) {
-      scores[j] +=
-          At(p.query, first + query, head * p.head_dim + d) *
-          CachedAt(p, p.key, p.cache == nullptr ? p.key : p.cache->keys, sequence, j, kv_head, d);
-    }
+    const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head);
+    for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
     if (p.alibi_slopes != nullptr) scores[j] -= p.alibi_slopes[head] * std::abs(position - j);
     if (!p.position_bias.empty()) {
       const int max_distance = static_cast<int>(p.position_bias.dim(-1) - 1) / 2;
@@ -78,13 +90,13 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   const double maximum = *std::max_element(scores.begin(), scores.end());
   double total = 0;
   for (double& score : scores) total += score = std::exp(score - maximum);
+  std::vector<double> sums(p.head_dim);
+  for (int j = 0; j < num_keys; ++j) {
+    const float* const value = HeadAt(p, p.value, values, sequence, j, kv_head);
+    for (int d = 0; d < p.head_dim; ++d) sums[d] += scores[j] * value[d];
+  }
   for (int d = 0; d < p.head_dim; ++d) {
-    double sum = 0;
-    for (int j = 0; j < num_keys; ++j) {
-      sum += scores[j] * CachedAt(p, p.value, p.cache == nullptr ? p.value : p.cache->values,
-                                  sequence, j, kv_head, d);
-    }
-    output.at(first + query, head * p.head_dim + d) = sum / total;
+    output.at(first + query, head * p.head_dim + d) = sums[d] / total;
   }
 }
 
@@ -170,6 +182,7 @@ Matrix Embed(const EmbedParams& p) {
       if (!p.type_table.empty()) sum += At(p.type_table, p.type_ids[i], c);
       output.at(i, c) = sum;
     }
+    if (!p.norm.gain.empty()) NormalizeRow(p.norm, output.cols, &output.at(i, 0));
   }
   return output;
 }
@@ -191,21 +204,10 @@ NormResult Norm(const NormParams& p) {
   const int64_t size = p.x.dim(-1);
   NormResult result{Matrix(p.x.num_rows(), size), Matrix(p.x.num_rows(), size)};
   for (int64_t r = 0; r < result.y.rows; ++r) {
-    double mean = 0;
     for (int64_t c = 0; c < size; ++c) {
-      result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
-      mean += result.sum.at(r, c) / static_cast<double>(size);
+      result.y.at(r, c) = result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
     }
-    if (p.kind == NormKind::kRmsNorm) mean = 0;
-    double variance = 0;
-    for (int64_t c = 0; c < size; ++c) {
-      variance += std::pow(result.sum.at(r, c) - mean, 2) / static_cast<double>(size);
-    }
-    for (int64_t c = 0; c < size; ++c) {
-      result.y.at(r, c) =
-          (result.sum.at(r, c) - mean) / std::sqrt(variance + p.epsilon) * VectorAt(p.gain, c) +
-          VectorAt(p.bias, c);
-    }
+    NormalizeRow({p.kind, p.gain, p.bias, p.epsilon}, size, &result.y.at(r, 0));
   }
   return result;
 }

@@ -40,6 +40,38 @@ TEST_P(RowOpTest, EmbedAddsTheTables) {
   }
 }
 
+TEST_P(RowOpTest, EmbedNormalisesItsSum) {
+  for (int hidden_size : {1, 15, 120, 193, 256, 1001, 2048, 12256}) {
+    const int num_tokens = RandomInt(1, 40);
+    const auto tokens = RandomArray(101 * hidden_size, 3.0f);
+    const auto positions = RandomArray(64 * hidden_size);
+    const auto gain = RandomArray(hidden_size);
+    const auto bias = RandomArray(hidden_size);
+    const auto token_ids = UploadIds(RandomIds(num_tokens, 101));
+    const auto position_ids = UploadIds(RandomIds(num_tokens, 64));
+    for (NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+      for (bool biased : {true, false}) {
+        SCOPED_TRACE(testing::Message() << hidden_size << " columns, biased " << biased);
+        const auto output = Output(num_tokens * hidden_size);
+        EmbedParams params;
+        params.token_ids = token_ids.data();
+        params.positions = position_ids.data();
+        params.num_tokens = num_tokens;
+        params.token_table = tokens.tensor({101, hidden_size});
+        params.position_table = positions.tensor({64, hidden_size});
+        params.token_scale = 0.5f;
+        params.norm.kind = kind;
+        params.norm.gain = gain.tensor({hidden_size});
+        if (biased) params.norm.bias = bias.tensor({hidden_size});
+        params.norm.epsilon = 1e-3f;
+        params.output = output.tensor({num_tokens, hidden_size});
+        backend().Embed(params);
+        ExpectNear(output.Read(), reference::Embed(params), 2e-5);
+      }
+    }
+  }
+}
+
 TEST_P(RowOpTest, NormMatchesReference) {
   for (int hidden_size : {1, 15, 120, 256, 1001}) {
     for (NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {

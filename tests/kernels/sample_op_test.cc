@@ -180,5 +180,31 @@ TEST_P(SampleTest, SurvivesNumbersThatAreNone) {
   }
 }
 
+// What lies between the rows is never drawn.
+TEST_P(SampleTest, HonoursTheRowStride) {
+  const int vocab_size = 501, stride = 512, num_rows = 3;
+  std::vector<float> padded(num_rows * stride, 1e30f), packed;
+  for (int r = 0; r < num_rows; ++r) {
+    const std::vector<float> row = RandomFloats(vocab_size, 2.0f);
+    std::copy(row.begin(), row.end(), padded.begin() + r * stride);
+    packed.insert(packed.end(), row.begin(), row.end());
+  }
+  std::vector<SampleRow> rows;
+  for (int i = 0; i < 30; ++i) {
+    rows.push_back({.row = i % num_rows, .top_p = i % 2 == 0 ? 1.0f : 0.7f});
+    rows.back().position = static_cast<uint32_t>(i);
+  }
+  const auto logits = Upload(padded);
+  const auto ids = UploadIds(std::vector<int32_t>(rows.size(), -7));
+  const auto values = Output(rows.size());
+  SampleParams params;
+  params.values = values.data();
+  params.logits = logits.tensor({num_rows, stride}).Columns(0, vocab_size);
+  params.rows = rows;
+  params.ids = ids.data();
+  backend().Sample(params);
+  EXPECT_EQ(ids.Read(), Draw(packed, vocab_size, rows));
+}
+
 }  // namespace
 }  // namespace beamline

@@ -5,9 +5,10 @@ usage: load.py --bin FOLDER --models FOLDER --workload FILE --out FILE.json [--d
 
 Starts beamline-server with the demo models, then beamline-loadtest --verify with 64 clients, some of which cancel or
 have deadlines too short to keep; a GPU answers HURRY times as fast as the workload file expects, so these times are
-divided by it. Device memory is what nvidia-smi reports as used on the whole GPU, five times a second. Flat means: the
-later rounds, of other requests, take no more than the first one's peak and STEP_MIB, which covers what cuBLASLt keeps
-for products of new sizes. SEEDS in the environment names the rounds' seeds. Exit status 1 when something is not so.
+divided by it. Device memory is what nvidia-smi reports as used on the whole GPU, five times a second, and what the server
+says it uses of its share after each round. Flat means: the later rounds, of other requests, take no more than the first
+one and STEP_MIB, which covers recorded steps and results of new sizes. SEEDS in the environment names the rounds' seeds.
+Exit status 1 when something is not so.
 """
 
 import argparse
@@ -111,6 +112,17 @@ def gauges(metrics):
     return found
 
 
+def share_mib(metrics):
+    """What the server uses of the GPU memory that it took at start, by use."""
+    with urllib.request.urlopen(metrics) as page:
+        text = page.read().decode()
+    uses = {}
+    for match in re.finditer(r'^beamline_device_memory_bytes\{(.*)\} (\S+)$', text, re.MULTILINE):
+        use = re.search(r'use="(\w+)"', match.group(1)).group(1)
+        uses[use] = uses.get(use, 0) + float(match.group(2)) / 2**20
+    return {use: round(mib, 1) for use, mib in uses.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -126,8 +138,10 @@ def main():
     idle = used_mib()
     server, address, metrics = start_server(options)
     try:
-        result = {"idle_mib": idle, "loaded_mib": used_mib(),
-                  "rounds": [run_load(options, address, seed) for seed in SEEDS]}
+        result = {"idle_mib": idle, "loaded_mib": used_mib(), "loaded_share_mib": share_mib(metrics), "rounds": []}
+        for seed in SEEDS:
+            result["rounds"].append(run_load(options, address, seed))
+            result["rounds"][-1]["share_mib"] = share_mib(metrics)
         time.sleep(0.5)
         result["left"] = gauges(metrics)
     finally:
@@ -136,14 +150,15 @@ def main():
         os.remove(options.hurried)
     peaks = [each["memory_mib"]["peak"] for each in result["rounds"]]
     result["server_exit"] = result_code
-    result["memory_flat"] = max(peaks) <= peaks[0] + STEP_MIB
+    shares = [sum(each["share_mib"].values()) for each in result["rounds"]]
+    result["memory_flat"] = max(peaks) <= peaks[0] + STEP_MIB and max(shares) <= shares[0] + STEP_MIB
     ok = (result_code == 0 and result["memory_flat"] and not any(result["left"].values())
           and all(each["exit"] == 0 and each["total"]["requests"] == options.requests
                   and each["verification"]["mismatches"] == 0 for each in result["rounds"]))
     result["ok"] = ok
     with open(options.out, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
-    print(f"load: {'ok' if ok else 'FAILED'}; GPU memory MiB, peak of each round: {peaks}")
+    print(f"load: {'ok' if ok else 'FAILED'}; MiB on the GPU {peaks}, of the share {[round(s) for s in shares]}")
     sys.exit(0 if ok else 1)
 
 

@@ -138,7 +138,7 @@ class Timing:
         work = self.generate(model, inputs, beams, tokens, model.config.pad_token_id)
         peers = {"eager": self.peer_seconds(work, rounds)}
         own = self.beamline.bench(name, "translate-beam4" if beams > 1 else "translate-greedy", inputs, dtype,
-                                  batch=batch, warmup=2, rounds=2 * rounds + 1, ignore_eos=True,
+                                  batch=batch, warmup=4, rounds=2 * rounds + 1, ignore_eos=True,
                                   max_new_tokens=tokens, max_batch_tokens=max(4096, batch * tokens))
         search = f"beam {beams}" if beams > 1 else "greedy"
         self.add(f"{name} {search}, {tokens} tokens, B{batch}", dtype, peers, own, batch * tokens)
@@ -149,7 +149,7 @@ class Timing:
         inputs = [self.ids(name, prompt) for _ in range(batch)]
         work = self.generate(self.model(name, dtype), inputs, 1, tokens, 0)
         peers = {"eager": self.peer_seconds(work, rounds)}
-        own = self.beamline.bench(name, "write-greedy", inputs, dtype, batch=batch, warmup=1, rounds=2 * rounds + 1,
+        own = self.beamline.bench(name, "write-greedy", inputs, dtype, batch=batch, warmup=3, rounds=2 * rounds + 1,
                                   ignore_eos=True, max_new_tokens=tokens)
         self.add(f"GPT-2 124M, {prompt} tokens in, {tokens} out, B{batch}", dtype, peers, own, batch * tokens)
 

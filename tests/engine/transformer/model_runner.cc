@@ -79,8 +79,14 @@ EncoderBatch ModelRunner::Pack(std::span<const TokenIds> sequences,
 
 Matrix ModelRunner::Fetch(const Tensor& tensor) {
   const auto count = static_cast<size_t>(tensor.num_elements());
+  const size_t row_bytes = static_cast<size_t>(tensor.dim(-1)) * SizeOf(tensor.dtype);
   std::vector<std::byte> stored(count * SizeOf(tensor.dtype)), converted;
-  BEAMLINE_CHECK(backend_->CopyToHost(tensor.data, stored.data(), stored.size()).ok());
+  for (int64_t row = 0; row < tensor.num_rows(); ++row) {
+    const auto offset = static_cast<size_t>(row * tensor.row_stride) * SizeOf(tensor.dtype);
+    BEAMLINE_CHECK(
+        backend_->CopyToHost(tensor.as<char>() + offset, stored.data() + row * row_bytes, row_bytes)
+            .ok());
+  }
   AppendConverted(stored.data(), count, tensor.dtype, DType::kFloat32, converted);
   Matrix matrix{tensor.dim(-1), std::vector<float>(count)};
   std::memcpy(matrix.values.data(), converted.data(), converted.size());

@@ -1,0 +1,336 @@
+// Attention in float16, bfloat16 and float32 over heads of every size, against the float64 twin on
+// the same (rounded) inputs. What no query may see of the cache is NaN.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda_loader.h"
+#include "tests/gpu/typed_arrays.h"
+#include "tests/kernels/reference_ops.h"
+#include "tests/kernels/test_gpu_memory.h"
+
+namespace beamline {
+namespace {
+
+constexpr int kHeadDims[] = {8, 16, 24, 32, 40, 48, 64, 72, 80, 96, 112, 120, 128, 160, 192, 256};
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// ||actual - expected|| / ||expected||: probabilities are rounded before they meet the values, and
+// the output once more.
+double Tolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 6e-6 : dtype == DType::kFloat16 ? 1.6e-3 : 1.2e-2;
+}
+
+// A ragged batch, packed (no contexts) or paged.
+struct AttentionBatch {
+  int num_heads, num_kv_heads, head_dim;
+  std::vector<int32_t> query_lengths, context_lengths;
+  int block_size = 16;
+
+  bool paged() const { return !context_lengths.empty(); }
+  int num_sequences() const { return static_cast<int>(query_lengths.size()); }
+  int num_tokens() const { return std::accumulate(query_lengths.begin(), query_lengths.end(), 0); }
+  int max_context() const {
+    return paged() ? *std::max_element(context_lengths.begin(), context_lengths.end()) : 0;
+  }
+};
+
+// Masks and biases, as bits.
+enum Variant { kFull = 0, kCausal = 1, kAlibi = 2, kPositionBias = 4, kNumVariants = 8 };
+
+// A batch's arrays, and the parameters that look at the device's or at the host's copies of them.
+class AttentionInputs {
+ public:
+  AttentionInputs(Backend& backend, DType dtype, AttentionBatch batch, std::mt19937& random)
+      : batch_(std::move(batch)), dtype_(dtype), random_(random) {
+    offsets_ = {0};
+    for (int32_t length : batch_.query_lengths) offsets_.push_back(offsets_.back() + length);
+    const float scale = 1.5f / std::sqrt(static_cast<float>(batch_.head_dim));
+    query_ = TypedArray::Random(backend, dtype, batch_.num_tokens(),
+                                batch_.num_heads * batch_.head_dim, scale, random);
+    if (batch_.paged()) {
+      MakeCache(backend);
+    } else {
+      const int64_t width = int64_t{batch_.num_kv_heads} * batch_.head_dim;
+      key_ = TypedArray::Random(backend, dtype, batch_.num_tokens(), width, 1.0f, random);
+      value_ = TypedArray::Random(backend, dtype, batch_.num_tokens(), width, 1.0f, random);
+    }
+    for (int h = 0; h < batch_.num_heads; ++h) slopes_.push_back(0.01f * static_cast<float>(h + 1));
+    device_slopes_.emplace(backend, DType::kFloat32, 1, batch_.num_heads, slopes_);
+    position_bias_ = TypedArray::Random(backend, dtype, batch_.num_heads, 41, 1.0f, random);
+    device_offsets_.emplace(backend, offsets_);
+    device_tables_.emplace(backend, tables_);
+    device_contexts_.emplace(backend, batch_.context_lengths);
+  }
+
+  // Without an output.
+  AttentionParams Params(int variant, bool on_host) const {
+    AttentionParams params;
+    params.num_heads = batch_.num_heads, params.num_kv_heads = batch_.num_kv_heads;
+    params.head_dim = batch_.head_dim, params.num_sequences = batch_.num_sequences();
+    params.max_query_length =
+        *std::max_element(batch_.query_lengths.begin(), batch_.query_lengths.end());
+    params.max_context_length = batch_.max_context(), params.max_blocks = max_blocks_;
+    params.causal = (variant & kCausal) != 0;
+    const auto matrix = [&](const TypedArray& array) {
+      return on_host ? array.host_tensor() : array.device();
+    };
+    params.query = matrix(*query_);
+    params.query_offsets = on_host ? offsets_.data() : device_offsets_->device();
+    if (batch_.paged()) {
+      params.cache = on_host ? &host_cache_ : &device_cache_;
+      params.block_tables = on_host ? tables_.data() : device_tables_->device();
+      params.context_lengths = on_host ? batch_.context_lengths.data() : device_contexts_->device();
+    } else {
+      params.key = matrix(*key_), params.value = matrix(*value_);
+    }
+    if ((variant & kAlibi) != 0) {
+      params.alibi_slopes = on_host ? slopes_.data() : device_slopes_->device().as<float>();
+    }
+    if ((variant & kPositionBias) != 0) params.position_bias = matrix(*position_bias_);
+    return params;
+  }
+  const AttentionBatch& batch() const { return batch_; }
+
+ private:
+  // Block 0 and what is past a sequence's context are NaN; unused entries of the tables say block
+  // 0.
+  void MakeCache(Backend& backend) {
+    const int block_size = batch_.block_size, num_sequences = batch_.num_sequences();
+    max_blocks_ = batch_.max_context() / block_size + 2;
+    const int num_blocks = num_sequences * max_blocks_ + 1;
+    std::vector<int32_t> blocks(num_blocks - 1);
+    std::iota(blocks.begin(), blocks.end(), 1);
+    std::shuffle(blocks.begin(), blocks.end(), random_);
+    tables_.assign(num_sequences * max_blocks_, 0);
+    const int64_t cols = batch_.head_dim, head_rows = int64_t{batch_.num_kv_heads} * block_size;
+    std::vector<float> keys(num_blocks * head_rows * cols, kNan), values = keys;
+    std::normal_distribution<float> normal;
+    for (int s = 0; s < num_sequences; ++s) {
+      for (int position = 0; position < batch_.context_lengths[s]; ++position) {
+        int32_t& block = tables_[s * max_blocks_ + position / block_size];
+        if (block == 0) block = blocks.back(), blocks.pop_back();
+        for (int h = 0; h < batch_.num_kv_heads; ++h) {
+          const int64_t row = block * head_rows + h * block_size + position % block_size;
+          for (int64_t d = 0; d < cols; ++d) {
+            keys[row * cols + d] = normal(random_), values[row * cols + d] = normal(random_);
+          }
+        }
+      }
+    }
+    key_.emplace(backend, dtype_, num_blocks * head_rows, cols, std::move(keys));
+    value_.emplace(backend, dtype_, num_blocks * head_rows, cols, std::move(values));
+    const auto pages = [&](Tensor tensor) {
+      return Tensor(tensor.data, tensor.dtype,
+                    {num_blocks, batch_.num_kv_heads, block_size, batch_.head_dim});
+    };
+    device_cache_ = {pages(key_->device()), pages(value_->device())};
+    host_cache_ = {pages(key_->host_tensor()), pages(value_->host_tensor())};
+  }
+
+  AttentionBatch batch_;
+  DType dtype_;
+  std::mt19937& random_;
+  std::vector<int32_t> offsets_, tables_;
+  int max_blocks_ = 0;
+  std::vector<float> slopes_;
+  std::optional<TypedArray> query_, key_, value_, position_bias_, device_slopes_;
+  std::optional<IndexArray> device_offsets_, device_tables_, device_contexts_;
+  KvLayer device_cache_, host_cache_;
+};
+
+class HalfAttentionTest : public testing::TestWithParam<DType> {
+ protected:
+  static void SetUpTestSuite() {
+    auto backend = MakeCudaBackend(0, kTestGpuMemory);
+    if (backend.ok()) backend_ = std::move(*backend).release();
+  }
+  static void TearDownTestSuite() {
+    delete backend_;
+    backend_ = nullptr;
+  }
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+    seed_ = std::random_device()();
+    random_.seed(seed_);
+  }
+  void TearDown() override {
+    if (HasFailure()) std::fprintf(stderr, "seed %u\n", seed_);
+    if (backend_ == nullptr) return;
+    EXPECT_TRUE(backend_->Synchronize().ok());
+  }
+
+  Backend& backend() { return *backend_; }
+  DType dtype() const { return GetParam(); }
+  AttentionInputs Inputs(AttentionBatch batch) {
+    return AttentionInputs(backend(), dtype(), std::move(batch), random_);
+  }
+
+  // Runs into a fresh output of NaN and returns it.
+  std::vector<float> Run(AttentionParams params) {
+    const int64_t rows = params.query.num_rows(), cols = params.query.dim(-1);
+    const TypedArray output = TypedArray::Poisoned(backend(), dtype(), rows, cols);
+    params.output = output.device();
+    backend().Attention(params);
+    return output.Read();
+  }
+
+  void Compare(const AttentionInputs& inputs, int variant) {
+    const AttentionBatch& batch = inputs.batch();
+    SCOPED_TRACE(testing::Message()
+                 << Name(dtype()) << " heads " << batch.num_heads << "/" << batch.num_kv_heads
+                 << " of " << batch.head_dim << (batch.paged() ? " paged" : " packed")
+                 << " queries " << testing::PrintToString(batch.query_lengths) << " contexts "
+                 << testing::PrintToString(batch.context_lengths) << " variant " << variant);
+    const std::vector<float> actual = Run(inputs.Params(variant, /*on_host=*/false));
+    const reference::Matrix expected =
+        reference::Attention(inputs.Params(variant, /*on_host=*/true));
+    ASSERT_EQ(actual.size(), expected.values.size());
+    double all_errors = 0, all_norms = 0;
+    for (size_t begin = 0; begin < actual.size(); begin += batch.head_dim) {
+      double error = 0, norm = 0;
+      for (size_t i = begin; i < begin + batch.head_dim; ++i) {
+        error += (actual[i] - expected.values[i]) * (actual[i] - expected.values[i]);
+        norm += expected.values[i] * expected.values[i];
+      }
+      // One query of one head: a NaN or a single wrong element shows. Zeros stay zeros.
+      ASSERT_LE(std::sqrt(error), 5 * Tolerance(dtype()) * std::sqrt(norm))
+          << "token " << begin / batch.head_dim / batch.num_heads << " head "
+          << begin / batch.head_dim % batch.num_heads;
+      all_errors += error;
+      all_norms += norm;
+    }
+    EXPECT_LE(std::sqrt(all_errors), Tolerance(dtype()) * std::sqrt(all_norms));
+  }
+
+  // Some masks and biases: none, one and all.
+  void CompareVariants(AttentionBatch batch) {
+    const AttentionInputs inputs = Inputs(std::move(batch));
+    for (int variant : {int{kFull}, int{kCausal}, kCausal | kAlibi, int{kPositionBias},
+                        kCausal | kAlibi | kPositionBias}) {
+      Compare(inputs, variant);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+ private:
+  static Backend* backend_;
+  std::mt19937 random_;
+  unsigned seed_ = 0;
+};
+Backend* HalfAttentionTest::backend_ = nullptr;
+
+INSTANTIATE_TEST_SUITE_P(Types, HalfAttentionTest,
+                         testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16),
+                         [](const auto& test_info) { return std::string(Name(test_info.param)); });
+
+TEST_P(HalfAttentionTest, PackedHeadsOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    CompareVariants({2, 2, head_dim, {1, 7, 63, 64, 65, 200}, {}});
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Chunks of prompts with cached beginnings, a whole prompt, and a decoding sequence, by groups of
+// two heads.
+TEST_P(HalfAttentionTest, ChunkedPrefillOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    CompareVariants({4, 2, head_dim, {1, 7, 63, 64, 65, 20}, {200, 64, 63, 200, 65, 333}});
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Groups of one, four and twelve heads; blocks of a size that is no power of two.
+TEST_P(HalfAttentionTest, DecodingOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    for (const auto& [num_heads, num_kv_heads] : {std::pair(4, 4), {8, 2}, {12, 1}}) {
+      CompareVariants({num_heads,
+                       num_kv_heads,
+                       head_dim,
+                       {1, 1, 1, 1, 1, 1},
+                       {1, 63, 64, 65, 200, 700},
+                       num_kv_heads == 2 ? 24 : 16});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Keys that are not the queries' own, fewer or more of them, or none.
+TEST_P(HalfAttentionTest, CrossAttentionOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    const AttentionInputs inputs = Inputs({6, 6, head_dim, {65, 1, 7, 64, 3}, {63, 200, 1, 65, 0}});
+    for (int variant : {kFull, kPositionBias}) {
+      Compare(inputs, variant);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(HalfAttentionTest, EveryMaskAndBias) {
+  const AttentionBatch batches[] = {
+      {4, 4, 64, {1, 70, 33, 2, 130, 64}, {}},
+      {2, 2, 128, {5, 129, 64}, {}},
+      {4, 2, 80, {9, 40}, {}},
+      {4, 4, 64, {1, 1, 1, 1}, {1, 300, 64, 2000}},
+      {8, 1, 128, {1, 1}, {700, 33}},
+      {8, 2, 64, {2, 1, 4}, {130, 5, 900}},
+      {4, 4, 64, {40, 1, 3, 65, 1}, {300, 47, 129, 65, 0}},
+      {6, 2, 128, {100, 1}, {228, 513}},
+      {3, 3, 40, {1, 12}, {90, 12}},
+      {16, 1, 64, {130, 3}, {}},  // 2,080 rows of one key-value head: the largest tiles
+      {3, 3, 20, {9, 70}, {}},    // rows of whole 16-byte parts in float32 alone
+  };
+  for (const AttentionBatch& batch : batches) {
+    const AttentionInputs inputs = Inputs(batch);
+    for (int variant = 0; variant < kNumVariants; ++variant) {
+      Compare(inputs, variant);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Scores of some hundreds, of both signs.
+TEST_P(HalfAttentionTest, LargeScoresDoNotOverflow) {
+  for (int query_length : {1, 200}) {
+    const AttentionInputs inputs =
+        Inputs({4, 4, 96, std::vector<int32_t>(4, query_length), {200, 200, 333, 200}});
+    AttentionParams params = inputs.Params(kCausal, /*on_host=*/false);
+    const TypedArray query = TypedArray(backend(), dtype(), params.query.num_rows(), 4 * 96,
+                                        std::vector<float>(params.query.num_elements(), 60.0f));
+    params.query = query.device();
+    for (float value : Run(params)) ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+// On tensor cores a sequence has the bits alone that it has in a batch.
+TEST_P(HalfAttentionTest, PrefillDoesNotDependOnItsBatch) {
+  if (dtype() == DType::kFloat32) GTEST_SKIP() << "the kernel depends on the size of the batch";
+  for (int head_dim : {64, 80, 128, 256}) {
+    const std::vector<int32_t> lengths = {70, 33, 130, 64};
+    const AttentionInputs inputs = Inputs({4, 2, head_dim, lengths, {}});
+    const AttentionParams params = inputs.Params(kCausal, /*on_host=*/false);
+    const std::vector<float> all = Run(params);
+    int64_t first = 0;
+    for (int32_t length : lengths) {
+      const IndexArray offsets(backend(), {0, length});
+      AttentionParams alone = params;
+      alone.num_sequences = 1, alone.max_query_length = length;
+      alone.query_offsets = offsets.device();
+      const auto rows = [&](const Tensor& tensor) {
+        return Tensor(static_cast<char*>(tensor.data) +
+                          first * tensor.row_stride * static_cast<int64_t>(SizeOf(dtype())),
+                      dtype(), {length, tensor.dim(-1)});
+      };
+      alone.query = rows(params.query), alone.key = rows(params.key);
+      alone.value = rows(params.value);
+      const std::vector<float> one = Run(alone);
+      const auto begin = all.begin() + first * params.query.dim(-1);
+      ASSERT_TRUE(std::equal(one.begin(), one.end(), begin)) << head_dim << ", length " << length;
+      first += length;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,114 @@
+// ProjectHeads in float16, bfloat16 and float32, by one kernel (few tokens) and by two (many).
+#include <numeric>
+
+#include "tests/gpu/half_op_fixture.h"
+
+namespace beamline {
+namespace {
+
+// ||stored - packed|| / ||packed|| over the tokens' slots; infinite when anything else was written.
+double CacheError(const TypedArray& cache, const reference::Matrix& packed,
+                  const std::vector<int32_t>& slots, int block_size, int head_dim) {
+  const std::vector<float> stored = cache.Read();
+  const auto num_kv_heads = static_cast<int>(packed.cols) / head_dim;
+  std::vector<bool> expected(stored.size());
+  double error = 0, norm = 0;
+  for (size_t t = 0; t < slots.size(); ++t) {
+    for (int64_t c = 0; c < packed.cols; ++c) {
+      const int64_t row = (slots[t] / block_size * num_kv_heads + c / head_dim) * block_size +
+                          slots[t] % block_size;
+      const int64_t index = row * head_dim + c % head_dim;
+      const double value = packed.at(static_cast<int64_t>(t), c);
+      expected[index] = true;
+      error += (stored[index] - value) * (stored[index] - value);
+      norm += value * value;
+    }
+  }
+  for (size_t i = 0; i < stored.size(); ++i) {
+    if (!expected[i] && !std::isnan(stored[i])) return std::numeric_limits<double>::infinity();
+  }
+  const double relative = std::sqrt(error / norm);
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+}
+
+// cos and sin of each position's angles, [num_positions, head_dim].
+std::vector<float> Angles(int num_positions, int head_dim) {
+  std::vector<float> angles(num_positions * head_dim);
+  for (int p = 0; p < num_positions; ++p) {
+    for (int i = 0; i < head_dim / 2; ++i) {
+      const double angle = p * std::pow(10000.0, -2.0 * i / head_dim);
+      angles[p * head_dim + i] = static_cast<float>(std::cos(angle));
+      angles[p * head_dim + head_dim / 2 + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return angles;
+}
+
+class HalfHeadsTest : public HalfOpTest {};
+INSTANTIATE_TEST_SUITE_P(Types, HalfHeadsTest,
+                         testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16),
+                         [](const auto& test_info) { return std::string(Name(test_info.param)); });
+
+TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
+  constexpr int kHidden = 128, kBlockSize = 16, kNumBlocks = 5;
+  const struct {
+    int num_heads, num_kv_heads, head_dim;
+  } shapes[] = {{6, 2, 64}, {3, 3, 20}, {0, 3, 32}, {5, 0, 24}, {48, 4, 64}};
+  for (const auto& shape : shapes) {
+    const int width = (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
+    const Weight weight = RandomWeight(width, kHidden);
+    const TypedArray bias = Random(1, width);
+    const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
+                             Angles(100, shape.head_dim));
+    for (int num_tokens : {1, 2, 8, 9, 16, 21}) {
+      const TypedArray x = Random(num_tokens, kHidden);
+      std::vector<int32_t> slots(kNumBlocks * kBlockSize), positions(num_tokens);
+      std::iota(slots.begin(), slots.end(), 0);
+      std::shuffle(slots.begin(), slots.end(), random_);
+      slots.resize(num_tokens);
+      for (int32_t& position : positions) position = RandomInt(0, 99);
+      const IndexArray device_slots = Ids(slots), device_positions = Ids(positions);
+      for (int variant = 0; variant < 3; ++variant) {  // without rotary, half-split, interleaved
+        SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
+                                        << shape.num_kv_heads << " heads, variant " << variant);
+        const TypedArray query = Output(num_tokens, std::max(1, shape.num_heads * shape.head_dim));
+        const TypedArray workspace = Output(num_tokens, width);
+        const int cache_rows = kNumBlocks * shape.num_kv_heads * kBlockSize;
+        const TypedArray keys = Output(std::max(1, cache_rows), shape.head_dim);
+        const TypedArray values = Output(std::max(1, cache_rows), shape.head_dim);
+        const Rotary rotary = {cos_sin.device(), variant == 2},
+                     host_rotary = {cos_sin.host_tensor(), variant == 2};
+        const auto pages = [&](const TypedArray& array) {
+          return Tensor(array.device().data, dtype(),
+                        {kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim});
+        };
+        const KvLayer cache = {pages(keys), pages(values)};
+        ProjectHeadsParams params;
+        params.weight = weight.packed.get();
+        params.num_heads = shape.num_heads, params.num_kv_heads = shape.num_kv_heads;
+        params.head_dim = shape.head_dim;
+        params.query_scale = 0.125f;
+        ProjectHeadsParams expected = params;
+        params.x = x.device(), expected.x = x.host_tensor();
+        params.bias = bias.device_vector(), expected.bias = bias.host_vector();
+        params.positions = device_positions.device(), expected.positions = positions.data();
+        if (variant > 0) params.rotary = &rotary, expected.rotary = &host_rotary;
+        if (shape.num_heads > 0) params.query = query.device();
+        params.workspace = workspace.device();
+        params.cache = &cache;
+        params.slots = device_slots.device();
+        backend().ProjectHeads(params);
+        const reference::HeadsResult result = reference::ProjectHeads(expected, weight.values);
+        // Of many tokens the product is rounded before the rotation.
+        const double tolerance = 2 * Tolerance(dtype());
+        if (shape.num_heads > 0) ExpectClose(query, result.query, tolerance);
+        if (shape.num_kv_heads == 0) continue;
+        EXPECT_LE(CacheError(keys, result.key, slots, kBlockSize, shape.head_dim), tolerance);
+        EXPECT_LE(CacheError(values, result.value, slots, kBlockSize, shape.head_dim), tolerance);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,90 @@
+// What the operator tests in 16-bit types share: the GPU, and random arrays of the type under test.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda_loader.h"
+#include "tests/gpu/typed_arrays.h"
+#include "tests/kernels/reference_ops.h"
+#include "tests/kernels/test_gpu_memory.h"
+
+namespace beamline {
+
+// ||actual - expected|| / ||expected||: one rounding of the output, and of what is kept in between.
+inline double Tolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 3e-6 : dtype == DType::kFloat16 ? 8e-4 : 6e-3;
+}
+
+class HalfOpTest : public testing::TestWithParam<DType> {
+ protected:
+  static void SetUpTestSuite() {
+    auto backend = MakeCudaBackend(0, kTestGpuMemory);
+    if (backend.ok()) backend_ = std::move(*backend).release();
+  }
+  static void TearDownTestSuite() {
+    delete backend_;
+    backend_ = nullptr;
+  }
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+    seed_ = std::random_device()();
+    random_.seed(seed_);
+  }
+  void TearDown() override {
+    if (HasFailure()) std::fprintf(stderr, "seed %u\n", seed_);
+    if (backend_ == nullptr) return;
+    EXPECT_TRUE(backend_->Synchronize().ok());
+  }
+
+  Backend& backend() { return *backend_; }
+  DType dtype() const { return GetParam(); }
+  int RandomInt(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random_);
+  }
+  TypedArray Random(int64_t rows, int64_t cols, float scale = 1.0f) {
+    return TypedArray::Random(backend(), dtype(), rows, cols, scale, random_);
+  }
+  TypedArray Output(int64_t rows, int64_t cols, DType type) {
+    return TypedArray::Poisoned(backend(), type, rows, cols);
+  }
+  TypedArray Output(int64_t rows, int64_t cols) { return Output(rows, cols, dtype()); }
+  IndexArray Ids(std::vector<int32_t> values) { return IndexArray(backend(), std::move(values)); }
+  void ExpectClose(const TypedArray& actual, const reference::Matrix& expected,
+                   double tolerance) const {
+    const double error = actual.RelativeError(expected);
+    EXPECT_LE(error, tolerance) << Name(dtype());
+  }
+  void ExpectClose(const TypedArray& actual, const reference::Matrix& expected) const {
+    ExpectClose(actual, expected, Tolerance(dtype()));
+  }
+
+  // A weight with its values after rounding.
+  struct Weight {
+    std::unique_ptr<PackedWeight> packed;
+    reference::Matrix values;
+  };
+  Weight RandomWeight(int64_t out_features, int64_t in_features) {
+    const TypedArray array =
+        Random(out_features, in_features, 1.0f / std::sqrt(float(in_features)));
+    const HostMatrix part = {
+        .data = array.host().data(), .rows = out_features, .cols = in_features};
+    auto packed = backend().PackWeight({&part, 1}, dtype());
+    EXPECT_TRUE(packed.ok()) << packed.status();
+    reference::Matrix values(out_features, in_features);
+    std::copy(array.host().begin(), array.host().end(), values.values.begin());
+    return {*std::move(packed), std::move(values)};
+  }
+
+  static inline Backend* backend_ = nullptr;
+  std::mt19937 random_;
+  unsigned seed_ = 0;
+};
+
+}  // namespace beamline
