@@ -24,8 +24,8 @@ __device__ float Exp(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);
 }
 
-// What a lane holds of a row of a head: every kLanes-th 16-byte part. Parts past head_dim keep their
-// zeros.
+// What a lane holds of a row of a head: every kLanes-th 16-byte part. Parts past head_dim keep
+// their zeros.
 template <typename T, int kHeadDim, bool kPadded>
 struct Slice {
   static constexpr int kPart = kVecSize<T>;
