@@ -49,7 +49,7 @@ TEST_F(DeviceTest, TellsAChoiceOnce) {
   attend(64, 50);  // other numbers, the same choice
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("tensor core kernel"), std::string::npos) << lines[0];
-  attend(80, 40);
+  attend(20, 40);  // 40 bytes
   attend(64, 40);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_NE(lines[1].find("math kernel"), std::string::npos) << lines[1];
