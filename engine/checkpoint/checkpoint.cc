@@ -119,7 +119,7 @@ class FolderCheckpoint final : public Checkpoint {
   absl::Status CheckIndex(const nlohmann::json& weight_map) const {
     for (const auto& [name, shard] : weight_map.items()) {
       const auto found = tensors_.find(name);
-      if (found == tensors_.end() || found->second.file != shard) {
+      if (found == tensors_.end() || found->second.file != shard.get_ref<const std::string&>()) {
         return absl::InvalidArgumentError(
             fmt::format("{}: tensor \"{}\" is not in {}, where {} says it is", folder_, name,
                         shard.get_ref<const std::string&>(), kIndexFile));
