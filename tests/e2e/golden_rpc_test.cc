@@ -29,12 +29,12 @@ TEST(GoldenRpc, Translate) {
   for (const json& row : GoldenRows("translate.jsonl")) {
     v1::GenerateRequest request;
     request.set_model("translate-en-de");
-    request.mutable_prompt()->set_text(row["text"]);
+    request.mutable_prompt()->set_text(row["text"].get<std::string>());
     request.mutable_greedy();
     const auto greedy = SharedClient().Generate(request, kSoon);
     ASSERT_TRUE(greedy.ok()) << greedy.status();
     EXPECT_EQ(Ids(greedy->sequences(0)), row["greedy_ids"].get<std::vector<int32_t>>());
-    EXPECT_EQ(greedy->sequences(0).text(), row["greedy_text"]);
+    EXPECT_EQ(greedy->sequences(0).text(), row["greedy_text"].get<std::string>());
 
     request.mutable_beam()->set_width(4);
     request.mutable_beam()->set_num_sequences(4);
@@ -46,7 +46,7 @@ TEST(GoldenRpc, Translate) {
       EXPECT_EQ(Ids(beam->sequences(i)), expected["ids"].get<std::vector<int32_t>>());
       EXPECT_NEAR(beam->sequences(i).score(), expected["score"].get<double>(), 1e-3);
     }
-    EXPECT_EQ(beam->sequences(0).text(), row["beam4_text"]);
+    EXPECT_EQ(beam->sequences(0).text(), row["beam4_text"].get<std::string>());
   }
 }
 
@@ -54,7 +54,7 @@ TEST(GoldenRpc, Write) {
   for (const json& row : GoldenRows("write.jsonl")) {
     v1::GenerateRequest request;
     request.set_model("write-en");
-    request.mutable_prompt()->set_text(row["text"]);
+    request.mutable_prompt()->set_text(row["text"].get<std::string>());
     request.mutable_greedy();
     request.mutable_output()->set_logprobs(5);
     request.mutable_output()->set_skip_special_tokens(false);
@@ -64,7 +64,7 @@ TEST(GoldenRpc, Write) {
     ASSERT_TRUE(answer.ok()) << answer.status();
     const v1::Sequence& sequence = answer->sequences(0);
     EXPECT_EQ(Ids(sequence), expected_ids);
-    EXPECT_EQ(sequence.text(), row["greedy_text"]);
+    EXPECT_EQ(sequence.text(), row["greedy_text"].get<std::string>());
     ASSERT_EQ(sequence.logprobs_size(), static_cast<int>(row["greedy_logprobs"].size()));
     for (int i = 0; i < sequence.logprobs_size(); ++i) {
       EXPECT_NEAR(sequence.logprobs(i).chosen().logprob(),
@@ -107,7 +107,7 @@ TEST(GoldenRpc, Embed) {
   v1::EncodeRequest request;
   request.set_model("embed-en");
   request.set_truncate(v1::TRUNCATION_RIGHT);
-  for (const json& row : rows) request.add_inputs()->set_text(row["text"]);
+  for (const json& row : rows) request.add_inputs()->set_text(row["text"].get<std::string>());
   const auto answer = SharedClient().Encode(request, kSoon);
   ASSERT_TRUE(answer.ok()) << answer.status();
   ASSERT_EQ(answer->embeddings_size(), static_cast<int>(rows.size()));

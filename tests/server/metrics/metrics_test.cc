@@ -25,7 +25,7 @@ std::vector<ModelOptions> TwoModels() {
   return models;
 }
 
-const MetricFamily& Find(const std::vector<MetricFamily>& families, const std::string& name) {
+const MetricFamily& Find(const std::vector<MetricFamily>& families, std::string_view name) {
   for (const MetricFamily& family : families) {
     if (family.name == name) return family;
   }
