@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the distribution packages that Beamline needs (Debian 12, Ubuntu 24.04).
+# Installs the distribution packages that Beamline needs (Debian 12 and 13).
 # usage: scripts/install_packages.sh [--build] [--test]
 #   --build  what building and running the server and the client needs (the default)
 #   --test   also what scripts/test.sh needs
