@@ -30,7 +30,8 @@ struct Module {
 
 absl::StatusOr<std::filesystem::path> FindModule() {
   if (const char* named = std::getenv(kModuleVariable); named != nullptr && *named != '\0') {
-    if (std::filesystem::exists(named)) return named;
+    std::error_code error;
+    if (std::filesystem::exists(named, error)) return named;
     return absl::UnavailableError(
         fmt::format("{} names \"{}\", which does not exist", kModuleVariable, named));
   }

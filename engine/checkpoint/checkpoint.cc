@@ -1,15 +1,17 @@
 #include "engine/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/mapped_file.h"
+#include "engine/checkpoint/other_formats.h"
 #include "engine/checkpoint/safetensors.h"
 #include "kernels/status.h"
 
@@ -19,27 +21,37 @@ namespace {
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
+constexpr char kAdapterFile[] = "adapter_config.json";
+
+absl::Status CheckFolder(const std::string& folder) {
+  struct stat info = {};
+  if (stat(folder.c_str(), &info) != 0) {
+    if (errno == ENOENT) return absl::NotFoundError(fmt::format("{}: no such folder", folder));
+    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be opened", folder));
+  }
+  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: not a folder; the folder of a checkpoint is expected", folder));
 }
 
 class FolderCheckpoint final : public Checkpoint {
  public:
   explicit FolderCheckpoint(std::string folder) : folder_(std::move(folder)) {}
 
-  absl::Status Load() {
-    BEAMLINE_ASSIGN_OR_RETURN(config_, ReadJsonObject(Path("config.json")));
-    if (Exists(Path("generation_config.json"))) {
-      BEAMLINE_ASSIGN_OR_RETURN(generation_config_, ReadJsonObject(Path("generation_config.json")));
+  absl::Status Load(const ConfigCheck& check) {
+    BEAMLINE_RETURN_IF_ERROR(LoadConfigs());
+    if (check) {
+      const absl::Status status = check(config_);
+      if (!status.ok()) {
+        return absl::Status(status.code(), Path(std::string(status.message())));
+      }
     }
-    if (Exists(Path(kSingleFile))) return AddWeightFile(kSingleFile);
-    if (Exists(Path(kIndexFile))) return AddShards();
-    return absl::NotFoundError(
-        fmt::format("{}: neither {} nor {}{}", folder_, kSingleFile, kIndexFile,
-                    Exists(Path("pytorch_model.bin"))
-                        ? "; pytorch_model.bin is not read, convert it to safetensors"
-                        : ""));
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_single, HasFile(Path(kSingleFile)));
+    if (is_single) return AddWeightFile(kSingleFile);
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_sharded, HasFile(Path(kIndexFile)));
+    if (is_sharded) return AddShards();
+    return absl::NotFoundError(fmt::format("{}: neither {} nor {}{}", folder_, kSingleFile,
+                                           kIndexFile, OtherFormatsIn(folder_)));
   }
 
   const std::string& folder() const override { return folder_; }
@@ -49,7 +61,8 @@ class FolderCheckpoint final : public Checkpoint {
   absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
-      return absl::NotFoundError(fmt::format("{}: no tensor \"{}\"", folder_, name));
+      return absl::NotFoundError(
+          fmt::format("{}: no tensor \"{}\"", Path(shards_ ? kIndexFile : kSingleFile), name));
     }
     const SafetensorsEntry& entry = found->second.entry;
     if (!entry.dtype.has_value()) {
@@ -57,8 +70,8 @@ class FolderCheckpoint final : public Checkpoint {
                                                   Path(found->second.file), name,
                                                   entry.dtype_name));
     }
-    return CheckpointTensor{entry.name, *entry.dtype, entry.shape, entry.bytes.data(),
-                            entry.bytes.size()};
+    return CheckpointTensor{entry.name,  Path(found->second.file), *entry.dtype,
+                            entry.shape, entry.bytes.data(),       entry.bytes.size()};
   }
 
   bool Contains(std::string_view name) const override { return tensors_.contains(name); }
@@ -78,6 +91,27 @@ class FolderCheckpoint final : public Checkpoint {
 
   std::string Path(std::string_view file) const { return fmt::format("{}/{}", folder_, file); }
 
+  absl::Status LoadConfigs() {
+    // An adapter's folder may hold a whole model too, which transformers would not load.
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_adapter, HasFile(Path(kAdapterFile)));
+    if (is_adapter) {
+      return absl::UnimplementedError(
+          fmt::format("{}: a LoRA or PEFT adapter, which is not applied; merge it into its base "
+                      "model (merge_and_unload) and save that",
+                      Path(kAdapterFile)));
+    }
+    auto config = ReadJsonObject(Path("config.json"));
+    if (absl::IsNotFound(config.status())) {
+      return absl::NotFoundError(
+          fmt::format("{}: no such file{}", Path("config.json"), OtherFormatsIn(folder_)));
+    }
+    BEAMLINE_ASSIGN_OR_RETURN(config_, std::move(config));
+    auto generation_config = ReadJsonObject(Path("generation_config.json"));
+    if (absl::IsNotFound(generation_config.status())) return absl::OkStatus();
+    BEAMLINE_ASSIGN_OR_RETURN(generation_config_, std::move(generation_config));
+    return absl::OkStatus();
+  }
+
   absl::Status AddWeightFile(const std::string& file) {
     const std::string path = Path(file);
     BEAMLINE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
@@ -96,6 +130,7 @@ class FolderCheckpoint final : public Checkpoint {
   }
 
   absl::Status AddShards() {
+    shards_ = true;
     const std::string path = Path(kIndexFile);
     BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json index, ReadJsonObject(path));
     const auto weight_map = index.find("weight_map");
@@ -121,8 +156,8 @@ class FolderCheckpoint final : public Checkpoint {
       const auto found = tensors_.find(name);
       if (found == tensors_.end() || found->second.file != shard.get_ref<const std::string&>()) {
         return absl::InvalidArgumentError(
-            fmt::format("{}: tensor \"{}\" is not in {}, where {} says it is", folder_, name,
-                        shard.get_ref<const std::string&>(), kIndexFile));
+            fmt::format("{}: tensor \"{}\" is not in {}, where it says it is", Path(kIndexFile),
+                        name, shard.get_ref<const std::string&>()));
       }
     }
     for (const auto& [name, tensor] : tensors_) {
@@ -150,6 +185,7 @@ class FolderCheckpoint final : public Checkpoint {
   std::string folder_;
   nlohmann::json config_;
   nlohmann::json generation_config_ = nlohmann::json::object();
+  bool shards_ = false;
   std::vector<MappedFile> files_;
   std::vector<std::vector<std::byte>> aligned_copies_;
   std::map<std::string, StoredTensor, std::less<>> tensors_;
@@ -157,13 +193,11 @@ class FolderCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    return absl::NotFoundError(fmt::format("{}: no such folder", folder));
-  }
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder,
+                                                             const ConfigCheck& check) {
+  BEAMLINE_RETURN_IF_ERROR(CheckFolder(folder));
   auto checkpoint = std::make_unique<FolderCheckpoint>(folder);
-  BEAMLINE_RETURN_IF_ERROR(checkpoint->Load());
+  BEAMLINE_RETURN_IF_ERROR(checkpoint->Load(check));
   return checkpoint;
 }
 

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/tensor.h"
 
@@ -18,6 +20,7 @@ namespace beamline {
 // A tensor in the memory-mapped file; valid while the Checkpoint lives.
 struct CheckpointTensor {
   std::string name;
+  std::string file;  // its path
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
   const void* data = nullptr;  // aligned to its dtype
@@ -26,9 +29,15 @@ struct CheckpointTensor {
 
 class Checkpoint {
  public:
+  // Says of config.json alone whether the model is worth looking for; its errors begin with
+  // "config.json: ".
+  using ConfigCheck = std::function<absl::Status(const nlohmann::json& config)>;
+
   // Maps every weight file and checks all of it (header length, offsets, overlaps, exact end,
-  // dtype, shape). Errors name the file, the tensor and the fault.
-  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
+  // dtype, shape), after `check` where there is one. Errors name the file, the tensor and the
+  // fault; without weights, what the folder holds instead.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder,
+                                                          const ConfigCheck& check = nullptr);
   virtual ~Checkpoint() = default;
 
   virtual const std::string& folder() const = 0;

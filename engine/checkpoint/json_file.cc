@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <system_error>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,7 +12,6 @@ namespace beamline {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
-constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
 // A first pass over the text that keeps nothing but the names of the objects that are open.
 class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
@@ -58,13 +54,18 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  std::vector<std::set<std::string>> open_;  // arrays too, with no names
+  std::vector<std::unordered_set<std::string>> open_;  // arrays too, with no names
   std::string fault_;
 };
 
 }  // namespace
 
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source) {
+  // The parser takes a NUL for the end of the text and would pass over what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: not valid JSON at byte {}", source, nul + 1));
+  }
   StrictnessCheck check;
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &check)) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", source, check.fault()));
@@ -79,31 +80,13 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::strin
       fmt::format("{}: a JSON object is expected, found {}", source, value.type_name()));
 }
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    return absl::NotFoundError(fmt::format("{}: no such file", path));
-  }
-  if (!std::filesystem::is_regular_file(status)) {
-    return absl::InvalidArgumentError(fmt::format("{}: not a regular file", path));
-  }
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return absl::UnavailableError(fmt::format("{}: {}", path, error.message()));
-  if (size > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {} bytes; at most {} are accepted", path, size, kMaxFileBytes));
-  }
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size))) {
-    return absl::UnavailableError(fmt::format("{}: cannot be read", path));
-  }
-  return text;
+absl::StatusOr<nlohmann::json> ReadJson(const std::string& path, int64_t max_bytes) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, max_bytes));
+  return ParseJson(text, path);
 }
 
-absl::StatusOr<nlohmann::json> ReadJsonObject(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+absl::StatusOr<nlohmann::json> ReadJsonObject(const std::string& path, int64_t max_bytes) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, max_bytes));
   return ParseJsonObject(text, path);
 }
 

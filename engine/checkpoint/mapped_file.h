@@ -11,7 +11,7 @@ namespace beamline {
 
 class MappedFile {
  public:
-  // NOT_FOUND or PERMISSION_DENIED naming the path; INVALID_ARGUMENT when it is not a regular file.
+  // Errors as of CheckpointFile::Open.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

@@ -1,5 +1,7 @@
-// BERT and RoBERTa: post-norm encoders with learned positions. Heads of any task are left out: the
-// model answers with hidden states.
+// BERT and RoBERTa: post-norm encoders with learned positions. The heads of pretraining are left
+// out: the model answers with hidden states. Heads of other tasks are refused.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -32,9 +34,25 @@ LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
   return names;
 }
 
+// A classifier is not an encoder with something added: who serves one wants its classes.
+absl::Status RefuseClassifiers(const Checkpoint& checkpoint) {
+  for (const std::string& name : checkpoint.TensorNames()) {
+    for (const char* head : {"classifier.", "qa_outputs.", "score."}) {
+      if (!name.starts_with(head)) continue;
+      const auto tensor = checkpoint.Find(name);
+      return absl::UnimplementedError(
+          fmt::format("{}: tensor \"{}\" is of a classifier or another task's head, which is not "
+                      "served; served are encoders",
+                      tensor.ok() ? tensor->file : checkpoint.folder(), name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // `family_prefix` stands before the encoder's names where the checkpoint has a head for a task.
 absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigFields& config,
                                            const std::string& family_prefix) {
+  BEAMLINE_RETURN_IF_ERROR(RefuseClassifiers(checkpoint));
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
   encoder.num_layers = config.Size("num_hidden_layers", 12);
@@ -57,6 +75,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   config.RequireString("position_embedding_type", "absolute", "absolute");
   config.RequireBool("is_decoder", false, false);
   config.RequireBool("add_cross_attention", false, false);
+  config.OptionalInt("pad_token_id", -1, encoder.vocab_size - 1);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string embeddings = "embeddings.word_embeddings.weight";
@@ -67,15 +86,15 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   encoder.type_table = prefix + "embeddings.token_type_embeddings.weight";
   encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm", tensorflow_names);
   encoder.layers = Layers(prefix, tensorflow_names);
+  CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
+  CheckTableRows(checkpoint, encoder.position_table, "max_position_embeddings",
+                 encoder.max_positions, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = encoder.vocab_size;
   description.spec.ignored_tensors = {prefix + "embeddings.position_ids",
-                                      prefix + "embeddings.token_type_ids",
-                                      prefix + "pooler.*",
-                                      "cls.*",
-                                      "lm_head.*",
-                                      "classifier.*",
-                                      "qa_outputs.*"};
+                                      prefix + "embeddings.token_type_ids", prefix + "pooler.*",
+                                      "cls.*", "lm_head.*"};
   return description;
 }
 

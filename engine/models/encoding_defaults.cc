@@ -74,10 +74,9 @@ bool IsPlainName(std::string_view name) {
 absl::Status ReadModules(const Checkpoint& checkpoint, const StackSpec& encoder,
                          EncodingDefaults& defaults) {
   const std::string path = checkpoint.folder() + "/modules.json";
-  const auto text = ReadTextFile(path);
-  if (absl::IsNotFound(text.status())) return absl::OkStatus();
-  BEAMLINE_RETURN_IF_ERROR(text.status());
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, ParseJson(*text, path));
+  auto read = ReadJson(path);
+  if (absl::IsNotFound(read.status())) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, std::move(read));
   if (!modules.is_array()) return absl::InvalidArgumentError(path + ": an array is expected");
   for (const nlohmann::json& module : modules) {
     if (!module.is_object()) {

@@ -1,8 +1,13 @@
 // One function per family: config.json and weight names to a spec. models.cc lists them.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/models/config_fields.h"
 #include "engine/models/models.h"
 
 namespace beamline {
@@ -14,6 +19,11 @@ struct FamilyDescription {
   // where there is no generation_config.json.
   GenerationDefaults generation;
 };
+
+// A fault of config.json's `field` where it says another number of rows than the checkpoint's
+// `table` has. Without such a table nothing: whoever reads it says so.
+void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,
+                    int32_t rows, ConfigFields& config);
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint);

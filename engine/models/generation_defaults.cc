@@ -80,11 +80,17 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   };
 
   GenerationDefaults defaults = has_file ? GenerationDefaults() : std::move(family);
-  if (fields.Has("eos_token_id")) defaults.eos_token_ids = fields.Ids("eos_token_id");
-  // An end token outside the vocabulary is never generated.
+  // The family's own end token may be outside of a smaller vocabulary, a file's may not.
   std::erase_if(defaults.eos_token_ids, [&](int32_t id) { return id >= vocab_size; });
+  if (fields.Has("eos_token_id")) defaults.eos_token_ids = fields.Ids("eos_token_id");
+  for (const int32_t id : defaults.eos_token_ids) {
+    if (id >= vocab_size) {
+      fields.Fault("eos_token_id", fmt::format("ids from 0 to {} are expected", vocab_size - 1));
+    }
+  }
+  fields.OptionalInt("bos_token_id", -1, vocab_size - 1);
   defaults.pad_token_id =
-      fields.OptionalInt("pad_token_id", -1, kMaxInt).value_or(defaults.pad_token_id);
+      fields.OptionalInt("pad_token_id", -1, vocab_size - 1).value_or(defaults.pad_token_id);
   if (const auto id = token_id("forced_bos_token_id")) defaults.forced_bos_token_id = id;
   if (const auto id = token_id("forced_eos_token_id")) defaults.forced_eos_token_id = id;
   if (spec.encoder.has_value()) {

@@ -64,6 +64,9 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   decoder.position_table = prefix + "wpe.weight";
   decoder.final_norm = Norm(prefix + "ln_f");
   decoder.layers = Layers(prefix);
+  CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
+  CheckTableRows(checkpoint, decoder.position_table, "n_positions", decoder.max_positions, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
   description.spec.head = tied ? decoder.token_table : "lm_head.weight";

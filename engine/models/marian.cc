@@ -10,6 +10,10 @@
 namespace beamline {
 namespace {
 
+// Nothing in the checkpoint bounds computed positions, and tables and steps are made for all of
+// them. Marian's models have 512 or 1024.
+constexpr int32_t kMaxPositions = 1 << 14;
+
 LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
 
 NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
@@ -62,7 +66,7 @@ StackSpec Stack(ConfigFields& config, const std::string& side) {
   stack.norm_epsilon = 1e-5f;
   stack.activation = config.ActivationFunction("activation_function", "gelu");
   stack.positions = PositionKind::kSinusoidal;
-  stack.max_positions = config.Size("max_position_embeddings", 1024);
+  stack.max_positions = config.Int("max_position_embeddings", 1, kMaxPositions, 1024);
   stack.vocab_size = config.Size("vocab_size", 58101);
   if (is_decoder) stack.vocab_size = config.Size("decoder_vocab_size", stack.vocab_size);
   if (config.Bool("scale_embedding", false)) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,26 +21,65 @@ namespace {
 struct Family {
   std::string_view model_type;  // of config.json
   absl::StatusOr<FamilyDescription> (*describe)(const Checkpoint& checkpoint);
+  // What config.json's architectures may name: transformers' classes whose answers these are. A
+  // class with a head of another task would be served without it.
+  std::array<std::string_view, 3> architectures;
 };
 
 // Every family that Beamline serves.
 constexpr std::array<Family, 5> kFamilies = {{
-    {"bert", DescribeBert},
-    {"roberta", DescribeRoberta},
-    {"xlm-roberta", DescribeRoberta},
-    {"marian", DescribeMarian},
-    {"gpt2", DescribeGpt2},
+    {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
+    {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
+    {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
+    {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
+    {"gpt2", DescribeGpt2, {"GPT2LMHeadModel", "GPT2Model"}},
 }};
 
-absl::StatusOr<FamilyDescription> DescribeFamily(const Checkpoint& checkpoint,
-                                                 const std::string& model_type) {
-  std::string known;
+template <typename Names>
+std::string Listed(const Names& names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    if (!name.empty()) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+  }
+  return list;
+}
+
+absl::StatusOr<const Family*> FindFamily(const nlohmann::json& object) {
+  std::array<std::string_view, kFamilies.size()> known;
+  std::ranges::transform(kFamilies, known.begin(), &Family::model_type);
+  ConfigFields config(object, "config.json");
+  const std::string model_type = config.String("model_type", "");
+  if (!config.Has("model_type")) config.Fault("model_type", "served are " + Listed(known));
+  BEAMLINE_RETURN_IF_ERROR(config.status());
   for (const Family& family : kFamilies) {
-    if (family.model_type == model_type) return family.describe(checkpoint);
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
+    if (family.model_type == model_type) return &family;
   }
   return absl::UnimplementedError(
-      fmt::format("config.json: model_type is \"{}\"; served are {}", model_type, known));
+      fmt::format("config.json: model_type is \"{}\"; served are {}", model_type, Listed(known)));
+}
+
+absl::Status CheckArchitectures(const nlohmann::json& config, const Family& family) {
+  const auto names = config.find("architectures");
+  if (names == config.end() || names->is_null()) return absl::OkStatus();
+  const auto is_served = [&](const nlohmann::json& name) {
+    return name.is_string() && !name.get_ref<const std::string&>().empty() &&
+           std::ranges::count(family.architectures, name.get_ref<const std::string&>()) > 0;
+  };
+  if (names->is_array() && std::ranges::all_of(*names, is_served)) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format("config.json: architectures is {}; served are {}",
+                                              names->dump(), Listed(family.architectures)));
+}
+
+// The family of config.json, when it is served.
+absl::StatusOr<const Family*> ServedFamily(const nlohmann::json& object) {
+  BEAMLINE_ASSIGN_OR_RETURN(const Family* const family, FindFamily(object));
+  BEAMLINE_RETURN_IF_ERROR(CheckArchitectures(object, *family));
+  ConfigFields config(object, "config.json");
+  if (config.Has("quantization_config")) {
+    config.Fault("quantization_config", "quantised checkpoints are not supported");
+  }
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  return family;
 }
 
 std::string Architecture(const nlohmann::json& config) {
@@ -58,13 +98,8 @@ absl::Status InFolder(const Checkpoint& checkpoint, const absl::Status& status) 
 }
 
 absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
-  ConfigFields config(checkpoint.config(), "config.json");
-  const std::string model_type = config.String("model_type", "");
-  if (config.Has("quantization_config")) {
-    config.Fault("quantization_config", "quantised checkpoints are not supported");
-  }
-  BEAMLINE_RETURN_IF_ERROR(config.status());
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription family, DescribeFamily(checkpoint, model_type));
+  BEAMLINE_ASSIGN_OR_RETURN(const Family* const served, ServedFamily(checkpoint.config()));
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription family, served->describe(checkpoint));
 
   ModelDescription description;
   description.spec = std::move(family.spec);
@@ -81,6 +116,8 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+absl::Status CheckFamily(const nlohmann::json& config) { return ServedFamily(config).status(); }
 
 absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint) {
   auto description = Describe(checkpoint);

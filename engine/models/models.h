@@ -1,6 +1,7 @@
 // From a checkpoint to everything that serving needs to know of it. models.cc lists the families.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,6 +49,10 @@ struct ModelDescription {
   GenerationDefaults generation;
   EncodingDefaults encoding;
 };
+
+// Whether config.json names a family and an architecture of it that Beamline computes. Errors begin
+// with "config.json: ", and list what is served.
+absl::Status CheckFamily(const nlohmann::json& config);
 
 // INVALID_ARGUMENT naming config.json's field and value where a family does not know them;
 // UNIMPLEMENTED listing the families for an unknown model_type.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/scheduling/planner.h"
+
 namespace beamline {
 namespace {
 
@@ -53,18 +55,19 @@ int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& 
 }
 
 int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
-                       int64_t block_bytes, int64_t default_bytes) {
+                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes) {
   if (!spec.decoder.has_value()) return 0;
-  const auto blocks_of = [](int32_t positions) {
-    return (positions + kCacheBlockSize - 1) / kCacheBlockSize;
+  const auto blocks_of = [&spec](int32_t sequences) {
+    return WorstCaseBlocks(spec.encoder.has_value() ? spec.encoder->max_positions : 0, sequences,
+                           spec.decoder->max_positions, kCacheBlockSize);
   };
-  int64_t longest = blocks_of(spec.decoder->max_positions) + 1;
-  if (spec.encoder.has_value()) longest += blocks_of(spec.encoder->max_positions);
+  const int64_t longest = blocks_of(1);
   const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : default_bytes;
   const int64_t wanted = options.cache_bytes > 0
                              ? bytes / block_bytes
                              : std::min(longest * options.max_sequences, bytes / block_bytes);
-  return static_cast<int32_t>(std::clamp<int64_t>(wanted, longest, int64_t{1} << 26));
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(wanted, blocks_of(default_sequences), int64_t{1} << 26));
 }
 
 }  // namespace beamline

@@ -35,8 +35,10 @@ MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
 int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand);
 
 // The blocks of a model's cache: options.cache_bytes, or, when that is 0, max_sequences of full
-// length within default_bytes. At least one request of full length; 0 without a decoder.
+// length within default_bytes. At least one request of full length with the `default_sequences`
+// that the model's own decoding has, so that no request is refused that sets nothing; 0 without a
+// decoder.
 int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
-                       int64_t block_bytes, int64_t default_bytes);
+                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes);
 
 }  // namespace beamline

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/decoding/default_checks.h"
 #include "engine/pool/cache_size.h"
 #include "engine/pool/make_backend.h"
 #include "engine/pool/usual_steps.h"
 #include "engine/pool/warm_up.h"
+#include "engine/text/error_line.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -22,6 +25,10 @@ constexpr int32_t kMinLogitsRows = 64;
 constexpr int32_t kMostSequences = 65535;
 // A large model with nothing measured before may need more; the rest then comes as it is needed.
 constexpr std::chrono::seconds kWarmUpTime{20};
+// Of an error of loading, and of what it quotes.
+constexpr size_t kMaxErrorBytes = 460;
+constexpr size_t kMaxFolderBytes = 160;
+constexpr size_t kMaxNameBytes = 64;
 
 ModelTask TaskOf(const TransformerSpec& spec) {
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
@@ -55,8 +62,10 @@ absl::Status CheckLimits(const ModelOptions& options) {
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
 }
 
-// A step must hold the longest input whole, and one token of every sequence.
+// A step must hold the longest input whole, one token of every sequence, and the sequences of a
+// request that leaves the decoding to the model.
 void RaiseLimits(const ModelDescription& description, ModelOptions& options) {
+  options.max_sequences = std::max(options.max_sequences, DefaultSequences(description.generation));
   options.max_batch_tokens =
       std::max({options.max_batch_tokens, options.max_sequences, MaxInputTokens(description)});
 }
@@ -101,14 +110,22 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(options));
   auto model = std::make_unique<LoadedModel>();
   model->options = options;
-  BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder));
+  BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
   BEAMLINE_ASSIGN_OR_RETURN(model->description, DescribeModel(*checkpoint));
   BEAMLINE_ASSIGN_OR_RETURN(model->tokenizer, LoadTokenizer(options.folder));
   const TransformerSpec& spec = model->description.spec;
   if (model->tokenizer->vocab_size() > spec.vocab_size) {
     return absl::InvalidArgumentError(
-        fmt::format("the tokenizer has {} tokens; the model's vocabulary has {}",
-                    model->tokenizer->vocab_size(), spec.vocab_size));
+        fmt::format("{}/config.json: vocab_size is {}; at least {} is expected, the ids of the "
+                    "tokenizer's files",
+                    options.folder, spec.vocab_size, model->tokenizer->vocab_size()));
+  }
+  if (spec.decoder.has_value()) {
+    const char* const file =
+        checkpoint->generation_config().empty() ? "config.json" : "generation_config.json";
+    BEAMLINE_RETURN_IF_ERROR(CheckGenerationDefaults(
+        fmt::format("{}/{}", options.folder, file), model->description.generation,
+        *model->tokenizer, {spec.vocab_size, spec.decoder->max_positions}));
   }
   BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
                             MakeBackend(options.device, {options.dtype, spec.max_head_dim()},
@@ -131,7 +148,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   limits.max_logits_rows = model->max_logits_rows;
   const std::optional<size_t> free_bytes = model->backend->FreeMemory();
   limits.num_blocks = NumCacheBlocks(
-      model->options, spec, block_bytes,
+      model->options, spec, DefaultSequences(model->description.generation), block_bytes,
       DefaultCacheBytes(free_bytes, Demand(model->options, *checkpoint, context.later_models)));
   limits.block_size = kCacheBlockSize;
   BEAMLINE_ASSIGN_OR_RETURN(
@@ -156,8 +173,16 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOption
                                                                const LoadContext& context) {
   auto model = LoadUnnamed(options, context);
   if (model.ok()) return model;
-  return absl::Status(model.status().code(), fmt::format("model '{}': {}", options.name,
-                                                         std::string(model.status().message())));
+  // Long names must not push the file's out of the line.
+  const std::string folder = Excerpt(options.folder, kMaxFolderBytes);
+  std::string message(model.status().message());
+  if (const size_t begin = message.find(options.folder); begin != std::string::npos) {
+    message.replace(begin, options.folder.size(), folder);
+  }
+  return WithShortMessage(
+      absl::Status(model.status().code(),
+                   fmt::format("model '{}': {}", Excerpt(options.name, kMaxNameBytes), message)),
+      kMaxErrorBytes);
 }
 
 }  // namespace beamline

@@ -33,18 +33,36 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Loa
   return ids;
 }
 
-absl::Status CheckCacheFits(const Group& group, const ResolvedDecoding& decoding,
-                            const LoadedModel& model) {
-  const auto total_tokens =
-      static_cast<int32_t>(group.rows[0].tokens.size()) + decoding.max_new_tokens;
-  const int64_t blocks =
-      WorstCaseBlocks(static_cast<int32_t>(group.encoder_ids.size()), group.decoder->max_rows(),
-                      total_tokens, model.info.block_size);
-  if (blocks <= model.info.cache_blocks) return absl::OkStatus();
+// The most tokens that each of `rows` sequences can come to have in the model's cache.
+int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& model) {
+  const int64_t block_size = model.info.block_size;
+  const int64_t memory_blocks = (memory_tokens + block_size - 1) / block_size;
+  return ((model.info.cache_blocks - memory_blocks) / rows - 1) * block_size;
+}
+
+// Only a request of more sequences than the model's own decoding has can fail here (cache_size.h).
+absl::Status CheckCacheFits(const GenerateRequest& request, const Group& group,
+                            const ResolvedDecoding& decoding, const LoadedModel& model) {
+  const auto prompt_tokens = static_cast<int64_t>(group.rows[0].tokens.size());
+  const int32_t rows = group.decoder->max_rows();
+  const auto memory_tokens = static_cast<int64_t>(group.encoder_ids.size());
+  const int64_t room = TokensWithRoom(memory_tokens, rows, model) - prompt_tokens;
+  if (decoding.max_new_tokens <= room) return absl::OkStatus();
+  constexpr char kOperators[] = "the operator sets the cache's size, cache_bytes";
+  if (room < 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("decoding asks for {} sequences at once of a prompt of {} tokens; accepted: "
+                    "fewer, as the model's cache has room for {} tokens in all ({})",
+                    rows, group.prompt_tokens,
+                    int64_t{model.info.cache_blocks} * model.info.block_size, kOperators));
+  }
+  const std::string value = request.limits.max_new_tokens.has_value()
+                                ? fmt::to_string(decoding.max_new_tokens)
+                                : fmt::format("not set, which means {}", decoding.max_new_tokens);
   return absl::InvalidArgumentError(fmt::format(
-      "limits.max_new_tokens is {} for {} sequences, which can take {} cache blocks; this server "
-      "has {}",
-      decoding.max_new_tokens, group.decoder->max_rows(), blocks, model.info.cache_blocks));
+      "limits.max_new_tokens is {}; accepted: 1 to {} for {} sequences of this prompt in the "
+      "model's cache ({})",
+      value, room, rows, kOperators));
 }
 
 absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel& model) {
@@ -141,7 +159,7 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
                                         model.speculation.get());
   group->cost =
       group->prompt_tokens + int64_t{group->decoder->max_rows()} * decoding.max_new_tokens;
-  BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(*group, decoding, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(request, *group, decoding, model));
   if (request.output.prompt_logprobs.has_value()) {
     AddPromptLogprobs(*request.output.prompt_logprobs, model, *group);
   }

@@ -1,6 +1,5 @@
 #include "engine/text/component_json.h"
 
-#include <fstream>
 #include <utility>
 
 #include "engine/text/utf8.h"
@@ -8,66 +7,7 @@
 #include "kernels/status.h"
 
 namespace beamline::text {
-namespace {
-
 using nlohmann::json;
-
-constexpr int64_t kMaxFileBytes = int64_t{512} << 20;
-constexpr int kMaxDepth = 64;
-
-// The parser and its destructor must never see a file that nests without end.
-bool NestsTooDeep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened", path));
-  const auto size = static_cast<int64_t>(file.tellg());
-  if (size < 0 || size > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {} bytes; at most {} are accepted", path, size, kMaxFileBytes));
-  }
-  std::string content(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(content.data(), size)) {
-    return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
-  }
-  return content;
-}
-
-absl::StatusOr<json> ReadJsonFile(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
-  if (NestsTooDeep(content)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: nests deeper than {} levels", path, kMaxDepth));
-  }
-  try {
-    return json::parse(content);
-  } catch (const json::exception& e) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}", path, e.what()));
-  }
-}
 
 absl::Status JsonNode::Error(std::string_view fault) const {
   return absl::InvalidArgumentError(fmt::format("{}: {}", place_, fault));

@@ -1,4 +1,4 @@
-// Typed reading of tokenizer files; every error names the file and the place in it.
+// Typed reading of a tokenizer's JSON files; every error names the file and the place in it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,6 @@ namespace beamline::text {
 // No real tokenizer has more tokens; a file that claims more is refused before memory is spent on
 // it.
 inline constexpr int64_t kMaxTokens = 1 << 22;
-
-// Reads and parses a file. NOT_FOUND when it cannot be opened, INVALID_ARGUMENT when it is not
-// JSON, is larger than 512 MiB, or nests deeper than 64 levels.
-absl::StatusOr<nlohmann::json> ReadJsonFile(const std::string& path);
-absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // A value within a file, for example {value, "/models/x/tokenizer.json: pre_tokenizer"}. The value
 // must outlive it.

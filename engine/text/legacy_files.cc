@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
@@ -17,7 +18,8 @@ using nlohmann::json;
 
 // The lines of a text file, without their ends; no empty line behind the last one.
 absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path, kMaxTokenizerFileBytes));
+  if (content.empty()) return absl::InvalidArgumentError(fmt::format("{}: empty", path));
   if (const auto bad = FindInvalidUtf8(content)) {
     return absl::InvalidArgumentError(fmt::format("{}: not valid UTF-8 at byte {}", path, *bad));
   }
@@ -91,11 +93,7 @@ absl::StatusOr<json> ReadBertFiles(const std::string& folder, const TokenizerCon
 
 absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerConfig& config) {
   const std::string vocab_path = folder + "/vocab.json", merges_path = folder + "/merges.txt";
-  BEAMLINE_ASSIGN_OR_RETURN(json vocab, ReadJsonFile(vocab_path));
-  if (!vocab.is_object()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is {}, expected an object", vocab_path, vocab.type_name()));
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(json vocab, ReadJsonObject(vocab_path, kMaxTokenizerFileBytes));
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(merges_path));
   json merges = json::array();
   for (const std::string& line : lines) {

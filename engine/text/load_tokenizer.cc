@@ -1,10 +1,10 @@
 #include <array>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "engine/text/component_json.h"
+#include "engine/checkpoint/json_file.h"
+#include "engine/text/error_line.h"
 #include "engine/text/legacy_files.h"
 #include "engine/text/marian_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
@@ -14,36 +14,65 @@
 #include "kernels/status.h"
 
 namespace beamline {
+namespace {
+
+// SentencePiece models of families whose slow tokenizers number the pieces anew.
+constexpr std::array<const char*, 4> kLoneSentencePieceModels = {
+    "sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model"};
+
+absl::Status NoTokenizer(const std::string& folder) {
+  for (const char* name : kLoneSentencePieceModels) {
+    BEAMLINE_ASSIGN_OR_RETURN(const bool found, HasFile(fmt::format("{}/{}", folder, name)));
+    if (!found) continue;
+    return absl::UnimplementedError(fmt::format(
+        "{}/{}: a SentencePiece model alone does not say how its family numbers special tokens; "
+        "save the tokenizer with transformers (AutoTokenizer, save_pretrained) to get a "
+        "tokenizer.json",
+        folder, name));
+  }
+  return absl::NotFoundError(
+      fmt::format("{}: no tokenizer.json, no source.spm with target.spm and vocab.json, no "
+                  "vocab.txt and no vocab.json with merges.txt",
+                  folder));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(const nlohmann::json& json,
+                                                        const std::string& place,
+                                                        const text::TokenizerConfig& config) {
+  auto tokenizer = text::PipelineTokenizer::Make(json, place, config);
+  if (!tokenizer.ok()) return WithPlace(place, tokenizer.status());
+  return tokenizer;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder) {
-  const auto has = [&](const char* name) {
-    return std::filesystem::exists(std::filesystem::path(folder) / name);
-  };
+  const auto path = [&](const char* name) { return fmt::format("{}/{}", folder, name); };
   BEAMLINE_ASSIGN_OR_RETURN(const text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
-  if (has("source.spm") && has("vocab.json")) return text::LoadMarianTokenizer(folder, config);
-
-  nlohmann::json json;
-  std::string place = folder + "/tokenizer.json";
-  if (has("tokenizer.json")) {
-    BEAMLINE_ASSIGN_OR_RETURN(json, text::ReadJsonFile(place));
-  } else if (has("vocab.txt")) {
-    place = folder + "/vocab.txt";
-    BEAMLINE_ASSIGN_OR_RETURN(json, text::ReadBertFiles(folder, config));
-  } else if (has("vocab.json") && has("merges.txt")) {
-    place = folder + "/vocab.json and merges.txt";
-    BEAMLINE_ASSIGN_OR_RETURN(json, text::ReadGpt2Files(folder, config));
-  } else if (has("tokenizer.model") || has("spiece.model")) {
-    return absl::UnimplementedError(fmt::format(
-        "{}: a SentencePiece model alone does not say how its family numbers special tokens; save "
-        "the tokenizer with transformers to get a tokenizer.json",
-        folder));
-  } else {
-    return absl::NotFoundError(
-        fmt::format("{}: no tokenizer.json, no source.spm with vocab.json, no vocab.txt and no "
-                    "vocab.json with merges.txt",
-                    folder));
+  // Either of a translator's two models makes it one, so that the other's absence has a name.
+  for (const char* name : {"source.spm", "target.spm"}) {
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_marian, HasFile(path(name)));
+    if (is_marian) return text::LoadMarianTokenizer(folder, config);
   }
-  return text::PipelineTokenizer::Make(json, place, config);
+
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
+  if (has_pipeline) {
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json,
+                              ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
+    return MakePipeline(json, path("tokenizer.json"), config);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
+  if (has_words) {
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, text::ReadBertFiles(folder, config));
+    return MakePipeline(json, path("vocab.txt"), config);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_vocabulary, HasFile(path("vocab.json")));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
+  if (has_vocabulary && has_merges) {
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, text::ReadGpt2Files(folder, config));
+    return MakePipeline(json, path("vocab.json and merges.txt"), config);
+  }
+  return NoTokenizer(folder);
 }
 
 }  // namespace beamline

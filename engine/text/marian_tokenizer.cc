@@ -1,13 +1,14 @@
 #include "engine/text/marian_tokenizer.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "engine/checkpoint/json_file.h"
 #include "engine/text/added_tokens.h"
 #include "engine/text/component_json.h"
 #include "engine/text/encode_text.h"
+#include "engine/text/error_line.h"
 #include "engine/text/marian_decoding.h"
 #include "engine/text/sentencepiece_model.h"
 #include "engine/text/split_text.h"
@@ -160,7 +161,7 @@ class MarianTokenizer : public Tokenizer {
 };
 
 absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonFile(path));
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJson(path, kMaxTokenizerFileBytes));
   return Vocabulary::FromJson(JsonNode(json, path));
 }
 
@@ -213,9 +214,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
         fmt::format("{}: the unknown token \"{}\" is missing", vocab_path, unk));
   }
   parts.unk_id = *unk_id;
-  BEAMLINE_ASSIGN_OR_RETURN(
-      parts.added_tokens,
-      AddedTokens::Make(SpecialTokens(config, parts.source_vocabulary), /*normalizer=*/nullptr));
+  auto added_tokens =
+      AddedTokens::Make(SpecialTokens(config, parts.source_vocabulary), /*normalizer=*/nullptr);
+  if (!added_tokens.ok()) return WithPlace(config.place, added_tokens.status());
+  parts.added_tokens = *std::move(added_tokens);
   parts.eos_id = parts.added_tokens.Find(config.Role("eos_token", "</s>"))->id;
   parts.model_max_length = config.model_max_length;
   return std::make_unique<MarianTokenizer>(std::move(parts));

@@ -1,9 +1,10 @@
 #include "engine/text/sentencepiece_file.h"
 
+#include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "engine/checkpoint/checkpoint_file.h"
+#include "engine/text/error_line.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -113,6 +114,10 @@ absl::Status ReadPiece(std::string_view message, SentencePieceFile& file) {
     return absl::InvalidArgumentError(
         fmt::format("piece {} is empty or not UTF-8", file.pieces.size()));
   }
+  if (!std::isfinite(piece.score)) {
+    return absl::InvalidArgumentError(
+        fmt::format("piece {} has a score that is no finite number", file.pieces.size()));
+  }
   if (file.pieces.size() == kMaxPieces) {
     return absl::InvalidArgumentError(fmt::format("more than {} pieces", kMaxPieces));
   }
@@ -161,14 +166,10 @@ absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes)
 }
 
 absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return absl::NotFoundError(fmt::format("{}: cannot be opened", path));
-  const std::string bytes((std::istreambuf_iterator<char>(stream)),
-                          std::istreambuf_iterator<char>());
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path, kMaxTokenizerFileBytes));
   auto file = ParseSentencePieceFile(bytes);
-  if (file.ok()) return file;
-  return absl::Status(file.status().code(),
-                      fmt::format("{}: {}", path, std::string(file.status().message())));
+  if (!file.ok()) return WithPlace(path, file.status());
+  return file;
 }
 
 }  // namespace beamline::text

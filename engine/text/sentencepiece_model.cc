@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <utility>
 
+#include "engine/text/error_line.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -32,7 +33,9 @@ absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
 }
 
 absl::Status SentencePieceModel::Index(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(normalizer_, SentencePieceNormalizer::Create(file_));
+  auto normalizer = SentencePieceNormalizer::Create(file_);
+  if (!normalizer.ok()) return WithPlace(path, normalizer.status());
+  normalizer_ = *std::move(normalizer);
   std::vector<std::string> texts;
   std::vector<std::pair<std::string_view, int32_t>> entries;
   float min_score = FLT_MAX;
@@ -55,10 +58,7 @@ absl::Status SentencePieceModel::Index(const std::string& path) {
   unknown_score_ = min_score - kUnknownPenalty;
   vocabulary_ = Vocabulary::FromList(std::move(texts));
   auto trie = ByteTrie::Build(entries);
-  if (!trie.ok()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {}", path, std::string(trie.status().message())));
-  }
+  if (!trie.ok()) return WithPlace(path, trie.status());
   trie_ = *std::move(trie);
   return absl::OkStatus();
 }

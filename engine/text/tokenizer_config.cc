@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <utility>
 
+#include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -63,13 +63,9 @@ absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensDecoder(const JsonNode& r
 }
 
 absl::StatusOr<json> ReadOptionalObject(const std::string& path) {
-  if (!std::filesystem::exists(path)) return json::object();
-  BEAMLINE_ASSIGN_OR_RETURN(json file, ReadJsonFile(path));
-  if (!file.is_object()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is {}, expected an object", path, file.type_name()));
-  }
-  return file;
+  auto object = ReadJsonObject(path, kMaxTokenizerFileBytes);
+  if (absl::IsNotFound(object.status())) return json::object();
+  return object;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "engine/transformer/float_conversion.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -63,7 +64,32 @@ void Store(float value, DType dtype, std::byte* output) {
   std::memcpy(output, &bits, sizeof(bits));
 }
 
+// NaN and infinity are what has every bit of the exponent set. Blocks without a branch, which the
+// compiler vectorises.
+template <typename Bits>
+bool NoneHasExponent(const Bits* values, size_t count, Bits exponent) {
+  constexpr size_t kBlock = 4096;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(count, begin + kBlock);
+    Bits found = 0;
+    for (size_t i = begin; i < end; ++i) {
+      found |= static_cast<Bits>((values[i] & exponent) == exponent ? 1 : 0);
+    }
+    if (found != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool AllFinite(const void* values, size_t count, DType dtype) {
+  BEAMLINE_CHECK(IsStoredFloat(dtype));
+  if (dtype == DType::kFloat32) {
+    return NoneHasExponent<uint32_t>(static_cast<const uint32_t*>(values), count, 0x7f800000u);
+  }
+  const auto exponent = static_cast<uint16_t>(dtype == DType::kFloat16 ? 0x7c00 : 0x7f80);
+  return NoneHasExponent<uint16_t>(static_cast<const uint16_t*>(values), count, exponent);
+}
 
 bool IsStoredFloat(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;

@@ -11,6 +11,9 @@ namespace beamline {
 // True for float32, float16 and bfloat16.
 bool IsStoredFloat(DType dtype);
 
+// Whether none of `count` values is NaN or infinity. REQUIRES: IsStoredFloat; `values` aligned.
+bool AllFinite(const void* values, size_t count, DType dtype);
+
 // Appends `count` values to `output`, rounded to nearest even. REQUIRES: IsStoredFloat of both;
 // `values` aligned to its type.
 void AppendConverted(const void* values, size_t count, DType from, DType to,

@@ -50,18 +50,28 @@ TensorReader::TensorReader(const Checkpoint& checkpoint, DType dtype, Backend& b
 
 absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
                                                     std::vector<int64_t> shape) {
-  BEAMLINE_ASSIGN_OR_RETURN(CheckpointTensor tensor, checkpoint_.Find(name));
+  auto found = checkpoint_.Find(name);
+  if (absl::IsNotFound(found.status())) {
+    return absl::NotFoundError(
+        fmt::format("{}, which config.json calls for", std::string(found.status().message())));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(CheckpointTensor tensor, std::move(found));
   if (!IsStoredFloat(tensor.dtype)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\": float32, float16 or bfloat16 is expected, found {}",
-                    checkpoint_.folder(), name, Name(tensor.dtype)));
+                    tensor.file, name, Name(tensor.dtype)));
   }
   if (DropLeadingOnes(tensor.shape, shape.size()) != shape) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: tensor \"{}\": shape [{}] is expected by config.json, found [{}]",
-        checkpoint_.folder(), name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: tensor \"{}\": shape [{}] is expected by config.json, found [{}]",
+                    tensor.file, name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
   }
-  if (read_.insert(name).second) weights_.num_parameters += NumElements(shape);
+  if (!read_.insert(name).second) return tensor;
+  if (!AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: tensor \"{}\" holds NaN or infinity", tensor.file, name));
+  }
+  weights_.num_parameters += NumElements(shape);
   return tensor;
 }
 
@@ -151,9 +161,11 @@ absl::Status TensorReader::CheckAllRead(std::span<const std::string> ignored) co
   if (unread.empty()) return absl::OkStatus();
   const size_t count = unread.size();
   if (count > kMostNamed) unread.resize(kMostNamed);
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: {} tensors that the model in config.json does not have: \"{}\"{}", checkpoint_.folder(),
-      count, fmt::join(unread, "\", \""), count > kMostNamed ? ", ..." : ""));
+  const auto first = checkpoint_.Find(unread.front());
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} tensors that the model in config.json does not have: \"{}\"{}",
+                  first.ok() ? first->file : checkpoint_.folder(), count,
+                  fmt::join(unread, "\", \""), count > kMostNamed ? ", ..." : ""));
 }
 
 }  // namespace beamline

@@ -1,6 +1,7 @@
 // The engine over the demo models, in process: streams, limits, cancellation, drain, a tight cache.
 #include "engine/engine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -205,6 +206,39 @@ TEST(EngineTest, DestructionAnswersWhatStillRuns) {
   ASSERT_TRUE((*engine)->Generate(request, sink).ok());
   engine->reset();
   EXPECT_EQ(sink->Wait().status().code(), absl::StatusCode::kCancelled);
+}
+
+// A cache of the least size: what the model's own decoding asks for fits, more is refused in words
+// that a client can act on and that tell whose setting it is.
+TEST(EngineTest, ASmallCacheHoldsTheModelsOwnDecodingAndNamesItsLimit) {
+  EngineOptions options = TestEngineOptions();
+  options.models = {Demo("translate-en-de")};
+  options.models[0].cache_bytes = 1;
+  options.models[0].max_sequences = 1;  // raised to the model's num_beams
+  auto small = Engine::Create(options);
+  ASSERT_TRUE(small.ok()) << small.status();
+  GenerateRequest request;
+  request.model = "translate-en-de";
+  request.prompt = "Open the file.";
+  EXPECT_TRUE((*small)->GenerateAndWait(request).ok());
+
+  options.models[0].max_sequences = 64;
+  small->reset();
+  small = Engine::Create(options);
+  ASSERT_TRUE(small.ok()) << small.status();
+  request.decoding = BeamOptions{.width = 16};
+  absl::Status status = (*small)->GenerateAndWait(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::MatchesRegex("limits.max_new_tokens is not set, which means 511; accepted: "
+                                    "1 to [0-9]+ for 16 sequences of this prompt in the model's "
+                                    "cache .the operator sets the cache's size, cache_bytes."));
+  request.limits.max_new_tokens = 200;
+  status = (*small)->GenerateAndWait(request).status();
+  EXPECT_THAT(std::string(status.message()),
+              testing::StartsWith("limits.max_new_tokens is 200; accepted: 1 to "));
+  request.limits.max_new_tokens = 100;
+  EXPECT_TRUE((*small)->GenerateAndWait(request).ok());
 }
 
 TEST(EngineTest, FullQueueRefusesAtOnce) {

@@ -25,9 +25,10 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr int64_t kBadPosition = 40;
-constexpr uint16_t kInfinity = 0x7F80;  // bfloat16
+constexpr uint16_t kHuge = 0x7F7F;  // the largest bfloat16
 
-// A copy of a demo model whose position table, bfloat16, holds infinity in row kBadPosition.
+// A copy of a demo model whose position table, bfloat16, holds numbers in row kBadPosition that
+// loading accepts and no norm can square.
 class DoctoredModel {
  public:
   DoctoredModel(const std::string& name, const std::string& position_table) {
@@ -73,7 +74,7 @@ class DoctoredModel {
       const int64_t width = entry.shape[1];
       const auto begin = reinterpret_cast<const char*>(entry.bytes.data()) - bytes.data();
       for (int64_t i = kBadPosition * width; i < (kBadPosition + 1) * width; ++i) {
-        std::memcpy(bytes.data() + begin + i * 2, &kInfinity, sizeof(kInfinity));
+        std::memcpy(bytes.data() + begin + i * 2, &kHuge, sizeof(kHuge));
       }
       return;
     }

@@ -49,9 +49,27 @@ TemporaryFolder::~TemporaryFolder() {
 void TemporaryFolder::Write(const std::string& name, std::string_view bytes) const {
   const std::filesystem::path path = std::filesystem::path(path_) / name;
   std::filesystem::create_directories(path.parent_path());
+  // Not through a link into the folder that LinkFilesOf linked to.
+  if (std::filesystem::is_symlink(path)) std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   BEAMLINE_CHECK(file.good());
+}
+
+void TemporaryFolder::LinkFilesOf(const std::string& folder) const {
+  namespace fs = std::filesystem;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    const fs::path name = fs::path(path_) / fs::relative(entry.path(), folder);
+    if (entry.is_directory()) {
+      fs::create_directories(name);
+    } else {
+      fs::create_symlink(fs::canonical(entry.path()), name);
+    }
+  }
+}
+
+void TemporaryFolder::Remove(const std::string& name) const {
+  std::filesystem::remove_all(std::filesystem::path(path_) / name);
 }
 
 void TemporaryFolder::WriteJson(const std::string& name, const nlohmann::json& value) const {

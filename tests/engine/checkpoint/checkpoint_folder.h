@@ -32,6 +32,10 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   // `name` may lie in a folder below, which is made.
   void Write(const std::string& name, std::string_view bytes) const;
+  // A symbolic link to each file of `folder` and of the folders in it.
+  void LinkFilesOf(const std::string& folder) const;
+  // Takes a file, a link or a folder away.
+  void Remove(const std::string& name) const;
   void WriteJson(const std::string& name, const nlohmann::json& value) const;
 
  private:

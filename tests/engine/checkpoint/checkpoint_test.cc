@@ -133,6 +133,36 @@ TEST_F(CheckpointTest, RefusesWhatIsNoFile) {
   EXPECT_THAT(OpenError(), HasSubstr("model.safetensors: not a regular file"));
 }
 
+TEST_F(CheckpointTest, FollowsLinksToFiles) {
+  folder_.Write("blobs/1", SafetensorsOf({{"a", {2}}}));
+  std::filesystem::create_symlink("blobs/1", folder_.path() + "/model.safetensors");
+  EXPECT_EQ(OpenError(), "");
+  folder_.Remove("blobs");
+  EXPECT_THAT(OpenError(), HasSubstr("model.safetensors: a symbolic link to a file that is not"));
+}
+
+TEST_F(CheckpointTest, RefusesWhatFollowsTheJson) {
+  folder_.Write("model.safetensors", SafetensorsOf({}));
+  for (const std::string& behind :
+       {std::string(1, '\0'), std::string("\0x", 2), std::string("x"), std::string("{}")}) {
+    folder_.Write("config.json", "{}" + behind);
+    EXPECT_THAT(OpenError(), HasSubstr("config.json: not valid JSON at byte 3"));
+  }
+}
+
+TEST_F(CheckpointTest, RefusesAdaptersBesideAModel) {
+  folder_.Write("model.safetensors", SafetensorsOf({{"a", {2}}}));
+  folder_.Write("adapter_config.json", "{}");
+  EXPECT_THAT(OpenError(), HasSubstr("adapter_config.json: a LoRA or PEFT adapter"));
+}
+
+TEST_F(CheckpointTest, AsksForTheConfigBeforeTheWeights) {
+  const auto check = [](const json&) { return absl::UnimplementedError("config.json: no"); };
+  const auto checkpoint = Checkpoint::Open(folder_.path(), check);
+  EXPECT_EQ(checkpoint.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(std::string(checkpoint.status().message()), folder_.path() + "/config.json: no");
+}
+
 TEST_F(CheckpointTest, NamesFaultsOfTheIndex) {
   folder_.WriteJson("model.safetensors.index.json", json::object());
   EXPECT_THAT(OpenError(), HasSubstr("index.json: no weight_map object"));

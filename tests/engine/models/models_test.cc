@@ -175,6 +175,20 @@ TEST(DescribeModelTest, ListsTheFamiliesForAnUnknownOne) {
               HasSubstr("config.json: model_type is \"llama\"; served are bert, "));
 }
 
+TEST(DescribeModelTest, RefusesTheHeadsOfOtherTasks) {
+  for (const char* tensor : {"classifier.weight", "classifier.out_proj.bias", "qa_outputs.bias"}) {
+    const auto model = Folder(OfType("roberta"), {tensor}).Describe();
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(model.status().message()),
+                HasSubstr(std::string("/model.safetensors: tensor \"") + tensor));
+  }
+}
+
+TEST(DescribeModelTest, ChecksTheFamilyWithoutWeights) {
+  EXPECT_TRUE(CheckFamily(OfType("xlm-roberta")).ok());
+  EXPECT_EQ(CheckFamily(OfType("t5")).code(), absl::StatusCode::kUnimplemented);
+}
+
 struct ConfigFault {
   json config;
   std::string message;
@@ -205,7 +219,10 @@ TEST(DescribeModelTest, NamesFieldsThatItDoesNotKnow) {
       {{{"model_type", "marian"}, {"activation_function", 3}},
        "activation_function is 3; a string is expected"},
       {{{"model_type", 3}}, "model_type is 3; a string is expected"},
-      {json::object(), "model_type is \"\""},
+      {json::object(), "config.json: model_type is missing; served are bert, "},
+      {{{"model_type", "roberta"}, {"architectures", {"RobertaForQuestionAnswering"}}},
+       "architectures is [\"RobertaForQuestionAnswering\"]; served are RobertaModel, "},
+      {{{"model_type", "bert"}, {"architectures", {"RobertaModel"}}}, "served are BertModel, "},
   };
   for (const ConfigFault& fault : faults) {
     EXPECT_THAT(Folder(fault.config).Error(), HasSubstr(fault.message)) << fault.config;
@@ -277,6 +294,11 @@ TEST_F(GenerationDefaultsTest, FallBackToTheConfigAndTheFamily) {
 TEST_F(GenerationDefaultsTest, NameTheirFaults) {
   EXPECT_THAT(Error({{"early_stopping", "maybe"}}),
               HasSubstr("generation_config.json: early_stopping is \"maybe\"; true, false or"));
+  EXPECT_THAT(Error({{"eos_token_id", {1, 50257}}}),
+              HasSubstr("eos_token_id is [1,50257]; ids from 0 to 50256 are expected"));
+  EXPECT_THAT(Error({{"pad_token_id", 50257}}), HasSubstr("pad_token_id is 50257; a whole number"));
+  EXPECT_THAT(Error({{"bos_token_id", 50257}}), HasSubstr("bos_token_id is 50257; a whole number"));
+  EXPECT_EQ(Error({{"bos_token_id", -1}, {"pad_token_id", -1}}), "");
   EXPECT_THAT(Error({{"num_beams", 65}}),
               HasSubstr("num_beams is 65; a whole number from 1 to 64"));
   EXPECT_THAT(Error({{"bad_words_ids", {{50257}}}}), HasSubstr("bad_words_ids is [[50257]]"));

@@ -63,6 +63,29 @@ TEST(FloatConversionTest, RoundsToNearestEven) {
       static_cast<uint32_t>(ToBFloat16(std::numeric_limits<float>::quiet_NaN())) << 16)));
 }
 
+TEST(FloatConversionTest, FindsWhatIsNotFinite) {
+  constexpr size_t kCount = 10000;  // of more than one block, not a multiple of a vector
+  std::vector<float> floats(kCount, std::numeric_limits<float>::max());
+  std::vector<uint16_t> halves(kCount, 0xfbff), brains(kCount, 0x7f7f);
+  EXPECT_TRUE(AllFinite(floats.data(), kCount, DType::kFloat32));
+  EXPECT_TRUE(AllFinite(halves.data(), kCount, DType::kFloat16));
+  EXPECT_TRUE(AllFinite(brains.data(), kCount, DType::kBFloat16));
+  EXPECT_TRUE(AllFinite(nullptr, 0, DType::kBFloat16));
+  for (const size_t place : {size_t{0}, kCount / 2, kCount - 1}) {
+    for (const uint16_t bits : {0x7c00, 0xfc00, 0x7e01}) {
+      std::vector<uint16_t> bad = halves;
+      bad[place] = bits;
+      EXPECT_FALSE(AllFinite(bad.data(), kCount, DType::kFloat16));
+    }
+    std::vector<uint16_t> bad = brains;
+    bad[place] = 0xff80;
+    EXPECT_FALSE(AllFinite(bad.data(), kCount, DType::kBFloat16));
+    std::vector<float> bad_floats = floats;
+    bad_floats[place] = std::numeric_limits<float>::signaling_NaN();
+    EXPECT_FALSE(AllFinite(bad_floats.data(), kCount, DType::kFloat32));
+  }
+}
+
 TEST(FloatConversionTest, AppendsWithoutConversion) {
   const float values[] = {1.5f, -2.25f};
   std::vector<std::byte> bytes(4);

@@ -1,0 +1,65 @@
+#include "engine/checkpoint/other_formats.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+namespace beamline {
+namespace {
+
+struct Format {
+  std::string_view ending;  // of a file's name, or the whole name of a file or a folder
+  std::string_view advice;
+};
+
+constexpr std::string_view kConvert =
+    "is not read, convert it to safetensors (save_pretrained of transformers writes that)";
+constexpr std::string_view kOriginal = "is not read, take the checkpoint that it was made of";
+
+// The first that fits, in the order of how near the folder is to what is wanted.
+constexpr std::array<Format, 17> kFormats = {{
+    {"adapter_model.safetensors", "is an adapter, merge it into its base model"},
+    {"adapter_model.bin", "is an adapter, merge it into its base model"},
+    {"0_Transformer", "is where sentence-transformers before 1.0 put the model; save it anew"},
+    {"model_index.json", "is of diffusers, whose pipelines are not served"},
+    {".safetensors", "is there: weights are read from model.safetensors or by its index"},
+    {".bin", kConvert},
+    {".bin.index.json", kConvert},
+    {".h5", kConvert},
+    {".msgpack", kConvert},
+    {".pt", kConvert},
+    {".pth", kConvert},
+    {".ckpt", kConvert},
+    {".ot", kConvert},
+    {".gguf", kOriginal},
+    {".onnx", kOriginal},
+    {"onnx", kOriginal},
+    {"openvino_model.xml", kOriginal},
+}};
+
+}  // namespace
+
+std::string OtherFormatsIn(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    names.insert(it->path().filename().string());
+  }
+  for (const Format& format : kFormats) {
+    for (const std::string& name : names) {
+      const bool whole = !format.ending.starts_with('.');
+      if (whole ? name != format.ending : !name.ends_with(format.ending)) continue;
+      // Optimizers' and trainers' leftovers are beside many checkpoints.
+      if (name == "training_args.bin" || name == "optimizer.pt" || name == "scheduler.pt") continue;
+      return fmt::format("; {} {}", name, format.advice);
+    }
+  }
+  return "";
+}
+
+}  // namespace beamline

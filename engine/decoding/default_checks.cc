@@ -1,0 +1,41 @@
+#include "engine/decoding/default_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/decoding/option_checks.h"
+
+namespace beamline {
+
+int32_t DefaultSequences(const GenerationDefaults& defaults) {
+  return std::max(defaults.num_beams, 1);
+}
+
+absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefaults& defaults,
+                                     const Tokenizer& tokenizer, const DecodingLimits& limits) {
+  // Requests say where such values are from in most cases.
+  const auto named = [file](const absl::Status& status) {
+    constexpr std::string_view kUsualFile = "generation_config.json: ";
+    std::string_view message(status.message().data(), status.message().size());
+    if (message.starts_with(kUsualFile)) message.remove_prefix(kUsualFile.size());
+    return absl::Status(status.code(), fmt::format("{}: {}", file, message));
+  };
+  if (!defaults.max_new_tokens.has_value() && defaults.max_length.value_or(2) < 2) {
+    return RangeError(fmt::format("{}: max_length", file), fmt::to_string(*defaults.max_length),
+                      "at least 2, a token of the prompt and a new one");
+  }
+  for (const Decoding& decoding : {Decoding(), Decoding(GreedyOptions()),
+                                   Decoding(SamplingOptions()), Decoding(BeamOptions())}) {
+    GenerateRequest request;
+    request.decoding = decoding;
+    auto resolved = ResolveDecoding(request, defaults, tokenizer, limits);
+    if (!resolved.ok()) return named(resolved.status());
+    // The shortest prompt there is: one id, or an encoder-decoder's start token.
+    const absl::Status fits = FitLength(request, defaults, limits, /*prompt_tokens=*/1, *resolved);
+    if (!fits.ok()) return named(fits);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

@@ -1,0 +1,271 @@
+// Files of the right form with values that no model has: each is found at load, and named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/engine/hostile/hostile_folder.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::json;
+
+struct Value {
+  const char* model;
+  const char* file;
+  const char* pointer;  // what is replaced
+  json value;           // by what; null: taken away
+  const char* message;  // part of the error; empty: the model loads
+};
+
+class HostileValuesTest : public testing::TestWithParam<Value> {};
+
+TEST_P(HostileValuesTest, IsNamed) {
+  const Value& value = GetParam();
+  HostileFolder folder(value.model);
+  folder.Patch(value.file, value.pointer, value.value);
+  const absl::Status status = folder.Load();
+  if (*value.message == '\0') {
+    EXPECT_TRUE(status.ok()) << status;
+    return;
+  }
+  ExpectShortErrorWith(status, value.message);
+  ExpectShortErrorWith(status, value.file);
+}
+
+std::string NameOf(const testing::TestParamInfo<Value>& info) {
+  std::string name = std::to_string(info.index) + "_" + info.param.model + info.param.pointer;
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+constexpr char kEmbed[] = "embed-en", kTranslate[] = "translate-en-de", kWrite[] = "write-en";
+constexpr char kConfig[] = "config.json", kGeneration[] = "generation_config.json";
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, HostileValuesTest,
+    testing::Values(
+        Value{kEmbed, kConfig, "/model_type", nullptr, "model_type is missing; served are bert, "},
+        Value{kEmbed, kConfig, "/model_type", 7, "model_type is 7; a string"},
+        Value{kEmbed, kConfig, "/model_type", "llama", "model_type is \"llama\"; served are bert"},
+        Value{kEmbed, kConfig, "/model_type", std::string(3000000, 'x'), "; served are bert, "},
+        Value{kEmbed, kConfig, "/architectures", json::array({"BertForSequenceClassification"}),
+              "architectures is [\"BertForSequenceClassification\"]; served are BertModel, "},
+        Value{kEmbed, kConfig, "/architectures", json::array({"BertForTokenClassification"}),
+              "BertForTokenClassification"},
+        Value{kEmbed, kConfig, "/architectures", "BertModel", "architectures is \"BertModel\""},
+        Value{kEmbed, kConfig, "/architectures", json::array({"BertModel", 5}), "architectures"},
+        Value{kEmbed, kConfig, "/architectures", json::array({""}), "architectures is [\"\"]"},
+        Value{kEmbed, kConfig, "/architectures", json::array(), ""},
+        Value{kEmbed, kConfig, "/architectures", nullptr, ""},
+        Value{kEmbed, kConfig, "/architectures", json::array({"BertForMaskedLM"}), ""},
+        Value{kWrite, kConfig, "/architectures", json::array({"GPT2ForSequenceClassification"}),
+              "served are GPT2LMHeadModel"},
+        Value{kTranslate, kConfig, "/architectures", json::array({"MarianForCausalLM"}),
+              "served are MarianMTModel"},
+        Value{kEmbed, kConfig, "/max_position_embeddings", 1 << 20,
+              "max_position_embeddings is 1048576; 256 is expected"},
+        Value{kEmbed, kConfig, "/vocab_size", 7169, "vocab_size is 7169; 7168 is expected"},
+        Value{kEmbed, kConfig, "/pad_token_id", 7168, "pad_token_id is 7168; a whole number"},
+        Value{kWrite, kConfig, "/n_positions", 1 << 20, "n_positions is 1048576; 512 is expected"},
+        Value{kWrite, kConfig, "/n_layer", 1 << 20, "model.safetensors: no tensor"},
+        Value{kTranslate, kConfig, "/max_position_embeddings", 1 << 20,
+              "max_position_embeddings is 1048576; a whole number from 1 to 16384"},
+        Value{kTranslate, kConfig, "/max_position_embeddings", 0, "max_position_embeddings is 0"},
+        Value{kTranslate, kConfig, "/d_model", 1 << 20, "config.json"},
+        Value{kTranslate, kConfig, "/d_model", 252, "expected by config.json, found"}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    Generation, HostileValuesTest,
+    testing::Values(
+        Value{kWrite, kGeneration, "/eos_token_id", 6000, "eos_token_id is 6000; ids from 0 to"},
+        Value{kWrite, kGeneration, "/eos_token_id", {5999, 6000}, "eos_token_id is [5999,6000]"},
+        Value{kWrite, kGeneration, "/eos_token_id", -1, "eos_token_id is -1"},
+        Value{kWrite, kGeneration, "/bos_token_id", 6000, "bos_token_id is 6000"},
+        Value{kWrite, kGeneration, "/pad_token_id", 6000, "pad_token_id is 6000"},
+        Value{kTranslate, kGeneration, "/decoder_start_token_id", 8000, "decoder_start_token_id"},
+        Value{kTranslate, kGeneration, "/forced_eos_token_id", 8000, "forced_eos_token_id is 8000"},
+        Value{kTranslate, kGeneration, "/forced_bos_token_id", -2, "forced_bos_token_id is -2"},
+        Value{kTranslate, kGeneration, "/bad_words_ids", {{8000}}, "bad_words_ids is [[8000]]"},
+        Value{kTranslate, kGeneration, "/num_beams", 0, "num_beams is 0"},
+        Value{kTranslate, kGeneration, "/num_beams", 65, "num_beams is 65"},
+        Value{kTranslate, kGeneration, "/length_penalty", 11, "length_penalty is 11; accepted"},
+        Value{kTranslate, kGeneration, "/max_length", 0, "max_length is 0"},
+        Value{kTranslate, kGeneration, "/max_length", 1, "max_length is 1; accepted: at least 2"},
+        Value{kTranslate, kGeneration, "/max_length", -5, "max_length is -5"},
+        Value{kWrite, kGeneration, "/max_new_tokens", 0, "max_new_tokens is 0"},
+        Value{kWrite, kGeneration, "/temperature", -1, "temperature is -1; accepted: above 0"},
+        Value{kWrite, kGeneration, "/temperature", 0, "temperature is 0; accepted: above 0"},
+        Value{kWrite, kGeneration, "/top_k", -5, "top_k is -5"},
+        Value{kWrite, kGeneration, "/top_p", 0, "top_p is 0"},
+        Value{kWrite, kGeneration, "/top_p", 1.5, "top_p is 1.5; accepted"},
+        Value{kWrite, kGeneration, "/min_p", -0.5, "min_p is -0.5; accepted"},
+        Value{kWrite, kGeneration, "/typical_p", 2, "typical_p is 2; accepted"},
+        Value{kWrite, kGeneration, "/repetition_penalty", 0, "repetition_penalty is 0; accepted"},
+        Value{kWrite, kGeneration, "/no_repeat_ngram_size", 5000, "no_repeat_ngram_size is 5000"},
+        Value{kWrite, kGeneration, "/temperature", std::string(200000, 'x'), "temperature is"}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    Tokenizers, HostileValuesTest,
+    testing::Values(
+        Value{kWrite, "tokenizer.json", "/model/type", std::string(100000, 'y'), "unknown model"},
+        Value{kWrite, "tokenizer.json", "/model/vocab/a", -1, "token \"a\" has the id -1"},
+        Value{kWrite, "tokenizer.json", "/model/merges/0", json::array({"a"}), "entry 0"},
+        Value{kWrite, "tokenizer.json", "/added_tokens/0/id", 1 << 30, "added_tokens[0].id"},
+        Value{kEmbed, "tokenizer.json", "/model/unk_token", "[NO]", "[NO]"},
+        Value{kEmbed, "tokenizer.json", "/post_processor", 1, "post_processor"},
+        Value{kTranslate, "vocab.json", "/<unk>", nullptr, "the unknown token"},
+        Value{kTranslate, "vocab.json", "/<unk>", "x", "token \"<unk>\" has the id"},
+        Value{kEmbed, "tokenizer_config.json", "/model_max_length", "x", "model_max_length"},
+        Value{kTranslate, "tokenizer_config.json", "/separate_vocabs", 3, "separate_vocabs"}),
+    NameOf);
+
+TEST(HostileFoldersTest, IdsBeyondTheVocabularyOfAConfigWithoutGenerationConfig) {
+  HostileFolder folder("write-en");
+  folder.files().Remove("generation_config.json");
+  folder.Patch("config.json", "/eos_token_id", 6000);
+  ExpectShortErrorWith(folder.Load(), "/config.json: eos_token_id is 6000; ids from 0 to 5999");
+}
+
+TEST(HostileFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
+  HostileFolder folder("write-en");
+  folder.files().Remove("generation_config.json");
+  folder.Patch("config.json", "/temperature", -1);
+  ExpectShortErrorWith(folder.Load(), "/config.json: temperature is -1; accepted: above 0");
+}
+
+TEST(HostileFoldersTest, ATokenizerLargerThanTheVocabularyNamesTheConfig) {
+  HostileFolder folder("write-en");
+  json tokenizer = folder.ReadJson("tokenizer.json");
+  tokenizer["added_tokens"].push_back({{"id", 6100}, {"content", "<new>"}, {"special", true}});
+  folder.files().WriteJson("tokenizer.json", tokenizer);
+  ExpectShortErrorWith(folder.Load(), "/config.json: vocab_size is 6000; at least 6101");
+}
+
+// The weights file of `folder` with another header, and bytes before and behind the data.
+struct Weights {
+  explicit Weights(const HostileFolder& folder) {
+    const std::string bytes = folder.Read("model.safetensors");
+    uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    header = json::parse(bytes.substr(8, size));
+    data = bytes.substr(8 + size);
+  }
+  std::string Bytes(const std::string& behind_header = "") const {
+    return SafetensorsBytes(header.dump() + behind_header, 0) + data;
+  }
+
+  json header;
+  std::string data;
+};
+
+TEST(HostileFoldersTest, WeightsThatAreNoNumbers) {
+  for (const uint16_t bits : {uint16_t{0x7FC0}, uint16_t{0xFF80}}) {  // NaN, -infinity: bfloat16
+    for (const char* tensor :
+         {"embeddings.word_embeddings.weight", "encoder.layer.3.output.dense.weight",
+          "encoder.layer.0.attention.self.key.bias", "encoder.layer.1.output.LayerNorm.weight"}) {
+      const HostileFolder folder("embed-en");
+      Weights weights(folder);
+      ASSERT_EQ(weights.header[tensor]["dtype"], "BF16");
+      const size_t end = weights.header[tensor]["data_offsets"][1];
+      std::memcpy(weights.data.data() + end - sizeof(bits), &bits, sizeof(bits));
+      folder.files().Write("model.safetensors", weights.Bytes());
+      ExpectShortErrorWith(folder.Load(), std::string("/model.safetensors: tensor \"") + tensor +
+                                              "\" holds NaN or infinity");
+    }
+  }
+}
+
+TEST(HostileFoldersTest, HeadersOfWeights) {
+  const HostileFolder folder("embed-en");
+  const Weights whole(folder);
+  const char* const tensor = "embeddings.LayerNorm.bias";
+  const auto expect = [&](const std::string& bytes, const std::string& part) {
+    folder.files().Write("model.safetensors", bytes);
+    ExpectShortErrorWith(folder.Load(), "/model.safetensors: " + part);
+  };
+  std::string huge = whole.Bytes();
+  std::memset(huge.data(), 0x7F, 8);
+  expect(huge, "the header claims ");
+  expect(whole.Bytes(std::string(1, '\0')), "not valid JSON at byte");
+  expect(whole.Bytes("{}"), "not valid JSON at byte");
+  expect(whole.Bytes() + "x", "1 bytes follow");
+  Weights changed = whole;
+  changed.header[tensor]["data_offsets"] = {0, 512};
+  expect(changed.Bytes(), "tensor \"");
+  changed = whole;
+  changed.header[tensor]["shape"] = {int64_t{1} << 62, 8};
+  expect(changed.Bytes(), "tensor \"embeddings.LayerNorm.bias\": the byte size");
+  changed = whole;
+  changed.header[std::string(2000000, 'n')] = 1;
+  expect(changed.Bytes(), "tensor \"nnn");
+  changed = whole;
+  changed.header[tensor]["dtype"] = "I8";
+  expect(changed.Bytes(), "tensor \"embeddings.LayerNorm.bias\": shape and dtype");
+  changed = whole;
+  const json stored = changed.header[tensor];
+  changed.header.erase(tensor);
+  changed.header["classifier.bias"] = stored;
+  expect(changed.Bytes(), "tensor \"classifier.bias\" is of a classifier");
+  changed.header.erase("classifier.bias");
+  changed.header["other"] = stored;
+  expect(changed.Bytes(), "no tensor \"embeddings.LayerNorm.bias\"");
+}
+
+struct OtherFormat {
+  std::vector<const char*> removed;
+  std::vector<const char*> added;
+  const char* message;
+};
+
+TEST(HostileFoldersTest, SaysWhatAFolderHoldsInstead) {
+  const char* const weights = "model.safetensors";
+  const OtherFormat formats[] = {
+      {{weights}, {}, "neither model.safetensors nor model.safetensors.index.json"},
+      {{weights}, {"pytorch_model.bin"}, "pytorch_model.bin is not read, convert"},
+      {{weights}, {"pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"}, "00001"},
+      {{weights}, {"tf_model.h5"}, "tf_model.h5 is not read, convert"},
+      {{weights}, {"flax_model.msgpack"}, "flax_model.msgpack is not read"},
+      {{weights}, {"model.onnx"}, "model.onnx is not read"},
+      {{weights}, {"onnx/model.onnx"}, "onnx is not read"},
+      {{weights}, {"model-Q4_K_M.gguf"}, "model-Q4_K_M.gguf is not read"},
+      {{weights, "config.json"}, {"model-Q4_K_M.gguf"}, "model-Q4_K_M.gguf is not read"},
+      {{weights},
+       {"model-00001-of-00002.safetensors"},
+       "model-00001-of-00002.safetensors is there"},
+      {{weights, "config.json"}, {"0_Transformer/config.json"}, "0_Transformer is where"},
+      {{weights, "config.json"}, {"adapter_config.json"}, "adapter_config.json: a LoRA"},
+      {{}, {"adapter_config.json"}, "adapter_config.json: a LoRA or PEFT adapter"},
+      {{"tokenizer.json", "vocab.txt"},
+       {"sentencepiece.bpe.model"},
+       "sentencepiece.bpe.model: a SentencePiece model alone"},
+      {{"tokenizer.json", "vocab.txt"}, {}, "no tokenizer.json, no source.spm"},
+  };
+  for (const OtherFormat& format : formats) {
+    SCOPED_TRACE(format.message);
+    const HostileFolder folder("embed-en");
+    for (const char* name : format.removed) folder.files().Remove(name);
+    for (const char* name : format.added) folder.files().Write(name, "{}");
+    ExpectShortErrorWith(folder.Load(), format.message);
+  }
+}
+
+// Who serves a llama in a .bin wants to hear of the llama.
+TEST(HostileFoldersTest, TheFamilyComesBeforeTheWeights) {
+  HostileFolder folder("embed-en");
+  folder.Patch("config.json", "/model_type", "llama");
+  folder.files().Remove("model.safetensors");
+  ExpectShortErrorWith(folder.Load(), "/config.json: model_type is \"llama\"");
+}
+
+}  // namespace
+}  // namespace beamline
