@@ -21,10 +21,11 @@ constexpr std::string_view kConvert =
 constexpr std::string_view kOriginal = "is not read, take the checkpoint that it was made of";
 
 // The first that fits, in the order of how near the folder is to what is wanted.
-constexpr std::array<Format, 17> kFormats = {{
+constexpr std::array<Format, 18> kFormats = {{
     {"adapter_model.safetensors", "is an adapter, merge it into its base model"},
     {"adapter_model.bin", "is an adapter, merge it into its base model"},
-    {"0_Transformer", "is where sentence-transformers before 1.0 put the model; save it anew"},
+    {"0_Transformer", "is where old versions of sentence-transformers put the model, save it anew"},
+    {"snapshots", "is there: name the folder of a revision in it"},  // of the download cache
     {"model_index.json", "is of diffusers, whose pipelines are not served"},
     {".safetensors", "is there: weights are read from model.safetensors or by its index"},
     {".bin", kConvert},

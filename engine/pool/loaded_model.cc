@@ -25,8 +25,9 @@ constexpr int32_t kMinLogitsRows = 64;
 constexpr int32_t kMostSequences = 65535;
 // A large model with nothing measured before may need more; the rest then comes as it is needed.
 constexpr std::chrono::seconds kWarmUpTime{20};
-// Of an error of loading, and of what it quotes.
+// Of an error of loading, and of what it quotes. A device's list what was tried and what is held.
 constexpr size_t kMaxErrorBytes = 460;
+constexpr size_t kMaxDeviceErrorBytes = 4096;
 constexpr size_t kMaxFolderBytes = 160;
 constexpr size_t kMaxNameBytes = 64;
 
@@ -179,10 +180,13 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOption
   if (const size_t begin = message.find(options.folder); begin != std::string::npos) {
     message.replace(begin, options.folder.size(), folder);
   }
-  return WithShortMessage(
-      absl::Status(model.status().code(),
-                   fmt::format("model '{}': {}", Excerpt(options.name, kMaxNameBytes), message)),
-      kMaxErrorBytes);
+  const absl::StatusCode code = model.status().code();
+  const bool of_device = code == absl::StatusCode::kUnavailable ||
+                         code == absl::StatusCode::kResourceExhausted ||
+                         code == absl::StatusCode::kInternal;
+  message = fmt::format("model '{}': {}", Excerpt(options.name, kMaxNameBytes), message);
+  return WithShortMessage(absl::Status(code, message),
+                          of_device ? kMaxDeviceErrorBytes : kMaxErrorBytes);
 }
 
 }  // namespace beamline

@@ -28,21 +28,27 @@ std::optional<std::string> TokenContent(const json& token) {
   return std::nullopt;
 }
 
-void CollectSpecialTokens(const json& file, std::vector<std::string>* tokens) {
+absl::Status CollectSpecialTokens(const JsonNode& file, std::vector<std::string>* tokens) {
   const auto add = [&](const json& token) {
     const std::optional<std::string> content = TokenContent(token);
     if (content.has_value() && !content->empty() &&
         std::find(tokens->begin(), tokens->end(), *content) == tokens->end()) {
       tokens->push_back(*content);
     }
+    return content.has_value();
   };
   for (const char* role : kRoles) {
-    if (file.contains(role)) add(file[role]);
+    if (!file.Has(role)) continue;
+    const json& token = file.value()[role];
+    if (!add(token)) {
+      return file.Error(fmt::format("\"{}\" is {}, expected a token", role, token.dump()));
+    }
   }
   for (const char* list : kTokenLists) {
-    if (!file.contains(list) || !file[list].is_structured()) continue;
-    for (const json& token : file[list]) add(token);
+    if (!file.Has(list) || !file.value()[list].is_structured()) continue;
+    for (const json& token : file.value()[list]) add(token);
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensDecoder(const JsonNode& root) {
@@ -79,12 +85,13 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
   TokenizerConfig config;
   config.place = folder + "/tokenizer_config.json";
   BEAMLINE_ASSIGN_OR_RETURN(config.json, ReadOptionalObject(config.place));
-  BEAMLINE_ASSIGN_OR_RETURN(const json special_map,
-                            ReadOptionalObject(folder + "/special_tokens_map.json"));
+  const std::string map_place = folder + "/special_tokens_map.json";
+  BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(map_place));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens, ReadAddedTokensDecoder(root));
-  CollectSpecialTokens(config.json, &config.special_tokens);
-  CollectSpecialTokens(special_map, &config.special_tokens);
+  BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
+  BEAMLINE_RETURN_IF_ERROR(
+      CollectSpecialTokens(JsonNode(special_map, map_place), &config.special_tokens));
   BEAMLINE_ASSIGN_OR_RETURN(config.clean_up_tokenization_spaces,
                             root.BoolOr("clean_up_tokenization_spaces", false));
   if (root.Has("model_max_length")) {

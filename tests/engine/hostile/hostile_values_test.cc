@@ -126,6 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
         Value{kTranslate, "vocab.json", "/<unk>", nullptr, "the unknown token"},
         Value{kTranslate, "vocab.json", "/<unk>", "x", "token \"<unk>\" has the id"},
         Value{kEmbed, "tokenizer_config.json", "/model_max_length", "x", "model_max_length"},
+        Value{kWrite, "special_tokens_map.json", "/eos_token", 5, "\"eos_token\" is 5, expected a"},
+        Value{kEmbed, "tokenizer_config.json", "/sep_token", json::object(), "\"sep_token\" is {}"},
         Value{kTranslate, "tokenizer_config.json", "/separate_vocabs", 3, "separate_vocabs"}),
     NameOf);
 
@@ -243,6 +245,7 @@ TEST(HostileFoldersTest, SaysWhatAFolderHoldsInstead) {
        {"model-00001-of-00002.safetensors"},
        "model-00001-of-00002.safetensors is there"},
       {{weights, "config.json"}, {"0_Transformer/config.json"}, "0_Transformer is where"},
+      {{weights, "config.json"}, {"snapshots/3f9/config.json"}, "snapshots is there: name the"},
       {{weights, "config.json"}, {"adapter_config.json"}, "adapter_config.json: a LoRA"},
       {{}, {"adapter_config.json"}, "adapter_config.json: a LoRA or PEFT adapter"},
       {{"tokenizer.json", "vocab.txt"},
