@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <thread>
@@ -144,13 +145,16 @@ void ServerImpl::WatchForFaults(std::function<void()> on_fault) {
 }
 
 bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
   server_->GetHealthCheckService()->SetServingStatus(false);
   admission_.StartDraining();
   const bool finished = engine_->Drain(timeout);
   // Calls that the engine has answered may still be writing. gRPC itself waits to the end of its
-  // deadline while any client is connected, so the calls are waited for here.
-  const auto flushed = std::chrono::steady_clock::now() + kFlushTime;
-  while (admission_.running() > 0 && std::chrono::steady_clock::now() < flushed) {
+  // deadline while any client is connected, so the calls are waited for here: not beyond the
+  // timeout, but for a moment when that is over.
+  const auto flushed =
+      std::min(Clock::now() + kFlushTime, std::max(deadline, Clock::now() + kCloseTime));
+  while (finished && admission_.running() > 0 && Clock::now() < flushed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
