@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "fmt/format.h"
+#include "server/accept/descriptors.h"
 #include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"
@@ -88,6 +89,7 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
+  RaiseDescriptorLimit();
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
