@@ -7,15 +7,16 @@
 
 namespace beamline {
 
-void SetUpLogging(const std::string& level) {
+void SetUpLogging() {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("beamline-server"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  spdlog::set_level(spdlog::level::from_str(level));
   gpr_set_log_function([](gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); });
   google::protobuf::SetLogHandler(
       [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
         spdlog::debug("protobuf: {}", message);
       });
 }
+
+void SetLogLevel(const std::string& level) { spdlog::set_level(spdlog::level::from_str(level)); }
 
 }  // namespace beamline

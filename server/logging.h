@@ -5,7 +5,9 @@
 
 namespace beamline {
 
-// level: debug, info, warn, error, off. The logs of gRPC and protobuf become ours at level debug.
-void SetUpLogging(const std::string& level);
+// Once per process. The logs of gRPC and protobuf become ours at level debug.
+void SetUpLogging();
+// level: debug, info, warn, error, off; info until it is called.
+void SetLogLevel(const std::string& level);
 
 }  // namespace beamline

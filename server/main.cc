@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "fmt/format.h"
+#include "server/accept/descriptors.h"
 #include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"
@@ -71,6 +72,8 @@ void PrintStartLine(const Server& server) {
 }
 
 int Main(int argc, char** argv) {
+  SetUpLogging();
+  static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Fail(2, line.status());
   if (!line->text.empty()) {
@@ -82,11 +85,11 @@ int Main(int argc, char** argv) {
     fmt::print("{}", PrintConfig(config));
     return 0;
   }
+  SetLogLevel(config.log_level);
   signal(SIGPIPE, SIG_IGN);
-  // The CUDA backend reads it. Set while there is one thread.
+  // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
-  static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
-  SetUpLogging(config.log_level);
+  RaiseDescriptorLimit();
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
@@ -97,6 +100,7 @@ int Main(int argc, char** argv) {
     faulted = true;
     shutdown_signal.Request();
   };
+  shutdown_signal.StartServing();
   const bool exits = config.on_device_fault == "exit";
   auto server = Server::Start(config, metrics, *std::move(engine),
                               exits ? std::function<void()>(end_after_fault) : nullptr);

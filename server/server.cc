@@ -1,17 +1,22 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/pool/worker_pool.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "kernels/status.h"
+#include "server/accept/acceptor.h"
+#include "server/accept/descriptors.h"
+#include "server/accept/listen_socket.h"
 #include "server/admission.h"
+#include "server/health.h"
 #include "server/inference_service.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/model_directory.h"
@@ -22,6 +27,9 @@ namespace beamline {
 namespace {
 
 constexpr int kSpareStreams = 100;
+// Clients that vanished without a word are found, and their requests cancelled.
+constexpr std::chrono::milliseconds kKeepaliveInterval{60000};
+constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
 // How long connections may take to close once no call runs.
@@ -48,12 +56,15 @@ class ServerImpl final : public Server {
   ~ServerImpl() override {
     metrics_endpoint_.reset();
     metrics_->SetEngine(nullptr);
+    acceptor_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     engine_.reset();  // before the workers, which carry out its last answers
   }
 
   absl::Status Listen(const ServerConfig& config);
   absl::Status ListenForMetrics(const ServerConfig& config);
+  // Last, when all that needs descriptors for good has them.
+  absl::Status Accept(const ServerConfig& config);
   // From now on, and for what has failed already.
   void WatchForFaults(std::function<void()> on_fault);
 
@@ -74,7 +85,11 @@ class ServerImpl final : public Server {
   ServiceContext services_;
   InferenceService inference_{services_};
   ModelsService models_service_{services_};
+  ListenSockets sockets_;  // until they are the acceptor's
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<Health> health_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::string address_;
   std::string metrics_url_;
@@ -86,38 +101,64 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   // Compressed requests are refused: their size is checked before they are inflated.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // A second server on the same port must fail instead of taking half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Room for refusals and health checks above the limit that admission keeps.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              config.max_concurrent_requests + kSpareStreams);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              config.min_ping_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // Clients that vanished without a word are found, and their requests cancelled.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             static_cast<int>(kKeepaliveInterval.count()));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             static_cast<int>(kKeepaliveTimeout.count()));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
+  if (config.max_connection_idle_ms > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, config.max_connection_idle_ms);
+  }
   builder.RegisterService(&inference_);
   builder.RegisterService(&models_service_);
 }
 
 absl::Status ServerImpl::Listen(const ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort("listen", config.listen));
+  BEAMLINE_ASSIGN_OR_RETURN(sockets_,
+                            OpenListenSockets(listen.host, listen.port, kKeepaliveTimeout));
+  address_ = fmt::format("{}:{}", listen.host, sockets_.port);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(config, builder);
-  int port = 0;
-  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
+  connections_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format(
-        "cannot listen on {}: the address is in use or not one of this machine", config.listen));
+  if (server_ == nullptr) return absl::InternalError("gRPC does not start");
+  std::vector<std::string> names;
+  for (const ModelInfo& model : models_.models()) names.push_back(model.name);
+  health_ = std::make_unique<Health>(*server_->GetHealthCheckService(), std::move(names));
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::Accept(const ServerConfig& config) {
+  BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
+  if (limit < config.max_connections) {
+    spdlog::warn(
+        "max_connections is {}; the limit of open files (ulimit -n) leaves room for {}, and no "
+        "more are taken",
+        config.max_connections, limit);
   }
-  address_ = fmt::format("{}:{}", listen.host, port);
-  grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
-  for (const ModelInfo& model : models_.models()) health.SetServingStatus(model.name, true);
-  health.SetServingStatus("", true);
+  const AcceptorOptions options = {
+      .max_connections = limit,
+      .max_connections_per_peer = config.max_connections_per_peer,
+      .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms)};
+  const auto hand_over = [this](int fd) {  // gRPC closes it
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections_->HandleNewConnection(&connection);
+  };
+  const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
+  BEAMLINE_ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(std::move(sockets_), options, hand_over,
+                                                       on_accepting, metrics_->connections()));
   return absl::OkStatus();
 }
 
@@ -135,24 +176,26 @@ absl::Status ServerImpl::ListenForMetrics(const ServerConfig& config) {
 void ServerImpl::WatchForFaults(std::function<void()> on_fault) {
   engine_->OnFault(
       [this, on_fault = std::move(on_fault)](const std::string& model, const absl::Status& fault) {
-        grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
-        health.SetServingStatus(model, false);
-        health.SetServingStatus("", false);
+        health_->SetFaulted(model);
         spdlog::error("{}", std::string(fault.message()));
         if (on_fault) on_fault();
       });
 }
 
 bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
-  server_->GetHealthCheckService()->SetServingStatus(false);
+  const auto deadline = Clock::now() + timeout;
+  health_->StartDraining();
   admission_.StartDraining();
   const bool finished = engine_->Drain(timeout);
   // Calls that the engine has answered may still be writing. gRPC itself waits to the end of its
-  // deadline while any client is connected, so the calls are waited for here.
-  const auto flushed = std::chrono::steady_clock::now() + kFlushTime;
-  while (admission_.running() > 0 && std::chrono::steady_clock::now() < flushed) {
+  // deadline while any client is connected, so the calls are waited for here: not beyond the
+  // timeout, but for a moment when that is over.
+  const auto flushed =
+      std::min(Clock::now() + kFlushTime, std::max(deadline, Clock::now() + kCloseTime));
+  while (finished && admission_.running() > 0 && Clock::now() < flushed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  acceptor_.reset();  // gRPC takes no connection any more
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
 }
@@ -167,6 +210,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
   server->WatchForFaults(std::move(on_fault));
+  BEAMLINE_RETURN_IF_ERROR(server->Accept(config));
   return server;
 }
 

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "spdlog/spdlog.h"
+
 namespace beamline {
 namespace {
 
@@ -13,6 +15,10 @@ sigset_t Signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  struct sigaction hang_up;
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+    sigaddset(&signals, SIGHUP);
+  }
   return signals;
 }
 
@@ -22,6 +28,11 @@ ShutdownSignal::ShutdownSignal() {
   const sigset_t signals = Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([this] { Watch(); }).detach();  // waits for signals until the process ends
+}
+
+void ShutdownSignal::StartServing() {
+  std::lock_guard lock(mutex_);
+  serving_ = true;
 }
 
 void ShutdownSignal::Request() {
@@ -41,6 +52,14 @@ void ShutdownSignal::Watch() {
   const sigset_t signals = Signals();
   int signal = 0;
   while (sigwait(&signals, &signal) != 0) {
+  }
+  {
+    std::lock_guard lock(mutex_);
+    // Nothing of a load needs an orderly end, and it may take minutes.
+    if (!serving_) {
+      spdlog::info("stopped before it served");
+      _exit(0);
+    }
   }
   Request();
   while (sigwait(&signals, &signal) != 0) {

@@ -215,6 +215,7 @@ void EncodeLoop::Fail(EncodeJob& job, const absl::Status& status) {
 void EncodeLoop::RemoveFinished() {
   std::erase_if(jobs_, [this](const std::unique_ptr<EncodeJob>& job) {
     if (job->sink != nullptr) return false;
+    fair_queue_.Leave(job->client);
     if (job->queue_time.count() < 0) --stats_.waiting_requests;
     return true;
   });

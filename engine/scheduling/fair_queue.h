@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -16,27 +17,66 @@ class FairQueue {
  public:
   // The tag of a new request of `client`, and its `cost` (tokens, >= 0) on the client's account.
   int64_t Enter(const std::string& client, int64_t cost) {
-    if (accounts_.size() >= next_sweep_) Sweep();
-    int64_t& account = accounts_[client];
-    const int64_t tag = std::max(account, now_);
-    account = tag + cost;
+    const auto [it, is_new] = accounts_.try_emplace(client);
+    Account& account = it->second;
+    if (account.num_requests++ == 0 && !is_new) --num_idle_;
+    ++num_requests_;
+    const int64_t tag = std::max(account.finish, now_);
+    account.finish = tag + cost;
     return tag;
   }
   // A request of this tag begins. Whoever was idle until now starts from here.
   void Begin(int64_t tag) { now_ = std::max(now_, tag); }
-
- private:
-  // Forgets the accounts that say nothing any more.
-  void Sweep() {
-    absl::erase_if(accounts_, [this](const auto& entry) { return entry.second <= now_; });
-    next_sweep_ = std::max<size_t>(kFirstSweep, 2 * accounts_.size());
+  // A request of `client` is over, begun or not: owed once for each Enter. A client's account
+  // outlives its requests while it stands ahead of others'; of such accounts few are kept, and none
+  // once no request is left, so clients that invent names leave nothing behind.
+  void Leave(const std::string& client) {
+    if (--num_requests_ == 0) {
+      accounts_.clear();
+      num_idle_ = 0;
+      return;
+    }
+    const auto it = accounts_.find(client);
+    if (--it->second.num_requests > 0) return;
+    if (it->second.finish <= now_) {
+      accounts_.erase(it);
+    } else if (++num_idle_ > kMostIdle) {
+      ForgetIdle();
+    }
   }
 
-  static constexpr size_t kFirstSweep = 1024;
+  size_t num_accounts() const { return accounts_.size(); }
+
+  // Accounts of clients without a request that are kept at most.
+  static constexpr size_t kMostIdle = 1024;
+
+ private:
+  struct Account {
+    int64_t finish = 0;  // the tag that the client's next request gets, unless time has passed it
+    int64_t num_requests = 0;
+  };
+
+  // Forgets the half of the idle accounts that says the least.
+  void ForgetIdle() {
+    std::vector<int64_t> finishes;
+    finishes.reserve(num_idle_);
+    for (const auto& [client, account] : accounts_) {
+      if (account.num_requests == 0) finishes.push_back(account.finish);
+    }
+    const auto middle = finishes.begin() + static_cast<std::ptrdiff_t>(finishes.size() / 2);
+    std::nth_element(finishes.begin(), middle, finishes.end());
+    absl::erase_if(accounts_, [limit = *middle](const auto& entry) {
+      return entry.second.num_requests == 0 && entry.second.finish <= limit;
+    });
+    num_idle_ = static_cast<size_t>(
+        std::count_if(accounts_.begin(), accounts_.end(),
+                      [](const auto& entry) { return entry.second.num_requests == 0; }));
+  }
 
   int64_t now_ = 0;  // virtual time
-  absl::flat_hash_map<std::string, int64_t> accounts_;
-  size_t next_sweep_ = kFirstSweep;
+  absl::flat_hash_map<std::string, Account> accounts_;
+  int64_t num_requests_ = 0;
+  size_t num_idle_ = 0;  // accounts without a request
 };
 
 }  // namespace beamline

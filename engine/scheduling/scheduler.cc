@@ -95,6 +95,7 @@ void Scheduler::RemoveDone(std::vector<std::unique_ptr<Group>>& removed) {
   for (std::unique_ptr<Group>& group : groups_) {
     if (group->done) {
       cache_.Release(*group);
+      fair_queue_.Leave(group->client);
       removed.push_back(std::move(group));
     } else {
       groups_[kept++] = std::move(group);

@@ -26,7 +26,7 @@ template <typename Method, typename Envelope, Rpc kRpc>
 class ManyCall final : public ManyStream {
  public:
   ManyCall(ServiceContext& services, Caller caller)
-      : ManyStream(services), caller_(std::move(caller)) {}
+      : ManyStream(services, kRpc), caller_(std::move(caller)) {}
 
  private:
   using Result = typename Method::Result;

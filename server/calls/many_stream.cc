@@ -13,6 +13,7 @@ void ManyStream::OnReadDone(bool ok) {
     if (!ok) reads_done_ = true;
     take = ok && !broken_;
     if (take) ++outstanding_;
+    any_taken_ = any_taken_ || take;
   }
   // reading_ stays set meanwhile: the stream cannot finish.
   if (take) Take(in_);
@@ -48,6 +49,17 @@ void ManyStream::OnCancel() {
   }
   CancelAll();
   Advance(std::unique_lock(mutex_));
+}
+
+void ManyStream::OnDone() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!any_taken_) {
+      if (broken_) whole_.SetCode(grpc::StatusCode::CANCELLED);
+      whole_.Done();
+    }
+  }
+  delete this;
 }
 
 void ManyStream::DropFront() {

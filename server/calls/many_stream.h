@@ -19,14 +19,14 @@ namespace beamline {
 
 class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  explicit ManyStream(ServiceContext& services) : services_(services) {}
+  ManyStream(ServiceContext& services, Rpc rpc) : services_(services), whole_(services, rpc) {}
   // Begins to read; to be called once, within the service's method.
   void Start();
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
-  void OnDone() override { delete this; }
+  void OnDone() override;
 
  protected:
   ~ManyStream() override = default;
@@ -51,13 +51,15 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void DropFront();  // REQUIRES: mutex_
 
   ServiceContext& services_;
+  CallState whole_;      // counts the stream as one call when it has brought no request
   grpc::ByteBuffer in_;  // the read in flight
 
   std::mutex mutex_;  // guards all below
   // Answers to write; the first is the write in flight while writing_.
   std::deque<Waiting> waiting_;
   int32_t outstanding_ = 0;  // requests taken whose answers are not written
-  bool reading_ = false;     // a read is in flight, or its request is being taken
+  bool any_taken_ = false;
+  bool reading_ = false;  // a read is in flight, or its request is being taken
   bool writing_ = false;
   bool reads_done_ = false;
   bool broken_ = false;  // the client takes no more

@@ -89,11 +89,46 @@ std::string Text(DType value) {
   return it == kDTypes.end() ? "" : std::string(it->first);
 }
 
+std::vector<Setting> ConnectionSettings(ServerConfig& c) {
+  return {
+      {"max_connections",
+       &c.max_connections,
+       1,
+       1 << 20,
+       {},
+       "connections at once, at most what the limit of open files leaves; more are closed"},
+      {"max_connections_per_peer",
+       &c.max_connections_per_peer,
+       1,
+       1 << 20,
+       {},
+       "connections at once of one IPv4 address or one /64 of IPv6; more are closed"},
+      {"handshake_timeout_ms",
+       &c.handshake_timeout_ms,
+       1,
+       3600000,
+       {},
+       "how long a new connection may take to begin to speak HTTP/2"},
+      {"max_connection_idle_ms",
+       &c.max_connection_idle_ms,
+       0,
+       86400000,
+       {},
+       "connections without a call for so long are closed; 0: never"},
+      {"min_ping_interval_ms",
+       &c.min_ping_interval_ms,
+       0,
+       3600000,
+       {},
+       "keepalive pings of clients, at least this far apart"},
+  };
+}
+
 }  // namespace
 
 std::vector<Setting> Settings(ServerConfig& c) {
   constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
-  return {
+  std::vector<Setting> settings = {
       {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
       {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
       {"device",
@@ -131,12 +166,6 @@ std::vector<Setting> Settings(ServerConfig& c) {
        "unanswered requests of one GenerateMany or EncodeMany; then it reads no further"},
       {"max_receive_bytes", &c.max_receive_bytes, 1024, kMaxBytes, {}, "largest request message"},
       {"max_send_bytes", &c.max_send_bytes, 1024, kMaxBytes, {}, "largest answer message"},
-      {"min_ping_interval_ms",
-       &c.min_ping_interval_ms,
-       0,
-       3600000,
-       {},
-       "keepalive pings of clients, at least this far apart"},
       {"drain_timeout_ms",
        &c.drain_timeout_ms,
        0,
@@ -157,6 +186,9 @@ std::vector<Setting> Settings(ServerConfig& c) {
        {"debug", "info", "warn", "error", "off"},
        "debug, info, warn, error, off"},
   };
+  const std::vector<Setting> connections = ConnectionSettings(c);
+  settings.insert(settings.end(), connections.begin(), connections.end());
+  return settings;
 }
 
 std::vector<Setting> Settings(ModelOptions& m) {

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "server/metrics/connection_metrics.h"
 #include "server/metrics/families.h"
 #include "server/metrics/process_metrics.h"
 
@@ -70,6 +71,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectCalls(families);
   CollectHistograms(families);
   CollectEngine(families);
+  CollectConnections(connections_, families);
   CollectProcessMetrics(families);
   return families;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "engine/engine.h"
 #include "prometheus/collectable.h"
+#include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
 
 namespace beamline {
@@ -57,6 +58,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   // From then on the gauges have values. Null: not any more.
   void SetEngine(const Engine* engine) { engine_ = engine; }
   std::vector<prometheus::MetricFamily> Collect() const override;
+  // Written by whoever accepts connections.
+  ConnectionStats& connections() { return connections_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -88,6 +91,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::atomic<uint64_t> rejected_overload_{0};
   std::atomic<uint64_t> rejected_draining_{0};
   std::atomic<const Engine*> engine_{nullptr};
+  ConnectionStats connections_;
 };
 
 }  // namespace beamline

@@ -3,11 +3,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "server/accept/descriptors.h"
 #include "server/metrics/families.h"
 
 namespace beamline {
@@ -51,16 +51,6 @@ double BootTime() {
   return 0;
 }
 
-double CountOpenFiles() {
-  std::error_code error;
-  double count = 0;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error)) {
-    ++count;
-  }
-  return count;
-}
-
 }  // namespace
 
 void CollectProcessMetrics(std::vector<prometheus::MetricFamily>& families) {
@@ -78,7 +68,8 @@ void CollectProcessMetrics(std::vector<prometheus::MetricFamily>& families) {
       stat.resident_pages * page_bytes);
   add(GaugeFamily("process_virtual_memory_bytes", "Address space"), stat.virtual_bytes);
   add(GaugeFamily("process_threads", "Threads"), stat.threads);
-  add(GaugeFamily("process_open_fds", "Open file descriptors"), CountOpenFiles());
+  add(GaugeFamily("process_open_fds", "Open file descriptors"),
+      static_cast<double>(CountOpenDescriptors()));
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     add(GaugeFamily("process_max_fds", "Most file descriptors that may be open"),

@@ -1,16 +1,12 @@
-// How the program starts, fails to start, and ends.
+// How the program starts, and fails to start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <string>
-#include <thread>
 
-#include "client/client.h"
 #include "tests/e2e/server_process.h"
 
 namespace beamline {
@@ -19,8 +15,6 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
 
 std::string DemoModel(const std::string& name) {
   return std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
@@ -35,96 +29,6 @@ std::string ExpectFailure(const std::vector<std::string>& arguments, int status)
   EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
   EXPECT_EQ(line.rfind("beamline-server: ", 0), 0u) << line;
   return line;
-}
-
-TEST(Lifecycle, SigtermFinishesARunningStream) {
-  ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
-  Client client({.address = server.address()});
-  v1::GenerateRequest request;
-  request.mutable_prompt()->set_text("Package: ");
-  request.mutable_sampling()->set_num_sequences(16);
-  request.mutable_limits()->set_max_new_tokens(400);
-  request.mutable_limits()->set_ignore_eos(true);
-  std::promise<void> started;
-  int messages = 0;
-  auto end = std::async(std::launch::async, [&] {
-    return client.GenerateStream(
-        request,
-        [&](const v1::GenerateStreamResponse&) {
-          if (++messages == 1) started.set_value();
-          return true;
-        },
-        kSoon);
-  });
-  ASSERT_EQ(started.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
-  server.process().Signal(SIGTERM);
-  const auto result = end.get();
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->usage().generated_tokens(), 16 * 400);
-  EXPECT_EQ(server.process().Wait(), 0);
-  EXPECT_THAT(server.process().err(), HasSubstr("every request was answered"));
-}
-
-// With connections, too, and whenever the signal comes.
-TEST(Lifecycle, AnIdleServerStopsAtOnce) {
-  for (const int wait_ms : {0, 700}) {
-    ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
-    Client client({.address = server.address()});
-    ASSERT_TRUE(client.Health("", kSoon).ok());
-    EXPECT_THAT(server.Scrape(), HasSubstr("beamline_replica_up"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
-    const auto begin = std::chrono::steady_clock::now();
-    server.process().Signal(SIGTERM);
-    EXPECT_EQ(server.process().Wait(), 0);
-    // It takes some 100 ms; the rest is for a loaded machine.
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
-  }
-}
-
-TEST(Lifecycle, DrainTimeoutCancelsWhatTakesTooLong) {
-  ServerProcess server(
-      {"--model", "write-en=" + DemoModel("write-en"), "--drain-timeout-ms", "50"});
-  Client client({.address = server.address()});
-  std::atomic<bool> stop{false};
-  std::atomic<int> answers{0};
-  std::vector<std::thread> clients;
-  for (int i = 0; i < 4; ++i) {
-    clients.emplace_back([&] {
-      v1::GenerateRequest request;
-      request.mutable_prompt()->set_text("Package: ");
-      request.mutable_sampling()->set_num_sequences(64);
-      request.mutable_limits()->set_max_new_tokens(500);
-      request.mutable_limits()->set_ignore_eos(true);
-      while (!stop) {
-        const auto answer = client.Generate(request, kSoon);
-        if (!answer.ok()) break;
-        ++answers;
-      }
-    });
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  server.process().Signal(SIGINT);
-  EXPECT_EQ(server.process().Wait(std::chrono::seconds(20)), 0);
-  stop = true;
-  for (std::thread& thread : clients) thread.join();
-}
-
-TEST(Lifecycle, SecondSignalEndsAtOnce) {
-  ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
-  Client client({.address = server.address()});
-  v1::GenerateRequest request;
-  request.mutable_prompt()->set_text("Package: ");
-  request.mutable_sampling()->set_num_sequences(64);
-  request.mutable_limits()->set_max_new_tokens(500);
-  request.mutable_limits()->set_ignore_eos(true);
-  auto answer = std::async(std::launch::async, [&] { return client.Generate(request, kSoon); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  server.process().Signal(SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  server.process().Signal(SIGTERM);
-  const int status = server.process().Wait(std::chrono::seconds(20));
-  EXPECT_TRUE(status == 128 + SIGTERM || status == 0) << status;  // 0: it had finished already
-  static_cast<void>(answer.get());
 }
 
 TEST(Lifecycle, TwoServersOnOnePort) {

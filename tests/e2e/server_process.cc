@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ std::string Between(const std::string& text, const std::string& begin, const std
 }  // namespace
 
 ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
-                           const std::string& input) {
+                           const std::string& input, int max_open_files) {
   std::array<int, 2> in, out, err;
   if (pipe(in.data()) != 0 || pipe(out.data()) != 0 || pipe(err.data()) != 0) std::abort();
   std::vector<const char*> argv = {program.c_str()};
@@ -57,6 +58,9 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the test
+    const auto limit = static_cast<rlim_t>(max_open_files);
+    const rlimit limits = {limit, limit};
+    if (max_open_files > 0) setrlimit(RLIMIT_NOFILE, &limits);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
@@ -125,8 +129,8 @@ int ChildProcess::Wait(std::chrono::seconds timeout) {
   return -1;
 }
 
-ServerProcess::ServerProcess(const std::vector<std::string>& arguments)
-    : process_(BEAMLINE_SERVER_BINARY, WithFreePorts(arguments)) {
+ServerProcess::ServerProcess(const std::vector<std::string>& arguments, int max_open_files)
+    : process_(BEAMLINE_SERVER_BINARY, WithFreePorts(arguments), "", max_open_files) {
   start_line_ = process_.ReadLine();
   address_ = Between(start_line_, "serving on ", " :");
   address_ += ":" + Between(start_line_, address_ + ":", " ");
@@ -134,11 +138,10 @@ ServerProcess::ServerProcess(const std::vector<std::string>& arguments)
 }
 
 std::string ServerProcess::Scrape() const {
-  const int port = std::atoi(metrics_url_.substr(metrics_url_.rfind(':') + 1).c_str());
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_port = htons(static_cast<uint16_t>(metrics_port()));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::string response;
   const std::string request =
@@ -150,6 +153,16 @@ std::string ServerProcess::Scrape() const {
   }
   close(fd);
   return response;
+}
+
+double ServerProcess::Metric(const std::string& series) const {
+  const std::string text = Scrape();
+  const size_t at = text.find("\n" + series + " ");
+  return at == std::string::npos ? -1 : std::atof(text.c_str() + at + series.size() + 2);
+}
+
+int ServerProcess::PortOf(const std::string& address) {
+  return std::atoi(address.c_str() + address.rfind(':') + 1);
 }
 
 ServerProcess& SharedServer() {

@@ -12,8 +12,9 @@ namespace beamline {
 // A child process with its standard output and error.
 class ChildProcess {
  public:
+  // max_open_files: its limit of descriptors, soft and hard; 0: as this process's.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
-               const std::string& input = "");
+               const std::string& input = "", int max_open_files = 0);
   ~ChildProcess();  // kills what still runs
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -43,17 +44,24 @@ class ChildProcess {
 // beamline-server on free loopback ports.
 class ServerProcess {
  public:
-  explicit ServerProcess(const std::vector<std::string>& arguments = {});
+  explicit ServerProcess(const std::vector<std::string>& arguments = {}, int max_open_files = 0);
 
   ChildProcess& process() { return process_; }
   // The line that tells where it serves.
   const std::string& start_line() const { return start_line_; }
   const std::string& address() const { return address_; }
   const std::string& metrics_url() const { return metrics_url_; }
+  int port() const { return PortOf(address_); }
+  int metrics_port() const { return PortOf(metrics_url_); }
   // The body of /metrics.
   std::string Scrape() const;
+  // The value of a series, written as a scrape writes it: "name{label=\"value\"}". -1: none.
+  double Metric(const std::string& series) const;
 
  private:
+  // "host:PORT" and "http://host:PORT/metrics".
+  static int PortOf(const std::string& address);
+
   ChildProcess process_;
   std::string start_line_;
   std::string address_;

@@ -51,6 +51,20 @@ class Stream {
   std::unique_ptr<grpc::ClientReaderWriter<v1::GenerateRequest, v1::GenerateManyResponse>> stream_;
 };
 
+// beamline_requests_total by "rpc=... model=... code=... ".
+std::map<std::string, double> CallCounts(const Metrics& metrics) {
+  std::map<std::string, double> counts;
+  for (const auto& family : metrics.Collect()) {
+    if (family.name != "beamline_requests_total") continue;
+    for (const auto& metric : family.metric) {
+      std::string key;
+      for (const auto& label : metric.label) key += label.name + "=" + label.value + " ";
+      counts[key] = metric.counter.value;
+    }
+  }
+  return counts;
+}
+
 TEST_F(ServiceTest, ManyAnswersAsTheyFinish) {
   Serve();
   Stream stream(server_->address());
@@ -261,17 +275,27 @@ TEST_F(ServiceTest, ManyCountsEachRequest) {
   stream.Close();
   for (int i = 0; i < 3; ++i) stream.Read();
   EXPECT_TRUE(stream.Finish().ok());
-  std::map<std::string, double> counts;
-  for (const auto& family : metrics_->Collect()) {
-    if (family.name != "beamline_requests_total") continue;
-    for (const auto& metric : family.metric) {
-      std::string key;
-      for (const auto& label : metric.label) key += label.name + "=" + label.value + " ";
-      counts[key] = metric.counter.value;
-    }
-  }
+  std::map<std::string, double> counts = CallCounts(*metrics_);
   EXPECT_EQ(counts["rpc=GenerateMany model=none code=OK "], 2);
   EXPECT_EQ(counts["rpc=GenerateMany model=none code=INVALID_ARGUMENT "], 1);
+}
+
+TEST_F(ServiceTest, ManyWithoutRequestsIsOneCall) {
+  Serve();
+  const auto wait_for = [this](const std::string& key) {
+    const auto until = Clock::now() + std::chrono::seconds(20);
+    while (CallCounts(*metrics_)[key] == 0 && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return CallCounts(*metrics_)[key];
+  };
+  Stream closed(server_->address());
+  closed.Close();
+  EXPECT_TRUE(closed.Finish().ok());
+  EXPECT_EQ(wait_for("rpc=GenerateMany model=none code=OK "), 1);
+  Stream left_open(server_->address(), std::chrono::seconds(1));
+  EXPECT_FALSE(left_open.Finish().ok());
+  EXPECT_EQ(wait_for("rpc=GenerateMany model=none code=CANCELLED "), 1);
 }
 
 TEST_F(ServiceTest, EncodeManyAnswersBeforeTheHandle) {

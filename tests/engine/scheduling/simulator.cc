@@ -50,6 +50,9 @@ class Simulator {
     }
     if (result_.error.empty() && scheduler_.pool().num_used() != 0)
       Error("blocks in use at the end");
+    if (result_.error.empty() && scheduler_.num_clients() != 0) {
+      Error("clients on the books at the end");
+    }
     const int32_t answered =
         result_.finished + result_.cancelled + result_.expired_waiting + result_.expired_running;
     if (result_.error.empty() && answered != submitted_) {
@@ -148,6 +151,8 @@ class Simulator {
       group->decoder = std::make_unique<FakeDecoder>(max_rows, steps, kind, random_());
       group->arrival = now_;
       group->priority = Uniform(-3, 3);
+      group->client = fmt::format("client {}", submitted_ % 5);
+      group->client = fmt::format("client {}", submitted_ % 5);
       // A step takes a millisecond, a request up to thirty steps and its wait.
       if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
       scheduler_.Add(std::move(group));
@@ -179,6 +184,7 @@ class Simulator {
     group->decoder = std::move(decoder);
     group->arrival = now_;
     group->priority = Uniform(-3, 3);
+    group->client = fmt::format("client {}", submitted_ % 5);
     scheduler_.Add(std::move(group));
   }
 

@@ -72,9 +72,31 @@ TEST(FairQueueTest, ForgetsClientsThatOweNothing) {
   FairQueue queue;
   const int64_t owed = queue.Enter("kept", 1000000);
   for (int i = 0; i < 5000; ++i) {
-    queue.Begin(queue.Enter("client" + std::to_string(i), 1));
+    const std::string client = "client" + std::to_string(i);
+    queue.Begin(queue.Enter(client, 1));
+    queue.Leave(client);
+    ASSERT_LE(queue.num_accounts(), FairQueue::kMostIdle + 1);
   }
   EXPECT_EQ(queue.Enter("kept", 1), owed + 1000000);
+}
+
+TEST(FairQueueTest, AnAccountOutlivesItsRequestsWhileOthersWait) {
+  FairQueue queue;
+  queue.Enter("waits", 10);
+  const int64_t first = queue.Enter("returns", 500);
+  queue.Begin(first);
+  queue.Leave("returns");
+  EXPECT_EQ(queue.Enter("returns", 1), first + 500);
+}
+
+TEST(FairQueueTest, NothingIsLeftWhenNoRequestIs) {
+  FairQueue queue;
+  for (int i = 0; i < 300; ++i) queue.Enter("client" + std::to_string(i), 7);
+  EXPECT_EQ(queue.num_accounts(), 300u);
+  for (int i = 0; i < 300; ++i) queue.Leave("client" + std::to_string(i));
+  EXPECT_EQ(queue.num_accounts(), 0u);
+  // A new busy period begins with equal clients.
+  EXPECT_EQ(queue.Enter("client1", 7), queue.Enter("another", 7));
 }
 
 }  // namespace

@@ -1,0 +1,322 @@
+#include "server/accept/acceptor.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "kernels/status.h"
+#include "server/accept/peer_address.h"
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{50};
+constexpr milliseconds kLongestPause{1000};
+constexpr milliseconds kSweepInterval{500};
+// When a place is needed. A sweep costs some 0.2 us a connection.
+constexpr milliseconds kHurriedSweepInterval{20};
+constexpr milliseconds kErrorInterval{10000};
+constexpr int kAcceptsInARow = 64;
+
+std::string ErrorText(int error) { return std::system_category().message(error); }
+
+// The socket's inode, which no other open socket has; 0 when there is no such descriptor.
+uint64_t IdentityOf(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+bool Register(int epoll, int operation, int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return epoll_ctl(epoll, operation, fd, &event) == 0;
+}
+
+bool IsReadable(int fd) {
+  pollfd state{fd, POLLIN, 0};
+  return poll(&state, 1, 0) > 0;
+}
+
+// Errors of the connection that was to be accepted, not of the socket that accepts (accept(2)).
+bool IsOfTheConnection(int error) {
+  switch (error) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void RareError::Log(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now();
+  if (last_.has_value() && now - *last_ < kErrorInterval) {
+    ++num_unsaid_;
+    return;
+  }
+  spdlog::error(
+      "{}{}", what,
+      num_unsaid_ == 0 ? "" : fmt::format("; {} times more since the last such line", num_unsaid_));
+  last_ = now;
+  num_unsaid_ = 0;
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(ListenSockets sockets,
+                                                          const AcceptorOptions& options,
+                                                          HandOver hand_over,
+                                                          OnAccepting on_accepting,
+                                                          ConnectionStats& stats) {
+  std::unique_ptr<Acceptor> acceptor(new Acceptor(std::move(sockets), options, std::move(hand_over),
+                                                  std::move(on_accepting), stats));
+  BEAMLINE_RETURN_IF_ERROR(acceptor->Watch());
+  return acceptor;
+}
+
+Acceptor::Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOver hand_over,
+                   OnAccepting on_accepting, ConnectionStats& stats)
+    : options_(options),
+      hand_over_(std::move(hand_over)),
+      on_accepting_(std::move(on_accepting)),
+      stats_(stats),
+      sockets_(std::move(sockets)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      table_(options.max_connections,
+             std::min(options.max_connections, options.max_connections_per_peer)) {}
+
+Acceptor::~Acceptor() {
+  if (!thread_.joinable()) return;
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+absl::Status Acceptor::Watch() {
+  bool watched = Register(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
+  for (const UniqueFd& listener : sockets_.sockets) {
+    watched = watched && Register(epoll_.get(), EPOLL_CTL_ADD, listener.get(), EPOLLIN);
+  }
+  if (!watched) {
+    return absl::UnavailableError(fmt::format("cannot wait for connections: {}", ErrorText(errno)));
+  }
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+void Acceptor::Run() {
+  std::array<epoll_event, 256> events;
+  while (!stopping_) {
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 WaitTime(Clock::now()));
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == wake_.get()) {
+        stopping_ = true;
+      } else if (std::any_of(sockets_.sockets.begin(), sockets_.sockets.end(),
+                             [fd](const UniqueFd& listener) { return listener.get() == fd; })) {
+        AcceptAll(fd);
+      } else {
+        OnEvent(fd, events[i].events);
+      }
+    }
+    const Clock::time_point now = Clock::now();
+    CloseOverdue(now);
+    if (paused_ && now >= resume_at_) Resume();
+    if (now - last_sweep_ >= kSweepInterval) Sweep(now);
+    stats_.silent = static_cast<int64_t>(table_.silent().size());
+    stats_.open = static_cast<int64_t>(table_.num_handed_over());
+  }
+  sockets_.sockets.clear();
+  for (const int fd : table_.silent()) close(fd);
+  stats_.silent = 0;
+}
+
+int Acceptor::WaitTime(Clock::time_point now) const {
+  Clock::time_point due = Clock::time_point::max();
+  if (const auto deadline = table_.NextDeadline()) due = *deadline;
+  if (paused_) due = std::min(due, resume_at_);
+  if (table_.num_handed_over() > 0 || !accepting_) {
+    due = std::min(due, last_sweep_ + kSweepInterval);
+  }
+  if (due == Clock::time_point::max()) return -1;
+  const auto wait = std::chrono::ceil<milliseconds>(due - now);
+  return static_cast<int>(std::clamp<int64_t>(wait.count(), 0, 3600000));
+}
+
+void Acceptor::AcceptAll(int listener) {
+  for (int i = 0; i < kAcceptsInARow && !paused_; ++i) {
+    if (!AcceptOne(listener)) return;
+  }
+}
+
+bool Acceptor::AcceptOne(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  UniqueFd fd(accept4(listener, reinterpret_cast<sockaddr*>(&address), &size,
+                      SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.valid()) {
+    const int error = errno;
+    if (error == EAGAIN || error == EWOULDBLOCK) return false;
+    if (IsOfTheConnection(error)) return true;
+    return OnAcceptError(listener, error);
+  }
+  pause_ = milliseconds(0);
+  const std::string peer = PeerKey(address);
+  // The number was of a connection that is closed, perhaps without having been noticed.
+  table_.Remove(fd.get());
+  if (!FindPlace(address, peer)) return true;
+  // Edges: bytes that stay unread must not wake the thread again and again.
+  if (!Register(epoll_.get(), EPOLL_CTL_ADD, fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLET)) {
+    CountAcceptError(errno);
+    Pause();
+    return false;
+  }
+  table_.Add(fd.Release(), peer, Clock::now() + options_.handshake_timeout);
+  return true;
+}
+
+bool Acceptor::FindPlace(const sockaddr_storage& address, const std::string& peer) {
+  if (!table_.full() && !table_.IsFullFor(peer)) return true;
+  if (const auto now = Clock::now(); now - last_sweep_ >= kHurriedSweepInterval) {
+    Sweep(now);
+    if (!table_.full() && !table_.IsFullFor(peer)) return true;
+  }
+  const auto silent = table_.IsFullFor(peer) ? table_.OldestSilentOf(peer) : table_.OldestSilent();
+  if (silent.has_value()) {
+    CloseSilent(*silent, Refusal::kDisplaced);
+    return true;
+  }
+  if (table_.full() && table_.silent().empty()) {
+    stats_.Count(Refusal::kLimit);
+    limit_error_.Log(fmt::format(
+        "refused a connection: {} are open, as many as max_connections and the limit of open files "
+        "allow",
+        table_.limit()));
+    SetAccepting(false);
+  } else {
+    stats_.Count(Refusal::kPeerLimit);
+    peer_limit_error_.Log(
+        fmt::format("refused a connection of {}: {} of its address are open, as many as "
+                    "max_connections_per_peer allows",
+                    AddressText(address), options_.max_connections_per_peer));
+  }
+  return false;
+}
+
+void Acceptor::OnEvent(int fd, uint32_t events) {
+  if (!table_.IsSilent(fd)) return;  // closed meanwhile
+  std::array<char, 64> bytes;
+  const size_t wanted = std::min(bytes.size(), options_.first_bytes.size());
+  const ssize_t size = recv(fd, bytes.data(), wanted, MSG_PEEK);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const std::string_view begin(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  const bool has_ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  if (begin.empty() || (has_ended && begin.size() < wanted)) {
+    // Whoever only looked whether the port is open.
+    table_.Remove(fd);
+    close(fd);
+    return;
+  }
+  if (begin != options_.first_bytes.substr(0, begin.size())) {
+    return CloseSilent(fd, Refusal::kProtocol);
+  }
+  if (begin.size() < wanted) return;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  table_.HandOver(fd, IdentityOf(fd));
+  ++stats_.accepted;
+  hand_over_(fd);
+}
+
+void Acceptor::CloseSilent(int fd, Refusal reason) {
+  stats_.Count(reason);
+  table_.Remove(fd);
+  close(fd);  // which ends its watching too
+}
+
+void Acceptor::CloseOverdue(Clock::time_point now) {
+  for (auto due = table_.NextDeadline(); due.has_value() && *due <= now;
+       due = table_.NextDeadline()) {
+    CloseSilent(*table_.OldestSilent(), Refusal::kTimeout);
+  }
+}
+
+void Acceptor::Sweep(Clock::time_point now) {
+  last_sweep_ = now;
+  table_.RemoveClosed([](int fd, uint64_t identity) { return IdentityOf(fd) == identity; });
+  if (!paused_ && !table_.full()) SetAccepting(true);
+}
+
+bool Acceptor::OnAcceptError(int listener, int error) {
+  // Without a free descriptor accept() fails even when nobody waits.
+  if (IsReadable(listener)) {
+    CountAcceptError(error);
+    // A silent connection's descriptor does for one that may have something to say.
+    if (const auto silent = table_.OldestSilent()) {
+      CloseSilent(*silent, Refusal::kDisplaced);
+      return true;
+    }
+  } else if (accepting_) {
+    return false;
+  }
+  Pause();
+  return false;
+}
+
+void Acceptor::CountAcceptError(int error) {
+  ++stats_.accept_errors;
+  accept_error_.Log(fmt::format("cannot accept a connection: {}", ErrorText(error)));
+}
+
+void Acceptor::Pause() {
+  SetAccepting(false);
+  pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+  resume_at_ = Clock::now() + pause_;
+  paused_ = true;
+  for (const UniqueFd& listener : sockets_.sockets) {
+    Register(epoll_.get(), EPOLL_CTL_MOD, listener.get(), 0);
+  }
+}
+
+void Acceptor::Resume() {
+  paused_ = false;
+  for (const UniqueFd& listener : sockets_.sockets) {
+    Register(epoll_.get(), EPOLL_CTL_MOD, listener.get(), EPOLLIN);
+  }
+  // This tells whether there is a free descriptor, also when nobody waits.
+  for (const UniqueFd& listener : sockets_.sockets) AcceptAll(listener.get());
+  if (!paused_ && !table_.full()) SetAccepting(true);
+}
+
+void Acceptor::SetAccepting(bool accepting) {
+  if (accepting == accepting_) return;
+  accepting_ = accepting;
+  stats_.accepting = accepting;
+  if (accepting) spdlog::info("accepting connections again");
+  on_accepting_(accepting);
+}
+
+}  // namespace beamline

@@ -1,0 +1,114 @@
+// Accepts a server's connections on a thread of its own and hands those that speak to gRPC, whose
+// own listener stops for good at the first accept without a free descriptor
+// (docs/decisions/0007).
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "server/accept/connection_stats.h"
+#include "server/accept/connection_table.h"
+#include "server/accept/listen_socket.h"
+#include "server/accept/unique_fd.h"
+
+namespace beamline {
+
+// What an HTTP/2 client sends first (RFC 9113, 3.4).
+inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+struct AcceptorOptions {
+  int32_t max_connections = 8192;
+  int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6
+  std::chrono::milliseconds handshake_timeout{20000};
+  std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
+};
+
+// An error that may come thousands of times a second, at most once in ten seconds in the log.
+class RareError {
+ public:
+  void Log(const std::string& what);
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> last_;
+  int64_t num_unsaid_ = 0;
+};
+
+// A connection is silent until the bytes that a client must begin with have come; it is then handed
+// over, with these bytes still to be read. A silent one is closed after the handshake timeout, and
+// sooner when its place is needed. Without a free place a new connection is closed at once.
+class Acceptor {
+ public:
+  // `hand_over` owns the descriptor that it gets, a socket that does not block. `on_accepting` is
+  // told when new connections are refused or cannot be accepted (false), and when they are again.
+  // Both are called on the acceptor's thread.
+  using HandOver = std::function<void(int fd)>;
+  using OnAccepting = std::function<void(bool accepting)>;
+
+  // Accepts from now on. `stats` outlives the acceptor.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Start(ListenSockets sockets,
+                                                         const AcceptorOptions& options,
+                                                         HandOver hand_over,
+                                                         OnAccepting on_accepting,
+                                                         ConnectionStats& stats);
+  // Closes the port and the silent connections; nothing is handed over any more when it returns.
+  ~Acceptor();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOver hand_over,
+           OnAccepting on_accepting, ConnectionStats& stats);
+
+  absl::Status Watch();
+  void Run();
+  // Until something happens or is due.
+  int WaitTime(Clock::time_point now) const;
+  void AcceptAll(int listener);
+  // False when there is nothing more to accept for now.
+  bool AcceptOne(int listener);
+  // Makes room for a connection. False, counted, when there is none.
+  bool FindPlace(const sockaddr_storage& address, const std::string& peer);
+  void OnEvent(int fd, uint32_t events);
+  void CloseSilent(int fd, Refusal reason);
+  void CloseOverdue(Clock::time_point now);
+  // Notices the connections that gRPC has closed.
+  void Sweep(Clock::time_point now);
+  // accept() has failed for want of something. True when it may succeed now.
+  bool OnAcceptError(int listener, int error);
+  void CountAcceptError(int error);
+  void Pause();
+  void Resume();
+  void SetAccepting(bool accepting);
+
+  const AcceptorOptions options_;
+  const HandOver hand_over_;
+  const OnAccepting on_accepting_;
+  ConnectionStats& stats_;
+  ListenSockets sockets_;
+  UniqueFd epoll_;
+  UniqueFd wake_;  // readable: stop
+  std::thread thread_;
+
+  // Of the thread.
+  ConnectionTable table_;
+  bool stopping_ = false;
+  bool accepting_ = true;
+  bool paused_ = false;
+  std::chrono::milliseconds pause_{0};
+  Clock::time_point resume_at_;
+  Clock::time_point last_sweep_;
+  RareError limit_error_;
+  RareError peer_limit_error_;
+  RareError accept_error_;
+};
+
+}  // namespace beamline

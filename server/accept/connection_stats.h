@@ -1,0 +1,36 @@
+// What a server's acceptor counts, for /metrics.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace beamline {
+
+// Why a connection was closed before it could carry a call.
+enum class Refusal : uint8_t {
+  kLimit,      // as many as may be are open
+  kPeerLimit,  // as many as may be of one address are open
+  kTimeout,    // said nothing, or not enough, for too long
+  kDisplaced,  // had said nothing yet when its place was needed
+  kProtocol,   // does not speak HTTP/2
+};
+// Label values of `reason`.
+inline constexpr std::array<std::string_view, 5> kRefusalNames = {"limit", "peer_limit", "timeout",
+                                                                  "displaced", "protocol"};
+
+// Written by the acceptor's thread, read by any.
+struct ConnectionStats {
+  std::atomic<uint64_t> accepted{0};  // handed to gRPC
+  std::array<std::atomic<uint64_t>, kRefusalNames.size()> refused{};
+  std::atomic<uint64_t> accept_errors{0};
+  std::atomic<int64_t> silent{0};  // now: accepted by the kernel, not yet handed to gRPC
+  std::atomic<int64_t> open{0};    // now: handed to gRPC
+  std::atomic<bool> accepting{true};
+
+  void Count(Refusal reason) { ++refused[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace beamline

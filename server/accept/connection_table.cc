@@ -1,0 +1,80 @@
+#include "server/accept/connection_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace beamline {
+
+bool ConnectionTable::IsFullFor(const std::string& peer) const {
+  const auto it = peers_.find(peer);
+  return it != peers_.end() && it->second.num_connections >= peer_limit_;
+}
+
+void ConnectionTable::Add(int fd, const std::string& peer, TimePoint deadline) {
+  Remove(fd);
+  silent_.push_back(fd);
+  connections_[fd] = {.peer = peer, .deadline = deadline, .place = std::prev(silent_.end())};
+  Peer& counts = peers_[peer];
+  ++counts.num_connections;
+  ++counts.num_silent;
+}
+
+void ConnectionTable::HandOver(int fd, uint64_t identity) {
+  const auto it = connections_.find(fd);
+  if (it == connections_.end()) return;
+  EndSilence(it->second);
+  it->second.identity = identity;
+}
+
+void ConnectionTable::Remove(int fd) {
+  const auto it = connections_.find(fd);
+  if (it == connections_.end()) return;
+  Forget(it->second);
+  connections_.erase(it);
+}
+
+void ConnectionTable::RemoveClosed(const std::function<bool(int, uint64_t)>& is_open) {
+  absl::erase_if(connections_, [&](auto& entry) {
+    Connection& connection = entry.second;
+    if (connection.place.has_value() || is_open(entry.first, connection.identity)) return false;
+    Forget(connection);
+    return true;
+  });
+}
+
+bool ConnectionTable::IsSilent(int fd) const {
+  const auto it = connections_.find(fd);
+  return it != connections_.end() && it->second.place.has_value();
+}
+
+std::optional<int> ConnectionTable::OldestSilent() const {
+  if (silent_.empty()) return std::nullopt;
+  return silent_.front();
+}
+
+std::optional<int> ConnectionTable::OldestSilentOf(const std::string& peer) const {
+  const auto counts = peers_.find(peer);
+  if (counts == peers_.end() || counts->second.num_silent == 0) return std::nullopt;
+  return *std::find_if(silent_.begin(), silent_.end(),
+                       [&](int fd) { return connections_.at(fd).peer == peer; });
+}
+
+std::optional<ConnectionTable::TimePoint> ConnectionTable::NextDeadline() const {
+  if (silent_.empty()) return std::nullopt;
+  return connections_.at(silent_.front()).deadline;
+}
+
+void ConnectionTable::EndSilence(Connection& connection) {
+  if (!connection.place.has_value()) return;
+  silent_.erase(*connection.place);
+  connection.place.reset();
+  --peers_.at(connection.peer).num_silent;
+}
+
+void ConnectionTable::Forget(Connection& connection) {
+  EndSilence(connection);
+  const auto counts = peers_.find(connection.peer);
+  if (--counts->second.num_connections == 0) peers_.erase(counts);
+}
+
+}  // namespace beamline

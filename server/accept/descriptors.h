@@ -1,0 +1,22 @@
+// The process's file descriptors: every connection is one, and who has none left accepts nobody.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace beamline {
+
+// Raises the soft limit of open files to the hard one, at most to a million. Many systems start
+// programs with 1,024, for the sake of select(), which this program does not use.
+void RaiseDescriptorLimit();
+
+// How many this process has open.
+int64_t CountOpenDescriptors();
+
+// How many connections may be open at once: `wanted`, or what the limit of open files leaves beside
+// those that are open now and a reserve for what else the process opens while it serves.
+// UNAVAILABLE when it leaves none.
+absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted);
+
+}  // namespace beamline

@@ -1,0 +1,34 @@
+#include "server/metrics/connection_metrics.h"
+
+#include <string>
+#include <utility>
+
+#include "server/metrics/families.h"
+
+namespace beamline {
+
+void CollectConnections(const ConnectionStats& stats,
+                        std::vector<prometheus::MetricFamily>& families) {
+  auto accepted = CounterFamily("beamline_connections_accepted_total",
+                                "Connections whose client began to speak HTTP/2");
+  AddValue(accepted, {}, static_cast<double>(stats.accepted.load()));
+  auto refused = CounterFamily("beamline_connections_refused_total",
+                               "Connections closed before they could carry a call");
+  for (size_t i = 0; i < kRefusalNames.size(); ++i) {
+    AddValue(refused, {{"reason", std::string(kRefusalNames[i])}},
+             static_cast<double>(stats.refused[i].load()));
+  }
+  auto errors = CounterFamily("beamline_accept_errors_total",
+                              "Attempts to accept a connection that failed for want of something");
+  AddValue(errors, {}, static_cast<double>(stats.accept_errors.load()));
+  auto open = GaugeFamily("beamline_connections_open", "Connections that are open");
+  AddValue(open, {{"state", "silent"}}, static_cast<double>(stats.silent.load()));
+  AddValue(open, {{"state", "speaking"}}, static_cast<double>(stats.open.load()));
+  auto accepting = GaugeFamily("beamline_accepting", "Whether new connections are taken");
+  AddValue(accepting, {}, stats.accepting.load() ? 1 : 0);
+  for (auto* family : {&accepted, &refused, &errors, &open, &accepting}) {
+    families.push_back(std::move(*family));
+  }
+}
+
+}  // namespace beamline

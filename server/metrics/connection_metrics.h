@@ -1,0 +1,15 @@
+// The connections of the gRPC port, as a scrape shows them.
+#pragma once
+
+#include <vector>
+
+#include "prometheus/metric_family.h"
+#include "server/accept/connection_stats.h"
+
+namespace beamline {
+
+// Appends connections accepted, refused and open, and whether new ones are taken.
+void CollectConnections(const ConnectionStats& stats,
+                        std::vector<prometheus::MetricFamily>& families);
+
+}  // namespace beamline

@@ -1,0 +1,84 @@
+#include "server/accept/connection_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace beamline {
+namespace {
+
+ConnectionTable::TimePoint At(int seconds) {
+  return ConnectionTable::TimePoint(std::chrono::seconds(seconds));
+}
+
+TEST(ConnectionTable, LimitsAllAndEachPeer) {
+  ConnectionTable table(3, 2);
+  table.Add(10, "a", At(1));
+  EXPECT_FALSE(table.IsFullFor("a"));
+  table.Add(11, "a", At(2));
+  EXPECT_TRUE(table.IsFullFor("a"));
+  EXPECT_FALSE(table.IsFullFor("b"));
+  EXPECT_FALSE(table.full());
+  table.Add(12, "b", At(3));
+  EXPECT_TRUE(table.full());
+  table.Remove(11);
+  EXPECT_FALSE(table.IsFullFor("a"));
+  EXPECT_FALSE(table.full());
+}
+
+TEST(ConnectionTable, KnowsWhoHasBeenSilentTheLongest) {
+  ConnectionTable table(10, 10);
+  EXPECT_FALSE(table.OldestSilent().has_value());
+  EXPECT_FALSE(table.NextDeadline().has_value());
+  table.Add(10, "a", At(1));
+  table.Add(11, "b", At(2));
+  table.Add(12, "a", At(3));
+  EXPECT_EQ(table.OldestSilent(), 10);
+  EXPECT_EQ(table.OldestSilentOf("b"), 11);
+  EXPECT_FALSE(table.OldestSilentOf("c").has_value());
+  table.HandOver(10, 77);
+  EXPECT_FALSE(table.IsSilent(10));
+  EXPECT_EQ(table.OldestSilent(), 11);
+  EXPECT_EQ(table.OldestSilentOf("a"), 12);
+  EXPECT_EQ(table.NextDeadline(), At(2));
+  EXPECT_EQ(table.num_handed_over(), 1u);
+}
+
+TEST(ConnectionTable, RemovesTheClosedOnesAmongThoseHandedOver) {
+  ConnectionTable table(10, 10);
+  for (const int fd : {10, 11, 12}) table.Add(fd, "a", At(1));
+  table.HandOver(10, 100);
+  table.HandOver(11, 110);
+  std::set<std::pair<int, uint64_t>> asked;
+  table.RemoveClosed([&](int fd, uint64_t identity) {
+    asked.insert({fd, identity});
+    return fd != 10;
+  });
+  EXPECT_EQ(asked, (std::set<std::pair<int, uint64_t>>{{10, 100}, {11, 110}}));
+  EXPECT_EQ(table.num_handed_over(), 1u);
+  EXPECT_TRUE(table.IsSilent(12));
+}
+
+TEST(ConnectionTable, ANumberThatComesAgainIsANewConnection) {
+  ConnectionTable table(10, 10);
+  table.Add(10, "a", At(1));
+  table.HandOver(10, 100);
+  table.Add(10, "b", At(2));
+  EXPECT_TRUE(table.IsSilent(10));
+  EXPECT_EQ(table.num_handed_over(), 0u);
+  EXPECT_EQ(table.num_peers(), 1u);
+}
+
+TEST(ConnectionTable, PeersLeaveNothingBehind) {
+  ConnectionTable table(10, 10);
+  for (int i = 0; i < 1000; ++i) {
+    table.Add(i, std::to_string(i), At(i));
+    if (i % 2 == 0) table.HandOver(i, 1);
+    table.Remove(i);
+  }
+  EXPECT_EQ(table.num_peers(), 0u);
+  EXPECT_TRUE(table.silent().empty());
+}
+
+}  // namespace
+}  // namespace beamline
