@@ -9,6 +9,7 @@
 #include "engine/text/marian_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_class.h"
 #include "engine/text/tokenizer_config.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -79,6 +80,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
   if (has_pipeline) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
+    auto model_config = ReadJson(path("config.json"));
+    if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
+    BEAMLINE_RETURN_IF_ERROR(model_config.status());
+    BEAMLINE_RETURN_IF_ERROR(
+        text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json"), json));
     return MakePipeline(std::move(json), path("tokenizer.json"), config, lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
