@@ -105,10 +105,12 @@ absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
   return Describe(checkpoint, config, "bert.");
 }
 
-// The same layers; the position table's first rows belong to padding.
+// The same layers; the position table's first rows belong to padding, which takes up no position
+// (transformers: create_position_ids_from_input_ids).
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  const int32_t reserved = config.Int("pad_token_id", 0, 1 << 20, 1) + 1;
+  const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);
+  const int32_t reserved = padding_id + 1;
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
                             Describe(checkpoint, config, "roberta."));
   StackSpec& encoder = *description.spec.encoder;
@@ -117,6 +119,7 @@ absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) 
   }
   BEAMLINE_RETURN_IF_ERROR(config.status());
   encoder.position_offset = reserved;
+  encoder.padding_id = padding_id;
   encoder.max_positions -= reserved;
   return description;
 }

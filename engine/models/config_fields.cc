@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -140,6 +141,13 @@ void ConfigFields::RequireString(std::string_view name, std::string_view support
                                  std::string_view fallback) {
   if (String(name, std::string(fallback)) != supported) {
     Fault(name, fmt::format("only \"{}\" is supported", supported));
+  }
+}
+
+void ConfigFields::RequireKnown(std::initializer_list<std::string_view> names) {
+  for (const auto& [name, value] : object_.items()) {
+    if (value.is_null() || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    Fault(name, "no such field is supported");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ class ConfigFields {
   // For choices that Beamline computes in one way only: another value is a fault.
   void RequireBool(std::string_view name, bool supported, bool fallback);
   void RequireString(std::string_view name, std::string_view supported, std::string_view fallback);
+
+  // Every field that is not null must be one of these.
+  void RequireKnown(std::initializer_list<std::string_view> names);
 
   void Fault(std::string_view name, std::string_view fault);
   const absl::Status& status() const { return status_; }

@@ -4,64 +4,82 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "engine/checkpoint/json_file.h"
 #include "engine/models/config_fields.h"
+#include "engine/models/transformer_module.h"
 #include "kernels/status.h"
 
 namespace beamline {
 namespace {
 
 struct PoolingMode {
-  const char* field;  // of files before sentence-transformers 5.2
-  const char* value;  // of pooling_mode
-  Pooling pooling;
+  const char* field;               // of files before sentence-transformers 5.2
+  const char* value;               // of pooling_mode
+  std::optional<Pooling> pooling;  // absent: not computed
 };
 
-constexpr std::array<PoolingMode, 5> kPoolingModes = {{
+constexpr std::array<PoolingMode, 6> kPoolingModes = {{
     {"pooling_mode_cls_token", "cls", Pooling::kCls},
-    {"pooling_mode_mean_tokens", "mean", Pooling::kMean},
     {"pooling_mode_max_tokens", "max", Pooling::kMax},
+    {"pooling_mode_mean_tokens", "mean", Pooling::kMean},
     {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", Pooling::kMeanSqrtLength},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", std::nullopt},
     {"pooling_mode_lasttoken", "lasttoken", Pooling::kLast},
 }};
 
-constexpr char kUnsupportedMode[] = "pooling_mode_weightedmean_tokens";
+constexpr char kSupportedModes[] =
+    "one of cls, mean, max, mean_sqrt_len_tokens and lasttoken is supported at a time";
 
-// The object in `file` of the folder; empty when there is no such file.
-absl::StatusOr<nlohmann::json> ReadOptional(const Checkpoint& checkpoint, std::string_view file) {
-  auto object = ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file));
-  if (absl::IsNotFound(object.status())) return nlohmann::json::object();
-  return object;
+// The one mode of a pooling module; absent with a fault.
+std::optional<Pooling> ReadPoolingMode(const nlohmann::json& object, ConfigFields& fields) {
+  const PoolingMode* chosen = nullptr;
+  const char* field = "pooling_mode";
+  if (fields.Has(field)) {  // the older fields do not count then
+    const nlohmann::json& value = object["pooling_mode"];
+    const nlohmann::json& mode = value.is_array() && value.size() == 1 ? value[0] : value;
+    for (const PoolingMode& known : kPoolingModes) {
+      if (mode == known.value) chosen = &known;
+    }
+  } else {
+    int num_modes = 0;
+    for (const PoolingMode& known : kPoolingModes) {
+      if (!fields.Bool(known.field, false)) continue;
+      chosen = &known;
+      field = known.field;
+      ++num_modes;
+    }
+    if (num_modes == 0) return Pooling::kMean;
+    if (num_modes > 1) chosen = nullptr;
+  }
+  if (chosen != nullptr && chosen->pooling.has_value()) return chosen->pooling;
+  fields.Fault(field, kSupportedModes);
+  return std::nullopt;
 }
 
 absl::Status ReadPooling(const Checkpoint& checkpoint, const std::string& folder,
-                         const StackSpec& encoder, EncodingDefaults& defaults) {
+                         const StackSpec& encoder, EncodingDefaults& defaults,
+                         bool& include_prompt) {
   const std::string file = fmt::format("{}/config.json", folder);
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object,
                             ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file)));
   ConfigFields fields(object, file);
-  fields.RequireBool("include_prompt", true, true);
-  fields.RequireBool(kUnsupportedMode, false, false);
-  if (fields.Int("word_embedding_dimension", 1, 1 << 20, encoder.hidden_size) !=
-      encoder.hidden_size) {
-    fields.Fault("word_embedding_dimension",
-                 fmt::format("hidden_size {} is expected", encoder.hidden_size));
+  fields.RequireKnown({"word_embedding_dimension", "embedding_dimension", "pooling_mode",
+                       "include_prompt", kPoolingModes[0].field, kPoolingModes[1].field,
+                       kPoolingModes[2].field, kPoolingModes[3].field, kPoolingModes[4].field,
+                       kPoolingModes[5].field});
+  include_prompt = fields.Bool("include_prompt", true);
+  for (const char* field : {"word_embedding_dimension", "embedding_dimension"}) {
+    if (fields.Size(field, encoder.hidden_size) == encoder.hidden_size) continue;
+    fields.Fault(field, fmt::format("hidden_size {} is expected", encoder.hidden_size));
   }
-  const std::string named = fields.String("pooling_mode", "");
-  int num_modes = 0;
-  for (const PoolingMode& mode : kPoolingModes) {
-    if (!fields.Bool(mode.field, false) && named != mode.value) continue;
-    defaults.pooling = mode.pooling;
-    ++num_modes;
-  }
-  if (num_modes != 1) {
-    fields.Fault("pooling_mode",
-                 "one of cls, mean, max, mean_sqrt_len_tokens and lasttoken is "
-                 "supported at a time");
-  }
+  defaults.pooling = ReadPoolingMode(object, fields).value_or(Pooling::kMean);
   return fields.status();
 }
 
@@ -71,61 +89,120 @@ bool IsPlainName(std::string_view name) {
          name.find_first_of("/\\") == std::string_view::npos;
 }
 
-absl::Status ReadModules(const Checkpoint& checkpoint, const StackSpec& encoder,
-                         EncodingDefaults& defaults) {
-  const std::string path = checkpoint.folder() + "/modules.json";
-  auto read = ReadJson(path);
-  if (absl::IsNotFound(read.status())) return absl::OkStatus();
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, std::move(read));
-  if (!modules.is_array()) return absl::InvalidArgumentError(path + ": an array is expected");
-  for (const nlohmann::json& module : modules) {
-    if (!module.is_object()) {
-      return absl::InvalidArgumentError(path + ": its entries must be objects");
+// What a Normalize module may be told to normalise instead of the pooled vector.
+absl::Status CheckNormalize(const Checkpoint& checkpoint, const std::string& folder) {
+  const std::string file = fmt::format("{}/config.json", folder);
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptionalObject(checkpoint, file));
+  ConfigFields fields(object, file);
+  fields.RequireString("module_input_name", "sentence_embedding", "sentence_embedding");
+  fields.RequireString("module_output_name", "sentence_embedding", "sentence_embedding");
+  return fields.status();
+}
+
+// modules.json: Transformer, Pooling, and then Normalize or not. Modules run in the file's order.
+class ModuleReader {
+ public:
+  ModuleReader(const Checkpoint& checkpoint, const StackSpec& encoder, EncodingDefaults& defaults)
+      : checkpoint_(checkpoint), encoder_(encoder), defaults_(defaults) {}
+
+  absl::Status Read(const nlohmann::json& modules, const std::string& path) {
+    if (!modules.is_array()) return absl::InvalidArgumentError(path + ": an array is expected");
+    for (const nlohmann::json& module : modules) {
+      if (!module.is_object()) {
+        return absl::InvalidArgumentError(path + ": its entries must be objects");
+      }
+      BEAMLINE_RETURN_IF_ERROR(ReadModule(module));
     }
+    if (num_poolings_ == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        path +
+        ": no module is of type sentence_transformers.models.Pooling, so that no vector "
+        "stands for a text");
+  }
+
+  // Of the pooling module: whether a prompt's tokens are pooled too.
+  bool include_prompt() const { return include_prompt_; }
+
+ private:
+  absl::Status ReadModule(const nlohmann::json& module) {
     ConfigFields fields(module, "modules.json");
     const std::string type = fields.String("type", "");
     const std::string folder = fields.String("path", "");
-    const std::string kind = type.substr(type.rfind('.') + 1);
-    if (kind == "Transformer") {
-      if (!folder.empty()) fields.Fault("path", "the model is expected in the folder itself");
-    } else if (kind == "Pooling") {
-      if (!IsPlainName(folder)) {
-        fields.Fault("path", "the name of a folder is expected");
-      } else {
-        BEAMLINE_RETURN_IF_ERROR(ReadPooling(checkpoint, folder, encoder, defaults));
-      }
-    } else if (kind == "Normalize") {
-      defaults.normalize = true;
-    } else {
-      fields.Fault("type", "supported are Transformer, Pooling and Normalize");
+    if (fields.Has("name") && !names_.insert(fields.String("name", "")).second) {
+      fields.Fault("name", "another module has it, which this one would replace");
+    }
+    if (!folder.empty() && !IsPlainName(folder)) {
+      fields.Fault("path", "the name of a folder is expected");
     }
     BEAMLINE_RETURN_IF_ERROR(fields.status());
+    // Another package's class of the same name is another module.
+    const bool own = type.starts_with("sentence_transformers.");
+    const std::string kind = own ? type.substr(type.rfind('.') + 1) : "";
+    if (kind == "Transformer") {
+      if (num_transformers_++ > 0) fields.Fault("type", "one Transformer is supported");
+      if (!folder.empty()) fields.Fault("path", "the model is expected in the folder itself");
+    } else if (kind == "Pooling") {
+      if (num_transformers_ == 0 || num_poolings_++ > 0) {
+        fields.Fault("type", "one Pooling, behind the Transformer, is supported");
+      } else if (folder.empty()) {
+        fields.Fault("path", "the name of a folder is expected");
+      } else {
+        BEAMLINE_RETURN_IF_ERROR(
+            ReadPooling(checkpoint_, folder, encoder_, defaults_, include_prompt_));
+      }
+    } else if (kind == "Normalize") {
+      if (num_poolings_ == 0) fields.Fault("type", "it is supported behind Pooling only");
+      if (!folder.empty()) BEAMLINE_RETURN_IF_ERROR(CheckNormalize(checkpoint_, folder));
+      defaults_.normalize = true;
+    } else if (kind != "Dropout") {  // which drops in training only
+      fields.Fault("type",
+                   "supported are Transformer, Pooling, Normalize and Dropout of "
+                   "sentence_transformers.models");
+    }
+    return fields.status();
   }
-  return absl::OkStatus();
-}
 
-absl::Status ReadPrompts(const Checkpoint& checkpoint, EncodingDefaults& defaults) {
+  const Checkpoint& checkpoint_;
+  const StackSpec& encoder_;
+  EncodingDefaults& defaults_;
+  std::set<std::string> names_;
+  int num_transformers_ = 0;
+  int num_poolings_ = 0;
+  bool include_prompt_ = true;
+};
+
+absl::Status ReadPrompts(const Checkpoint& checkpoint, const StackSpec& encoder,
+                         bool include_prompt, EncodingDefaults& defaults) {
   constexpr char kFile[] = "config_sentence_transformers.json";
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptional(checkpoint, kFile));
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptionalObject(checkpoint, kFile));
   ConfigFields fields(object, kFile);
-  if (fields.Has("prompts")) {
-    const nlohmann::json& prompts = object["prompts"];
-    if (!prompts.is_object()) {
+  fields.RequireString("model_type", "SentenceTransformer", "SentenceTransformer");
+  const int32_t dimensions = fields.Size("truncate_dim", encoder.hidden_size);
+  if (dimensions < encoder.hidden_size) defaults.dimensions = dimensions;
+  const nlohmann::json prompts =
+      fields.Has("prompts") ? object["prompts"] : nlohmann::json::object();
+  if (!prompts.is_object()) fields.Fault("prompts", "an object of strings is expected");
+  BEAMLINE_RETURN_IF_ERROR(fields.status());
+  for (const auto& [name, text] : prompts.items()) {
+    if (!text.is_string() && !text.is_null()) {
       fields.Fault("prompts", "an object of strings is expected");
       return fields.status();
     }
-    for (const auto& [name, text] : prompts.items()) {
-      if (!text.is_string()) fields.Fault("prompts", "an object of strings is expected");
-      BEAMLINE_RETURN_IF_ERROR(fields.status());
-      defaults.prompts.emplace_back(name, text.get<std::string>());
+    defaults.prompts.emplace_back(name, text.is_null() ? "" : text.get<std::string>());
+    if (!include_prompt && !defaults.prompts.back().second.empty()) {
+      fields.Fault("prompts",
+                   "include_prompt of the pooling module is false: prompts that are not "
+                   "pooled are not supported");
     }
   }
+  if (!fields.Has("default_prompt_name")) return fields.status();
   defaults.default_prompt_name = fields.String("default_prompt_name", "");
-  const bool known =
-      defaults.default_prompt_name.empty() ||
-      std::any_of(defaults.prompts.begin(), defaults.prompts.end(),
-                  [&](const auto& prompt) { return prompt.first == defaults.default_prompt_name; });
-  if (!known) fields.Fault("default_prompt_name", "it is not one of prompts");
+  // Every model has these two prompts, without text where the file gives none.
+  std::set<std::string_view> names = {"query", "document"};
+  for (const auto& [name, text] : defaults.prompts) names.insert(name);
+  if (!names.contains(defaults.default_prompt_name) || defaults.default_prompt_name.empty()) {
+    fields.Fault("default_prompt_name", "it is not one of prompts");
+  }
   return fields.status();
 }
 
@@ -134,15 +211,14 @@ absl::Status ReadPrompts(const Checkpoint& checkpoint, EncodingDefaults& default
 absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
                                                       const StackSpec& encoder) {
   EncodingDefaults defaults;
-  BEAMLINE_RETURN_IF_ERROR(ReadModules(checkpoint, encoder, defaults));
-  constexpr char kTransformerFile[] = "sentence_bert_config.json";
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object,
-                            ReadOptional(checkpoint, kTransformerFile));
-  ConfigFields fields(object, kTransformerFile);
-  defaults.max_input_tokens =
-      std::min(encoder.max_positions, fields.Size("max_seq_length", encoder.max_positions));
-  BEAMLINE_RETURN_IF_ERROR(fields.status());
-  BEAMLINE_RETURN_IF_ERROR(ReadPrompts(checkpoint, defaults));
+  const std::string path = checkpoint.folder() + "/modules.json";
+  auto read = ReadJson(path);
+  if (absl::IsNotFound(read.status())) return defaults;
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, std::move(read));
+  ModuleReader reader(checkpoint, encoder, defaults);
+  BEAMLINE_RETURN_IF_ERROR(reader.Read(modules, path));
+  BEAMLINE_RETURN_IF_ERROR(ReadTransformerModule(checkpoint, defaults));
+  BEAMLINE_RETURN_IF_ERROR(ReadPrompts(checkpoint, encoder, reader.include_prompt(), defaults));
   return defaults;
 }
 

@@ -8,8 +8,9 @@
 namespace beamline {
 
 // modules.json, the pooling module's config.json, sentence_bert_config.json and
-// config_sentence_transformers.json; a folder without modules.json gets mean pooling over the whole
-// window. Modules and pooling modes that Beamline does not compute are errors.
+// config_sentence_transformers.json, as sentence-transformers reads them. A folder without
+// modules.json is one of transformers, whatever other file lies in it: mean pooling. Modules,
+// pooling modes and settings that Beamline does not compute are errors.
 absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
                                                       const StackSpec& encoder);
 

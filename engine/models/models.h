@@ -39,9 +39,11 @@ struct GenerationDefaults {
 struct EncodingDefaults {
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
-  int32_t max_input_tokens = 0;  // max_seq_length; 0: the model's positions
+  int32_t dimensions = 0;        // truncate_dim: of a vector, behind the modules; 0: all
+  int32_t max_input_tokens = 0;  // max_seq_length; 0: the tokenizer's model_max_length
+  bool lower_case = false;       // texts are lowercased before anything else
   std::vector<std::pair<std::string, std::string>> prompts;  // name, text put before the input
-  std::string default_prompt_name;
+  std::string default_prompt_name;                           // empty: none
 };
 
 struct ModelDescription {

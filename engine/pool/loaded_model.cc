@@ -36,14 +36,28 @@ ModelTask TaskOf(const TransformerSpec& spec) {
   return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
 }
 
-int32_t MaxInputTokens(const ModelDescription& description) {
+int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tokenizer) {
   const TransformerSpec& spec = description.spec;
   if (!spec.encoder.has_value()) return spec.decoder->max_positions - 1;
-  int32_t tokens = spec.encoder->max_positions;
-  if (!spec.decoder.has_value() && description.encoding.max_input_tokens > 0) {
-    tokens = std::min(tokens, description.encoding.max_input_tokens);
+  const int32_t positions = spec.encoder->max_positions;
+  if (spec.decoder.has_value()) return positions;
+  int64_t tokens = description.encoding.max_input_tokens;
+  if (tokens == 0) tokens = tokenizer.model_max_length();
+  return tokens == 0 ? positions : static_cast<int32_t>(std::min<int64_t>(tokens, positions));
+}
+
+// An encoder's input is cut to its limit on request, and the special tokens around it stay.
+absl::Status CheckRoomForText(const LoadedModel& model) {
+  const int32_t limit = MaxInputTokens(model.description, *model.tokenizer);
+  const int32_t special = model.tokenizer->num_template_tokens();
+  if (TaskOf(model.description.spec) != ModelTask::kEncode || limit >= special) {
+    return absl::OkStatus();
   }
-  return tokens;
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: the longest input has {} tokens, by max_seq_length of sentence_bert_config.json, "
+      "model_max_length of tokenizer_config.json or max_position_embeddings of config.json; the "
+      "tokenizer's special tokens alone are {}",
+      model.options.folder, limit, special));
 }
 
 absl::Status CheckLimits(const ModelOptions& options) {
@@ -65,10 +79,12 @@ absl::Status CheckLimits(const ModelOptions& options) {
 
 // A step must hold the longest input whole, one token of every sequence, and the sequences of a
 // request that leaves the decoding to the model.
-void RaiseLimits(const ModelDescription& description, ModelOptions& options) {
-  options.max_sequences = std::max(options.max_sequences, DefaultSequences(description.generation));
-  options.max_batch_tokens =
-      std::max({options.max_batch_tokens, options.max_sequences, MaxInputTokens(description)});
+void RaiseLimits(LoadedModel& model) {
+  ModelOptions& options = model.options;
+  options.max_sequences =
+      std::max(options.max_sequences, DefaultSequences(model.description.generation));
+  options.max_batch_tokens = std::max({options.max_batch_tokens, options.max_sequences,
+                                       MaxInputTokens(model.description, *model.tokenizer)});
 }
 
 ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_bytes) {
@@ -91,9 +107,10 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
     info.num_decoder_layers = spec.decoder->num_layers;
     info.max_total_tokens = spec.decoder->max_positions;
   } else {
-    info.embedding_dimensions = spec.encoder->hidden_size;
+    const int32_t dimensions = model.description.encoding.dimensions;
+    info.embedding_dimensions = dimensions > 0 ? dimensions : spec.encoder->hidden_size;
   }
-  info.max_input_tokens = MaxInputTokens(model.description);
+  info.max_input_tokens = MaxInputTokens(model.description, *model.tokenizer);
   info.tokenizer = model.tokenizer->Kind();
   for (const auto& prompt : model.description.encoding.prompts) {
     info.prompt_names.push_back(prompt.first);
@@ -113,7 +130,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
   BEAMLINE_ASSIGN_OR_RETURN(model->description, DescribeModel(*checkpoint));
-  BEAMLINE_ASSIGN_OR_RETURN(model->tokenizer, LoadTokenizer(options.folder));
+  BEAMLINE_ASSIGN_OR_RETURN(model->tokenizer,
+                            LoadTokenizer(options.folder, model->description.encoding.lower_case));
+  BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(*model));
   const TransformerSpec& spec = model->description.spec;
   if (model->tokenizer->vocab_size() > spec.vocab_size) {
     return absl::InvalidArgumentError(
@@ -133,7 +152,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
                                         context.num_threads, context.gpu_memory));
   model->backend = std::move(chosen.backend);
   if (context.log) model->backend->SetLog(context.log);
-  RaiseLimits(model->description, model->options);
+  RaiseLimits(*model);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
   if (options.speculative_tokens > 0) {
     model->speculation = std::make_unique<Speculation>(

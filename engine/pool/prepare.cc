@@ -203,6 +203,12 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest&
   job->per_token = request.per_token;
   job->normalize = request.normalize.value_or(defaults.normalize);
   job->dimensions = request.dimensions;
+  job->renormalize = job->normalize;
+  if (request.dimensions == 0 && !request.per_token) {
+    // The model's own truncation comes behind its normalising: only a client asks for another.
+    job->dimensions = defaults.dimensions;
+    job->renormalize = request.normalize.value_or(false);
+  }
   job->priority = request.priority;
   job->client = request.client;
   job->deadline = request.deadline;
@@ -211,7 +217,7 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest&
   const std::string& prompt_name =
       request.prompt_name.empty() ? defaults.default_prompt_name : request.prompt_name;
   for (const auto& [name, text] : defaults.prompts) {
-    if (name == prompt_name) prefix = text;
+    if (!prompt_name.empty() && name == prompt_name) prefix = text;
   }
   EncodeTextOptions options;
   options.max_tokens = model.info.max_input_tokens;

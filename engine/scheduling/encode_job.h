@@ -27,7 +27,8 @@ struct EncodeJob {
   Pooling pooling = Pooling::kMean;
   bool per_token = false;
   bool normalize = false;
-  int32_t dimensions = 0;  // of the answer; 0: all
+  int32_t dimensions = 0;    // of the answer; 0: all
+  bool renormalize = false;  // what is left of a vector with `dimensions`
 
   size_t num_started = 0;             // inputs handed to a batch so far, in order
   std::vector<Embedding> embeddings;  // as many as inputs

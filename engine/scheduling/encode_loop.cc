@@ -19,7 +19,7 @@ int64_t NumTokens(std::span<const TokenIds> inputs) {
   return tokens;
 }
 
-// Keeps a prefix of the dimensions of each vector, and its unit length when it had one.
+// Keeps a prefix of the dimensions of each vector, made a unit vector again or not.
 void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
   if (dimensions == 0 || dimensions == embedding.dimensions) return;
   std::vector<float> kept;
@@ -153,7 +153,7 @@ absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const Slice& slice) {
     embedding.num_tokens = static_cast<int32_t>(slice.job->inputs[i].size());
     embedding.dimensions = static_cast<int32_t>(pooled.dim(-1));
     embedding.values.assign(row, row + pooled.dim(-1));
-    Truncate(embedding, slice.job->dimensions, slice.job->normalize);
+    Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
   }
   return absl::OkStatus();
 }
@@ -174,7 +174,7 @@ absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const Slice& slice) {
     BEAMLINE_RETURN_IF_ERROR(backend_.CopyToHost(vectors.data, embedding.values.data(),
                                                  embedding.values.size() * sizeof(float)));
     if (!CheckFinite(slice, embedding.values)) return absl::OkStatus();
-    Truncate(embedding, slice.job->dimensions, slice.job->normalize);
+    Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
   }
   return absl::OkStatus();
 }

@@ -96,7 +96,16 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
     text.Assign(token.content, 0);
     if (normalizer != nullptr) BEAMLINE_RETURN_IF_ERROR(normalizer->Normalize(&text));
     token.decoded = text.text();
+    if (token.decoded.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("added_tokens: \"{}\" is empty once it is normalized", token.content));
+    }
     normalized.emplace_back(text.text(), static_cast<int32_t>(i));
+  }
+  // Decoding without special tokens looks for what it would write among their contents.
+  for (AddedToken& token : made.tokens_) {
+    const AddedToken* written = made.Find(token.decoded);
+    token.skipped = written != nullptr && written->special;
   }
   BEAMLINE_RETURN_IF_ERROR(made.original_.Build(original));
   BEAMLINE_RETURN_IF_ERROR(made.normalized_.Build(normalized));
@@ -161,8 +170,12 @@ void AddedTokens::Matcher::CutPiece(const std::vector<AddedToken>& tokens, std::
         (EndsWithWordChar(text.substr(0, begin)) || StartsWithWordChar(text.substr(end)))) {
       continue;
     }
-    if (token.lstrip) begin = SkipSpaceBackward(text, begin, std::min(covered, begin));
-    if (token.rstrip) end = SkipSpaceForward(text, end);
+    // What lies between here and `covered` is space that the token before took with it.
+    if (token.lstrip) {
+      begin = covered > begin ? covered : SkipSpaceBackward(text, begin, covered);
+    }
+    if (token.rstrip) end = SkipSpaceForward(text, std::max(end, covered));
+    if (begin >= end) continue;
     emit(covered, std::max(begin, covered), Piece::kNoToken);
     emit(begin, end, token.id);
     covered = end;

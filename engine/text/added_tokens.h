@@ -25,7 +25,8 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = true;  // is looked for in the normalized text
   bool special = false;
-  std::string decoded;  // what decoding writes: the content, as normalized; set by AddedTokens
+  std::string decoded;   // what decoding writes: the content, as normalized; set by AddedTokens
+  bool skipped = false;  // by decoding without special tokens; set by AddedTokens
 };
 
 // The array "added_tokens". A token that `vocabulary` has must be there under the same id.

@@ -1,8 +1,10 @@
 // Text under normalization whose every byte knows which bytes of the original text it came from.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +49,13 @@ class AlignedWriter {
  private:
   std::string* text_;
   std::vector<ByteRange>* sources_;
+};
+
+// A character of the new text in a Transform. It takes the place of one old character, and with a
+// negative change of so many more behind that; with change 1 it is new and takes no place.
+struct CharChange {
+  char32_t c = 0;
+  int32_t change = 0;
 };
 
 // One segment of the original text. While nothing has been rewritten it keeps no table of origins.
@@ -99,6 +108,23 @@ class AlignedText {
         const size_t begin = position;
         const char32_t c = ReadChar(text_, &position);
         write(c, Source(begin, position), writer);
+      }
+    });
+  }
+
+  // Replaces the text by these characters, the way Hugging Face's NormalizedString does: a
+  // character has the origin of the first one that it replaces, a new one that of the byte before
+  // it.
+  void Transform(std::span<const CharChange> chars) {
+    Rewrite([&](AlignedWriter* writer) {
+      size_t position = 0;
+      for (const CharChange& out : chars) {
+        const size_t at = std::min(out.change > 0 ? position - 1 : position, text_.size() - 1);
+        const bool none = out.change > 0 && position == 0;
+        writer->Append(out.c, none ? ByteRange{base_, base_} : Source(at, at + 1));
+        for (int32_t i = out.change; i <= 0 && position < text_.size(); ++i) {
+          position += CharLength(text_[position]);
+        }
       }
     });
   }

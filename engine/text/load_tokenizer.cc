@@ -9,6 +9,7 @@
 #include "engine/text/marian_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_class.h"
 #include "engine/text/tokenizer_config.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -36,9 +37,28 @@ absl::Status NoTokenizer(const std::string& folder) {
                   folder));
 }
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(const nlohmann::json& json,
+// Puts lowercasing before the normalizer of a tokenizer.json that has none itself. BertNormalizer
+// lowercases too, but counts as another, as in sentence-transformers.
+void LowercaseFirst(nlohmann::json& tokenizer) {
+  nlohmann::json steps = nlohmann::json::array({{{"type", "Lowercase"}}});
+  const auto normalizer = tokenizer.find("normalizer");
+  if (normalizer != tokenizer.end() && normalizer->is_object()) {
+    const nlohmann::json* list = &*normalizer;
+    if (normalizer->contains("normalizers")) list = &(*normalizer)["normalizers"];
+    for (const nlohmann::json& step :
+         list->is_array() ? *list : nlohmann::json::array({*normalizer})) {
+      if (step.is_object() && step.value("type", nlohmann::json()) == "Lowercase") return;
+    }
+    steps.push_back(*normalizer);
+  }
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(nlohmann::json json,
                                                         const std::string& place,
-                                                        const text::TokenizerConfig& config) {
+                                                        const text::TokenizerConfig& config,
+                                                        bool lower_case) {
+  if (lower_case && json.is_object()) LowercaseFirst(json);
   auto tokenizer = text::PipelineTokenizer::Make(json, place, config);
   if (!tokenizer.ok()) return WithPlace(place, tokenizer.status());
   return tokenizer;
@@ -46,7 +66,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(const nlohmann::json& js
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
+                                                         bool lower_case) {
   const auto path = [&](const char* name) { return fmt::format("{}/{}", folder, name); };
   BEAMLINE_ASSIGN_OR_RETURN(const text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
   // Either of a translator's two models makes it one, so that the other's absence has a name.
@@ -57,20 +78,25 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
 
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   if (has_pipeline) {
-    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json,
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
-    return MakePipeline(json, path("tokenizer.json"), config);
+    auto model_config = ReadJson(path("config.json"));
+    if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
+    BEAMLINE_RETURN_IF_ERROR(model_config.status());
+    BEAMLINE_RETURN_IF_ERROR(
+        text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json"), json));
+    return MakePipeline(std::move(json), path("tokenizer.json"), config, lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
   if (has_words) {
-    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, text::ReadBertFiles(folder, config));
-    return MakePipeline(json, path("vocab.txt"), config);
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadBertFiles(folder, config));
+    return MakePipeline(std::move(json), path("vocab.txt"), config, lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_vocabulary, HasFile(path("vocab.json")));
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
   if (has_vocabulary && has_merges) {
-    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, text::ReadGpt2Files(folder, config));
-    return MakePipeline(json, path("vocab.json and merges.txt"), config);
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config));
+    return MakePipeline(std::move(json), path("vocab.json and merges.txt"), config, lower_case);
   }
   return NoTokenizer(folder);
 }

@@ -62,6 +62,7 @@ class ReplaceNormalizer : public Normalizer {
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
   absl::Status Normalize(AlignedText* text) const override {
+    if (text->text().empty()) return absl::OkStatus();  // where no pattern matches
     std::vector<RegexMatch> matches;
     BEAMLINE_RETURN_IF_ERROR(pattern_.FindAll(text->text(), &matches));
     if (matches.empty()) return absl::OkStatus();

@@ -40,7 +40,7 @@ class PipelineDetokenizer : public IncrementalDetokenizer {
   // Ids that are not in use have no text.
   void AppendTo(int32_t id, std::string* text) {
     if (const AddedToken* token = added_tokens_->Find(id)) {
-      if (!token->special || !skip_special_tokens_) chain_.Push(token->decoded, text);
+      if (!token->skipped || !skip_special_tokens_) chain_.Push(token->decoded, text);
     } else if (id >= 0 && id < vocabulary_->size() && !vocabulary_->Token(id).empty()) {
       chain_.Push(vocabulary_->Token(id), text);
     }
@@ -90,7 +90,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohman
   if (!made->post_processor_.trimmings.empty()) {
     made->token_spaces_.reserve(static_cast<size_t>(made->vocab_size_));
     for (int32_t id = 0; id < made->vocab_size_; ++id) {
-      made->token_spaces_.push_back(CountSpaces(made->TokenText(id)));
+      const Vocabulary& vocabulary = made->model_->vocabulary();
+      const bool known = id < vocabulary.size();
+      made->token_spaces_.push_back(known ? CountSpaces(vocabulary.Token(id)) : TokenSpaces());
     }
   }
   BEAMLINE_RETURN_IF_ERROR(made->MakeDecoder(root, config));
@@ -147,17 +149,23 @@ absl::StatusOr<std::vector<Token>> PipelineTokenizer::Encode(
     std::string_view text, const EncodeTextOptions& options) const {
   BEAMLINE_RETURN_IF_ERROR(CheckText(text));
   std::vector<Token> tokens;
-  BEAMLINE_RETURN_IF_ERROR(EncodeText(text, &tokens));
+  std::vector<TokenSpaces> spaces;
+  BEAMLINE_RETURN_IF_ERROR(
+      EncodeText(text, &tokens, post_processor_.trimmings.empty() ? nullptr : &spaces));
+  const size_t num_tokens = tokens.size();
   Truncate(options, options.add_special_tokens ? num_template_tokens() : 0, &tokens);
-  if (!post_processor_.trimmings.empty()) TrimOffsets(text, &tokens);
+  if (!spaces.empty()) {
+    const size_t dropped = options.truncation == Truncation::kLeft ? num_tokens - tokens.size() : 0;
+    TrimOffsets(text, std::span(spaces).subspan(dropped), &tokens);
+  }
   if (options.add_special_tokens) {
     AddTemplate(post_processor_.prefix, post_processor_.suffix, text.size(), &tokens);
   }
   return tokens;
 }
 
-absl::Status PipelineTokenizer::EncodeText(std::string_view text,
-                                           std::vector<Token>* tokens) const {
+absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<Token>* tokens,
+                                           std::vector<TokenSpaces>* spaces) const {
   SplitText split(text);
   added_tokens_.ExtractFromOriginal(&split);
   if (normalizer_ != nullptr) {
@@ -176,6 +184,7 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text,
     if (piece.finished()) {
       const ByteRange source = split.Source(piece.begin, piece.end);
       tokens->push_back({piece.token_id, source.begin, source.end, IsSpecial(piece.token_id)});
+      if (spaces != nullptr) spaces->push_back(CountSpaces(split.PieceText(piece)));
       continue;
     }
     word_tokens.clear();
@@ -184,23 +193,21 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text,
       const int32_t begin = piece.begin + token.begin, end = piece.begin + token.end;
       const ByteRange source = begin < end ? split.Source(begin, end) : ByteRange{begin, begin};
       tokens->push_back({token.id, source.begin, source.end, IsSpecial(token.id)});
+      if (spaces == nullptr) continue;
+      spaces->push_back(model_->SpelledAsText(token.id)
+                            ? CountSpaces(split.text().substr(begin, end - begin))
+                            : token_spaces_[static_cast<size_t>(token.id)]);
     }
   }
   return absl::OkStatus();
 }
 
-void PipelineTokenizer::TrimOffsets(std::string_view text, std::vector<Token>* tokens) const {
+void PipelineTokenizer::TrimOffsets(std::string_view text, std::span<const TokenSpaces> spaces,
+                                    std::vector<Token>* tokens) const {
   for (const OffsetTrimming& trimming : post_processor_.trimmings) {
-    bool first = true;
-    for (Token& token : *tokens) {
-      TokenSpaces spaces = token_spaces_[static_cast<size_t>(token.id)];
-      // An added token may have taken white space of the text with it.
-      if (added_tokens_.Find(token.id) != nullptr) {
-        const auto size = static_cast<size_t>(token.end - token.begin);
-        spaces = CountSpaces(text.substr(static_cast<size_t>(token.begin), size));
-      }
-      TrimSpaces(trimming, spaces, first, text, &token.begin, &token.end);
-      first = false;
+    for (size_t i = 0; i < tokens->size(); ++i) {
+      Token& token = (*tokens)[i];
+      TrimSpaces(trimming, spaces[i], i == 0, text, &token.begin, &token.end);
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,13 @@ class PipelineTokenizer : public Tokenizer {
 
   absl::Status AddTokens(const JsonNode& root, const TokenizerConfig& config);
   absl::Status MakeDecoder(const JsonNode& root, const TokenizerConfig& config);
-  // The text's own tokens, without template.
-  absl::Status EncodeText(std::string_view text, std::vector<Token>* tokens) const;
-  void TrimOffsets(std::string_view text, std::vector<Token>* tokens) const;
+  // The text's own tokens, without template, and the spaces that each is spelled with (null: not
+  // wanted).
+  absl::Status EncodeText(std::string_view text, std::vector<Token>* tokens,
+                          std::vector<TokenSpaces>* spaces) const;
+  // REQUIRES: as many spaces as tokens, or more.
+  void TrimOffsets(std::string_view text, std::span<const TokenSpaces> spaces,
+                   std::vector<Token>* tokens) const;
 
   std::unique_ptr<Normalizer> normalizer_;       // may be null
   std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
@@ -53,7 +58,7 @@ class PipelineTokenizer : public Tokenizer {
   AddedTokens added_tokens_;
   PostProcessor post_processor_;
   DecodeChain decoder_;                    // in its initial state; copied for each use
-  std::vector<TokenSpaces> token_spaces_;  // by id; only when offsets are trimmed
+  std::vector<TokenSpaces> token_spaces_;  // of the model's; only when offsets are trimmed
   bool byte_level_ = false;
   int32_t vocab_size_ = 0;
   int64_t model_max_length_ = 0;

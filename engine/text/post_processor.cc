@@ -1,5 +1,6 @@
 #include "engine/text/post_processor.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,10 @@ namespace beamline::text {
 namespace {
 
 constexpr char32_t kSpelledSpace = 0x120;  // Ġ
+
+int64_t NumChars(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuationByte(c); });
+}
 
 // The member [token, id].
 absl::StatusOr<int32_t> ReadTokenPair(const JsonNode& node, const char* key, int32_t vocab_size) {
@@ -40,6 +45,13 @@ absl::Status AppendSpecialToken(const JsonNode& node, const std::string& name, i
   return absl::OkStatus();
 }
 
+// The type that the model is told for a piece of the template.
+absl::Status CheckType(const JsonNode& piece) {
+  BEAMLINE_ASSIGN_OR_RETURN(const int64_t type, piece.IntOr("type_id", 0, 0, INT32_MAX));
+  if (type == 0) return absl::OkStatus();
+  return piece.Error(fmt::format("\"type_id\" is {}; only 0 is supported in \"single\"", type));
+}
+
 absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode single, node.Array("single"));
   PostProcessor made;
@@ -48,11 +60,13 @@ absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_s
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode piece, single.Element(i));
     if (piece.Has("SpecialToken")) {
       BEAMLINE_ASSIGN_OR_RETURN(const JsonNode special, piece.Object("SpecialToken"));
+      BEAMLINE_RETURN_IF_ERROR(CheckType(special));
       BEAMLINE_ASSIGN_OR_RETURN(const std::string name, special.String("id"));
       BEAMLINE_RETURN_IF_ERROR(
           AppendSpecialToken(node, name, vocab_size, num_texts == 0 ? &made.prefix : &made.suffix));
     } else {
       BEAMLINE_ASSIGN_OR_RETURN(const JsonNode sequence, piece.Object("Sequence"));
+      BEAMLINE_RETURN_IF_ERROR(CheckType(sequence));
       BEAMLINE_ASSIGN_OR_RETURN(const std::string name, sequence.String("id"));
       if (name != "A") return piece.Error(fmt::format("\"{}\" in the template of one text", name));
       ++num_texts;
@@ -133,6 +147,8 @@ void TrimSpaces(const OffsetTrimming& trimming, const TokenSpaces& spaces, bool 
   for (int32_t i = added ? 1 : 0; i < spaces.leading && *begin < *end; ++i) {
     *begin += static_cast<int32_t>(CharLength(text[static_cast<size_t>(*begin)]));
   }
+  // A token that ends before as many characters of the text keeps its spaces.
+  if (*end < 4 * spaces.trailing && NumChars(text.substr(0, *end)) < spaces.trailing) return;
   for (int32_t i = 0; i < spaces.trailing && *begin < *end; ++i) {
     do {
       --*end;

@@ -3,6 +3,7 @@
 #include <unicode/ubrk.h>
 #include <unicode/utext.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -128,72 +129,74 @@ std::optional<std::string_view> PrecompiledCharsmap::FindLongest(std::string_vie
   return found;
 }
 
-void PrecompiledCharsmap::NormalizeChar(const AlignedText& text, size_t begin, size_t end,
-                                        AlignedWriter* writer) const {
-  const auto replacement = Find(std::string_view(text.text()).substr(begin, end - begin));
-  if (replacement.has_value()) {
-    writer->Append(*replacement, text.Source(begin, end));
-  } else {
-    text.CopyTo(begin, end, writer);
+bool PrecompiledCharsmap::AppendReplacement(std::string_view part,
+                                            std::vector<CharChange>* out) const {
+  const auto replacement = Find(part);
+  if (!replacement.has_value()) return false;
+  const size_t first = out->size();
+  for (size_t position = 0; position < replacement->size();) {
+    out->push_back({ReadChar(*replacement, &position), 0});
   }
+  const auto num_old = static_cast<size_t>(
+      std::count_if(part.begin(), part.end(), [](char c) { return !IsContinuationByte(c); }));
+  const size_t num_new = out->size() - first;
+  for (size_t i = num_old; i < num_new; ++i) (*out)[first + i].change = 1;
+  // As in the reference, what is removed before anything is written moves all that follows.
+  if (num_new < num_old && !out->empty()) {
+    out->back().change -= static_cast<int32_t>(num_old - num_new);
+  }
+  return true;
 }
 
-void PrecompiledCharsmap::NormalizeCluster(const AlignedText& text, size_t begin, size_t end,
-                                           AlignedWriter* writer) const {
-  const std::string_view cluster = std::string_view(text.text()).substr(begin, end - begin);
-  if (cluster.size() <= kMaxClusterBytes) {
-    if (const auto replacement = Find(cluster)) {
-      // Character by character; what the replacement has more comes from the cluster's last one.
-      size_t old_begin = begin, old_end = begin;
-      for (size_t position = 0; position < replacement->size();) {
-        if (old_end < end) {
-          old_begin = old_end;
-          old_end += CharLength(text.text()[old_begin]);
-        }
-        writer->Append(ReadChar(*replacement, &position), text.Source(old_begin, old_end));
-      }
-      return;
+bool PrecompiledCharsmap::AppendCluster(std::string_view cluster,
+                                        std::vector<CharChange>* out) const {
+  if (cluster.size() <= kMaxClusterBytes && AppendReplacement(cluster, out)) return true;
+  bool changed = false;
+  for (size_t position = 0; position < cluster.size();) {
+    const size_t begin = position;
+    const char32_t c = ReadChar(cluster, &position);
+    if (AppendReplacement(cluster.substr(begin, position - begin), out)) {
+      changed = true;
+    } else {
+      out->push_back({c, 0});
     }
   }
-  for (size_t position = begin; position < end;) {
-    const size_t char_end = position + CharLength(text.text()[position]);
-    NormalizeChar(text, position, char_end, writer);
-    position = char_end;
-  }
+  return changed;
 }
 
 absl::Status PrecompiledCharsmap::Normalize(AlignedText* text) const {
   thread_local ClusterIterator clusters;
-  absl::Status status;
-  text->Rewrite([&](AlignedWriter* writer) {
-    const std::string_view view = text->text();
-    // Between two ASCII characters there is always a cluster boundary, but in CR LF.
-    const auto is_simple_boundary = [&](size_t i) {
-      const auto is_ascii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
-      return i == 0 || i == view.size() ||
-             (is_ascii(view[i - 1]) && is_ascii(view[i]) &&
-              !(view[i - 1] == '\r' && view[i] == '\n'));
-    };
-    for (size_t position = 0; position < view.size() && status.ok();) {
-      size_t end = position + 1;
-      while (!is_simple_boundary(end)) ++end;
-      if (end == position + 1) {  // one ASCII character
-        if (changes_ascii_[static_cast<uint8_t>(view[position])]) {
-          NormalizeChar(*text, position, end, writer);
-        } else {
-          text->CopyTo(position, end, writer);
-        }
-        position = end;
-        continue;
+  thread_local std::vector<CharChange> chars;
+  chars.clear();
+  bool changed = false;
+  const std::string_view view = text->text();
+  // Between two ASCII characters there is always a cluster boundary, but in CR LF.
+  const auto is_simple_boundary = [&](size_t i) {
+    const auto is_ascii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
+    return i == 0 || i == view.size() ||
+           (is_ascii(view[i - 1]) && is_ascii(view[i]) &&
+            !(view[i - 1] == '\r' && view[i] == '\n'));
+  };
+  for (size_t position = 0; position < view.size();) {
+    size_t end = position + 1;
+    while (!is_simple_boundary(end)) ++end;
+    if (end == position + 1) {  // one ASCII character
+      if (!changes_ascii_[static_cast<uint8_t>(view[position])]) {
+        chars.push_back({static_cast<char32_t>(view[position]), 0});
+      } else if (AppendReplacement(view.substr(position, 1), &chars)) {
+        changed = true;
       }
+    } else {
       const size_t base = position;
-      status = clusters.ForEach(view.substr(base, end - base), [&](size_t from, size_t to) {
-        NormalizeCluster(*text, base + from, base + to, writer);
-      });
-      position = end;
+      BEAMLINE_RETURN_IF_ERROR(
+          clusters.ForEach(view.substr(base, end - base), [&](size_t from, size_t to) {
+            changed |= AppendCluster(view.substr(base + from, to - from), &chars);
+          }));
     }
-  });
-  return status;
+    position = end;
+  }
+  if (changed) text->Transform(chars);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Normalizer>> MakePrecompiledNormalizer(const JsonNode& node) {

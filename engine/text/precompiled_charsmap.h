@@ -34,10 +34,10 @@ class PrecompiledCharsmap {
   // returns true.
   template <typename Visit>
   void ForEachKey(std::string_view text, Visit visit) const;
-  void NormalizeCluster(const AlignedText& text, size_t begin, size_t end,
-                        AlignedWriter* writer) const;
-  void NormalizeChar(const AlignedText& text, size_t begin, size_t end,
-                     AlignedWriter* writer) const;
+  // Appends what takes the place of `part`; false, and nothing, when the map has no key for it.
+  bool AppendReplacement(std::string_view part, std::vector<CharChange>* out) const;
+  // Appends what a grapheme cluster becomes; false when that is the cluster.
+  bool AppendCluster(std::string_view cluster, std::vector<CharChange>* out) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;

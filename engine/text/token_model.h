@@ -27,6 +27,11 @@ class TokenModel {
   // Appends the tokens of a word. REQUIRES: word is not empty.
   virtual absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
+  // Whether a token of this id is spelled as the text that it stands for, not by the vocabulary.
+  virtual bool SpelledAsText(int32_t id) const {
+    static_cast<void>(id);
+    return false;
+  }
   // "BPE", "WordPiece", "Unigram", "WordLevel".
   virtual std::string_view Name() const = 0;
 };

@@ -72,7 +72,8 @@ class Tokenizer {
   virtual bool IsSpecial(int32_t id) const = 0;
   // How many tokens the template adds around one text.
   virtual int32_t num_template_tokens() const = 0;
-  // model_max_length of tokenizer_config.json; 0 when absent or absurd (transformers writes 1e30).
+  // model_max_length of tokenizer_config.json; 0 when absent or over a billion (transformers writes
+  // 1e30 for no limit).
   virtual int64_t model_max_length() const = 0;
   // "byte-level BPE", "WordPiece", "Unigram", "SentencePiece (Marian)".
   virtual std::string Kind() const = 0;
@@ -80,7 +81,9 @@ class Tokenizer {
 
 // Loads the tokenizer of a Hugging Face model folder: source.spm + vocab.json for Marian, else
 // tokenizer.json, else a family's own files (vocab.txt, vocab.json + merges.txt, tokenizer.model).
-// Errors name the file and the fault.
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder);
+// Errors name the file and the fault. With `lower_case` texts are lowercased before they are
+// normalized, as sentence-transformers does for do_lower_case.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
+                                                         bool lower_case = false);
 
 }  // namespace beamline

@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -68,6 +69,20 @@ absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensDecoder(const JsonNode& r
   return ReadAddedTokens(JsonNode(list, node.place()), Vocabulary());
 }
 
+// 0: no limit. Files of before transformers 2 say max_len, which counts where the other is absent.
+absl::StatusOr<int64_t> ReadMaxLength(const JsonNode& root) {
+  const char* key = root.value().contains("model_max_length") ? "model_max_length" : "max_len";
+  if (!root.Has(key)) return 0;
+  const json& value = root.value()[key];
+  const double length = value.is_number() ? value.get<double>() : 0;
+  if (length > kLargestMaxLength) return 0;
+  if (length < 1 || length != std::floor(length)) {
+    return root.Error(
+        fmt::format("\"{}\" is {}, expected a whole number from 1", key, value.dump()));
+  }
+  return static_cast<int64_t>(length);
+}
+
 absl::StatusOr<json> ReadOptionalObject(const std::string& path) {
   auto object = ReadJsonObject(path, kMaxTokenizerFileBytes);
   if (absl::IsNotFound(object.status())) return json::object();
@@ -94,14 +109,7 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
       CollectSpecialTokens(JsonNode(special_map, map_place), &config.special_tokens));
   BEAMLINE_ASSIGN_OR_RETURN(config.clean_up_tokenization_spaces,
                             root.BoolOr("clean_up_tokenization_spaces", false));
-  if (root.Has("model_max_length")) {
-    const json& value = config.json["model_max_length"];
-    if (!value.is_number()) return root.Error("\"model_max_length\" is not a number");
-    const double length = value.get<double>();
-    if (length >= 1 && length <= kLargestMaxLength) {
-      config.model_max_length = static_cast<int64_t>(length);
-    }
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(config.model_max_length, ReadMaxLength(root));
   return config;
 }
 

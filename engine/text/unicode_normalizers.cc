@@ -191,20 +191,11 @@ void NormalizeNmt(AlignedText* text) {
 
 void NormalizeUnicode(NormalizationForm form, AlignedText* text) {
   if (IsAscii(text->text())) return;
-  const std::vector<FormChar> chars = FormBuilder(form).Build(text->text());
-  text->Rewrite([&](AlignedWriter* writer) {
-    const std::string& old = text->text();
-    ByteRange source{text->base(), text->base()};
-    size_t position = 0;
-    for (const FormChar& out : chars) {
-      for (int32_t i = 0; i < out.consumed && position < old.size(); ++i) {
-        const size_t begin = position;
-        position += CharLength(old[begin]);
-        if (i == 0) source = text->Source(begin, position);
-      }
-      writer->Append(out.c, source);
-    }
-  });
+  std::vector<CharChange> changes;
+  for (const FormChar& out : FormBuilder(form).Build(text->text())) {
+    changes.push_back({out.c, 1 - out.consumed});
+  }
+  text->Transform(changes);
 }
 
 void Lowercase(AlignedText* text) {

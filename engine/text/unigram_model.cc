@@ -83,6 +83,7 @@ class UnigramModel : public TokenModel {
   }
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  bool SpelledAsText(int32_t id) const override { return id == config_.unk_id; }
   std::string_view Name() const override { return "Unigram"; }
 
  private:

@@ -59,9 +59,11 @@ struct StackSpec {
   PositionKind positions = PositionKind::kNone;
   int32_t max_positions = 0;    // the longest sequence
   int32_t position_offset = 0;  // rows of position_table before position 0: RoBERTa has 2
-  int32_t vocab_size = 0;       // rows of token_table
-  int32_t num_types = 0;        // rows of type_table
-  float token_scale = 1.0f;     // multiplies token embeddings
+  // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
+  int32_t padding_id = -1;
+  int32_t vocab_size = 0;    // rows of token_table
+  int32_t num_types = 0;     // rows of type_table
+  float token_scale = 1.0f;  // multiplies token embeddings
 
   // Weight names.
   std::string token_table;

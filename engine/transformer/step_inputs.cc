@@ -57,8 +57,10 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
 
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
   for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
+    int32_t next = stack.position_offset;
     for (int32_t i = batch.offsets[s]; i < batch.offsets[s + 1]; ++i) {
-      positions.host[i] = stack.position_offset + i - batch.offsets[s];
+      const bool padding = batch.token_ids[i] == stack.padding_id;
+      positions.host[i] = padding ? stack.position_offset - 1 : next++;
     }
   }
   inputs.tokens.positions = positions.device;

@@ -135,6 +135,7 @@ TEST(DescribeModelTest, RobertaReservesPositionsForPadding) {
       {"model_type", "xlm-roberta"}, {"max_position_embeddings", 514}, {"pad_token_id", 1}};
   const StackSpec encoder = Folder(config).Described().spec.encoder.value();
   EXPECT_EQ(encoder.position_offset, 2);
+  EXPECT_EQ(encoder.padding_id, 1);
   EXPECT_EQ(encoder.max_positions, 512);
 }
 
@@ -310,65 +311,6 @@ TEST_F(GenerationDefaultsTest, NameTheirFaults) {
   EXPECT_EQ(Error({{"num_beam_groups", 1}, {"sequence_bias", nullptr}}), "");
   EXPECT_THAT(Folder(OfType("marian")).With("generation_config.json", {{"num_beams", 4}}).Error(),
               HasSubstr("decoder_start_token_id is missing"));
-}
-
-class EncodingDefaultsTest : public ::testing::Test {
- protected:
-  EncodingDefaultsTest() {
-    folder_
-        .With("modules.json", {{{"type", "sentence_transformers.models.Transformer"}, {"path", ""}},
-                               {{"type", "sentence_transformers.models.Pooling"}, {"path", "1_P"}}})
-        .With("1_P/config.json", {{"pooling_mode_cls_token", true}});
-  }
-  EncodingDefaults Read() const { return folder_.Described().encoding; }
-
-  Folder folder_{OfType("bert")};
-};
-
-TEST_F(EncodingDefaultsTest, AreMeanPoolingWithoutModules) {
-  const EncodingDefaults defaults = Folder(OfType("bert")).Described().encoding;
-  EXPECT_EQ(defaults.pooling, Pooling::kMean);
-  EXPECT_FALSE(defaults.normalize);
-  EXPECT_EQ(defaults.max_input_tokens, 512);
-}
-
-TEST_F(EncodingDefaultsTest, ReadPoolingModes) {
-  EXPECT_EQ(Read().pooling, Pooling::kCls);
-  folder_.With("1_P/config.json", {{"pooling_mode_max_tokens", true}});
-  EXPECT_EQ(Read().pooling, Pooling::kMax);
-  folder_.With("1_P/config.json", {{"pooling_mode_mean_sqrt_len_tokens", true}});
-  EXPECT_EQ(Read().pooling, Pooling::kMeanSqrtLength);
-  folder_.With("1_P/config.json", {{"pooling_mode", "lasttoken"}});
-  EXPECT_EQ(Read().pooling, Pooling::kLast);
-}
-
-TEST_F(EncodingDefaultsTest, ReadPromptsAndLength) {
-  folder_.With("sentence_bert_config.json", {{"max_seq_length", 128}})
-      .With("config_sentence_transformers.json",
-            {{"prompts", {{"query", "query: "}}}, {"default_prompt_name", "query"}});
-  EXPECT_EQ(Read().max_input_tokens, 128);
-  EXPECT_THAT(Read().prompts, ElementsAre(std::pair<std::string, std::string>("query", "query: ")));
-  EXPECT_EQ(Read().default_prompt_name, "query");
-}
-
-TEST_F(EncodingDefaultsTest, NameTheirFaults) {
-  folder_.With("1_P/config.json",
-               {{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}});
-  EXPECT_THAT(folder_.Error(), HasSubstr("1_P/config.json: pooling_mode is missing; one of"));
-  folder_.With("1_P/config.json", {{"pooling_mode_weightedmean_tokens", true}});
-  EXPECT_THAT(folder_.Error(), HasSubstr("pooling_mode_weightedmean_tokens is true"));
-  folder_.With("1_P/config.json",
-               {{"pooling_mode_cls_token", true}, {"word_embedding_dimension", 5}});
-  EXPECT_THAT(folder_.Error(), HasSubstr("word_embedding_dimension is 5; hidden_size 768"));
-  folder_.With("modules.json", json::array({{{"type", "a.Dense"}, {"path", "2_Dense"}}}));
-  EXPECT_THAT(folder_.Error(), HasSubstr("modules.json: type is \"a.Dense\"; supported are"));
-  folder_.With("modules.json", json::array({{{"type", "a.Pooling"}, {"path", "../1_P"}}}));
-  EXPECT_THAT(folder_.Error(), HasSubstr("path is \"../1_P\"; the name of a folder"));
-  folder_.With("modules.json", json::object());
-  EXPECT_THAT(folder_.Error(), HasSubstr("modules.json: an array is expected"));
-  folder_.With("modules.json", json::array())
-      .With("config_sentence_transformers.json", {{"default_prompt_name", "x"}});
-  EXPECT_THAT(folder_.Error(), HasSubstr("default_prompt_name is \"x\"; it is not one of"));
 }
 
 }  // namespace

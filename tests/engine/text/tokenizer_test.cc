@@ -292,5 +292,63 @@ TEST(LoadTokenizerTest, NamesWhatIsMissing) {
   EXPECT_THAT(std::string(no_model.status().message()), HasSubstr("source.spm"));
 }
 
+// A tokenizer of words, with this normalizer.
+void WriteWords(const fs::path& folder, const nlohmann::json& normalizer) {
+  const nlohmann::json token = {{"id", 3}, {"content", "New"}, {"normalized", true}};
+  const nlohmann::json vocab = {{"?", 0}, {"dog", 1}, {"cat", 2}};
+  const nlohmann::json file = {
+      {"added_tokens", {token}},
+      {"normalizer", normalizer},
+      {"pre_tokenizer", {{"type", "Whitespace"}}},
+      {"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab}}}};
+  std::ofstream(folder / "tokenizer.json") << file;
+}
+
+TEST(LoadTokenizerTest, LowercasesBeforeItNormalizes) {
+  TemporaryFolder folder;
+  const auto ids = [&](bool lower_case) {
+    const auto tokenizer = LoadTokenizer(folder.path().string(), lower_case);
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return tokenizer.ok() ? Ids(**tokenizer, "Dog DOG New NEW") : std::vector<int32_t>();
+  };
+  WriteWords(folder.path(), nullptr);
+  EXPECT_EQ(ids(false), (std::vector<int32_t>{0, 0, 3, 0}));
+  EXPECT_EQ(ids(true), (std::vector<int32_t>{1, 1, 3, 3}));
+  const nlohmann::json replace = {
+      {"type", "Replace"}, {"pattern", {{"String", "Dog"}}}, {"content", "cat"}};
+  WriteWords(folder.path(), replace);
+  EXPECT_EQ(ids(false), (std::vector<int32_t>{2, 0, 3, 0}));
+  EXPECT_EQ(ids(true), (std::vector<int32_t>{1, 1, 3, 3}));
+  // A sequence that lowercases itself stays as it is.
+  WriteWords(folder.path(),
+             {{"type", "Sequence"},
+              {"normalizers", nlohmann::json::array({replace, {{"type", "Lowercase"}}})}});
+  EXPECT_EQ(ids(true), (std::vector<int32_t>{2, 1, 3, 3}));
+}
+
+TEST(LoadTokenizerTest, ReadsTheLongestInput) {
+  TemporaryFolder folder;
+  WriteWords(folder.path(), nullptr);
+  const auto load = [&](const nlohmann::json& config) {
+    std::ofstream(folder.path() / "tokenizer_config.json") << config;
+    return LoadTokenizer(folder.path().string());
+  };
+  const auto length = [&](const nlohmann::json& config) {
+    const auto tokenizer = load(config);
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return tokenizer.ok() ? (*tokenizer)->model_max_length() : -1;
+  };
+  EXPECT_EQ(length(nlohmann::json::object()), 0);
+  EXPECT_EQ(length({{"model_max_length", 128}}), 128);
+  EXPECT_EQ(length({{"model_max_length", 1e30}}), 0);
+  EXPECT_EQ(length({{"model_max_length", nullptr}, {"max_len", 64}}), 0);
+  EXPECT_EQ(length({{"max_len", 64}}), 64);
+  for (const nlohmann::json& bad : {nlohmann::json(0), nlohmann::json(-5), nlohmann::json(12.5),
+                                    nlohmann::json("128"), nlohmann::json(true)}) {
+    EXPECT_THAT(std::string(load({{"model_max_length", bad}}).status().message()),
+                HasSubstr("tokenizer_config.json: \"model_max_length\" is " + bad.dump()));
+  }
+}
+
 }  // namespace
 }  // namespace beamline

@@ -71,6 +71,9 @@ TEST_P(RandomEncoderTest, HiddenStatesAreTheReferences) {
 
 INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
                          ::testing::Values("bert-3x40", "bert-5x8-deep", "bert-1x80-shards"));
+// Their inputs have the pad token inside, which takes up no position.
+INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
+                         ::testing::Values("roberta-3x16", "xlm-roberta-2x24"));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {

@@ -1,0 +1,141 @@
+#include "engine/text/tokenizer_class.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "engine/text/component_json.h"
+#include "engine/text/normalizers.h"
+#include "engine/text/pre_tokenizers.h"
+#include "kernels/status.h"
+
+namespace beamline::text {
+namespace {
+
+using nlohmann::json;
+
+struct TokenizerClass {
+  std::string_view model_type;  // of config.json
+  std::string_view name;        // of tokenizer_config.json, there with "Fast" behind it or not
+  std::string_view model;       // of tokenizer.json, where the class makes no other
+  absl::Status (*apply)(const TokenizerConfig& config, json& tokenizer);
+};
+
+std::string StringMember(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
+  return object[key].get<std::string>();
+}
+
+absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", true));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool strip_accents, settings.BoolOr("strip_accents", lowercase));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool chinese, settings.BoolOr("tokenize_chinese_chars", true));
+  tokenizer["normalizer"] = {{"type", "BertNormalizer"},
+                             {"clean_text", true},
+                             {"handle_chinese_chars", chinese},
+                             {"strip_accents", strip_accents},
+                             {"lowercase", lowercase}};
+  tokenizer["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  const std::string cls = config.Role("cls_token", "[CLS]");
+  const std::string sep = config.Role("sep_token", "[SEP]");
+  const json& model = tokenizer["model"];
+  const auto vocab = model.find("vocab");
+  if (tokenizer["post_processor"].is_null() && vocab != model.end() && vocab->contains(cls) &&
+      vocab->contains(sep)) {
+    json processor = {{"type", "BertProcessing"},
+                      {"cls", json::array({cls, (*vocab)[cls]})},
+                      {"sep", json::array({sep, (*vocab)[sep]})}};
+    tokenizer["post_processor"] = std::move(processor);
+  }
+  return absl::OkStatus();
+}
+
+// Roberta's and GPT-2's.
+absl::Status ApplyByteLevel(const TokenizerConfig& config, json& tokenizer) {
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", false));
+  tokenizer["normalizer"] = nullptr;
+  tokenizer["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", prefix_space}};
+  json& post_processor = tokenizer["post_processor"];
+  if (StringMember(post_processor, "type") == "RobertaProcessing") {
+    BEAMLINE_ASSIGN_OR_RETURN(const bool trim, settings.BoolOr("trim_offsets", true));
+    post_processor["add_prefix_space"] = prefix_space;
+    post_processor["trim_offsets"] = trim;
+  }
+  return absl::OkStatus();
+}
+
+// The first character map among the normalizers; null when there is none.
+json FindPrecompiled(const json& normalizer) {
+  if (!normalizer.is_object()) return nullptr;
+  const bool sequence = normalizer.contains("normalizers") && normalizer["normalizers"].is_array();
+  const json steps = sequence ? normalizer["normalizers"] : json::array({normalizer});
+  for (const json& step : steps) {
+    if (StringMember(step, "type") == "Precompiled") return step;
+  }
+  return nullptr;
+}
+
+absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
+  tokenizer["normalizer"] = FindPrecompiled(tokenizer.value("normalizer", json()));
+  const json metaspace = {{"type", "Metaspace"},
+                          {"replacement", "▁"},
+                          {"prepend_scheme", prefix_space ? "always" : "never"},
+                          {"split", true}};
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers", json::array({{{"type", "WhitespaceSplit"}}, metaspace})}};
+  return absl::OkStatus();
+}
+
+constexpr std::array<TokenizerClass, 4> kClasses = {{
+    {"bert", "BertTokenizer", "WordPiece", ApplyBert},
+    {"roberta", "RobertaTokenizer", "BPE", ApplyByteLevel},
+    {"gpt2", "GPT2Tokenizer", "BPE", ApplyByteLevel},
+    {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
+}};
+
+// The class that transformers chooses; empty when it is none of kClasses.
+std::string ClassName(const TokenizerConfig& config, const json& model_config) {
+  std::string name = StringMember(config.json, "tokenizer_class");
+  if (name.empty()) name = StringMember(model_config, "tokenizer_class");
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  if (!name.empty()) return name;
+  const std::string model_type = StringMember(model_config, "model_type");
+  for (const TokenizerClass& known : kClasses) {
+    if (known.model_type == model_type) return std::string(known.name);
+  }
+  return "";
+}
+
+// What the class replaces is a fault of the file where it could not be read.
+absl::Status CheckReplaced(const JsonNode& root) {
+  if (root.Has("normalizer")) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("normalizer"));
+    BEAMLINE_RETURN_IF_ERROR(MakeNormalizer(node).status());
+  }
+  if (!root.Has("pre_tokenizer")) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("pre_tokenizer"));
+  return MakePreTokenizer(node, /*allow_raw_bytes=*/false).status();
+}
+
+}  // namespace
+
+absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const json& model_config,
+                                 const std::string& place, json& tokenizer) {
+  if (!tokenizer.is_object()) return absl::OkStatus();
+  const std::string name = ClassName(config, model_config);
+  const auto found = tokenizer.find("model");
+  const std::string model = found == tokenizer.end() ? "" : StringMember(*found, "type");
+  for (const TokenizerClass& known : kClasses) {
+    if (known.name != name || known.model != model) continue;
+    BEAMLINE_RETURN_IF_ERROR(CheckReplaced(JsonNode(tokenizer, place)));
+    return known.apply(config, tokenizer);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline::text
