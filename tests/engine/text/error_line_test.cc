@@ -37,7 +37,7 @@ TEST(ErrorLineTest, CutsBetweenCharacters) {
 }
 
 TEST(ErrorLineTest, IsOneLineOfUtf8) {
-  EXPECT_EQ(Excerpt(std::string("a\nb\0c\x7F\xFF", 8), 16), "a b c \uFFFD");
+  EXPECT_EQ(Excerpt(std::string("a\nb\0c\x7F\xFF", 7), 16), "a b c \uFFFD");
   const std::string cut = Excerpt(std::string(100000, '\xC3'), 40);
   EXPECT_LE(cut.size(), 40u);
   EXPECT_FALSE(text::FindInvalidUtf8(cut).has_value());
