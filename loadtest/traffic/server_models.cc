@@ -1,7 +1,6 @@
 #include "loadtest/traffic/server_models.h"
 
 #include <algorithm>
-#include <algorithm>
 #include <chrono>
 
 #include "beamline/v1/models.grpc.pb.h"
