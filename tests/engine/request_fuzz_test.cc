@@ -270,6 +270,21 @@ TEST_F(RequestFuzzTest, EveryRequestIsAnsweredOrRefused) {
   EXPECT_GE(num_refused_, kRounds * kRequestsARound / 10);
 }
 
+TEST_F(RequestFuzzTest, ATextWithoutRoomForItsTemplateIsRefused) {
+  const LinkedModel model("models/embed-en");
+  model.Write("sentence_bert_config.json", {{"max_seq_length", 1}});
+  const auto engine = Serve({model.Options("tiny")});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EncodeRequest request;
+  request.model = "tiny";
+  request.inputs = {"a"};
+  request.truncate = EncodeTruncation::kRight;
+  EXPECT_EQ((*engine)->EncodeAndWait(request).status().message(),
+            "inputs[0] has at least 2 tokens; accepted: at most 1");
+  request.inputs = {TokenIds{5, 6}};
+  EXPECT_TRUE((*engine)->EncodeAndWait(request).ok());
+}
+
 // The widest search with stop strings and every stop id: what a backend is asked to find stays
 // within what it can.
 TEST_F(RequestFuzzTest, TheLargestSearchIsAnswered) {
