@@ -67,7 +67,9 @@ struct ModelInfo {
   int64_t cache_bytes = 0;
   int32_t cache_blocks = 0;
   int32_t block_size = 0;
-  int32_t vocab_size = 0;
+  int32_t vocab_size = 0;            // ids that the model generates: 0 .. vocab_size - 1
+  int32_t input_vocab_size = 0;      // ids of prompts; another number of some translators
+  int32_t tokenizer_vocab_size = 0;  // Tokenizer::vocab_size()
   int32_t hidden_size = 0;
   int32_t num_encoder_layers = 0;
   int32_t num_decoder_layers = 0;

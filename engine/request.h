@@ -20,28 +20,44 @@ namespace beamline {
 
 using Clock = std::chrono::steady_clock;
 using TokenIds = std::vector<int32_t>;
-// Text in UTF-8, or token ids taken as they are (nothing is added to them).
+// Text in UTF-8, or token ids taken as they are (nothing is added to them). A text without tokens
+// starts at the model's begin token (decoder-only models).
 using Prompt = std::variant<std::string, TokenIds>;
+
+// What a request may hold. The contract's comments state these numbers; a test compares them
+// (tests/server/contract_limits_test.cc).
+inline constexpr int32_t kMaxNumSequences = 64;  // samples, beams
+inline constexpr size_t kMaxStopStrings = 16;    // each of 1 .. kMaxStopStringBytes
+inline constexpr size_t kMaxStopStringBytes = 256;
+inline constexpr size_t kMaxStopTokenIds = 256;
+inline constexpr size_t kMaxLogitBiases = 1024;
+inline constexpr size_t kMaxBadWords = 1024;  // ids and texts together
+inline constexpr size_t kMaxSuppressedTokens = 1024;
+inline constexpr int32_t kMaxLogprobs = 20;
+inline constexpr size_t kMaxInputs = 4096;
+inline constexpr size_t kMaxContinuations = 4096;
+inline constexpr int32_t kMaxPriority = 100;         // and -kMaxPriority the lowest
+inline constexpr size_t kMaxRequestNameBytes = 256;  // request_id, cache_salt
 
 // --- Generation ---------------------------------------------------------------------------------
 
 struct GreedyOptions {};
 
 struct SamplingOptions {
-  std::optional<float> temperature;  // (0, 2]
-  std::optional<int32_t> top_k;      // >= 0; 0: off
-  std::optional<float> top_p;        // (0, 1]
-  std::optional<float> min_p;        // [0, 1]
-  std::optional<float> typical_p;    // (0, 1]
-  std::optional<uint64_t> seed;      // absent: drawn by the engine and reported in the result
-  int32_t num_sequences = 1;         // 1 .. 64
+  std::optional<float> temperature;      // (0, 2]
+  std::optional<int32_t> top_k;          // >= 0; 0: off
+  std::optional<float> top_p;            // (0, 1]
+  std::optional<float> min_p;            // [0, 1]
+  std::optional<float> typical_p;        // (0, 1]
+  std::optional<uint64_t> seed;          // absent: drawn by the engine and reported in the result
+  std::optional<int32_t> num_sequences;  // 1 .. 64
 };
 
 enum class EarlyStopping : uint8_t { kEager, kHeuristic, kExhaustive };  // HF: True, False, "never"
 
 struct BeamOptions {
-  int32_t width = 4;          // 1 .. 64
-  int32_t num_sequences = 1;  // 1 .. width
+  int32_t width = 4;                     // 1 .. 64
+  std::optional<int32_t> num_sequences;  // 1 .. width
   std::optional<float> length_penalty;
   std::optional<EarlyStopping> early_stopping;
   int32_t num_groups = 1;          // divides width; more than one: diverse beam search
@@ -53,9 +69,9 @@ using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, Be
 
 struct LimitOptions {
   std::optional<int32_t> max_new_tokens;  // >= 1; absent: the model's default, at most what fits
-  int32_t min_new_tokens = 0;
-  std::vector<std::string> stop;  // at most 16, none empty
-  TokenIds stop_token_ids;
+  std::optional<int32_t> min_new_tokens;  // >= 0; absent: the model's default
+  std::vector<std::string> stop;          // at most 16, none empty; without any: the model's
+  TokenIds stop_token_ids;                // at most 256
   bool ignore_eos = false;
   bool include_stop = false;  // keep the matched stop string in the text
 };
@@ -164,8 +180,8 @@ class GenerateSink {
 struct ScoreRequest {
   std::string model;
   Prompt prompt;  // encoder-decoder models: the source
-  // 1 .. 4096, none empty. Text: without special tokens for decoder-only models, as a whole target
-  // with its end token for encoder-decoder ones.
+  // 1 .. 4096, none without tokens. Text: without special tokens for decoder-only models, as a
+  // whole target with its end token for encoder-decoder ones.
   std::vector<Prompt> continuations;
   bool per_token = false;  // ContinuationScore::tokens
   int32_t priority = 0;

@@ -237,15 +237,23 @@ struct LogitsEdits {
   bool empty() const { return penalties.empty() && biases.empty() && forced_id < 0; }
 };
 
+// Whether a row's logits become log-probabilities before its edits.
+inline constexpr uint8_t kEditLogits = 0;
+inline constexpr uint8_t kNormalizeFirst = 1;
+inline constexpr uint8_t kNormalizeInPlace = 2;  // and the row holds what they become
+
+// The most candidates that a row may ask for.
+inline constexpr int32_t kMaxCandidates = 2047;
+
 // The best tokens of each row.
 // Beam search (normalize_first): s = log_softmax(logits), edited, not normalised again.
 // Otherwise: s = the edited logits.
 struct TopCandidatesParams {
-  // [num_rows, vocab_size] float32. Afterwards a row holds its edited logits, where Sample reads
-  // them; a row that was normalised first may hold anything.
+  // [num_rows, vocab_size] float32. Afterwards a row holds its s, where Sample reads them; with
+  // kNormalizeFirst it may hold anything.
   Tensor logits;
   std::span<const LogitsEdits* const> edits;  // host, [num_rows]; null entries or empty: none
-  std::span<const uint8_t> normalize_first;   // host, [num_rows]
+  std::span<const uint8_t> normalize_first;   // host, [num_rows]; empty: kEditLogits
   std::span<const int32_t> counts;            // host, [num_rows], how many to find, 1 .. max_count
   int max_count = 0;
   // [num_rows, max_count], descending; ties by the lower id. Where normalising rounds two logits to
@@ -305,6 +313,7 @@ struct BeamSearch {
   std::span<const float> scores;
   int32_t score_word = 0;
   std::span<const int32_t> end_ids;  // host; a beam that one of these ends does not go on
+  bool renormalize = false;          // candidates count as their value - their row's normalizer
 };
 
 // Which beams go on: the best `width` candidates of a search's rows that no end_id is, by the
@@ -317,6 +326,7 @@ struct AdvanceBeamsParams {
   const int32_t* ids = nullptr;     // [num_rows, max_count]
   std::span<const int32_t> counts;  // host, [num_rows]
   int max_count = 0;
+  const float* normalizers = nullptr;    // [num_rows]; of searches that renormalize
   std::span<const BeamSearch> searches;  // host
   const float* words = nullptr;          // where score_word looks
   // [beams of all searches], the searches one behind the other, the best beam first.

@@ -170,6 +170,7 @@ void Check(const TopCandidatesParams& p) {
   BEAMLINE_CHECK(p.counts.size() == num_rows);
   BEAMLINE_CHECK(num_rows == 0 || (p.values != nullptr && p.ids != nullptr));
   for (int32_t count : p.counts) BEAMLINE_CHECK(count >= 1 && count <= p.max_count);
+  BEAMLINE_CHECK(p.max_count <= kMaxCandidates);
 }
 
 void Check(const SampleParams& p) {
@@ -190,6 +191,7 @@ void Check(const AdvanceBeamsParams& p) {
   for (const BeamSearch& search : p.searches) {
     BEAMLINE_CHECK(search.num_rows >= 1 && search.num_rows <= search.width);
     BEAMLINE_CHECK(search.width <= kMaxBeams);
+    BEAMLINE_CHECK(!search.renormalize || p.normalizers != nullptr);
     BEAMLINE_CHECK(search.first_row >= 0 && search.first_row <= num_rows - search.num_rows);
     if (search.scores.empty()) {
       BEAMLINE_CHECK(p.words != nullptr && search.score_word >= 0);

@@ -12,7 +12,7 @@ namespace {
 
 absl::StatusOr<TokenIds> TokenizeWord(std::string_view field, const std::string& text,
                                       const Tokenizer& tokenizer) {
-  const auto tokens = tokenizer.Encode(text, {.add_special_tokens = false});
+  const auto tokens = tokenizer.Encode(text, {.add_special_tokens = false, .as_target = true});
   if (!tokens.ok()) {
     return absl::Status(tokens.status().code(),
                         fmt::format("{}: {}", field, std::string(tokens.status().message())));

@@ -11,7 +11,6 @@
 
 namespace beamline {
 
-inline constexpr size_t kMaxBadWords = 1024;
 inline constexpr size_t kMaxBadWordTokens = 32;
 
 // As tokens in the middle of a text and at its beginning: byte-level vocabularies spell a word that

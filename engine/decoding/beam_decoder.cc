@@ -38,7 +38,7 @@ int32_t BeamDecoder::NumCandidates(size_t group) const {
   if (decoding_.output.return_logprobs) count = std::max(count, decoding_.output.logprobs);
   // As many more as there are tokens that earlier groups may make costlier.
   count += static_cast<int32_t>(group) * groups_[group].width();
-  return std::min(count, decoding_.vocab_size);
+  return std::min({count, decoding_.vocab_size, kMaxCandidates});
 }
 
 void BeamDecoder::WriteRequests() {
@@ -59,6 +59,7 @@ void BeamDecoder::WriteRequest(const LogitsShaper& shaper, size_t group,
                                RowRequest& request) const {
   request.edits = shaper.edits();
   request.normalize_first = true;
+  request.renormalize = decoding_.renormalize;
   request.num_candidates = NumCandidates(group);
 }
 
@@ -66,7 +67,10 @@ std::optional<BeamRequest> BeamDecoder::Beams() {
   if (!runs_ahead_) return std::nullopt;
   scores_.clear();
   for (const BeamGroup::Beam& beam : groups_[0].beams()) scores_.push_back(beam.score);
-  return BeamRequest{.width = decoding_.beam_width, .scores = scores_, .end_ids = end_ids_};
+  return BeamRequest{.width = decoding_.beam_width,
+                     .scores = scores_,
+                     .end_ids = end_ids_,
+                     .renormalize = decoding_.renormalize};
 }
 
 std::optional<std::span<const AssumedRow>> BeamDecoder::Assume() {

@@ -1,6 +1,7 @@
 // One step, with B = width:
-// 1. Every row's candidates score their log-probability (after the edits, not normalised again)
-//    plus their beam's score; all rows are ranked together (ties: lower row, lower id).
+// 1. Every row's candidates score their log-probability (after the edits, normalised again only
+//    where the model's renormalize_logits says so) plus their beam's score; all rows are ranked
+//    together (ties: lower row, lower id).
 // 2. A candidate that ends (end token, stop, length limit) becomes a hypothesis if its rank is
 //    below B and its score / length ^ length_penalty is among the best B so far.
 // 3. The best B candidates that do not end are the next beams.
@@ -31,8 +32,12 @@ BeamGroup::BeamGroup(const ResolvedDecoding& decoding, HypothesisTree& tree, Bea
       width_(decoding.beam_width / decoding.num_beam_groups),
       max_ranks_(std::max(2, 1 + NumFinishingTokens(decoding)) * width_),
       of_many_(decoding.num_beam_groups > 1) {
-  // Any token may complete a stop string: then the ranks themselves are the bound.
-  num_candidates_ = first.text.has_value() ? max_ranks_ : width_ + NumFinishingTokens(decoding);
+  // Any token may complete a stop string: then as many as transformers looks at, besides the
+  // tokens that end for the request alone.
+  const auto ends = static_cast<int32_t>(decoding.eos_token_ids.size());
+  const int32_t own_ends = NumFinishingTokens(decoding) - ends;
+  num_candidates_ = first.text.has_value() ? std::max(2, 1 + ends) * width_ + own_ends
+                                           : width_ + NumFinishingTokens(decoding);
   beams_.push_back(std::move(first));
 }
 

@@ -9,7 +9,7 @@
 namespace beamline {
 
 int32_t DefaultSequences(const GenerationDefaults& defaults) {
-  return std::max(defaults.num_beams, 1);
+  return std::max(defaults.num_beams, defaults.num_return_sequences);
 }
 
 absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefaults& defaults,

@@ -24,6 +24,7 @@ inline constexpr int32_t kUnknownToken = -1;
 struct RowRequest {
   const LogitsEdits* edits = nullptr;  // null: none; stays valid until Advance
   bool normalize_first = false;        // as TopCandidatesParams
+  bool renormalize = false;            // scores are log-softmaxed once more after the edits
   int32_t num_candidates = 1;          // best tokens wanted, 1 .. vocab_size
   std::vector<SampleRow> samples;      // draws wanted; `row` is the step loop's to fill
 };
@@ -33,6 +34,7 @@ struct BeamRequest {
   int32_t width = 0;
   std::span<const float> scores;     // of the live rows, [rows]
   std::span<const int32_t> end_ids;  // tokens that end a hypothesis
+  bool renormalize = false;          // as its rows' RowRequest
 };
 
 // What the backend found for one row.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/request.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -27,6 +28,17 @@ absl::Status CheckCount(std::string_view field, size_t size, size_t max) {
   if (size <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("{} has {} entries; accepted: at most {}", field, size, max));
+}
+
+absl::Status CheckStopStrings(std::string_view field, const std::vector<std::string>& strings) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(field, strings.size(), kMaxStopStrings));
+  for (size_t i = 0; i < strings.size(); ++i) {
+    const size_t bytes = strings[i].size();
+    if (bytes > 0 && bytes <= kMaxStopStringBytes) continue;
+    return absl::InvalidArgumentError(fmt::format("{}[{}] is {} bytes long; accepted: 1 to {}",
+                                                  field, i, bytes, kMaxStopStringBytes));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTokenIds(std::string_view field, std::span<const int32_t> ids, size_t max_count,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -23,6 +24,9 @@ absl::Status CheckFloat(std::string_view field, float value, float min, float ma
 
 // "<field> has <size> entries; accepted: at most <max>".
 absl::Status CheckCount(std::string_view field, size_t size, size_t max);
+
+// At most kMaxStopStrings, each of 1 to kMaxStopStringBytes bytes.
+absl::Status CheckStopStrings(std::string_view field, const std::vector<std::string>& strings);
 
 // Each id 0 .. vocab_size - 1, at most max_count; errors name the entry:
 // "limits.stop_token_ids[3]".

@@ -18,12 +18,6 @@
 namespace beamline {
 namespace {
 
-constexpr int32_t kMaxSequences = 64;
-constexpr size_t kMaxStopTokenIds = 256;
-constexpr size_t kMaxBiases = 1024;
-constexpr size_t kMaxSuppressed = 1024;
-constexpr int32_t kMaxNgramSize = 1024;
-constexpr int32_t kMaxLogprobs = 20;
 constexpr int32_t kNoLimit = std::numeric_limits<int32_t>::max();
 
 // A request's value, or the model's default, or the library's, under the name that an error gives
@@ -48,12 +42,20 @@ Decoding DefaultDecoding(const GenerationDefaults& defaults) {
   return GreedyOptions{};
 }
 
+// A search returns no more than its width, whatever the model's default.
+absl::Status ResolveNumSequences(std::string_view field, std::optional<int32_t> requested,
+                                 int32_t most, const GenerationDefaults& defaults,
+                                 ResolvedDecoding& decoding) {
+  decoding.num_sequences = requested.value_or(std::min(defaults.num_return_sequences, most));
+  return CheckInt(field, decoding.num_sequences, 1, most);
+}
+
 absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDefaults& defaults,
                              ResolvedDecoding& decoding) {
   decoding.kind = DecodingKind::kSampling;
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckInt("decoding.sampling.num_sequences", options.num_sequences, 1, kMaxSequences));
-  decoding.num_sequences = options.num_sequences;
+  BEAMLINE_RETURN_IF_ERROR(ResolveNumSequences("decoding.sampling.num_sequences",
+                                               options.num_sequences, kMaxNumSequences, defaults,
+                                               decoding));
 
   const auto temperature =
       Choose("decoding.sampling.temperature", options.temperature, defaults.temperature, 1.0f);
@@ -90,14 +92,19 @@ absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDef
 
 absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& defaults,
                          ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("decoding.beam.width", options.width, 1, kMaxSequences));
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckInt("decoding.beam.num_sequences", options.num_sequences, 1, options.width));
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("decoding.beam.width", options.width, 1, kMaxNumSequences));
+  BEAMLINE_RETURN_IF_ERROR(ResolveNumSequences("decoding.beam.num_sequences", options.num_sequences,
+                                               options.width, defaults, decoding));
   BEAMLINE_RETURN_IF_ERROR(
       CheckInt("decoding.beam.num_groups", options.num_groups, 1, options.width));
   if (options.width % options.num_groups != 0) {
     return RangeError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       fmt::format("a divisor of the width {}", options.width));
+  }
+  // The diversity of transformers comes before its normalisation, here behind it.
+  if (options.num_groups > 1 && defaults.renormalize_logits) {
+    return RangeError("decoding.beam.num_groups", std::to_string(options.num_groups),
+                      "1, for generation_config.json: renormalize_logits is true");
   }
   if (!(options.diversity_penalty >= 0.0f) || !std::isfinite(options.diversity_penalty)) {
     return RangeError("decoding.beam.diversity_penalty",
@@ -108,11 +115,11 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
   BEAMLINE_RETURN_IF_ERROR(CheckFloat(length_penalty.field, length_penalty.value, -10.0f, 10.0f));
   // transformers searches greedily with one beam: edits act on logits, the first end token ends.
   decoding.kind = options.width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
-  decoding.num_sequences = options.num_sequences;
   decoding.beam_width = options.width;
   decoding.num_beam_groups = options.num_groups;
   decoding.diversity_penalty = options.diversity_penalty;
   decoding.length_penalty = length_penalty.value;
+  decoding.renormalize = defaults.renormalize_logits;
   decoding.early_stopping =
       options.early_stopping.value_or(defaults.early_stopping.value_or(EarlyStopping::kHeuristic));
   return absl::OkStatus();
@@ -124,19 +131,11 @@ absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults&
     BEAMLINE_RETURN_IF_ERROR(
         CheckInt("limits.max_new_tokens", *limits.max_new_tokens, 1, model.max_total_tokens));
   }
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("limits.min_new_tokens", limits.min_new_tokens, 0,
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("limits.min_new_tokens", limits.min_new_tokens.value_or(0), 0,
                                     limits.max_new_tokens.value_or(model.max_total_tokens)));
-  decoding.min_new_tokens = limits.min_new_tokens;
 
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", limits.stop.size(), kMaxStopStrings));
-  for (size_t i = 0; i < limits.stop.size(); ++i) {
-    const size_t bytes = limits.stop[i].size();
-    if (bytes == 0 || bytes > kMaxStopStringBytes) {
-      return absl::InvalidArgumentError(fmt::format(
-          "limits.stop[{}] is {} bytes long; accepted: 1 to {}", i, bytes, kMaxStopStringBytes));
-    }
-  }
-  decoding.stop = limits.stop;
+  BEAMLINE_RETURN_IF_ERROR(CheckStopStrings("limits.stop", limits.stop));
+  decoding.stop = limits.stop.empty() ? defaults.stop_strings : limits.stop;
   BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("limits.stop_token_ids", limits.stop_token_ids,
                                          kMaxStopTokenIds, model.vocab_size));
   decoding.stop_token_ids = limits.stop_token_ids;
@@ -149,6 +148,15 @@ absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults&
   }
   if (!limits.ignore_eos) decoding.eos_token_ids = defaults.eos_token_ids;
   return absl::OkStatus();
+}
+
+// As in transformers, min_length counts the prompt and gives way to min_new_tokens, and a minimum
+// above the maximum bans every end.
+int32_t DefaultMinNewTokens(const GenerationDefaults& defaults, int32_t prompt_tokens,
+                            int32_t max_new_tokens) {
+  const int32_t wanted = defaults.min_new_tokens.value_or(
+      std::max(defaults.min_length.value_or(0) - prompt_tokens, 0));
+  return std::min(wanted, max_new_tokens);
 }
 
 absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDefaults& defaults,
@@ -168,16 +176,16 @@ absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDef
 
   const auto ngram = Choose("shaping.no_repeat_ngram_size", shaping.no_repeat_ngram_size,
                             defaults.no_repeat_ngram_size, 0);
-  BEAMLINE_RETURN_IF_ERROR(CheckInt(ngram.field, ngram.value, 0, kMaxNgramSize));
+  BEAMLINE_RETURN_IF_ERROR(CheckInt(ngram.field, ngram.value, 0, kNoLimit));
   decoding.no_repeat_ngram_size = ngram.value;
   return absl::OkStatus();
 }
 
-absl::Status AddBadWords(std::string_view field, const std::vector<TokenIds>& words,
-                         int32_t vocab_size, ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount(field, words.size(), kMaxBadWords));
+absl::Status AddBadWords(const std::vector<TokenIds>& words, int32_t vocab_size,
+                         ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", words.size(), kMaxBadWords));
   for (size_t i = 0; i < words.size(); ++i) {
-    const std::string entry = fmt::format("{}[{}]", field, i);
+    const std::string entry = fmt::format("shaping.bad_words[{}]", i);
     if (words[i].empty())
       return RangeError(entry, "empty", fmt::format("1 to {} tokens", kMaxBadWordTokens));
     BEAMLINE_RETURN_IF_ERROR(CheckTokenIds(entry, words[i], kMaxBadWordTokens, vocab_size));
@@ -190,21 +198,16 @@ absl::Status AddBadWords(std::string_view field, const std::vector<TokenIds>& wo
 absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults& defaults,
                          const Tokenizer& tokenizer, int32_t vocab_size,
                          ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(AddBadWords("generation_config.json: bad_words_ids",
-                                       defaults.bad_words_ids, vocab_size, decoding));
-  BEAMLINE_RETURN_IF_ERROR(
-      AddBadWords("shaping.bad_words", shaping.bad_words, vocab_size, decoding));
+  decoding.bad_words = defaults.bad_words_ids;
+  BEAMLINE_RETURN_IF_ERROR(AddBadWords(shaping.bad_words, vocab_size, decoding));
   BEAMLINE_RETURN_IF_ERROR(
       CheckCount("shaping.bad_word_texts", shaping.bad_word_texts.size(), kMaxBadWords));
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<TokenIds> words,
                             TokenizeBadWords(shaping.bad_word_texts, tokenizer));
   decoding.bad_words.insert(decoding.bad_words.end(), words.begin(), words.end());
 
-  // A model may suppress its whole vocabulary but a few.
-  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("generation_config.json: suppress_tokens",
-                                         defaults.suppress_tokens, vocab_size, vocab_size));
   BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("shaping.suppress_tokens", shaping.suppress_tokens,
-                                         kMaxSuppressed, vocab_size));
+                                         kMaxSuppressedTokens, vocab_size));
   decoding.suppress_tokens = defaults.suppress_tokens;
   decoding.suppress_tokens.insert(decoding.suppress_tokens.end(), shaping.suppress_tokens.begin(),
                                   shaping.suppress_tokens.end());
@@ -213,7 +216,8 @@ absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults
 
 absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
                            ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.logit_bias", shaping.logit_bias.size(), kMaxBiases));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckCount("shaping.logit_bias", shaping.logit_bias.size(), kMaxLogitBiases));
   for (size_t i = 0; i < shaping.logit_bias.size(); ++i) {
     const auto& [id, bias] = shaping.logit_bias[i];
     BEAMLINE_RETURN_IF_ERROR(
@@ -252,7 +256,7 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
   decoding.output = request.output;
   BEAMLINE_RETURN_IF_ERROR(CheckInt("output.logprobs", request.output.logprobs, 0, kMaxLogprobs));
   decoding.output.return_logprobs |= request.output.logprobs > 0;
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("priority", request.priority, -100, 100));
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("priority", request.priority, -kMaxPriority, kMaxPriority));
 
   const Decoding chosen = std::holds_alternative<std::monostate>(request.decoding)
                               ? DefaultDecoding(defaults)
@@ -303,6 +307,8 @@ absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults&
   } else {
     decoding.max_new_tokens = room;
   }
+  decoding.min_new_tokens = request.limits.min_new_tokens.value_or(
+      DefaultMinNewTokens(defaults, prompt_tokens, decoding.max_new_tokens));
   return CheckInt("limits.min_new_tokens", decoding.min_new_tokens, 0, decoding.max_new_tokens);
 }
 

@@ -32,6 +32,7 @@ struct ResolvedDecoding {
   int32_t pad_token_id = -1;  // what a group that is over counts as choosing; -1: nothing
   float length_penalty = 1.0f;
   EarlyStopping early_stopping = EarlyStopping::kHeuristic;
+  bool renormalize = false;  // scores are log-softmaxed once more after the edits
 
   int32_t max_new_tokens = 0;  // fits the model's positions
   int32_t min_new_tokens = 0;
@@ -62,7 +63,7 @@ struct DecodingLimits {
 
 // Checks everything that does not depend on the tokenized prompt. INVALID_ARGUMENT names the field,
 // the value and the accepted range; a default of the model's that is out of range is named as
-// "generation_config.json: temperature". max_new_tokens is settled by FitLength.
+// "generation_config.json: temperature". FitLength settles max_new_tokens and min_new_tokens.
 //
 // - Without `decoding`: num_beams > 1 is beam search, else do_sample is sampling, else greedy.
 // - One beam is greedy decoding, as in transformers.
@@ -73,9 +74,9 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
                                                  const Tokenizer& tokenizer,
                                                  const DecodingLimits& limits);
 
-// Settles max_new_tokens for a decoder prompt of `prompt_tokens` (encoder-decoder models: start
-// token and target prefix). An explicit max_new_tokens that does not fit is INVALID_ARGUMENT with
-// both lengths; a default is cut to what fits.
+// Settles max_new_tokens and min_new_tokens for a decoder prompt of `prompt_tokens`
+// (encoder-decoder models: start token and target prefix). An explicit max_new_tokens that does not
+// fit is INVALID_ARGUMENT with both lengths; a default is cut to what fits.
 absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults& defaults,
                        const DecodingLimits& limits, int32_t prompt_tokens,
                        ResolvedDecoding& decoding);

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace beamline {
+#include "engine/request.h"
 
-inline constexpr size_t kMaxStopStrings = 16;
-inline constexpr size_t kMaxStopStringBytes = 256;
+namespace beamline {
 
 // The strings of one request with their failure functions; shared by its sequences.
 class StopStrings {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/models/config_fields.h"
+#include "engine/models/generation_keys.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -46,23 +47,37 @@ std::vector<TokenIds> ReadBadWords(ConfigFields& fields, const nlohmann::json& s
   return words;
 }
 
-// Decoding methods of transformers that would make other answers than Beamline's.
-void RejectUnknownMethods(ConfigFields& fields) {
-  for (const char* name :
-       {"begin_suppress_tokens", "forced_decoder_ids", "sequence_bias", "constraints",
-        "force_words_ids", "exponential_decay_length_penalty", "watermarking_config"}) {
-    if (fields.Has(name)) fields.Fault(name, "not supported");
+// One string or a list of them.
+std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::json& source) {
+  if (!fields.Has("stop_strings")) return {};
+  const nlohmann::json& value = source["stop_strings"];
+  const nlohmann::json list = value.is_array() ? value : nlohmann::json::array({value});
+  std::vector<std::string> strings;
+  for (const nlohmann::json& string : list) {
+    const size_t bytes = string.is_string() ? string.get_ref<const std::string&>().size() : 0;
+    if (bytes == 0 || bytes > kMaxStopStringBytes || list.size() > kMaxStopStrings) {
+      fields.Fault("stop_strings", fmt::format("at most {} strings of 1 to {} bytes are expected",
+                                               kMaxStopStrings, kMaxStopStringBytes));
+      return {};
+    }
+    strings.push_back(string.get<std::string>());
   }
-  for (const auto& [name, off] : {std::pair<const char*, float>{"encoder_no_repeat_ngram_size", 0},
-                                  {"encoder_repetition_penalty", 1},
-                                  {"num_beam_groups", 1},
-                                  {"diversity_penalty", 0},
-                                  {"epsilon_cutoff", 0},
-                                  {"eta_cutoff", 0},
-                                  {"guidance_scale", 1},
-                                  {"penalty_alpha", 0}}) {
-    if (fields.Float(name, off) != off)
-      fields.Fault(name, fmt::format("only {} is supported", off));
+  return strings;
+}
+
+// How many answers, by which of transformers' methods.
+void ReadMethod(ConfigFields& fields, GenerationDefaults& defaults) {
+  defaults.num_beams = fields.Int("num_beams", 1, kMaxNumSequences, 1);
+  defaults.do_sample = fields.Bool("do_sample", false);
+  defaults.num_return_sequences = fields.Int("num_return_sequences", 1, kMaxNumSequences, 1);
+  if (defaults.do_sample && defaults.num_beams > 1) {
+    fields.Fault("do_sample",
+                 fmt::format("with num_beams {} only false is supported", defaults.num_beams));
+  }
+  if (!defaults.do_sample && defaults.num_return_sequences > defaults.num_beams) {
+    fields.Fault(
+        "num_return_sequences",
+        fmt::format("without do_sample at most num_beams, {}, is expected", defaults.num_beams));
   }
 }
 
@@ -83,12 +98,17 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   // The family's own end token may be outside of a smaller vocabulary, a file's may not.
   std::erase_if(defaults.eos_token_ids, [&](int32_t id) { return id >= vocab_size; });
   if (fields.Has("eos_token_id")) defaults.eos_token_ids = fields.Ids("eos_token_id");
+  if (defaults.eos_token_ids.size() > kMaxStopTokenIds) {
+    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));
+  }
   for (const int32_t id : defaults.eos_token_ids) {
     if (id >= vocab_size) {
       fields.Fault("eos_token_id", fmt::format("ids from 0 to {} are expected", vocab_size - 1));
     }
   }
-  fields.OptionalInt("bos_token_id", -1, vocab_size - 1);
+  if (defaults.bos_token_id >= vocab_size) defaults.bos_token_id = -1;
+  defaults.bos_token_id =
+      fields.OptionalInt("bos_token_id", -1, vocab_size - 1).value_or(defaults.bos_token_id);
   defaults.pad_token_id =
       fields.OptionalInt("pad_token_id", -1, vocab_size - 1).value_or(defaults.pad_token_id);
   if (const auto id = token_id("forced_bos_token_id")) defaults.forced_bos_token_id = id;
@@ -108,8 +128,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   }
   defaults.bad_words_ids = ReadBadWords(fields, source, vocab_size);
 
-  defaults.num_beams = fields.Int("num_beams", 1, 64, 1);
-  defaults.do_sample = fields.Bool("do_sample", false);
+  defaults.stop_strings = ReadStopStrings(fields, source);
+
+  ReadMethod(fields, defaults);
   defaults.temperature = fields.OptionalFloat("temperature");
   defaults.top_k = fields.OptionalInt("top_k", 0, kMaxInt);
   defaults.top_p = fields.OptionalFloat("top_p");
@@ -124,7 +145,8 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   defaults.max_length = fields.OptionalInt("max_length", 1, kMaxInt);
   defaults.min_new_tokens = fields.OptionalInt("min_new_tokens", 0, kMaxInt);
   defaults.min_length = fields.OptionalInt("min_length", 0, kMaxInt);
-  RejectUnknownMethods(fields);
+  RefuseOtherMethods(fields, source);
+  if (has_file) RefuseUnknownKeys(fields, source);
   BEAMLINE_RETURN_IF_ERROR(fields.status());
   return defaults;
 }

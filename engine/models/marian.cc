@@ -92,7 +92,9 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   StackSpec& encoder = spec.encoder.emplace(Stack(config, "encoder"));
   StackSpec& decoder = spec.decoder.emplace(Stack(config, "decoder"));
   const bool tied = config.Bool("tie_word_embeddings", true);
-  const bool shared = config.Bool("share_encoder_decoder_embeddings", true) && tied;
+  const bool shared = config.Bool("share_encoder_decoder_embeddings", true);
+  // transformers sizes a shared model by vocab_size alone.
+  if (shared) decoder.vocab_size = encoder.vocab_size;
   // Fields of older files; each has one value in every model of the family.
   config.RequireBool("normalize_before", false, false);
   config.RequireBool("normalize_embedding", false, false);
@@ -105,7 +107,7 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   const std::string encoder_table = prefix + "encoder.embed_tokens.weight";
   const std::string decoder_table = prefix + "decoder.embed_tokens.weight";
   const std::string head = "lm_head.weight";
-  if (shared) {
+  if (shared && tied) {
     encoder.token_table =
         FirstStored(checkpoint, {shared_table, encoder_table, decoder_table, head});
     decoder.token_table = encoder.token_table;
@@ -122,8 +124,10 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   // Copies of the tied tables, and the sinusoids, are in some checkpoints.
   spec.ignored_tensors = {prefix + "*.embed_positions.weight"};
   if (tied) spec.ignored_tensors.push_back(head);
-  if (shared)
-    spec.ignored_tensors.insert(spec.ignored_tensors.end(), {encoder_table, decoder_table});
+  if (shared) {
+    spec.ignored_tensors.insert(spec.ignored_tensors.end(),
+                                {shared_table, encoder_table, decoder_table});
+  }
 
   description.generation.decoder_start_token_id = 58100;
   description.generation.eos_token_ids = {0};

@@ -17,13 +17,16 @@ namespace beamline {
 // generation_config.json, with config.json's values where transformers falls back to them.
 struct GenerationDefaults {
   int32_t decoder_start_token_id = -1;  // encoder-decoder models
+  int32_t bos_token_id = -1;            // what an empty prompt stands for; -1: none
   TokenIds eos_token_ids;
   int32_t pad_token_id = -1;
   std::optional<int32_t> forced_bos_token_id;
   std::optional<int32_t> forced_eos_token_id;
   TokenIds suppress_tokens;
   std::vector<TokenIds> bad_words_ids;
+  std::vector<std::string> stop_strings;
   int32_t num_beams = 1;
+  int32_t num_return_sequences = 1;
   bool do_sample = false;
   std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, repetition_penalty;
   std::optional<int32_t> top_k, no_repeat_ngram_size;

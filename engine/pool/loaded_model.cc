@@ -77,6 +77,25 @@ absl::Status CheckLimits(const ModelOptions& options) {
   return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
 }
 
+int32_t InputVocabSize(const TransformerSpec& spec) {
+  return spec.encoder.has_value() ? spec.encoder->vocab_size : spec.vocab_size;
+}
+
+absl::Status CheckVocabularies(const std::string& folder, const Tokenizer& tokenizer,
+                               const TransformerSpec& spec) {
+  const auto check = [&](std::string_view field, std::string_view files, int32_t tokens,
+                         int32_t vocab_size) {
+    if (tokens <= vocab_size) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}/config.json: {} is {}; at least {} is expected, the ids of the {}", folder,
+                    field, vocab_size, tokens, files));
+  };
+  BEAMLINE_RETURN_IF_ERROR(check("vocab_size", "tokenizer's files", tokenizer.source_vocab_size(),
+                                 InputVocabSize(spec)));
+  return check("decoder_vocab_size", "tokenizer's target_vocab.json",
+               tokenizer.target_vocab_size().value_or(0), spec.vocab_size);
+}
+
 // A step must hold the longest input whole, one token of every sequence, and the sequences of a
 // request that leaves the decoding to the model.
 void RaiseLimits(LoadedModel& model) {
@@ -101,6 +120,8 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
   info.cache_bytes = num_blocks * block_bytes;
   info.block_size = kCacheBlockSize;
   info.vocab_size = spec.vocab_size;
+  info.input_vocab_size = InputVocabSize(spec);
+  info.tokenizer_vocab_size = model.tokenizer->vocab_size();
   info.hidden_size = (spec.decoder.has_value() ? *spec.decoder : *spec.encoder).hidden_size;
   if (spec.encoder.has_value()) info.num_encoder_layers = spec.encoder->num_layers;
   if (spec.decoder.has_value()) {
@@ -134,12 +155,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
                             LoadTokenizer(options.folder, model->description.encoding.lower_case));
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(*model));
   const TransformerSpec& spec = model->description.spec;
-  if (model->tokenizer->vocab_size() > spec.vocab_size) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}/config.json: vocab_size is {}; at least {} is expected, the ids of the "
-                    "tokenizer's files",
-                    options.folder, spec.vocab_size, model->tokenizer->vocab_size()));
-  }
+  BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model->tokenizer, spec));
   if (spec.decoder.has_value()) {
     const char* const file =
         checkpoint->generation_config().empty() ? "config.json" : "generation_config.json";

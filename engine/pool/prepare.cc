@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
 #include "engine/pool/prompts.h"
 #include "engine/scheduling/planner.h"
@@ -15,13 +16,10 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kMaxInputs = 4096;
-constexpr int32_t kMaxPromptLogprobs = 20;
-
 // The decoder's first ids: the prompt, or the start token and the target prefix.
 absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kGenerate) {
-    return TokenizePrompt("prompt", request.prompt, {}, model.info.max_input_tokens, "", model);
+    return TokenizeInput(request.prompt, model);
   }
   TokenIds ids = {model.description.generation.decoder_start_token_id};
   if (!request.target_prefix.has_value()) return ids;
@@ -72,11 +70,7 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel&
         "output.prompt_logprobs is set; accepted for decoder-only models only, which '{}' is not",
         model.options.name));
   }
-  if (*output.prompt_logprobs >= 0 && *output.prompt_logprobs <= kMaxPromptLogprobs) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(fmt::format("output.prompt_logprobs is {}; accepted: 0 to {}",
-                                                *output.prompt_logprobs, kMaxPromptLogprobs));
+  return CheckInt("output.prompt_logprobs", *output.prompt_logprobs, 0, kMaxLogprobs);
 }
 
 // Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
@@ -95,14 +89,16 @@ void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) 
 absl::StatusOr<ResolvedDecoding> CheckGenerate(const GenerateRequest& request,
                                                const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
-  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, /*may_be_empty=*/false, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
+                                       /*may_be_empty=*/false, model));
   if (request.target_prefix.has_value()) {
     if (model.info.task != ModelTask::kTranslate) {
       return absl::InvalidArgumentError(fmt::format(
           "target_prefix is set; accepted for encoder-decoder models only, which '{}' is not",
           model.options.name));
     }
-    BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix, true, model));
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix,
+                                         PromptSide::kTarget, /*may_be_empty=*/true, model));
   }
   if (request.output.echo && model.info.task != ModelTask::kGenerate) {
     return absl::InvalidArgumentError(
@@ -130,13 +126,8 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, DecoderPrompt(request, model));
   group->prompt_tokens = static_cast<int32_t>(prompt.size());
   if (model.info.task == ModelTask::kTranslate) {
-    BEAMLINE_ASSIGN_OR_RETURN(
-        group->encoder_ids,
-        TokenizePrompt("prompt", request.prompt, {}, model.info.max_input_tokens, "", model));
+    BEAMLINE_ASSIGN_OR_RETURN(group->encoder_ids, TokenizeInput(request.prompt, model));
     group->prompt_tokens = static_cast<int32_t>(group->encoder_ids.size());
-  }
-  if (group->prompt_tokens == 0) {
-    return absl::InvalidArgumentError("prompt has no tokens; accepted: at least 1");
   }
   BEAMLINE_RETURN_IF_ERROR(FitLength(request, model.description.generation,
                                      {model.info.vocab_size, model.info.max_total_tokens},
@@ -176,7 +167,7 @@ absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model)
   }
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
-                                         /*may_be_empty=*/true, model));
+                                         PromptSide::kInput, /*may_be_empty=*/true, model));
   }
   if (request.dimensions < 0 || request.dimensions > model.info.embedding_dimensions) {
     return absl::InvalidArgumentError(fmt::format("dimensions is {}; accepted: 0 to {}",

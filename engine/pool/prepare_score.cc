@@ -15,8 +15,6 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kMaxContinuations = 4096;
-
 class ScoreResultSink final : public GenerateSink {
  public:
   ScoreResultSink(std::shared_ptr<ScoreSink> sink, bool per_token)
@@ -54,13 +52,8 @@ class ScoreResultSink final : public GenerateSink {
 // The decoder's prompt.
 absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const LoadedModel& model,
                                              Group& group) {
-  BEAMLINE_ASSIGN_OR_RETURN(
-      TokenIds prompt,
-      TokenizePrompt("prompt", request.prompt, {}, model.info.max_input_tokens, "", model));
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeInput(request.prompt, model));
   group.prompt_tokens = static_cast<int32_t>(prompt.size());
-  if (prompt.empty()) {
-    return absl::InvalidArgumentError("prompt has no tokens; accepted: at least 1");
-  }
   if (model.info.task != ModelTask::kTranslate) return prompt;
   group.encoder_ids = std::move(prompt);
   return TokenIds{model.description.generation.decoder_start_token_id};
@@ -110,7 +103,8 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 
 absl::Status CheckScore(const ScoreRequest& request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
-  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, /*may_be_empty=*/false, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
+                                       /*may_be_empty=*/false, model));
   const size_t count = request.continuations.size();
   if (count == 0 || count > kMaxContinuations) {
     return absl::InvalidArgumentError(
@@ -118,7 +112,8 @@ absl::Status CheckScore(const ScoreRequest& request, const LoadedModel& model) {
   }
   for (size_t i = 0; i < count; ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("continuations[{}]", i),
-                                         request.continuations[i], /*may_be_empty=*/false, model));
+                                         request.continuations[i], PromptSide::kTarget,
+                                         /*may_be_empty=*/false, model));
   }
   return CheckPriority(request.priority);
 }

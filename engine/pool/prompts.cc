@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "engine/decoding/option_checks.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -26,6 +28,32 @@ absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab
   return absl::OkStatus();
 }
 
+int32_t VocabSize(PromptSide side, const LoadedModel& model) {
+  return side == PromptSide::kInput ? model.info.input_vocab_size : model.info.vocab_size;
+}
+
+// As in transformers: a template makes tokens of nothing, and generation without a prompt starts at
+// the begin token.
+bool EmptyTextHasTokens(PromptSide side, const LoadedModel& model) {
+  if (model.info.task == ModelTask::kTranslate || side == PromptSide::kInput) {
+    return model.tokenizer->num_template_tokens() > 0 ||
+           model.description.generation.bos_token_id >= 0;
+  }
+  return false;
+}
+
+// A special token may lie outside of a vocabulary that its text was not made for.
+absl::Status CheckTokens(std::string_view field, const std::vector<Token>& tokens,
+                         int32_t vocab_size, const Tokenizer& tokenizer) {
+  for (const Token& token : tokens) {
+    if (token.id >= 0 && token.id < vocab_size) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}.text has the token \"{}\" of id {} at byte {}; accepted: ids 0 to {}",
+                    field, tokenizer.TokenText(token.id), token.id, token.begin, vocab_size - 1));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
                      std::string_view hint) {
   return absl::InvalidArgumentError(
@@ -34,17 +62,17 @@ absl::Status TooLong(std::string_view field, std::string_view length, int32_t li
 
 }  // namespace
 
-absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, bool may_be_empty,
-                         const LoadedModel& model) {
+absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
+                         bool may_be_empty, const LoadedModel& model) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
     if (ids->empty() && !may_be_empty) {
       return absl::InvalidArgumentError(
           fmt::format("{}.ids is empty; accepted: at least 1 token id", field));
     }
-    return CheckIds(field, *ids, model.description.spec.vocab_size);
+    return CheckIds(field, *ids, VocabSize(side, model));
   }
   const std::string& text = std::get<std::string>(prompt);
-  if (text.empty() && !may_be_empty) {
+  if (text.empty() && !may_be_empty && !EmptyTextHasTokens(side, model)) {
     return absl::InvalidArgumentError(
         fmt::format("{}.text is empty; accepted: at least 1 character", field));
   }
@@ -52,8 +80,7 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, bool may_
 }
 
 absl::Status CheckPriority(int32_t priority) {
-  if (priority >= -100 && priority <= 100) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("priority is {}; accepted: -100 to 100", priority));
+  return CheckInt("priority", priority, -kMaxPriority, kMaxPriority);
 }
 
 int32_t MaxStepShare(const LoadedModel& model) {
@@ -68,7 +95,12 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     ids = *given;
   } else {
     const std::string& text = std::get<std::string>(prompt);
-    if (options.truncation == Truncation::kNone && text.size() > limit * kMaxBytesPerToken) {
+    const bool truncates = options.truncation != Truncation::kNone;
+    if (truncates && model.tokenizer->num_template_tokens() > limit) {
+      return TooLong(field, fmt::format("at least {}", model.tokenizer->num_template_tokens()),
+                     limit, "");
+    }
+    if (!truncates && text.size() > std::max(limit, 0) * kMaxBytesPerToken) {
       return TooLong(field, fmt::format("more than {}", text.size() / kMaxBytesPerToken), limit,
                      hint);
     }
@@ -78,11 +110,24 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
           tokens.status().code(),
           fmt::format("{}.text: {}", field, std::string(tokens.status().message())));
     }
+    const PromptSide side = options.as_target ? PromptSide::kTarget : PromptSide::kInput;
+    BEAMLINE_RETURN_IF_ERROR(CheckTokens(field, *tokens, VocabSize(side, model), *model.tokenizer));
     ids.reserve(tokens->size());
     for (const Token& token : *tokens) ids.push_back(token.id);
   }
   if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
     return TooLong(field, std::to_string(ids.size()), limit, hint);
+  }
+  return ids;
+}
+
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      TokenIds ids, TokenizePrompt("prompt", prompt, {}, model.info.max_input_tokens, "", model));
+  const int32_t bos = model.description.generation.bos_token_id;
+  if (ids.empty() && model.info.task == ModelTask::kGenerate && bos >= 0) ids.push_back(bos);
+  if (ids.empty()) {
+    return absl::InvalidArgumentError("prompt has no tokens; accepted: at least 1");
   }
   return ids;
 }

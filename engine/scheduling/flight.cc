@@ -32,6 +32,7 @@ bool AppendSearch(const LogitsRange& range, std::vector<BeamSearch>& searches) {
   search.num_rows = range.count;
   search.width = beams->width;
   search.end_ids = beams->end_ids;
+  search.renormalize = beams->renormalize;
   if (range.group->assumed.empty()) {
     search.scores = beams->scores;
   } else {

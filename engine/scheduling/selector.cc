@@ -5,6 +5,18 @@
 #include "kernels/status.h"
 
 namespace beamline {
+namespace {
+
+// A second normalisation undoes a first one unless a repetition penalty has multiplied in between.
+uint8_t NormalizationFor(const RowRequest& request) {
+  if (!request.renormalize) return request.normalize_first ? kNormalizeFirst : kEditLogits;
+  const LogitsEdits* edits = request.edits;
+  const bool multiplies =
+      edits != nullptr && edits->repetition_penalty != 1.0f && !edits->penalties.empty();
+  return multiplies ? kNormalizeInPlace : kEditLogits;
+}
+
+}  // namespace
 
 absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
                              std::span<const BeamSearch> searches, const Selector* earlier) {
@@ -12,6 +24,7 @@ absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* c
   CollectSearches(searches);
   BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
   if (!requests.empty()) FindCandidates(logits);
+  if (renormalizes_) FindRenormalizers(logits);
   if (!samples_.empty()) Draw(logits);
   if (!searches.empty()) AdvanceBeams(searches, earlier);
   read_back_->Start(layout_.num_words * sizeof(float));
@@ -42,10 +55,12 @@ void Selector::Collect(std::span<const RowRequest* const> requests) {
   counts_.clear();
   samples_.clear();
   first_draws_.clear();
+  renormalize_.clear();
   max_count_ = 0;
   for (const RowRequest* request : requests) {
     edits_.push_back(request->edits);
-    normalize_first_.push_back(request->normalize_first ? 1 : 0);
+    normalize_first_.push_back(NormalizationFor(*request));
+    renormalize_.push_back(request->renormalize ? 1 : 0);
     counts_.push_back(request->num_candidates);
     max_count_ = std::max(max_count_, request->num_candidates);
     first_draws_.push_back(static_cast<int32_t>(samples_.size()));
@@ -62,6 +77,10 @@ void Selector::Collect(std::span<const RowRequest* const> requests) {
   layout_.sampled_ids = layout_.log_normalizers + requests.size();
   layout_.sampled_values = layout_.sampled_ids + samples_.size();
   layout_.num_words = layout_.sampled_values + samples_.size();
+  renormalizes_ = std::ranges::find(renormalize_, 1) != renormalize_.end();
+  if (!renormalizes_) return;
+  layout_.renormalizers = layout_.num_words + 2 * requests.size();
+  layout_.num_words = layout_.renormalizers + requests.size();
 }
 
 void Selector::CollectSearches(std::span<const BeamSearch> searches) {
@@ -97,6 +116,18 @@ void Selector::FindCandidates(const Tensor& logits) {
   backend_.TopCandidates(params);
 }
 
+void Selector::FindRenormalizers(const Tensor& logits) {
+  ones_.assign(counts_.size(), 1);
+  TopCandidatesParams params;
+  params.logits = logits;
+  params.counts = ones_;
+  params.max_count = 1;
+  params.values = DeviceWords<float>(layout_.renormalizers - 2 * counts_.size());
+  params.ids = DeviceWords<int32_t>(layout_.renormalizers - counts_.size());
+  params.log_normalizers = DeviceWords<float>(layout_.renormalizers);
+  backend_.TopCandidates(params);
+}
+
 void Selector::Draw(const Tensor& logits) {
   SampleParams params;
   params.logits = logits;
@@ -112,6 +143,7 @@ void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector
   params.ids = DeviceWords<int32_t>(layout_.ids);
   params.counts = counts_;
   params.max_count = max_count_;
+  if (renormalizes_) params.normalizers = DeviceWords<float>(layout_.renormalizers);
   params.searches = searches;
   if (earlier != nullptr) params.words = earlier->DeviceWords<float>(0);
   params.parents = DeviceWords<int32_t>(layout_.parents);
@@ -122,11 +154,19 @@ void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector
 
 void Selector::ReadResults() {
   results_.assign(counts_.size(), RowResult());
+  if (renormalizes_) renormalized_.resize(counts_.size() * max_count_);
   for (size_t row = 0; row < counts_.size(); ++row) {
     RowResult& result = results_[row];
     const size_t first = row * max_count_;
     const auto count = static_cast<size_t>(counts_[row]);
     result.values = HostWords<float>(layout_.values + first, count);
+    if (renormalize_[row] != 0) {
+      const float normalizer = HostWords<float>(layout_.renormalizers + row, 1)[0];
+      const auto renormalized = std::span(renormalized_).subspan(first, count);
+      std::ranges::transform(result.values, renormalized.begin(),
+                             [&](float value) { return value - normalizer; });
+      result.values = renormalized;
+    }
     result.raw_values = HostWords<float>(layout_.raw_values + first, count);
     result.ids = HostWords<int32_t>(layout_.ids + first, count);
     result.log_normalizer = HostWords<float>(layout_.log_normalizers + row, 1)[0];

@@ -48,6 +48,9 @@ class Selector {
     size_t log_normalizers = 0;                  // [num_rows]
     size_t sampled_ids = 0, sampled_values = 0;  // [num_draws]
     size_t parents = 0, tokens = 0, scores = 0;  // [num_beams]
+    // Of rows that are renormalised, the log-sum-exp of their scores: [num_rows], behind the best
+    // value and id of each row, which finding it brings along.
+    size_t renormalizers = 0;
     size_t num_words = 0;
   };
 
@@ -55,6 +58,7 @@ class Selector {
   void CollectSearches(std::span<const BeamSearch> searches);
   absl::Status Reserve(size_t bytes);
   void FindCandidates(const Tensor& logits);
+  void FindRenormalizers(const Tensor& logits);
   void Draw(const Tensor& logits);
   void AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier);
   void ReadResults();
@@ -70,7 +74,11 @@ class Selector {
   Backend& backend_;
   std::unique_ptr<ReadBack> read_back_;  // grows to the largest step
   Layout layout_;
-  int32_t max_count_ = 0;  // candidates of a row
+  int32_t max_count_ = 0;             // candidates of a row
+  bool renormalizes_ = false;         // any row
+  std::vector<uint8_t> renormalize_;  // of each row
+  std::vector<float> renormalized_;   // of such rows, what values becomes; [num_rows, max_count]
+  std::vector<int32_t> ones_;
   std::vector<const LogitsEdits*> edits_;
   std::vector<uint8_t> normalize_first_;
   std::vector<int32_t> counts_;

@@ -80,6 +80,13 @@ class MarianTokenizer : public Tokenizer {
   }
 
   int32_t vocab_size() const override { return vocab_size_; }
+  int32_t source_vocab_size() const override {
+    return std::max(parts_.source_vocabulary.size(), parts_.eos_id + 1);
+  }
+  std::optional<int32_t> target_vocab_size() const override {
+    if (!parts_.separate_vocabularies) return std::nullopt;
+    return parts_.target_vocabulary.size();
+  }
 
   std::string TokenText(int32_t id) const override { return Text(parts_.source_vocabulary, id); }
 

@@ -63,8 +63,13 @@ class Tokenizer {
                                              bool skip_special_tokens) const = 0;
   virtual std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const = 0;
 
-  // Ids are 0 .. vocab_size() - 1, added tokens included.
+  // Ids are 0 .. vocab_size() - 1, added tokens included; of separate vocabularies those of the
+  // larger one.
   virtual int32_t vocab_size() const = 0;
+  // How many ids an encoder must know to take texts, rare special tokens aside.
+  virtual int32_t source_vocab_size() const { return vocab_size(); }
+  // Of the vocabulary that only the decoder's side has, where there is one.
+  virtual std::optional<int32_t> target_vocab_size() const { return std::nullopt; }
   // The vocabulary's own spelling of a token ("Ġthe", "##ing", "▁Haus"); empty when the id is
   // unused.
   virtual std::string TokenText(int32_t id) const = 0;

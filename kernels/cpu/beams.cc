@@ -41,7 +41,9 @@ class Advance {
   float Score(int32_t row) const {
     const float* scores =
         search_.scores.empty() ? params_.words + search_.score_word : search_.scores.data();
-    return params_.values[Head(row)] + scores[row];
+    const float value = params_.values[Head(row)];
+    return (search_.renormalize ? value - params_.normalizers[search_.first_row + row] : value) +
+           scores[row];
   }
   int32_t BestRow() const {
     int32_t best = -1;

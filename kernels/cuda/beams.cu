@@ -21,6 +21,7 @@ struct SearchArgs {
   int32_t first_beam;
   int32_t first_score;  // of the staged ones; < 0: -1 - a word of `words`
   int32_t first_end, last_end;
+  int32_t renormalize;
 };
 
 struct AdvanceArgs {
@@ -29,6 +30,7 @@ struct AdvanceArgs {
   const int32_t* end_ids;
   const int32_t* counts;  // [num_rows]
   const float* words;
+  const float* normalizers;  // [num_rows]; of searches that renormalize
   const float* values;
   const int32_t* ids;
   int max_count;
@@ -75,7 +77,11 @@ __global__ void AdvanceBeamsKernel(AdvanceArgs args) {
     Head best = {-INFINITY, search.num_rows};
     for (int row = lane; row < search.num_rows; row += kWarpSize) {
       if (heads[row] >= args.counts[search.first_row + row]) continue;
-      const Head head = {__fadd_rn(args.values[candidate(row)], scores[row]), row};
+      float value = args.values[candidate(row)];
+      if (search.renormalize != 0) {
+        value = __fsub_rn(value, args.normalizers[search.first_row + row]);
+      }
+      const Head head = {__fadd_rn(value, scores[row]), row};
       // A NaN is not above -infinity either.
       if (head.score > -INFINITY && Better(head, best)) best = head;
     }
@@ -255,7 +261,8 @@ void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
     const auto first_end = static_cast<int32_t>(end_ids.size());
     end_ids.insert(end_ids.end(), search.end_ids.begin(), search.end_ids.end());
     searches.push_back({search.first_row, search.num_rows, search.width, num_beams, first_score,
-                        first_end, static_cast<int32_t>(end_ids.size())});
+                        first_end, static_cast<int32_t>(end_ids.size()),
+                        search.renormalize ? 1 : 0});
     num_beams += search.width;
     most_rows = std::max(most_rows, search.num_rows);
   }
@@ -277,6 +284,7 @@ void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
   args.end_ids = staged + first_end;
   args.counts = staged + first_count;
   args.words = params.words;
+  args.normalizers = params.normalizers;
   args.values = params.values;
   args.ids = params.ids;
   args.max_count = params.max_count;

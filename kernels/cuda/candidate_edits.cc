@@ -24,17 +24,22 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
   for (size_t r = 0; r < params.counts.size(); ++r) {
     CandidateRow row;
     row.count = std::min(params.counts[r], vocab_size);
-    const bool normalize = !params.normalize_first.empty() && params.normalize_first[r] != 0;
+    const uint8_t mode = params.normalize_first.empty() ? kEditLogits : params.normalize_first[r];
+    const bool normalize = mode != kEditLogits;
+    const bool in_place = mode == kNormalizeInPlace;
     if (normalize) row.normalization = Normalization::kOfTheChosen;
     row.first_penalty = row.last_penalty = static_cast<int32_t>(flat.penalties.size());
     row.first_bias = row.last_bias = static_cast<int32_t>(flat.biases.size());
     const LogitsEdits* edits = params.edits.empty() ? nullptr : params.edits[r];
-    row.edited = edits != nullptr && !edits->empty();
-    row.edits_in_place = row.edited && !normalize;
+    row.edited = (edits != nullptr && !edits->empty()) || in_place;
+    row.edits_in_place = row.edited && (!normalize || in_place);
     if (edits != nullptr && edits->forced_id >= 0 && edits->forced_id < vocab_size) {
       row.forced_id = edits->forced_id;
       row.normalization = Normalization::kNone;  // the scores are 0 and -infinity
-    } else if (row.edited) {
+      flat.rows.push_back(row);
+      continue;
+    }
+    if (edits != nullptr && !edits->empty()) {
       row.repetition_penalty = edits->repetition_penalty;
       row.presence_penalty = edits->presence_penalty;
       row.frequency_penalty = edits->frequency_penalty;
@@ -42,10 +47,11 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       AppendSorted(edits->biases, flat.biases);
       row.last_penalty = static_cast<int32_t>(flat.penalties.size());
       row.last_bias = static_cast<int32_t>(flat.biases.size());
-      if (normalize && row.repetition_penalty != 1.0f && !edits->penalties.empty()) {
-        row.normalization = Normalization::kBeforeEdits;
-        flat.any_before_edits = true;
-      }
+    }
+    const bool multiplies = row.repetition_penalty != 1.0f && row.last_penalty > row.first_penalty;
+    if (in_place || (normalize && multiplies)) {
+      row.normalization = Normalization::kBeforeEdits;
+      flat.any_before_edits = true;
     }
     flat.rows.push_back(row);
   }

@@ -1,5 +1,6 @@
 #include "loadtest/traffic/server_models.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "beamline/v1/models.grpc.pb.h"
@@ -46,7 +47,11 @@ absl::Status ResolveVocabularies(const std::vector<v1::Model>& models, Workload&
     for (const v1::Model& model : models) {
       if (!Serves(model, of)) continue;
       ++num_found;
+      // Prompts and continuations are drawn from the same ids.
       of.vocab_size = model.vocab_size();
+      if (model.input_vocab_size() > 0) {
+        of.vocab_size = std::min(of.vocab_size, model.input_vocab_size());
+      }
     }
     if (num_found == 0) {
       return absl::NotFoundError(

@@ -12,18 +12,15 @@
 namespace beamline {
 namespace {
 
-constexpr int kMaxListedTokens = 1024;  // logit_bias, bad_words, suppress_tokens
-constexpr size_t kMaxNameBytes = 256;
-
-absl::Status CheckCount(std::string_view field, int count, int most) {
-  if (count <= most) return absl::OkStatus();
+absl::Status CheckCount(std::string_view field, int64_t count, size_t most) {
+  if (count <= static_cast<int64_t>(most)) return absl::OkStatus();
   return FieldError(field, fmt::format("has {} entries; accepted: at most {}", count, most));
 }
 
 absl::Status CheckName(std::string_view field, std::string_view name) {
-  if (name.size() <= kMaxNameBytes) return absl::OkStatus();
-  return FieldError(field,
-                    fmt::format("has {} bytes; accepted: at most {}", name.size(), kMaxNameBytes));
+  if (name.size() <= kMaxRequestNameBytes) return absl::OkStatus();
+  return FieldError(
+      field, fmt::format("has {} bytes; accepted: at most {}", name.size(), kMaxRequestNameBytes));
 }
 
 template <typename T, typename Field>
@@ -55,7 +52,7 @@ SamplingOptions ToSampling(const v1::Sampling& message) {
   options.min_p = Optional<float>(message.has_min_p(), message.min_p());
   options.typical_p = Optional<float>(message.has_typical_p(), message.typical_p());
   options.seed = Optional<uint64_t>(message.has_seed(), message.seed());
-  if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
+  options.num_sequences = Optional<int32_t>(message.has_num_sequences(), message.num_sequences());
   return options;
 }
 
@@ -75,7 +72,7 @@ std::optional<EarlyStopping> ToEarlyStopping(v1::EarlyStopping value) {
 BeamOptions ToBeam(const v1::Beam& message) {
   BeamOptions options;
   if (message.has_width()) options.width = message.width();
-  if (message.has_num_sequences()) options.num_sequences = message.num_sequences();
+  options.num_sequences = Optional<int32_t>(message.has_num_sequences(), message.num_sequences());
   options.length_penalty = Optional<float>(message.has_length_penalty(), message.length_penalty());
   options.early_stopping = ToEarlyStopping(message.early_stopping());
   if (message.has_num_groups()) options.num_groups = message.num_groups();
@@ -98,12 +95,14 @@ absl::StatusOr<Decoding> ToDecoding(const v1::GenerateRequest& message) {
 }
 
 absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", message.stop_size(), 16));
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop_token_ids", message.stop_token_ids_size(), 64));
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", message.stop_size(), kMaxStopStrings));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckCount("limits.stop_token_ids", message.stop_token_ids_size(), kMaxStopTokenIds));
   LimitOptions options;
   options.max_new_tokens =
       Optional<int32_t>(message.has_max_new_tokens(), message.max_new_tokens());
-  options.min_new_tokens = message.min_new_tokens();
+  options.min_new_tokens =
+      Optional<int32_t>(message.has_min_new_tokens(), message.min_new_tokens());
   options.stop.assign(message.stop().begin(), message.stop().end());
   options.stop_token_ids = ToIds(message.stop_token_ids());
   options.ignore_eos = message.ignore_eos();
@@ -112,12 +111,11 @@ absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
 }
 
 absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount(
-      "shaping.logit_bias", static_cast<int>(message.logit_bias_size()), kMaxListedTokens));
   BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.bad_words", message.bad_words_size(), kMaxListedTokens));
+      CheckCount("shaping.logit_bias", message.logit_bias().size(), kMaxLogitBiases));
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", message.bad_words_size(), kMaxBadWords));
   BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.suppress_tokens", message.suppress_tokens_size(), kMaxListedTokens));
+      CheckCount("shaping.suppress_tokens", message.suppress_tokens_size(), kMaxSuppressedTokens));
   ShapingOptions options;
   options.repetition_penalty =
       Optional<float>(message.has_repetition_penalty(), message.repetition_penalty());

@@ -181,6 +181,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_data_type(ToDataType(model.dtype));
   message.set_num_parameters(model.num_parameters);
   message.set_vocab_size(model.vocab_size);
+  message.set_input_vocab_size(model.input_vocab_size);
   message.set_hidden_size(model.hidden_size);
   message.set_num_encoder_layers(model.num_encoder_layers);
   message.set_num_decoder_layers(model.num_decoder_layers);
@@ -190,7 +191,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   for (const std::string& name : model.prompt_names) message.add_prompt_names(name);
   message.set_eos_token_id(model.eos_token_id);
   message.mutable_tokenizer()->set_kind(model.tokenizer);
-  message.mutable_tokenizer()->set_vocab_size(model.vocab_size);
+  message.mutable_tokenizer()->set_vocab_size(model.tokenizer_vocab_size);
   message.mutable_tokenizer()->set_num_template_tokens(num_template_tokens);
   message.mutable_memory()->set_weights(model.weight_bytes);
   message.mutable_memory()->set_cache(model.cache_bytes);

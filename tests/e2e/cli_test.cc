@@ -138,11 +138,13 @@ TEST(Cli, EncodesEveryLineOfAFile) {
 }
 
 TEST(Cli, LinesOfAFileThatFailKeepTheirPlace) {
-  const PromptFile file("Package: a\n\nPackage: c\n");
+  std::string too_long;
+  for (int i = 0; i < 1000; ++i) too_long += " z";
+  const PromptFile file("Package: a\n" + too_long + "\nPackage: c\n");
   const Result many =
       Beamline({"generate", "--max-new-tokens", "3", "--json", "--file", file.path()});
   EXPECT_EQ(many.status, 1);
-  EXPECT_THAT(many.err, HasSubstr("line 2: INVALID_ARGUMENT: prompt.text is empty"));
+  EXPECT_THAT(many.err, HasSubstr("line 2: INVALID_ARGUMENT: prompt has "));
   EXPECT_THAT(many.err, HasSubstr("beamline: INVALID_ARGUMENT: 1 of 3 lines failed"));
   std::istringstream lines(many.out);
   std::vector<json> answers;

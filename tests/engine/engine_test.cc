@@ -91,10 +91,11 @@ TEST(EngineTest, RefusesBadRequestsByFieldAndRange) {
                 .status()
                 .code(),
             absl::StatusCode::kNotFound);
-  EXPECT_NE(message(Write("", 1)).find("prompt.text is empty"), std::string::npos);
   GenerateRequest outside = Write("", 1);
   outside.prompt = TokenIds{1, 6000};
   EXPECT_NE(message(outside).find("prompt.ids[1] is 6000; accepted: 0 to 5999"), std::string::npos);
+  outside.prompt = TokenIds{};
+  EXPECT_NE(message(outside).find("prompt.ids is empty"), std::string::npos);
   GenerateRequest longer = Write("", 1);
   longer.prompt = TokenIds(600, 1);
   EXPECT_NE(message(longer).find("prompt has 600 tokens; accepted: at most 511"),

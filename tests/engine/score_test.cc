@@ -202,8 +202,8 @@ TEST(ScoreTest, RefusesBadRequestsByFieldAndRange) {
   bad.model = "embed-en";
   EXPECT_THAT(message(bad), HasSubstr("model is 'embed-en', which only encodes; Score accepts"));
   bad = good;
-  bad.prompt = "";
-  EXPECT_THAT(message(bad), HasSubstr("prompt.text is empty"));
+  bad.prompt = TokenIds{};
+  EXPECT_THAT(message(bad), HasSubstr("prompt.ids is empty"));
   bad = good;
   bad.continuations.clear();
   EXPECT_THAT(message(bad), HasSubstr("continuations has 0 entries; accepted: 1 to 4096"));

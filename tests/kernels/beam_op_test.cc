@@ -34,6 +34,7 @@ struct RandomSearches {
   std::vector<int32_t> ids;
   std::vector<int32_t> counts;
   std::vector<float> words;
+  std::vector<float> normalizers;          // of rows
   std::vector<std::vector<float>> scores;  // of each search's rows
   std::vector<std::vector<int32_t>> end_ids;
   std::vector<BeamSearch> searches;
@@ -45,7 +46,9 @@ std::vector<Beam> Expected(const RandomSearches& r, size_t s) {
   for (int32_t row = 0; row < search.num_rows; ++row) {
     const size_t first = static_cast<size_t>(search.first_row + row) * r.max_count;
     for (int32_t i = 0; i < r.counts[search.first_row + row]; ++i) {
-      const float score = r.values[first + i] + r.scores[s][row];
+      float value = r.values[first + i];
+      if (search.renormalize) value -= r.normalizers[search.first_row + row];
+      const float score = value + r.scores[s][row];
       if (std::isnan(score) || score == kNever) break;
       all.emplace_back(-score, row, i, r.ids[first + i]);
     }
@@ -85,8 +88,10 @@ RandomSearches MakeSearches(const RandomIntFunction& random, bool wide) {
     search.first_row = static_cast<int32_t>(r.counts.size());
     search.width = wide ? random(30, 70) : random(1, 9);
     search.num_rows = random(0, 2) == 0 ? 1 : random(1, search.width);
+    search.renormalize = random(0, 1) == 0;
     for (int32_t row = 0; row < search.num_rows; ++row) {
       r.counts.push_back(random(1, r.max_count));
+      r.normalizers.push_back(static_cast<float>(random(-3, 3)) / 4);
       const std::vector<float> values = RandomValues(random, r.max_count);
       r.values.insert(r.values.end(), values.begin(), values.end());
       for (int32_t i = 0; i < r.max_count; ++i) r.ids.push_back(random(0, 20));
@@ -112,6 +117,7 @@ TEST_P(BeamOpTest, GoesOnWithTheBestCandidates) {
     size_t num_beams = 0;
     for (const BeamSearch& search : r.searches) num_beams += search.width;
     const DeviceArray<float> values(backend(), r.values), words(backend(), r.words);
+    const DeviceArray<float> normalizers(backend(), r.normalizers);
     const DeviceArray<int32_t> ids(backend(), r.ids);
     const std::vector<int32_t> poison(num_beams, -77);
     const DeviceArray<int32_t> parents(backend(), poison), tokens(backend(), poison);
@@ -121,6 +127,7 @@ TEST_P(BeamOpTest, GoesOnWithTheBestCandidates) {
     params.ids = ids.data();
     params.counts = r.counts;
     params.max_count = r.max_count;
+    params.normalizers = normalizers.data();
     params.searches = r.searches;
     params.words = words.data();
     params.parents = parents.data();

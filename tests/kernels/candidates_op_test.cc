@@ -78,8 +78,9 @@ class CandidatesTest : public OpTest {
   // Compares one row with the reference: the right scores at the right ids, in order, none better
   // left out.
   static void ExpectRow(const Found& found, int row, int max_count, int count,
-                        const std::vector<float>& logits, const LogitsEdits* edits,
-                        bool normalize) {
+                        const std::vector<float>& logits, const LogitsEdits* edits, uint8_t mode) {
+    const bool normalize = mode != kEditLogits;
+    const bool holds_scores = mode != kNormalizeFirst;
     const reference::CandidatesResult expected = reference::EditScores(logits, edits, normalize);
     const int vocab_size = static_cast<int>(logits.size());
     EXPECT_NEAR(found.log_normalizers[row], expected.log_normalizer,
@@ -98,14 +99,14 @@ class CandidatesTest : public OpTest {
         EXPECT_NEAR(value, expected.scores[id], 3e-6 * (1 + std::abs(expected.scores[id])));
         EXPECT_NEAR(value, sorted[i], 3e-6 * (1 + std::abs(sorted[i])));
       }
-      EXPECT_TRUE(normalize || value == found.edited[row * vocab_size + id]);
+      EXPECT_TRUE(!holds_scores || value == found.edited[row * vocab_size + id]);
       EXPECT_EQ(found.raw_values[row * max_count + i], logits[id]);
       if (i == 0) continue;
       const float before = found.values[row * max_count + i - 1];
       EXPECT_TRUE(before > value || (before == value && found.ids[row * max_count + i - 1] < id));
     }
     for (int i = count; i < max_count; ++i) EXPECT_EQ(found.ids[row * max_count + i], -7);
-    for (int id = 0; !normalize && id < vocab_size; ++id) {
+    for (int id = 0; holds_scores && id < vocab_size; ++id) {
       const float edited = found.edited[row * vocab_size + id];
       if (edited == expected.scores[id]) continue;  // infinities among them
       ASSERT_NEAR(edited, expected.scores[id], 3e-6 * (1 + std::abs(expected.scores[id])));
@@ -116,7 +117,7 @@ BEAMLINE_INSTANTIATE_OP_TEST(CandidatesTest);
 
 TEST_P(CandidatesTest, MatchesReference) {
   for (int vocab_size : {1, 5, 64, 130, 6001}) {
-    const std::vector<int32_t> all_counts = {1, 4, 130, 17, 2, 8};
+    const std::vector<int32_t> all_counts = {1, 4, 130, 17, 2, 8, 3, 70, 5};
     std::vector<int32_t> counts;
     for (int32_t count : all_counts) counts.push_back(std::min(count, vocab_size));
     const int num_rows = static_cast<int>(counts.size());
@@ -126,14 +127,15 @@ TEST_P(CandidatesTest, MatchesReference) {
     const LogitsEdits some = RandomEdits(vocab_size);
     LogitsEdits forced = RandomEdits(vocab_size);
     forced.forced_id = vocab_size / 2;
-    const std::vector<const LogitsEdits*> edits = {nullptr, &some, &some, &none, &forced, &forced};
-    const std::vector<uint8_t> normalize = {0, 0, 1, 1, 0, 1};
+    const std::vector<const LogitsEdits*> edits = {nullptr, &some,   &some, &none,  &forced,
+                                                   &forced, nullptr, &some, &forced};
+    const std::vector<uint8_t> normalize = {0, 0, 1, 1, 0, 1, 2, 2, 2};
     const Found found = Run(logits, vocab_size, edits, normalize, counts);
     for (int row = 0; row < num_rows; ++row) {
       SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
       const std::vector<float> row_logits(logits.begin() + row * vocab_size,
                                           logits.begin() + (row + 1) * vocab_size);
-      ExpectRow(found, row, max_count, counts[row], row_logits, edits[row], normalize[row] != 0);
+      ExpectRow(found, row, max_count, counts[row], row_logits, edits[row], normalize[row]);
     }
   }
 }
@@ -164,7 +166,7 @@ TEST_P(CandidatesTest, MatchesReferenceAtRealVocabularies) {
       SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
       const std::vector<float> row_logits(logits.begin() + row * vocab_size,
                                           logits.begin() + (row + 1) * vocab_size);
-      ExpectRow(found, row, 33, counts[row], row_logits, edits[row], normalize[row] != 0);
+      ExpectRow(found, row, 33, counts[row], row_logits, edits[row], normalize[row]);
     }
   }
 }

@@ -31,6 +31,26 @@ ResolvedDecoding BeamOf(int32_t width, int32_t vocab_size, int32_t max_new_token
   return decoding;
 }
 
+// With a real vocabulary, stop strings, stop ids and groups: no backend finds more.
+TEST(BeamDecoder, AsksForNoMoreCandidatesThanBackendsFind) {
+  const ToyTokenizer tokenizer = PlainTokenizer(20);
+  for (const int32_t num_groups : {1, 2, 32}) {
+    ResolvedDecoding decoding = BeamOf(64, 50000, 5);
+    decoding.num_beam_groups = num_groups;
+    for (int32_t id = 1; id <= static_cast<int32_t>(kMaxStopTokenIds); ++id) {
+      decoding.stop_token_ids.push_back(id);
+      decoding.eos_token_ids.push_back(1000 + id);
+    }
+    for (const bool stops : {false, true}) {
+      if (stops) decoding.stop = {"zz"};
+      BeamDecoder decoder(decoding, TokenIds{7}, tokenizer, false);
+      for (const RowRequest& request : decoder.Requests()) {
+        EXPECT_LE(request.num_candidates, kMaxCandidates);
+      }
+    }
+  }
+}
+
 struct Scored {
   double score = 0.0;
   TokenIds ids;

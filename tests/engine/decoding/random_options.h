@@ -60,6 +60,7 @@ inline ResolvedDecoding RandomDecoding(Random& random) {
     decoding.diversity_penalty = random.Float(0.0f, 3.0f);
     decoding.pad_token_id = random.Int(-1, 3);
     decoding.num_sequences = random.Int(1, decoding.beam_width);
+    decoding.renormalize = decoding.num_beam_groups == 1 && random.Chance(0.5);
   }
   decoding.seed = random.Seed();
   decoding.length_penalty = random.Float(-1.0f, 2.0f);

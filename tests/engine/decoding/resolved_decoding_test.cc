@@ -130,7 +130,7 @@ TEST(ResolveDecoding, ChecksTheShaping) {
        [](auto& r) { r.shaping.presence_penalty = kNan; }},
       {"shaping.frequency_penalty is -2.5; accepted: -2 to 2",
        [](auto& r) { r.shaping.frequency_penalty = -2.5f; }},
-      {"shaping.no_repeat_ngram_size is -3; accepted: 0 to 1024",
+      {"shaping.no_repeat_ngram_size is -3; accepted: 0 to 2147483647",
        [](auto& r) { r.shaping.no_repeat_ngram_size = -3; }},
       {"shaping.logit_bias[0].id is -1; accepted: 0 to 9",
        [](auto& r) {
@@ -288,8 +288,54 @@ TEST(FitLength, SettlesTheNumberOfNewTokens) {
             "limits.max_new_tokens is 70; accepted: 1 to 69 after a prompt of 31 tokens "
             "(100 positions)");
   request.limits.max_new_tokens.reset();
-  decoding.min_new_tokens = 80;
+  request.limits.min_new_tokens = 80;
   EXPECT_EQ(fit(30), "limits.min_new_tokens is 80; accepted: 0 to 70");
+}
+
+TEST(FitLength, SettlesTheLeastNumberOfNewTokens) {
+  GenerateRequest request;
+  GenerationDefaults defaults = Defaults();
+  ResolvedDecoding decoding;
+  const auto least = [&](int32_t prompt_tokens) {
+    EXPECT_TRUE(FitLength(request, defaults, kLimits, prompt_tokens, decoding).ok());
+    return decoding.min_new_tokens;
+  };
+  EXPECT_EQ(least(30), 0);
+  defaults.min_length = 50;
+  EXPECT_EQ(least(30), 20);
+  EXPECT_EQ(least(60), 0);
+  defaults.max_new_tokens = 12;
+  EXPECT_EQ(least(30), 12);
+  defaults.min_new_tokens = 7;
+  EXPECT_EQ(least(30), 7);
+  request.limits.min_new_tokens = 0;
+  EXPECT_EQ(least(30), 0);
+}
+
+TEST(ResolveDecoding, TakesTheModelsAnswersAndStops) {
+  GenerationDefaults defaults = Defaults();
+  defaults.num_beams = 4;
+  defaults.num_return_sequences = 3;
+  defaults.stop_strings = {"ab"};
+  defaults.renormalize_logits = true;
+  GenerateRequest request;
+  EXPECT_EQ(Resolve(request, defaults)->num_sequences, 3);
+  EXPECT_THAT(Resolve(request, defaults)->stop, ElementsAre("ab"));
+  EXPECT_TRUE(Resolve(request, defaults)->renormalize);
+  request.limits.stop = {"c"};
+  request.decoding = BeamOptions{.width = 4, .num_sequences = 1};
+  EXPECT_EQ(Resolve(request, defaults)->num_sequences, 1);
+  EXPECT_THAT(Resolve(request, defaults)->stop, ElementsAre("c"));
+  request.decoding = GreedyOptions();
+  EXPECT_EQ(Resolve(request, defaults)->num_sequences, 1);
+  request.decoding = SamplingOptions();
+  EXPECT_EQ(Resolve(request, defaults)->num_sequences, 3);
+  request.decoding = BeamOptions{.width = 2};
+  EXPECT_EQ(Resolve(request, defaults)->num_sequences, 2);
+  request.decoding = BeamOptions{.width = 4, .num_groups = 2};
+  EXPECT_EQ(Resolve(request, defaults).status().message(),
+            "decoding.beam.num_groups is 2; accepted: 1, for generation_config.json: "
+            "renormalize_logits is true");
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ Row ComputeRow(const RowRequest& request, const std::vector<float>& logits) {
   std::vector<float> scores = logits;
   if (request.normalize_first) std::ranges::copy(logprobs, scores.begin());
   if (request.edits != nullptr) ApplyEdits(*request.edits, scores);
+  if (request.renormalize) std::ranges::copy(LogSoftmax(scores), scores.begin());
 
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);

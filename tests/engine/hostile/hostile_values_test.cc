@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
         Value{kWrite, kGeneration, "/min_p", -0.5, "min_p is -0.5; accepted"},
         Value{kWrite, kGeneration, "/typical_p", 2, "typical_p is 2; accepted"},
         Value{kWrite, kGeneration, "/repetition_penalty", 0, "repetition_penalty is 0; accepted"},
-        Value{kWrite, kGeneration, "/no_repeat_ngram_size", 5000, "no_repeat_ngram_size is 5000"},
+        Value{kWrite, kGeneration, "/no_repeat_ngram_size", -5, "no_repeat_ngram_size is -5"},
         Value{kWrite, kGeneration, "/temperature", std::string(200000, 'x'), "temperature is"}),
     NameOf);
 

@@ -245,7 +245,7 @@ class GenerationDefaultsTest : public ::testing::Test {
 TEST_F(GenerationDefaultsTest, ComeFromTheGenerationConfigAlone) {
   const GenerationDefaults defaults =
       Read({{"model_type", "gpt2"}, {"eos_token_id", 5}}, {{"eos_token_id", {7, 8}},
-                                                           {"do_sample", true},
+                                                           {"do_sample", false},
                                                            {"temperature", 0.5},
                                                            {"top_k", 40},
                                                            {"top_p", 0.25},
@@ -255,13 +255,15 @@ TEST_F(GenerationDefaultsTest, ComeFromTheGenerationConfigAlone) {
                                                            {"no_repeat_ngram_size", 3},
                                                            {"max_new_tokens", 20},
                                                            {"min_length", 4},
+                                                           {"stop_strings", "ab"},
+                                                           {"num_return_sequences", 2},
                                                            {"renormalize_logits", true},
                                                            {"suppress_tokens", {1, 2}},
                                                            {"forced_bos_token_id", 9},
                                                            {"bad_words_ids", {{1}, {2, 3}}},
                                                            {"num_beams", 5}});
   EXPECT_THAT(defaults.eos_token_ids, ElementsAre(7, 8));
-  EXPECT_TRUE(defaults.do_sample);
+  EXPECT_FALSE(defaults.do_sample);
   EXPECT_EQ(defaults.temperature, 0.5f);
   EXPECT_EQ(defaults.top_k, 40);
   EXPECT_EQ(defaults.top_p, 0.25f);
@@ -272,6 +274,8 @@ TEST_F(GenerationDefaultsTest, ComeFromTheGenerationConfigAlone) {
   EXPECT_EQ(defaults.max_new_tokens, 20);
   EXPECT_EQ(defaults.max_length, std::nullopt);
   EXPECT_EQ(defaults.min_length, 4);
+  EXPECT_THAT(defaults.stop_strings, ElementsAre("ab"));
+  EXPECT_EQ(defaults.num_return_sequences, 2);
   EXPECT_TRUE(defaults.renormalize_logits);
   EXPECT_THAT(defaults.suppress_tokens, ElementsAre(1, 2));
   EXPECT_EQ(defaults.forced_bos_token_id, 9);

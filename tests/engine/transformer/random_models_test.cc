@@ -139,7 +139,8 @@ TEST_P(RandomDecoderTest, OnlyWantedRowsAreTheSame) {
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecoderTest,
                          ::testing::Values("gpt2-3x40", "gpt2-5x8-deep", "gpt2-1x80-bare"));
 INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
-                         ::testing::Values("marian-3x40", "marian-5x8-deep", "marian-1x80-shards"));
+                         ::testing::Values("marian-3x40", "marian-5x8-deep", "marian-1x80-shards",
+                                           "marian-2x16-target", "marian-2x16-untied"));
 
 }  // namespace
 }  // namespace beamline

@@ -163,7 +163,7 @@ TEST(GenerateConversion, RefusesByName) {
        }},
       {"limits.stop_token_ids", kInvalid,
        [](auto& m) {
-         for (int i = 0; i < 65; ++i) m.mutable_limits()->add_stop_token_ids(1);
+         for (int i = 0; i < 257; ++i) m.mutable_limits()->add_stop_token_ids(1);
        }},
       {"shaping.logit_bias", kInvalid,
        [](auto& m) {

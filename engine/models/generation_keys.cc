@@ -1,0 +1,140 @@
+#include "engine/models/generation_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace beamline {
+namespace {
+
+// Read by generation_defaults.cc.
+constexpr std::string_view kRead[] = {
+    "bad_words_ids",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "do_sample",
+    "early_stopping",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "min_p",
+    "no_repeat_ngram_size",
+    "num_beams",
+    "num_return_sequences",
+    "pad_token_id",
+    "renormalize_logits",
+    "repetition_penalty",
+    "stop_strings",
+    "suppress_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+};
+
+// How transformers computes and what it returns, not which tokens: metadata, outputs, caches,
+// compilation, and drafts that the model itself verifies. Keys that begin with "_" are its own.
+constexpr std::string_view kHarmless[] = {
+    "assistant_confidence_threshold",
+    "assistant_early_exit",
+    "assistant_ensemble_weight",
+    "assistant_lookbehind",
+    "cache_config",
+    "compile_config",
+    "continuous_batching_config",
+    "disable_compile",
+    "low_memory",
+    "max_cache_len",
+    "max_matching_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "prefill_chunk_size",
+    "prompt_lookup_num_tokens",
+    "remove_invalid_values",
+    "return_dict_in_generate",
+    "speculation_type",
+    "target_lookbehind",
+    "transformers_version",
+    "trust_remote_code",
+    "use_cache",
+    "use_mtp",
+};
+
+// Refused unless null or empty.
+constexpr std::string_view kRefused[] = {
+    "begin_suppress_tokens", "constraints",
+    "dola_layers",           "exponential_decay_length_penalty",
+    "force_words_ids",       "forced_decoder_ids",
+    "generation_kwargs",     "max_time",
+    "sequence_bias",         "top_h",
+    "watermarking_config",
+};
+
+// Refused when true.
+constexpr std::string_view kRefusedTrue[] = {
+    "force_bos_token_to_be_generated",
+    "is_assistant",
+    "token_healing",
+};
+
+// Refused unless they say the value that does nothing.
+constexpr std::pair<std::string_view, float> kNeutral[] = {
+    {"diversity_penalty", 0.0f},
+    {"encoder_no_repeat_ngram_size", 0.0f},
+    {"encoder_repetition_penalty", 1.0f},
+    {"epsilon_cutoff", 0.0f},
+    {"eta_cutoff", 0.0f},
+    {"guidance_scale", 1.0f},
+    {"num_beam_groups", 1.0f},
+    {"penalty_alpha", 0.0f},
+};
+
+constexpr std::string_view kCacheImplementation = "cache_implementation";
+
+bool IsKnown(std::string_view key) {
+  const auto is_in = [key](const auto& names) {
+    return std::find(std::begin(names), std::end(names), key) != std::end(names);
+  };
+  return key.starts_with('_') || key == kCacheImplementation || is_in(kRead) || is_in(kHarmless) ||
+         is_in(kRefused) || is_in(kRefusedTrue) ||
+         std::any_of(std::begin(kNeutral), std::end(kNeutral),
+                     [key](const auto& entry) { return entry.first == key; });
+}
+
+}  // namespace
+
+void RefuseOtherMethods(ConfigFields& fields, const nlohmann::json& source) {
+  for (const std::string_view name : kRefused) {
+    if (fields.Has(name) && !source.find(name)->empty()) fields.Fault(name, "not supported");
+  }
+  for (const std::string_view name : kRefusedTrue) fields.RequireBool(name, false, false);
+  for (const auto& [name, neutral] : kNeutral) {
+    if (fields.Float(name, neutral) != neutral) {
+      fields.Fault(name, fmt::format("only {} is supported", neutral));
+    }
+  }
+  // The only cache of transformers that loses something.
+  if (fields.String(kCacheImplementation, "") == "quantized") {
+    fields.Fault(kCacheImplementation, "not supported");
+  }
+}
+
+void RefuseUnknownKeys(ConfigFields& fields, const nlohmann::json& source) {
+  for (const auto& [key, value] : source.items()) {
+    if (value.is_null() || IsKnown(key)) continue;
+    fields.Fault(key, "not known; a key that does not change answers can be taken out of the file");
+  }
+}
+
+}  // namespace beamline
