@@ -17,10 +17,16 @@ constexpr int kMultiprocessorsPerFloatTile = 4;
 // From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
 // faster than 64-row ones, at 1,024 17% slower).
 constexpr int kFewestLargeRows = 2048;
+// Merging splits is a launch of its own: as long as a block needs for so many keys.
+constexpr int kMostUnsplitKeys = 256;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
-constexpr int kMostSplits = 64;
 constexpr int kBlocksPerMultiprocessor = 4;
+// A warp reads 16 keys of 64 elements a pass, a block of kRows four times as many and then merges.
+// Where few warps share a multiprocessor, a warp's passes wait for memory one after another.
+constexpr int kMostKeysOfFewWarps = 32;
+constexpr int kMostKeysOfManyWarps = 128;
+constexpr int kManyWarpsPerMultiprocessor = 32;
 
 int DivideUp(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -41,6 +47,8 @@ const char* Name(AttentionKernel kernel) {
       return "math";
     case AttentionKernel::kRows:
       return "rows";
+    case AttentionKernel::kShortRows:
+      return "short rows";
     case AttentionKernel::kTiles:
       return "tiles";
     case AttentionKernel::kTensorCore:
@@ -60,6 +68,10 @@ std::string Describe(const AttentionChoice& choice) {
       return fmt::format("{} query rows for a key-value head fill a tile", num_rows);
     case AttentionReason::kFewRows:
       return fmt::format("{} query rows for a key-value head: reading the keys decides", num_rows);
+    case AttentionReason::kShort:
+      return fmt::format(
+          "one query row for a key-value head and at most {} keys: a warp reads them",
+          kMostKeysOfManyWarps);
     case AttentionReason::kFewTiles:
       return fmt::format("{} query rows for a key-value head make too few tiles for the GPU",
                          num_rows);
@@ -98,6 +110,14 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
   choice.num_blocks =
       int64_t{DivideUp(choice.num_rows, choice.rows_per_block)} * p.num_kv_heads * p.num_sequences;
   const int max_keys = p.cache == nullptr ? p.max_query_length : p.max_context_length;
+  const bool many = choice.num_blocks >= int64_t{kManyWarpsPerMultiprocessor} * num_multiprocessors;
+  if (choice.num_rows == 1 && p.max_blocks > 0 &&
+      max_keys <= (many ? kMostKeysOfManyWarps : kMostKeysOfFewWarps)) {
+    choice.kernel = AttentionKernel::kShortRows;
+    choice.reason = AttentionReason::kShort;
+    return;
+  }
+  if (max_keys <= kMostUnsplitKeys) return;
   const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
                               std::max<int64_t>(1, choice.num_blocks));
   choice.num_splits =
