@@ -54,7 +54,7 @@ void Attention(Device& device, const AttentionParams& params, const AttentionCho
       case AttentionKernel::kMath:
         return AttendMath<T>(device, args, params);
       case AttentionKernel::kRows:
-        return AttendRows<T>(device, args, params, choice.rows_per_block, choice.num_splits);
+        return AttendRows<T>(device, args, params, choice);
       case AttentionKernel::kShortRows:
         return AttendShortRows<T>(device, args, params);
       case AttentionKernel::kTiles:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/cuda/attention_picker.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/divisor.cuh"
 #include "kernels/cuda/scalar.cuh"
@@ -111,7 +112,7 @@ template <typename T>
 void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
 template <typename T>
 void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
-                int rows_per_block, int num_splits);
+                const AttentionChoice& choice);
 template <typename T>
 void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
 void AttendTiles(Device& device, const AttentionArgs<float>& args, const AttentionParams& params);

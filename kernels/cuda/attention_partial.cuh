@@ -7,8 +7,6 @@
 
 namespace beamline::cuda {
 
-inline constexpr int kRowWarps = 4;  // of a block
-inline constexpr int kRowThreads = kRowWarps * kWarpSize;
 inline constexpr int kKeysInFlight = 4;  // that a lane loads before it uses the first
 
 template <typename T>

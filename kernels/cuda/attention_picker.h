@@ -30,7 +30,8 @@ struct AttentionChoice {
   AttentionKernel kernel = AttentionKernel::kMath;
   AttentionReason reason = AttentionReason::kHeadDim;
   int rows_per_block = 1;
-  int num_splits = 1;  // parts that a sequence's keys are cut into, by blocks of their own
+  int warps_per_block = 4;  // of kRows, which divide the keys among them
+  int num_splits = 1;       // parts that a sequence's keys are cut into, by blocks of their own
   // What the choice was made from.
   DType dtype = DType::kFloat32;
   int head_dim = 0;
@@ -45,6 +46,10 @@ struct AttentionChoice {
 
 inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or so many
 inline constexpr int kMostSplits = 64;
+// Warps of a block of kRows; more than the fewest for one row alone.
+inline constexpr int kFewRowWarps = 4;
+inline constexpr int kMoreRowWarps = 8;
+inline constexpr int kMostRowWarps = 16;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;

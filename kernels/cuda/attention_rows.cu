@@ -17,14 +17,14 @@ struct Splits {
 };
 
 // One element of a row, from the warps' unfinished softmaxes.
-template <typename T, int kRows, int kWidth>
-__device__ Partial<1> MergeWarps(const float (&sums)[kRowWarps][kRows][kWidth],
-                                 const float2 (&weights)[kRowWarps][kRows], int r, int column) {
+template <typename T, int kWarps, int kRows, int kWidth>
+__device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
+                                 const float2 (&weights)[kWarps][kRows], int r, int column) {
   Partial<1> merged;
 #pragma unroll
-  for (int w = 0; w < kRowWarps; ++w) merged.maximum = fmaxf(merged.maximum, weights[w][r].x);
+  for (int w = 0; w < kWarps; ++w) merged.maximum = fmaxf(merged.maximum, weights[w][r].x);
 #pragma unroll
-  for (int w = 0; w < kRowWarps; ++w) {
+  for (int w = 0; w < kWarps; ++w) {
     if (weights[w][r].x == -INFINITY) continue;
     const float weight = Exp<T>(weights[w][r].x - merged.maximum);
     merged.total += weights[w][r].y * weight;
@@ -33,23 +33,27 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kRowWarps][kRows][kWidth],
   return merged;
 }
 
+// Blocks of a multiprocessor: some 24 warps of one row, as many as their registers allow.
+template <int kWidth, int kRows, bool kBiased, int kWarps>
+constexpr int kFewestBlocks = kRows > 1 || kWarps == 16 ? 1
+                              : kWidth == 256           ? 20 / kWarps
+                              : kBiased                 ? 24 / kWarps
+                                                        : 28 / kWarps;
+
 // kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
 // and the warps, take different keys and merge their softmaxes at the end.
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
 // row. Bound by memory when decoding: every key and value read once for kRows query rows.
-template <typename T, int kWidth, int kRows, bool kBiased>
-__global__ void __launch_bounds__(kRowThreads, kRows > 1       ? 1
-                                               : kWidth == 256 ? 5
-                                               : kBiased       ? 6
-                                                               : 7)
+template <typename T, int kWidth, int kRows, bool kBiased, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows, kBiased, kWarps>)
     RowsKernel(AttentionArgs<T> args, Splits splits) {
   using Columns = LaneColumns<T, kWidth>;
   constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize, kPart = Columns::kPart;
   constexpr int kKeysPerWarp = kWarpSize / kLanes;
-  constexpr int kKeysPerStep = kKeysPerWarp * kRowWarps;
+  constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
   constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
-  __shared__ float sums[kRowWarps][kRows][kWidth];
-  __shared__ float2 weights[kRowWarps][kRows];
+  __shared__ float sums[kWarps][kRows][kWidth];
+  __shared__ float2 weights[kWarps][kRows];
   WaitForEarlierKernels();
   const int sequence = blockIdx.z;
   const int kv_head = blockIdx.y;
@@ -135,7 +139,7 @@ __global__ void __launch_bounds__(kRowThreads, kRows > 1       ? 1
   }
   __syncthreads();
 
-  for (int i = threadIdx.x; i < num_rows * args.head_dim; i += kRowThreads) {
+  for (int i = threadIdx.x; i < num_rows * args.head_dim; i += kWarps * kWarpSize) {
     const int r = i / args.head_dim;
     const int column = i % args.head_dim;
     const Partial<1> merged = MergeWarps<T>(sums, weights, r, column);
@@ -196,9 +200,10 @@ __global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
 
 template <typename T>
 void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
-                int rows_per_block, int num_splits) {
+                const AttentionChoice& choice) {
   const int64_t num_tokens = params.query.num_rows();
-  BEAMLINE_CHECK(rows_per_block == 1 || rows_per_block == kMostRowsPerBlock);
+  const int num_splits = choice.num_splits;
+  BEAMLINE_CHECK(choice.rows_per_block == 1 || choice.rows_per_block == kMostRowsPerBlock);
   BEAMLINE_CHECK(num_splits <= kMostSplits);
   Splits splits = {num_splits, nullptr, nullptr};
   if (num_splits > 1) {
@@ -208,14 +213,25 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
     if (!device.ok()) return;
   }
   const int rows = params.max_query_length * args.group_size;
-  const dim3 grid(static_cast<unsigned>((rows + rows_per_block - 1) / rows_per_block * num_splits),
+  const int row_blocks = (rows + choice.rows_per_block - 1) / choice.rows_per_block;
+  const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
   DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
-    const auto kernel = rows_per_block == 1 ? RowsKernel<T, kWidth, 1, kBiased>
-                                            : RowsKernel<T, kWidth, kMostRowsPerBlock, kBiased>;
-    LaunchOverlapped(device, "Attention (rows)", kernel, grid, kRowThreads, /*shared_bytes=*/0,
-                     args, splits);
+    const auto launch = [&]<int kRows, int kWarps>() {
+      LaunchOverlapped(device, "Attention (rows)", RowsKernel<T, kWidth, kRows, kBiased, kWarps>,
+                       grid, kWarps * kWarpSize, /*shared_bytes=*/0, args, splits);
+    };
+    if (choice.rows_per_block > 1) {
+      launch.template operator()<kMostRowsPerBlock, kFewRowWarps>();
+    } else if (choice.warps_per_block == kFewRowWarps) {
+      launch.template operator()<1, kFewRowWarps>();
+    } else if (choice.warps_per_block == kMoreRowWarps) {
+      launch.template operator()<1, kMoreRowWarps>();
+    } else {
+      BEAMLINE_CHECK(choice.warps_per_block == kMostRowWarps);
+      launch.template operator()<1, kMostRowWarps>();
+    }
   });
   if (num_splits > 1) {
     const dim3 heads(static_cast<unsigned>(num_tokens), static_cast<unsigned>(params.num_heads));
@@ -224,9 +240,11 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   }
 }
 
-template void AttendRows(Device&, const AttentionArgs<float>&, const AttentionParams&, int, int);
-template void AttendRows(Device&, const AttentionArgs<__half>&, const AttentionParams&, int, int);
-template void AttendRows(Device&, const AttentionArgs<__nv_bfloat16>&, const AttentionParams&, int,
-                         int);
+template void AttendRows(Device&, const AttentionArgs<float>&, const AttentionParams&,
+                         const AttentionChoice&);
+template void AttendRows(Device&, const AttentionArgs<__half>&, const AttentionParams&,
+                         const AttentionChoice&);
+template void AttendRows(Device&, const AttentionArgs<__nv_bfloat16>&, const AttentionParams&,
+                         const AttentionChoice&);
 
 }  // namespace beamline::cuda

@@ -6,6 +6,9 @@
 namespace beamline::cuda {
 namespace {
 
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kWarpSize;
+
 // A head of one sequence in the cache, where keys and values lie alike.
 template <typename T>
 struct CachedHead {
@@ -30,16 +33,16 @@ struct CachedHead {
 
 // The warps of a block take a head of neighbouring sequences: the beams of a request, whose tables
 // name the same blocks, find each other's keys in L1.
-// Grid: (kRowWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
+// Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
 // read once for each row; below, by the latency of a table's entries, a pass of keys and the merge.
 template <typename T, int kWidth, bool kBiased>
-__global__ void __launch_bounds__(kRowThreads, kWidth == 256 ? 5 : 6)
+__global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
     ShortRowsKernel(AttentionArgs<T> args, int num_sequences) {
   using Columns = LaneColumns<T, kWidth>;
   constexpr int kKeysPerStep = kWarpSize / Columns::kLanes;
   constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
   WaitForEarlierKernels();
-  const int sequence = blockIdx.x * kRowWarps + threadIdx.x / kWarpSize;
+  const int sequence = blockIdx.x * kWarps + threadIdx.x / kWarpSize;
   const int head = blockIdx.y;
   if (sequence >= num_sequences) return;
   const int lane = threadIdx.x % kWarpSize;
@@ -106,11 +109,11 @@ template <typename T>
 void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
   BEAMLINE_CHECK(args.block_tables != nullptr && args.group_size == 1);
   BEAMLINE_CHECK(params.max_query_length == 1);
-  const dim3 grid(static_cast<unsigned>((params.num_sequences + kRowWarps - 1) / kRowWarps),
+  const dim3 grid(static_cast<unsigned>((params.num_sequences + kWarps - 1) / kWarps),
                   static_cast<unsigned>(params.num_heads));
   DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
     LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kBiased>, grid,
-                     kRowThreads, /*shared_bytes=*/0, args, params.num_sequences);
+                     kThreads, /*shared_bytes=*/0, args, params.num_sequences);
   });
 }
 

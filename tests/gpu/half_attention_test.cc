@@ -278,6 +278,19 @@ TEST_P(HalfAttentionTest, ShortContextsOfEverySize) {
   CompareVariants(many);
 }
 
+// Blocks of eight warps: more than one a multiprocessor, fewer than the GPU has room for.
+TEST_P(HalfAttentionTest, MiddlingContextsOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    AttentionBatch batch = {3, 3, head_dim, {}, {}};
+    for (int i = 0; i < 67; ++i) {
+      batch.query_lengths.push_back(1);
+      batch.context_lengths.push_back(1 + i * 37 % 300);
+    }
+    CompareVariants(batch);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Thousands of keys, split over blocks; groups of one to eight heads; blocks of every size.
 TEST_P(HalfAttentionTest, LongContextsOfGroups) {
   for (int head_dim : {64, 80, 96, 128}) {
