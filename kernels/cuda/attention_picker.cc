@@ -120,14 +120,17 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
     choice.reason = AttentionReason::kShort;
     return;
   }
-  if (choice.num_rows == 1 && max_keys > kMostUnsplitKeysOfAWarp) {
-    for (const int warps : {kMoreRowWarps, kMostRowWarps}) {
-      const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / warps * num_multiprocessors;
-      if (choice.num_blocks <= room) choice.warps_per_block = warps;
+  if (choice.num_rows == 1) {
+    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
+    // A block a multiprocessor and more, which more warps let run all at once. Fewer blocks read
+    // faster in splits.
+    const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
+    if (max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp &&
+        choice.num_blocks > num_multiprocessors && choice.num_blocks <= room) {
+      choice.warps_per_block = kMoreRowWarps;
+      return;
     }
   }
-  if (max_keys <= choice.warps_per_block * kMostUnsplitKeysOfAWarp) return;
-  choice.warps_per_block = kFewRowWarps;
   const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
                               std::max<int64_t>(1, choice.num_blocks));
   choice.num_splits =

@@ -49,7 +49,6 @@ inline constexpr int kMostSplits = 64;
 // Warps of a block of kRows; more than the fewest for one row alone.
 inline constexpr int kFewRowWarps = 4;
 inline constexpr int kMoreRowWarps = 8;
-inline constexpr int kMostRowWarps = 16;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;

@@ -35,10 +35,10 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
 
 // Blocks of a multiprocessor: some 24 warps of one row, as many as their registers allow.
 template <int kWidth, int kRows, bool kBiased, int kWarps>
-constexpr int kFewestBlocks = kRows > 1 || kWarps == 16 ? 1
-                              : kWidth == 256           ? 20 / kWarps
-                              : kBiased                 ? 24 / kWarps
-                                                        : 28 / kWarps;
+constexpr int kFewestBlocks = kRows > 1       ? 1
+                              : kWidth == 256 ? 20 / kWarps
+                              : kBiased       ? 24 / kWarps
+                                              : 28 / kWarps;
 
 // kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
 // and the warps, take different keys and merge their softmaxes at the end.
@@ -226,11 +226,9 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
       launch.template operator()<kMostRowsPerBlock, kFewRowWarps>();
     } else if (choice.warps_per_block == kFewRowWarps) {
       launch.template operator()<1, kFewRowWarps>();
-    } else if (choice.warps_per_block == kMoreRowWarps) {
-      launch.template operator()<1, kMoreRowWarps>();
     } else {
-      BEAMLINE_CHECK(choice.warps_per_block == kMostRowWarps);
-      launch.template operator()<1, kMostRowWarps>();
+      BEAMLINE_CHECK(choice.warps_per_block == kMoreRowWarps);
+      launch.template operator()<1, kMoreRowWarps>();
     }
   });
   if (num_splits > 1) {

@@ -47,26 +47,28 @@ TEST_F(AttentionPickerTest, DecodingReadsRowsAndSplitsLongContexts) {
 
   const AttentionParams many = Paged(DType::kBFloat16, 64, 12, 12, 256, 1, 4096);
   EXPECT_EQ(PickAttention(many, kMultiprocessors).num_splits, 1);
-  const AttentionParams fresh = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 1024);
+  const AttentionParams fresh = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 256);
   EXPECT_EQ(PickAttention(fresh, kMultiprocessors).num_splits, 1);
-  const AttentionParams longer = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 1025);
-  EXPECT_EQ(PickAttention(longer, kMultiprocessors).num_splits, 9);
+  const AttentionParams longer = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 257);
+  EXPECT_EQ(PickAttention(longer, kMultiprocessors).num_splits, 3);
 }
 
-// Fewer blocks than the GPU has room for get more warps, and then need no splits.
-TEST_F(AttentionPickerTest, WarpsOfABlockShareTheKeysOfFewRows) {
+// Blocks that fill the GPU once get more warps, and then need no splits.
+TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   const auto pick = [&](int num_kv_heads, int num_sequences, int context) {
     return PickAttention(Paged(DType::kBFloat16, 64, 12, num_kv_heads, num_sequences, 1, context),
                          kMultiprocessors);
   };
-  EXPECT_EQ(pick(12, 11, 1024).warps_per_block, kMostRowWarps);
-  EXPECT_EQ(pick(12, 11, 64).warps_per_block, kFewRowWarps);  // which read them in one pass
   EXPECT_EQ(pick(12, 12, 512).warps_per_block, kMoreRowWarps);
   EXPECT_EQ(pick(12, 12, 512).num_splits, 1);
+  EXPECT_EQ(pick(12, 12, 256).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).num_splits, 4);
-  EXPECT_EQ(pick(12, 34, 512).warps_per_block, kFewRowWarps);
-  EXPECT_EQ(pick(4, 1, 200).warps_per_block, kFewRowWarps);  // three rows each
+  EXPECT_EQ(pick(12, 33, 512).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 34, 512).warps_per_block, kFewRowWarps);  // two turns of blocks
+  EXPECT_EQ(pick(12, 11, 512).warps_per_block, kFewRowWarps);
+  EXPECT_EQ(pick(4, 60, 512).warps_per_block, kFewRowWarps);  // three rows each
+  EXPECT_EQ(pick(4, 1, 256).num_splits, 2);
 }
 
 TEST_F(AttentionPickerTest, AWarpReadsAShortContext) {
