@@ -66,8 +66,8 @@ struct MatMulOutput {
   static constexpr bool kPaired = kGated;
 
   // What is read besides the sums. The kernels load it before the product, under which its latency
-  // passes, so nothing here may depend on what was loaded. Prefetch brings what no kernel writes to
-  // L2 before that.
+  // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
+  // writes to L2 before that.
   struct Inputs {
     RawBias bias, up_bias;
     Y residual;
