@@ -1,5 +1,5 @@
 // Attention: the arguments of every kernel, and the call of the chosen one.
-#include <bit>
+#include <limits>
 
 #include "kernels/cuda/attention_args.cuh"
 #include "kernels/cuda/ops.h"
@@ -20,8 +20,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.head_dim = params.head_dim;
   args.causal = params.causal;
   args.alibi_slopes = params.alibi_slopes;
-  args.block_shift = -1;
-  args.block_size = 1;
+  args.block_size = Divisor(std::numeric_limits<int>::max());
   if (params.cache == nullptr) {
     args.keys = params.key.as<T>();
     args.values = params.value.as<T>();
@@ -33,10 +32,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
     args.values = params.cache->values.as<T>();
     args.block_tables = params.block_tables;
     args.max_blocks = params.max_blocks;
-    args.block_size = static_cast<int>(keys.dim(2));
-    if (std::has_single_bit(static_cast<unsigned>(args.block_size))) {
-      args.block_shift = std::countr_zero(static_cast<unsigned>(args.block_size));
-    }
+    args.block_size = Divisor(static_cast<int>(keys.dim(2)));
     args.block_stride = keys.dim(1) * keys.dim(2) * keys.dim(3);
     args.context_lengths = params.context_lengths;
   }
@@ -58,7 +54,9 @@ void Attention(Device& device, const AttentionParams& params, const AttentionCho
       case AttentionKernel::kMath:
         return AttendMath<T>(device, args, params);
       case AttentionKernel::kRows:
-        return AttendRows<T>(device, args, params, choice.rows_per_block, choice.num_splits);
+        return AttendRows<T>(device, args, params, choice);
+      case AttentionKernel::kShortRows:
+        return AttendShortRows<T>(device, args, params);
       case AttentionKernel::kTiles:
         if constexpr (sizeof(T) == 4) return AttendTiles(device, args, params);
         break;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/cuda/attention_picker.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/divisor.cuh"
 #include "kernels/cuda/scalar.cuh"
 
 namespace beamline::cuda {
@@ -18,8 +20,9 @@ struct AttentionArgs {
   const T* values;                   // as keys
   int64_t key_stride, value_stride;  // between positions
   const int32_t* block_tables;       // null: packed
-  int max_blocks, block_size, block_shift;  // block_shift: log2(block_size), or -1
-  int64_t block_stride;                     // between blocks of the cache
+  int max_blocks;
+  Divisor block_size;    // packed: so large that every position is in block 0
+  int64_t block_stride;  // between blocks of the cache
   const int32_t* query_offsets;
   const int32_t* context_lengths;  // null: packed
   int num_kv_heads, group_size, head_dim;
@@ -53,13 +56,14 @@ struct KvRows {
   const T* base;
   int64_t row_stride;
   const int32_t* table;  // null: consecutive rows
-  int block_size, block_shift;
+  Divisor block_size;
   int64_t block_stride;
 
   __device__ const T* Row(int position) const {
     if (table == nullptr) return base + position * row_stride;
-    const int block = block_shift >= 0 ? position >> block_shift : position / block_size;
-    return base + table[block] * block_stride + (position - block * block_size) * row_stride;
+    const int block = block_size.Quotient(position);
+    return base + table[block] * block_stride +
+           (position - block * block_size.value()) * row_stride;
   }
 };
 
@@ -68,7 +72,6 @@ __device__ KvRows<T> RowsOf(const AttentionArgs<T>& args, const T* base, int64_t
                             int sequence, int first_token, int kv_head) {
   KvRows<T> rows;
   rows.block_size = args.block_size;
-  rows.block_shift = args.block_shift;
   rows.block_stride = args.block_stride;
   if (args.block_tables == nullptr) {
     rows.table = nullptr;
@@ -76,7 +79,7 @@ __device__ KvRows<T> RowsOf(const AttentionArgs<T>& args, const T* base, int64_t
     rows.row_stride = packed_stride;
   } else {
     rows.table = args.block_tables + static_cast<int64_t>(sequence) * args.max_blocks;
-    rows.base = base + static_cast<int64_t>(kv_head) * args.block_size * args.head_dim;
+    rows.base = base + static_cast<int64_t>(kv_head) * args.block_size.value() * args.head_dim;
     rows.row_stride = args.head_dim;
   }
   return rows;
@@ -109,7 +112,9 @@ template <typename T>
 void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
 template <typename T>
 void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
-                int rows_per_block, int num_splits);
+                const AttentionChoice& choice);
+template <typename T>
+void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
 void AttendTiles(Device& device, const AttentionArgs<float>& args, const AttentionParams& params);
 template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,

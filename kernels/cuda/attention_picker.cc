@@ -17,10 +17,19 @@ constexpr int kMultiprocessorsPerFloatTile = 4;
 // From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
 // faster than 64-row ones, at 1,024 17% slower).
 constexpr int kFewestLargeRows = 2048;
+// Merging splits is a launch of its own: as long as the four passes in which a warp reads so many
+// keys.
+constexpr int kMostUnsplitKeysOfAWarp = 64;
+// That a multiprocessor runs at once.
+constexpr int kRowWarpsPerMultiprocessor = 24;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
-constexpr int kMostSplits = 64;
 constexpr int kBlocksPerMultiprocessor = 4;
+// A warp reads 16 keys of 64 elements a pass, a block of kRows four times as many and then merges.
+// Where few warps share a multiprocessor, a warp's passes wait for memory one after another.
+constexpr int kMostKeysOfFewWarps = 32;
+constexpr int kMostKeysOfManyWarps = 128;
+constexpr int kManyWarpsPerMultiprocessor = 32;
 
 int DivideUp(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -41,6 +50,8 @@ const char* Name(AttentionKernel kernel) {
       return "math";
     case AttentionKernel::kRows:
       return "rows";
+    case AttentionKernel::kShortRows:
+      return "short rows";
     case AttentionKernel::kTiles:
       return "tiles";
     case AttentionKernel::kTensorCore:
@@ -60,6 +71,10 @@ std::string Describe(const AttentionChoice& choice) {
       return fmt::format("{} query rows for a key-value head fill a tile", num_rows);
     case AttentionReason::kFewRows:
       return fmt::format("{} query rows for a key-value head: reading the keys decides", num_rows);
+    case AttentionReason::kShort:
+      return fmt::format(
+          "one query row for a key-value head and at most {} keys: a warp reads them",
+          kMostKeysOfManyWarps);
     case AttentionReason::kFewTiles:
       return fmt::format("{} query rows for a key-value head make too few tiles for the GPU",
                          num_rows);
@@ -98,6 +113,24 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
   choice.num_blocks =
       int64_t{DivideUp(choice.num_rows, choice.rows_per_block)} * p.num_kv_heads * p.num_sequences;
   const int max_keys = p.cache == nullptr ? p.max_query_length : p.max_context_length;
+  const bool many = choice.num_blocks >= int64_t{kManyWarpsPerMultiprocessor} * num_multiprocessors;
+  if (choice.num_rows == 1 && p.max_blocks > 0 &&
+      max_keys <= (many ? kMostKeysOfManyWarps : kMostKeysOfFewWarps)) {
+    choice.kernel = AttentionKernel::kShortRows;
+    choice.reason = AttentionReason::kShort;
+    return;
+  }
+  if (choice.num_rows == 1) {
+    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
+    // A block a multiprocessor and more, which more warps let run all at once. Fewer blocks read
+    // faster in splits.
+    const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
+    if (max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp &&
+        choice.num_blocks > num_multiprocessors && choice.num_blocks <= room) {
+      choice.warps_per_block = kMoreRowWarps;
+      return;
+    }
+  }
   const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
                               std::max<int64_t>(1, choice.num_blocks));
   choice.num_splits =

@@ -11,6 +11,7 @@ namespace beamline::cuda {
 enum class AttentionKernel : uint8_t {
   kMath,        // attention_math.cu: a warp per query and stretch of keys, any shape
   kRows,        // attention_rows.cu: few query rows a block, 16-byte accesses, split over the keys
+  kShortRows,   // attention_short.cu: one query row a sequence, a warp for all of its keys
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
 };
@@ -20,6 +21,7 @@ enum class AttentionReason : uint8_t {
   kAlignment,  // an operand's rows are not 16-byte aligned
   kFullTiles,  // the query rows fill a tile's
   kFewRows,    // they do not: reading the keys decides
+  kShort,      // one row each, of contexts that a warp reads at once
   kFewTiles,   // they do, but too few tiles to fill the GPU
   kLargeHeads  // they do, but such heads do not fit a float32 tile
 };
@@ -28,7 +30,8 @@ struct AttentionChoice {
   AttentionKernel kernel = AttentionKernel::kMath;
   AttentionReason reason = AttentionReason::kHeadDim;
   int rows_per_block = 1;
-  int num_splits = 1;  // parts that a sequence's keys are cut into, by blocks of their own
+  int warps_per_block = 4;  // of kRows, which divide the keys among them
+  int num_splits = 1;       // parts that a sequence's keys are cut into, by blocks of their own
   // What the choice was made from.
   DType dtype = DType::kFloat32;
   int head_dim = 0;
@@ -42,6 +45,10 @@ struct AttentionChoice {
 };
 
 inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or so many
+inline constexpr int kMostSplits = 64;
+// Warps of a block of kRows; more than the fewest for one row alone.
+inline constexpr int kFewRowWarps = 4;
+inline constexpr int kMoreRowWarps = 8;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;

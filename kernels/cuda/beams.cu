@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scalar.cuh"
 
@@ -63,6 +64,7 @@ __device__ inline Head WarpBest(Head head) {
 // looks at some tens of candidates.
 __global__ void AdvanceBeamsKernel(AdvanceArgs args) {
   extern __shared__ int heads[];  // of each row, the best candidate not taken
+  WaitForEarlierKernels();
   const SearchArgs search = args.searches[blockIdx.x];
   const int lane = threadIdx.x;
   const float* scores = search.first_score >= 0 ? args.staged_scores + search.first_score
@@ -155,6 +157,7 @@ __device__ inline int TailRow(const int* parents, int n, int i, bool& copied) {
 // Grid: groups. Bound by its launch.
 __global__ void ReorderKernel(ReorderArgs args) {
   extern __shared__ int shared[];
+  WaitForEarlierKernels();
   const BeamTables group = args.groups[blockIdx.x];
   const int n = group.num_rows;
   int* const parents = shared;
@@ -206,6 +209,7 @@ struct CopyTailsArgs {
 // anything to copy.
 template <typename Unit>
 __global__ void __launch_bounds__(kCopyThreads) CopyTailsKernel(CopyTailsArgs args) {
+  WaitForEarlierKernels();
   const TailCopy copy = args.copies[blockIdx.x];
   if (copy.source < 0) return;
   char* const cache = args.caches[blockIdx.y];
@@ -237,12 +241,9 @@ void CopyTails(Device& device, std::span<const KvLayer> layers, const TailCopy* 
       args.caches[2 * i + 1] = part[i].values.as<char>();
     }
     const dim3 grid(num_rows, static_cast<unsigned>(2 * part.size()));
-    if (args.position_bytes % 16 == 0) {
-      CopyTailsKernel<uint4><<<grid, kCopyThreads, 0, device.stream()>>>(args);
-    } else {
-      CopyTailsKernel<uint16_t><<<grid, kCopyThreads, 0, device.stream()>>>(args);
-    }
-    device.CheckLaunch("ReorderBeams");
+    const auto kernel =
+        args.position_bytes % 16 == 0 ? CopyTailsKernel<uint4> : CopyTailsKernel<uint16_t>;
+    LaunchOverlapped(device, "ReorderBeams", kernel, grid, kCopyThreads, /*shared_bytes=*/0, args);
   }
 }
 
@@ -291,9 +292,8 @@ void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
   args.parents = params.parents;
   args.tokens = params.tokens;
   args.scores = params.scores;
-  AdvanceBeamsKernel<<<static_cast<unsigned>(searches.size()), kWarpSize,
-                       static_cast<size_t>(most_rows) * sizeof(int), device.stream()>>>(args);
-  device.CheckLaunch("AdvanceBeams");
+  LaunchOverlapped(device, "AdvanceBeams", AdvanceBeamsKernel, std::ssize(searches), kWarpSize,
+                   most_rows * int64_t{sizeof(int)}, args);
 }
 
 void ReorderBeams(Device& device, const ReorderBeamsParams& params) {
@@ -317,10 +317,8 @@ void ReorderBeams(Device& device, const ReorderBeamsParams& params) {
   args.max_blocks = params.max_blocks;
   args.slots = params.slots;
   args.block_size = static_cast<int>(params.layers[0].keys.dim(2));
-  const size_t shared_bytes = static_cast<size_t>(most_rows) * (2 + kTileColumns) * sizeof(int);
-  ReorderKernel<<<static_cast<unsigned>(params.groups.size()), kReorderThreads, shared_bytes,
-                  device.stream()>>>(args);
-  device.CheckLaunch("ReorderBeams");
+  LaunchOverlapped(device, "ReorderBeams", ReorderKernel, std::ssize(params.groups),
+                   kReorderThreads, most_rows * int64_t{(2 + kTileColumns) * sizeof(int)}, args);
   if (any_filled && device.ok()) {
     CopyTails(device, params.layers, args.copies, static_cast<unsigned>(num_rows));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/check.h"
 #include "kernels/cuda/code_architecture.h"
@@ -121,6 +122,24 @@ void Device::Check(cudaError_t error, const char* what) {
 
 void Device::SetError(absl::Status status) { status_.Update(status); }
 
+absl::Status Device::Capture(absl::FunctionRef<void()> work) {
+  BEAMLINE_CHECK(ok() && !capturing_);
+  capturing_ = true;
+  work();
+  capturing_ = false;
+  return std::exchange(status_, absl::OkStatus());
+}
+
+bool Device::MayTransfer(const char* what) {
+  if (ok() && capturing_) {
+    SetError(absl::FailedPreconditionError(
+        fmt::format("{} is part of a recording; accepted: work whose values lie on the device "
+                    "before it is recorded",
+                    what)));
+  }
+  return ok();
+}
+
 void* Device::TakeScratchBytes(size_t bytes) {
   if (!ok()) return nullptr;
   absl::StatusOr<void*> memory = scratch_.Take(bytes);
@@ -136,19 +155,19 @@ const void* Device::StageBytes(const void* host, size_t bytes) {
 }
 
 void Device::CopyToDevice(const void* host, void* device, size_t bytes) {
-  if (!ok()) return;
+  if (!MayTransfer("a copy to the device")) return;
   StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
   Check(ring.CopyToDevice(host, device, bytes, stream_), "copy to the device");
 }
 
 void Device::CopyToHost(const void* device, void* host, size_t bytes) {
-  if (!ok()) return;
+  if (!MayTransfer("a copy to the host")) return;
   StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
   Check(ring.CopyToHost(device, host, bytes, stream_), "copy to the host");
 }
 
 absl::Status Device::Synchronize() {
-  if (!ok()) return status_;
+  if (!MayTransfer("a wait for the device")) return status_;
   const uint64_t num_frees = arena_.num_frees();
   Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   if (ok()) arena_.Settle(num_frees);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/arena.h"
@@ -66,6 +67,12 @@ class Device {
   void Check(cudaError_t error, const char* what);
   void CheckLaunch(const char* kernel) { Check(cudaGetLastError(), kernel); }
   void SetError(absl::Status status);
+  // Runs work whose calls a capture of the stream takes down instead of doing them. Its faults are
+  // returned and are none of the device's: the work can still run uncaptured. Transfers that pass
+  // through host memory fault, for a recording would repeat what that memory held then.
+  absl::Status Capture(absl::FunctionRef<void()> work);
+  // Whether a transfer may begin; `what` names it in the fault if it may not.
+  bool MayTransfer(const char* what);
 
   // Scratch memory of the operator that is being launched: BeginOperator() frees what the last one
   // took. Null after a fault.
@@ -90,12 +97,12 @@ class Device {
   absl::Status Initialize(const GpuMemoryLimit& memory);
   void* TakeScratchBytes(size_t bytes);
   const void* StageBytes(const void* host, size_t bytes);
-
   int index_;
   cudaDeviceProp properties_ = {};
   int code_architecture_ = 0;
   cudaStream_t stream_ = nullptr;
   absl::Status status_;
+  bool capturing_ = false;
   StagingRing small_transfers_;  // index arrays, sampling parameters, results
   StagingRing large_transfers_;  // weights
   Arena arena_;

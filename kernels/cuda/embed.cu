@@ -1,4 +1,5 @@
 // Operators that move rows: embedding, gathering, block copies.
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/scalar.cuh"
@@ -64,6 +65,7 @@ __device__ void AddRows(const TokenRows<T>& rows, float token_scale, int column,
 // Grid: a block per token. Bound by memory: up to three rows read, one written.
 template <typename T, int kSize>
 __global__ void EmbedKernel(EmbedArgs<T> args) {
+  WaitForEarlierKernels();
   const int64_t i = blockIdx.x;
   const TokenRows<T> rows = RowsOf(args, i);
   T* to = args.output + i * args.output_stride;
@@ -79,6 +81,7 @@ __global__ void EmbedKernel(EmbedArgs<T> args) {
 template <typename T, int kSize>
 __global__ void EmbedNormKernel(EmbedArgs<T> args) {
   extern __shared__ float row[];
+  WaitForEarlierKernels();
   const int64_t i = blockIdx.x;
   const TokenRows<T> rows = RowsOf(args, i);
   float total = 0.0f;
@@ -96,15 +99,15 @@ __global__ void EmbedNormKernel(EmbedArgs<T> args) {
 
 template <typename T, int kSize>
 void LaunchEmbed(Device& device, const EmbedArgs<T>& args, int64_t num_tokens) {
-  const auto blocks = static_cast<unsigned>(num_tokens);
   const int threads = ThreadsFor(args.hidden_size / kSize, kMostThreads);
   if (args.norm.gain == nullptr) {
-    EmbedKernel<T, kSize><<<blocks, threads, 0, device.stream()>>>(args);
+    LaunchOverlapped(device, "Embed", EmbedKernel<T, kSize>, num_tokens, threads,
+                     /*shared_bytes=*/0, args);
   } else {
     const int64_t shared_bytes = SharedRow(device, EmbedNormKernel<T, kSize>, args.hidden_size);
-    EmbedNormKernel<T, kSize><<<blocks, threads, shared_bytes, device.stream()>>>(args);
+    LaunchOverlapped(device, "Embed", EmbedNormKernel<T, kSize>, num_tokens, threads, shared_bytes,
+                     args);
   }
-  device.CheckLaunch("Embed");
 }
 
 // to[i] = from[rows[i]], rows of whole `Unit`s.
@@ -112,6 +115,7 @@ void LaunchEmbed(Device& device, const EmbedArgs<T>& args, int64_t num_tokens) {
 template <typename Unit>
 __global__ void GatherKernel(const char* from, int64_t from_stride, const int32_t* rows, char* to,
                              int64_t to_stride, int units_per_row) {
+  WaitForEarlierKernels();
   const auto* source = reinterpret_cast<const Unit*>(from + rows[blockIdx.x] * from_stride);
   auto* target = reinterpret_cast<Unit*>(to + blockIdx.x * to_stride);
   for (int i = threadIdx.x; i < units_per_row; i += blockDim.x) target[i] = source[i];
@@ -133,6 +137,7 @@ __global__ void CopyBlocksKernel(char* keys, char* values, const BlockCopy* copi
 // Bound by its launch: a step has at most some hundreds of fills.
 __global__ void FillTokensKernel(const int32_t* words, const TokenFill* fills, int num_fills,
                                  int32_t* token_ids) {
+  WaitForEarlierKernels();
   const int index = blockIdx.x * blockDim.x + threadIdx.x;
   if (index < num_fills) token_ids[fills[index].target] = words[fills[index].source];
 }
@@ -171,16 +176,16 @@ void Embed(Device& device, const EmbedParams& params) {
 }
 
 void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const Tensor& output) {
-  const auto num_rows = static_cast<unsigned>(output.num_rows());
+  const int64_t num_rows = output.num_rows();
   if (num_rows == 0) return;
   const auto element_bytes = static_cast<int64_t>(SizeOf(output.dtype));
   const int64_t row_bytes = output.dim(-1) * element_bytes;
   const auto launch = [&]<typename Unit>() {
     const int units = static_cast<int>(row_bytes / static_cast<int64_t>(sizeof(Unit)));
-    GatherKernel<Unit><<<num_rows, ThreadsFor(units, kMostThreads), 0, device.stream()>>>(
-        input.as<char>(), input.row_stride * element_bytes, rows, output.as<char>(),
-        output.row_stride * element_bytes, units);
-    device.CheckLaunch("GatherRows");
+    LaunchOverlapped(device, "GatherRows", GatherKernel<Unit>, num_rows,
+                     ThreadsFor(units, kMostThreads), /*shared_bytes=*/0, input.as<char>(),
+                     input.row_stride * element_bytes, rows, output.as<char>(),
+                     output.row_stride * element_bytes, units);
   };
   if (IsVectorizable(input) && IsVectorizable(output)) {
     launch.template operator()<uint4>();
@@ -198,9 +203,9 @@ void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill>
   const TokenFill* staged = device.Stage(fills);
   if (!device.ok()) return;
   const int count = static_cast<int>(fills.size());
-  FillTokensKernel<<<(count + kMostThreads - 1) / kMostThreads, kMostThreads, 0, device.stream()>>>(
-      words, staged, count, token_ids);
-  device.CheckLaunch("FillTokens");
+  LaunchOverlapped(device, "FillTokens", FillTokensKernel,
+                   int64_t{(count + kMostThreads - 1) / kMostThreads}, kMostThreads,
+                   /*shared_bytes=*/0, words, staged, count, token_ids);
 }
 
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/backend.h"
+#include "kernels/cuda/divisor.cuh"
 #include "kernels/cuda/scalar.cuh"
 
 namespace beamline::cuda {
@@ -22,7 +23,7 @@ struct HeadPlaces {
   T* values;                         // as keys
   int64_t key_stride, value_stride;  // packed
   const int32_t* slots;              // [num_tokens]; null: packed
-  int block_size;
+  Divisor block_size;
 
   // Queries' and keys' heads are rotated.
   __device__ bool Rotates(int head) const {
@@ -41,9 +42,10 @@ struct HeadPlaces {
     if (slots == nullptr) {
       return base + token * (is_key ? key_stride : value_stride) + kv_head * head_dim;
     }
-    const int block = slot / block_size;
-    const int64_t row = (static_cast<int64_t>(block) * num_kv_heads + kv_head) * block_size +
-                        (slot - block * block_size);
+    const int block = block_size.Quotient(slot);
+    const int64_t row =
+        (static_cast<int64_t>(block) * num_kv_heads + kv_head) * block_size.value() +
+        (slot - block * block_size.value());
     return base + row * head_dim;
   }
 };
@@ -70,7 +72,7 @@ HeadPlaces<T> MakeHeadPlaces(const ProjectHeadsParams& params) {
   places.key_stride = params.key.row_stride;
   places.value_stride = params.value.row_stride;
   places.slots = paged ? params.slots : nullptr;
-  places.block_size = paged ? static_cast<int>(params.cache->keys.dim(2)) : 1;
+  if (paged) places.block_size = Divisor(static_cast<int>(params.cache->keys.dim(2)));
   return places;
 }
 

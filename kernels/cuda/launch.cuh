@@ -43,19 +43,26 @@ __device__ void PrefetchRow(const T* row, int size, int first, int step) {
 inline constexpr int kOverlapArchitecture = 90;
 
 template <typename... Params, typename... Args>
-void LaunchOverlapped(Device& device, const char* what, void (*kernel)(Params...), int64_t blocks,
+void LaunchOverlapped(Device& device, const char* what, void (*kernel)(Params...), dim3 grid,
                       int threads, int64_t shared_bytes, const Args&... args) {
   cudaLaunchAttribute overlap = {};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = device.stream();
   config.attrs = &overlap;
   config.numAttrs = device.code_architecture() >= kOverlapArchitecture ? 1 : 0;
   device.Check(cudaLaunchKernelEx(&config, kernel, args...), what);
+}
+
+template <typename... Params, typename... Args>
+void LaunchOverlapped(Device& device, const char* what, void (*kernel)(Params...), int64_t blocks,
+                      int threads, int64_t shared_bytes, const Args&... args) {
+  LaunchOverlapped(device, what, kernel, dim3(static_cast<unsigned>(blocks)), threads, shared_bytes,
+                   args...);
 }
 
 }  // namespace beamline::cuda

@@ -32,7 +32,7 @@ CudaReadBack::~CudaReadBack() {
 void CudaReadBack::Start(size_t bytes) {
   BEAMLINE_CHECK(bytes <= size_);
   owner_.Use();
-  if (!owner_.ok()) return;
+  if (!owner_.MayTransfer("a read back")) return;
   if (bytes > 0) {
     owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
                  "copy to the host");

@@ -42,13 +42,12 @@ void Recorder::Replay(uint64_t key, absl::FunctionRef<void()> work) {
 void Recorder::Record(Recording& recording, absl::FunctionRef<void()> work) {
   cudaGraph_t graph = nullptr;
   if (cudaStreamBeginCapture(device_.stream(), cudaStreamCaptureModeRelaxed) == cudaSuccess) {
-    work();
-    // A fault of the work itself is in the device's status by now.
-    if (cudaStreamEndCapture(device_.stream(), &graph) == cudaSuccess && !HasMoved(recording)) {
+    const absl::Status recorded = device_.Capture(work);
+    const cudaError_t ended = cudaStreamEndCapture(device_.stream(), &graph);
+    if (recorded.ok() && ended == cudaSuccess && !HasMoved(recording)) {
       cudaGraphInstantiate(&recording.graph, graph, 0);
     }
   }
-  if (graph != nullptr) cudaGraphDestroy(graph);
   // Scratch memory that moved meanwhile is a reason to try again.
   recording.refused = recording.graph == nullptr && !HasMoved(recording);
   cudaGetLastError();  // refused work runs unrecorded; the refusal is not a fault

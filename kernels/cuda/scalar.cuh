@@ -33,6 +33,18 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
+// The number of a 16-bit type that these bits are.
+template <typename T>
+__device__ T FromBits(uint16_t bits);
+template <>
+__device__ inline __half FromBits<__half>(uint16_t bits) {
+  return __ushort_as_half(bits);
+}
+template <>
+__device__ inline __nv_bfloat16 FromBits<__nv_bfloat16>(uint16_t bits) {
+  return __ushort_as_bfloat16(bits);
+}
+
 // kSize consecutive elements, moved by one access.
 template <typename T, int kSize>
 struct alignas(sizeof(T) * kSize) Vec {

@@ -21,8 +21,10 @@ struct SkinnyOperands {
   __device__ const T* Row(int feature) const { return weight + feature * weight_stride; }
 };
 
-// Blocks that may be on the multiprocessors before the kernel's turn, and prefetch their weights.
+// Blocks that may be on the multiprocessors before the kernel's turn, and prefetch the beginnings
+// of their weights' rows: all together less than L2 holds, which would else drop lines unread.
 inline constexpr int kEarlyBlocks = 2048;
+inline constexpr int kEarlyColumns = 1024;
 
 template <typename T>
 SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, bool paired) {
@@ -36,13 +38,39 @@ SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, 
           paired ? num_features / 2 : num_features};
 }
 
+// A bias's element as it lies in memory: to make a number of it would be to wait for it.
+struct RawBias {
+  uint32_t bits = 0;
+
+  // Of T unless is_float.
+  template <typename T>
+  __device__ void Load(const void* bias, bool is_float, int feature) {
+    if (sizeof(T) == 4 || is_float) {
+      bits = static_cast<const uint32_t*>(bias)[feature];
+    } else {
+      bits = static_cast<const uint16_t*>(bias)[feature];
+    }
+  }
+  template <typename T>
+  __device__ float Value(bool is_float) const {
+    if constexpr (sizeof(T) == 2) {
+      if (!is_float) return ToFloat(FromBits<T>(static_cast<uint16_t>(bits)));
+    }
+    return __uint_as_float(bits);
+  }
+};
+
 // MatMul's epilogue. A pair is a column of the gate and of the up projection.
-template <typename T, typename Y>
+template <typename T, typename Y, bool kGated>
 struct MatMulOutput {
+  static constexpr bool kPaired = kGated;
+
   // What is read besides the sums. The kernels load it before the product, under which its latency
-  // passes. Prefetch brings what no kernel writes to L2 before that.
+  // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
+  // writes to L2 before that.
   struct Inputs {
-    float bias, up_bias, residual;
+    RawBias bias, up_bias;
+    Y residual;
   };
 
   const void* bias;
@@ -50,67 +78,81 @@ struct MatMulOutput {
   Y* y;
   int64_t residual_stride, y_stride;
   int width;  // columns of y
-  DType bias_dtype;
+  bool bias_is_float;
   Activation activation;
-  bool gated;
 
-  __host__ __device__ bool paired() const { return gated; }
   __device__ int First(int unit) const { return unit; }
   __device__ int Second(int unit) const { return unit + width; }
 
   __device__ void Prefetch(int unit) const {
     if (bias == nullptr) return;
-    const auto size = bias_dtype == DType::kFloat32 ? sizeof(float) : sizeof(T);
+    const auto size = bias_is_float ? sizeof(float) : sizeof(T);
     PrefetchToL2(static_cast<const char*>(bias) + unit * size);
-    if (gated) PrefetchToL2(static_cast<const char*>(bias) + (unit + width) * size);
-  }
-  __device__ float BiasOf(int feature) const {
-    if (bias == nullptr) return 0.0f;
-    if (bias_dtype == DType::kFloat32) return static_cast<const float*>(bias)[feature];
-    return ToFloat(static_cast<const T*>(bias)[feature]);
+    if (kGated) PrefetchToL2(static_cast<const char*>(bias) + (unit + width) * size);
   }
   __device__ Inputs Load(int row, int unit) const {
-    return {BiasOf(unit), gated ? BiasOf(unit + width) : 0.0f,
-            residual == nullptr ? 0.0f : ToFloat(residual[row * residual_stride + unit])};
+    Inputs inputs = {};
+    if (bias != nullptr) {
+      inputs.bias.template Load<T>(bias, bias_is_float, unit);
+      if (kGated) inputs.up_bias.template Load<T>(bias, bias_is_float, unit + width);
+    }
+    if (residual != nullptr) inputs.residual = residual[row * residual_stride + unit];
+    return inputs;
   }
   __device__ void Store(int row, int unit, const Inputs& inputs, float sum, float up) const {
-    float value = Activate(activation, sum + inputs.bias);
-    if (gated) value *= up + inputs.up_bias;
-    if (residual != nullptr) value += inputs.residual;
+    float value = Activate(activation, sum + inputs.bias.template Value<T>(bias_is_float));
+    if (kGated) value *= up + inputs.up_bias.template Value<T>(bias_is_float);
+    if (residual != nullptr) value += ToFloat(inputs.residual);
     y[row * y_stride + unit] = FromFloat<Y>(value);
   }
 };
 
-template <typename T, typename Y>
-MatMulOutput<T, Y> MakeOutput(const MatMulParams& params) {
-  return {params.bias.data,           params.residual.as<Y>(), params.y.as<Y>(),
-          params.residual.row_stride, params.y.row_stride,     static_cast<int>(params.y.dim(-1)),
-          params.bias.dtype,          params.activation,       params.gated};
+// Calls body(output) with MatMul's output for activations of T into y's type.
+template <typename T, typename Body>
+void WithOutput(const MatMulParams& params, Body body) {
+  const auto make = [&]<typename Y, bool kGated>() {
+    body(MatMulOutput<T, Y, kGated>{params.bias.data, params.residual.as<Y>(), params.y.as<Y>(),
+                                    params.residual.row_stride, params.y.row_stride,
+                                    static_cast<int>(params.y.dim(-1)),
+                                    params.bias.dtype == DType::kFloat32, params.activation});
+  };
+  BEAMLINE_CHECK(params.y.dtype == DType::kFloat32 || params.y.dtype == params.x.dtype);
+  const auto make_of = [&]<typename Y>() {
+    params.gated ? make.template operator()<Y, true>() : make.template operator()<Y, false>();
+  };
+  if (params.y.dtype == DType::kFloat32) {
+    make_of.template operator()<float>();
+  } else {
+    make_of.template operator()<T>();
+  }
 }
 
 // Every head to its place. With rotary embedding a pair is what one angle rotates, and where there
 // is nothing to be rotated two neighbours: a head_dim that is even.
-template <typename T>
+template <typename T, bool kRotated>
 struct HeadsOutput {
+  static constexpr bool kPaired = kRotated;
+
   struct Inputs {
-    float bias, second_bias, cosine, sine;
+    T bias, second_bias;
+    float cosine, sine;
     int slot;
   };
 
   HeadPlaces<T> places;
   const T* bias;
+  Divisor head_units;  // units of a head
 
-  __host__ __device__ bool paired() const { return places.cos_sin != nullptr; }
-  // A pair's head, and its place among the pairs of that head.
-  __device__ int HeadOf(int unit) const { return unit / (places.head_dim / 2); }
-  __device__ int PairOf(int unit) const { return unit % (places.head_dim / 2); }
+  // A unit's head, and its place among the units of that head.
+  __device__ int HeadOf(int unit) const { return head_units.Quotient(unit); }
+  __device__ int PairOf(int unit) const { return unit - HeadOf(unit) * head_units.value(); }
   __device__ bool IsRotated(int unit) const {
     return places.Rotates(HeadOf(unit)) && PairOf(unit) < places.rotary_dim / 2;
   }
   __device__ bool IsHalfSplit(int unit) const { return !places.interleaved && IsRotated(unit); }
 
   __device__ int First(int unit) const {
-    if (!paired() || !IsHalfSplit(unit)) return paired() ? 2 * unit : unit;
+    if (!kPaired || !IsHalfSplit(unit)) return kPaired ? 2 * unit : unit;
     return HeadOf(unit) * places.head_dim + PairOf(unit);
   }
   __device__ int Second(int unit) const {
@@ -121,10 +163,12 @@ struct HeadsOutput {
     if (bias != nullptr) PrefetchToL2(bias + First(unit));
   }
   __device__ Inputs Load(int row, int unit) const {
-    Inputs inputs = {0.0f, 0.0f, 1.0f, 0.0f, places.SlotOf(row)};
-    if (bias != nullptr) inputs.bias = ToFloat(bias[First(unit)]);
-    if (!paired()) return inputs;
-    if (bias != nullptr) inputs.second_bias = ToFloat(bias[Second(unit)]);
+    Inputs inputs = {};
+    inputs.slot = places.SlotOf(row);
+    if (bias != nullptr) inputs.bias = bias[First(unit)];
+    if (!kPaired) return inputs;
+    inputs.cosine = 1.0f;
+    if (bias != nullptr) inputs.second_bias = bias[Second(unit)];
     if (IsRotated(unit)) {
       const float* angles = places.cos_sin + places.positions[row] * places.cos_sin_stride;
       inputs.cosine = angles[PairOf(unit)];
@@ -136,16 +180,16 @@ struct HeadsOutput {
   __device__ void Store(int row, int unit, const Inputs& inputs, float sum,
                         float second_sum) const {
     const int feature = First(unit);
-    const int head = feature / places.head_dim;
+    const int head = HeadOf(unit);
     const int d = feature - head * places.head_dim;
     const float scale = places.Scale(head);
     T* const to = places.Head(row, inputs.slot, head);
-    const float first = sum + inputs.bias;
-    if (!paired()) {
+    const float first = sum + ToFloat(inputs.bias);
+    if (!kPaired) {
       to[d] = FromFloat<T>(first * scale);
       return;
     }
-    const float second = second_sum + inputs.second_bias;
+    const float second = second_sum + ToFloat(inputs.second_bias);
     const float rotated = first * inputs.cosine - second * inputs.sine;
     const float second_rotated = second * inputs.cosine + first * inputs.sine;
     to[d] = FromFloat<T>(rotated * scale);
@@ -153,9 +197,15 @@ struct HeadsOutput {
   }
 };
 
-template <typename T>
-HeadsOutput<T> MakeOutput(const ProjectHeadsParams& params) {
-  return {MakeHeadPlaces<T>(params), params.bias.as<T>()};
+// As above.
+template <typename T, typename Body>
+void WithOutput(const ProjectHeadsParams& params, Body body) {
+  const HeadPlaces<T> places = MakeHeadPlaces<T>(params);
+  if (params.rotary == nullptr) {
+    body(HeadsOutput<T, false>{places, params.bias.as<T>(), Divisor(params.head_dim)});
+  } else {
+    body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
+  }
 }
 
 // Whether every head divides into HeadsOutput's pairs.

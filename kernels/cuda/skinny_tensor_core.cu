@@ -13,7 +13,9 @@ constexpr int kFeatures = 16;  // of a block
 constexpr int kDepth = 32;     // input features that a step multiplies: two products of 16
 constexpr int kUnroll = 4;     // steps whose loads are in flight together
 
-__device__ inline uint4 Load16(const void* from) { return *static_cast<const uint4*>(from); }
+__device__ inline uint4 Load16(const void* from, bool valid) {
+  return valid ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+}
 
 // sums += 16 weight rows times x^T, over steps of this warp; low and high are this lane's rows
 // among the first and the last eight. The order of the input features within a step is free as long
@@ -24,22 +26,23 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
                              int lane, float (&sums)[kRowTiles][4]) {
   const int group = lane / 4;
   const int begin = lane % 4 * 8;
-  const uint4 zero = {0, 0, 0, 0};
   for (int first = warp * kDepth; first < args.in_features; first += kWarps * kDepth * kUnroll) {
     uint4 a_low[kUnroll], a_high[kUnroll], b[kUnroll][kRowTiles];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int column = first + u * kWarps * kDepth + begin;
       const bool inside = column < args.in_features;
-      a_low[u] = inside ? Load16(low + column) : zero;
-      a_high[u] = inside ? Load16(high + column) : zero;
+      a_low[u] = Load16(low + column, inside);
+      a_high[u] = Load16(high + column, inside);
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         const int row = r * 8 + group;
-        b[u][r] =
-            inside && row < args.num_rows ? Load16(args.x + row * args.x_stride + column) : zero;
+        b[u][r] = Load16(args.x + row * args.x_stride + column, inside && row < args.num_rows);
       }
     }
+    // No load is moved behind this: all are in flight before the first product. The compiler, which
+    // has registers to save, would have each step wait for its own.
+    __syncwarp();
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const uint32_t first_half[4] = {a_low[u].x, a_high[u].x, a_low[u].y, a_high[u].y};
@@ -63,27 +66,28 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   __shared__ float partials[kWarps][kRowTiles * 8][kFeatures + 1];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const int num_units = output.paired() ? kFeatures / 2 : kFeatures;
-  const int begin = blockIdx.x * num_units;
-  const int end = min(begin + num_units, args.num_units);
-  const int count = args.num_rows * num_units;
-  // Thread i finishes unit i % num_units of row i / num_units, then i + kThreads, ...
-  const auto unit_of = [&](int i) { return begin + i % num_units; };
+  constexpr int kUnits = Output::kPaired ? kFeatures / 2 : kFeatures;
+  const int begin = blockIdx.x * kUnits;
+  const int end = min(begin + kUnits, args.num_units);
+  const int count = args.num_rows * kUnits;
+  // Thread i finishes unit i % kUnits of row i / kUnits, then i + kThreads, ...
+  const auto unit_of = [&](int i) { return begin + i % kUnits; };
   // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
   const int unit = min(begin + lane / 4, end - 1);
   const int second_unit = min(begin + lane / 4 + 8, end - 1);
   const T* const low = args.Row(output.First(unit));
-  const T* const high = args.Row(output.paired() ? output.Second(unit) : output.First(second_unit));
+  const T* const high = args.Row(Output::kPaired ? output.Second(unit) : output.First(second_unit));
   if (blockIdx.x < kEarlyBlocks) {
-    PrefetchRow(low, args.in_features, warp * 4 + lane % 4, kWarps * 4);
-    PrefetchRow(high, args.in_features, warp * 4 + lane % 4, kWarps * 4);
+    const int columns = min(args.in_features, kEarlyColumns);
+    PrefetchRow(low, columns, warp * 4 + lane % 4, kWarps * 4);
+    PrefetchRow(high, columns, warp * 4 + lane % 4, kWarps * 4);
     if (warp == 0 && lane == 0) output.Prefetch(unit);
   }
   WaitForEarlierKernels();
   typename Output::Inputs inputs = {};
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < count && unit_of(thread) < end) {
-    inputs = output.Load(thread / num_units, unit_of(thread));
+    inputs = output.Load(thread / kUnits, unit_of(thread));
   }
   float sums[kRowTiles][4] = {};
   MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
@@ -97,14 +101,14 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   __syncthreads();
   for (int i = thread; i < count; i += kThreads) {
     if (unit_of(i) >= end) continue;
-    const int row = i / num_units;
+    const int row = i / kUnits;
     if (i >= kThreads) inputs = output.Load(row, unit_of(i));
     float sum = 0.0f, second = 0.0f;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      const float* const of_row = partials[w][row] + i % num_units;
+      const float* const of_row = partials[w][row] + i % kUnits;
       sum += of_row[0];
-      if (output.paired()) second += of_row[kFeatures / 2];
+      if (Output::kPaired) second += of_row[kFeatures / 2];
     }
     output.Store(row, unit_of(i), inputs, sum, second);
   }
@@ -112,8 +116,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 
 template <typename T, typename Output>
 void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Output& output) {
-  const SkinnyOperands<T> args = MakeSkinnyOperands<T>(x, weight, output.paired());
-  const int units_of_block = output.paired() ? kFeatures / 2 : kFeatures;
+  const SkinnyOperands<T> args = MakeSkinnyOperands<T>(x, weight, Output::kPaired);
+  const int units_of_block = Output::kPaired ? kFeatures / 2 : kFeatures;
   const int blocks = (args.num_units + units_of_block - 1) / units_of_block;
   const auto launch = [&]<int kRowTiles, int kWarps>() {
     LaunchOverlapped(device, "a product of few rows",
@@ -150,12 +154,7 @@ bool DispatchHalf(DType dtype, Body body) {
 bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
   if (!IsVectorizable(params.x)) return false;
   return DispatchHalf(weight.dtype(), [&]<typename T>() {
-    if (params.y.dtype == weight.dtype()) {
-      Launch<T>(device, params.x, weight, MakeOutput<T, T>(params));
-    } else {
-      BEAMLINE_CHECK(params.y.dtype == DType::kFloat32);
-      Launch<T>(device, params.x, weight, MakeOutput<T, float>(params));
-    }
+    WithOutput<T>(params, [&](const auto& output) { Launch<T>(device, params.x, weight, output); });
   });
 }
 
@@ -163,7 +162,7 @@ bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight) {
   if (!IsVectorizable(params.x) || !HasPairs(params)) return false;
   return DispatchHalf(weight.dtype(), [&]<typename T>() {
-    Launch<T>(device, params.x, weight, MakeOutput<T>(params));
+    WithOutput<T>(params, [&](const auto& output) { Launch<T>(device, params.x, weight, output); });
   });
 }
 

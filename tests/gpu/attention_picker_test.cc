@@ -19,6 +19,7 @@ class AttentionPickerTest : public testing::Test {
     params.num_sequences = num_sequences;
     params.max_query_length = query_length;
     params.max_context_length = context_length;
+    params.max_blocks = (context_length + 15) / 16;
     params.query = Tensor(memory_, dtype, {num_sequences * query_length, width});
     params.output = params.query;
     cache_.keys = Tensor(memory_, dtype, {1, num_kv_heads, 16, head_dim});
@@ -46,8 +47,52 @@ TEST_F(AttentionPickerTest, DecodingReadsRowsAndSplitsLongContexts) {
 
   const AttentionParams many = Paged(DType::kBFloat16, 64, 12, 12, 256, 1, 4096);
   EXPECT_EQ(PickAttention(many, kMultiprocessors).num_splits, 1);
-  const AttentionParams fresh = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 100);
+  const AttentionParams fresh = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 256);
   EXPECT_EQ(PickAttention(fresh, kMultiprocessors).num_splits, 1);
+  const AttentionParams longer = Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 257);
+  EXPECT_EQ(PickAttention(longer, kMultiprocessors).num_splits, 3);
+}
+
+// Blocks that fill the GPU once get more warps, and then need no splits.
+TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
+  const auto pick = [&](int num_kv_heads, int num_sequences, int context) {
+    return PickAttention(Paged(DType::kBFloat16, 64, 12, num_kv_heads, num_sequences, 1, context),
+                         kMultiprocessors);
+  };
+  EXPECT_EQ(pick(12, 12, 512).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 12, 512).num_splits, 1);
+  EXPECT_EQ(pick(12, 12, 256).warps_per_block, kFewRowWarps);
+  EXPECT_EQ(pick(12, 12, 513).warps_per_block, kFewRowWarps);
+  EXPECT_EQ(pick(12, 12, 513).num_splits, 4);
+  EXPECT_EQ(pick(12, 33, 512).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 34, 512).warps_per_block, kFewRowWarps);  // two turns of blocks
+  EXPECT_EQ(pick(12, 11, 512).warps_per_block, kFewRowWarps);
+  EXPECT_EQ(pick(4, 60, 512).warps_per_block, kFewRowWarps);  // three rows each
+  EXPECT_EQ(pick(4, 1, 256).num_splits, 2);
+}
+
+TEST_F(AttentionPickerTest, AWarpReadsAShortContext) {
+  const AttentionParams alone = Paged(DType::kFloat16, 64, 8, 8, 4, 1, 32);
+  EXPECT_EQ(PickAttention(alone, kMultiprocessors).kernel, AttentionKernel::kShortRows);
+  EXPECT_EQ(PickAttention(alone, kMultiprocessors).Describe(),
+            "attention in float16, heads of 64: the short rows kernel, 1 query rows a block: one "
+            "query row for a key-value head and at most 128 keys: a warp reads them");
+  const auto kernel = [&](int num_heads, int num_kv_heads, int num_sequences, int context) {
+    return PickAttention(
+               Paged(DType::kFloat16, 64, num_heads, num_kv_heads, num_sequences, 1, context),
+               kMultiprocessors)
+        .kernel;
+  };
+  EXPECT_EQ(kernel(8, 8, 4, 33), AttentionKernel::kRows);  // too few warps hide two passes
+  EXPECT_EQ(kernel(8, 8, 256, 33), AttentionKernel::kRows);
+  EXPECT_EQ(kernel(8, 8, 1024, 128), AttentionKernel::kShortRows);
+  EXPECT_EQ(kernel(8, 8, 1024, 129), AttentionKernel::kRows);
+  EXPECT_EQ(kernel(8, 2, 256, 32), AttentionKernel::kRows);  // four heads share keys
+  AttentionParams packed = Paged(DType::kFloat16, 64, 8, 8, 4, 1, 1);
+  packed.cache = nullptr;
+  packed.max_blocks = 0;
+  packed.key = packed.value = packed.query;
+  EXPECT_EQ(PickAttention(packed, kMultiprocessors).kernel, AttentionKernel::kRows);
 }
 
 TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {

@@ -256,6 +256,51 @@ TEST_P(HalfAttentionTest, DecodingOfEverySize) {
   }
 }
 
+// A warp a row and head: rows that fill its blocks and rows that do not, many and few, sequences
+// without keys.
+TEST_P(HalfAttentionTest, ShortContextsOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    for (const int block_size : {16, 24, 1, 128}) {
+      AttentionBatch batch = {3, 3, head_dim, {}, {}, block_size};
+      for (int context : {1, 15, 16, 17, 32, 2, 31, 0, 4, 5, 7, 12, 29}) {
+        batch.query_lengths.push_back(1);
+        batch.context_lengths.push_back(context);
+      }
+      CompareVariants(batch);
+      if (HasFatalFailure()) return;
+    }
+  }
+  AttentionBatch many = {8, 8, 64, {}, {}};
+  for (int i = 0; i < 1021; ++i) {
+    many.query_lengths.push_back(1);
+    many.context_lengths.push_back(1 + i * 7 % 128);
+  }
+  CompareVariants(many);
+}
+
+// Blocks of eight warps: more than one a multiprocessor, fewer than the GPU has room for.
+TEST_P(HalfAttentionTest, MiddlingContextsOfEverySize) {
+  for (int head_dim : kHeadDims) {
+    AttentionBatch batch = {3, 3, head_dim, {}, {}};
+    for (int i = 0; i < 67; ++i) {
+      batch.query_lengths.push_back(1);
+      batch.context_lengths.push_back(1 + i * 37 % 300);
+    }
+    CompareVariants(batch);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Thousands of keys, split over blocks; groups of one to eight heads; blocks of every size.
+TEST_P(HalfAttentionTest, LongContextsOfGroups) {
+  for (int head_dim : {64, 80, 96, 128}) {
+    for (const auto& [group_size, block_size] : {std::pair(1, 16), {2, 1}, {3, 7}, {8, 32}}) {
+      CompareVariants({2 * group_size, 2, head_dim, {1, 1, 1, 1}, {1, 4999, 2048, 33}, block_size});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // Keys that are not the queries' own, fewer or more of them, or none.
 TEST_P(HalfAttentionTest, CrossAttentionOfEverySize) {
   for (int head_dim : kHeadDims) {

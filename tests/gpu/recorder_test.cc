@@ -123,5 +123,48 @@ TEST_F(RecorderTest, RunsWhatCannotBeRecorded) {
   EXPECT_EQ(Replay(9, waiting), 1);
 }
 
+// What a capture forbids is no fault of the device: the work runs unrecorded.
+TEST_F(RecorderTest, AFaultOfTheCaptureIsNotTheDevices) {
+  const auto waiting = [this] {
+    Work();
+    static_cast<void>(backend().Synchronize());
+  };
+  EXPECT_EQ(Replay(9, waiting), 1);
+  EXPECT_EQ(Replay(9, waiting), 2);  // tried once, then run
+  EXPECT_TRUE(device().ok()) << device().status();
+  EXPECT_EQ(Replay(9, waiting), 1);
+}
+
+// A recording would repeat the values of the day it was made.
+TEST_F(RecorderTest, DoesNotRecordWhatComesFromTheHost) {
+  const IndexArray words(backend(), {10, 11, 12, 13});
+  const IndexArray tokens(backend(), {0, 0, 0, 0});
+  TokenFill fill = {};
+  const auto filling = [&] {
+    Work();
+    backend().FillTokens(words.device(), {&fill, 1}, const_cast<int32_t*>(tokens.device()));
+  };
+  for (int32_t i = 0; i < 4; ++i) {
+    fill = {.source = 3 - i, .target = i};
+    EXPECT_EQ(Replay(9, filling), i == 1 ? 2 : 1);
+  }
+  std::vector<int32_t> filled(4);
+  ASSERT_TRUE(backend().CopyToHost(tokens.device(), filled.data(), 16).ok());
+  EXPECT_EQ(filled, (std::vector<int32_t>{13, 12, 11, 10}));
+}
+
+TEST_F(RecorderTest, DoesNotRecordWhatTheHostWaitsFor) {
+  auto read_back = backend().AllocateReadBack(sizeof(float));
+  ASSERT_TRUE(read_back.ok()) << read_back.status();
+  const auto reading = [&] {
+    Work();
+    (*read_back)->Start(sizeof(float));
+  };
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Replay(9, reading), i == 1 ? 2 : 1);
+    EXPECT_TRUE((*read_back)->Wait().ok());
+  }
+}
+
 }  // namespace
 }  // namespace beamline
