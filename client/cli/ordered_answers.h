@@ -99,7 +99,7 @@ absl::Status AnswerLines(const Session& session, LineSource& lines,
   };
   const absl::Status end = run(source, take);
   if (absl::Status status = lines.status(); !status.ok()) return status;
-  return answers.Result().ok() ? end : answers.Result();
+  return end.ok() ? answers.Result() : end;
 }
 
 }  // namespace beamline::cli
