@@ -1,13 +1,12 @@
 #include "client/client.h"
 
-#include <algorithm>
-#include <charconv>
-#include <thread>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
+#include "client/grpc_status.h"
+#include "client/many_stream.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -15,17 +14,6 @@
 
 namespace beamline {
 namespace {
-
-constexpr char kDetailsPayload[] = "type.googleapis.com/google.rpc.Status";
-
-absl::Status ToStatus(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-  if (!status.error_details().empty()) {
-    result.SetPayload(kDetailsPayload, absl::Cord(status.error_details()));
-  }
-  return result;
-}
 
 void SetDeadline(const CallOptions& options, grpc::ClientContext& context) {
   if (options.timeout.count() > 0) {
@@ -47,57 +35,31 @@ absl::StatusOr<Response> Call(Stub& stub,
   return response;
 }
 
-// The place that an id of ours names; `size` when it names none.
-size_t PlaceOf(const std::string& id, size_t size) {
-  size_t place = size;
-  std::from_chars(id.data(), id.data() + id.size(), place);
-  return std::min(place, size);
-}
-
-absl::Status ToStatus(const google::rpc::Status& error) {
-  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
-  status.SetPayload(kDetailsPayload, absl::Cord(error.SerializeAsString()));
-  return status;
-}
-
-// Sends every request while it reads the answers: a server that waits for its answers to be read
-// takes no more requests.
-template <typename Response, typename Request, typename Envelope>
-std::vector<absl::StatusOr<Response>> CallMany(grpc::ClientReaderWriter<Request, Envelope>& stream,
-                                               std::span<const Request> requests,
-                                               const Client::OnAnswer<Response>& on_answer) {
-  const absl::Status unanswered = absl::UnknownError("unanswered");
-  std::vector<absl::StatusOr<Response>> answers(requests.size(), unanswered);
-  std::vector<bool> answered(requests.size(), false);
-  std::thread writer([&stream, requests] {
-    for (size_t place = 0; place < requests.size(); ++place) {
-      Request request = requests[place];
-      request.set_request_id(std::to_string(place));
-      if (!stream.Write(request)) return;  // Finish knows why
-    }
-    stream.WritesDone();
-  });
-  for (Envelope envelope; stream.Read(&envelope);) {
-    const size_t place = PlaceOf(envelope.request_id(), requests.size());
-    if (place == requests.size()) continue;
-    if (envelope.has_response()) {
-      envelope.mutable_response()->set_request_id(requests[place].request_id());
-      answers[place] = std::move(*envelope.mutable_response());
-    } else {
-      answers[place] = ToStatus(envelope.error());
-    }
-    answered[place] = true;
-    if (on_answer) on_answer(place, answers[place]);
-  }
-  writer.join();
-  const grpc::Status end = stream.Finish();
+// Answers to requests that are all there, in their order. Run: takes a source and an OnAnswer, and
+// returns how the stream ended.
+template <typename Response, typename Request, typename Run>
+std::vector<absl::StatusOr<Response>> CollectAnswers(std::span<const Request> requests,
+                                                     const Client::OnAnswer<Response>& on_answer,
+                                                     const Run& run) {
+  std::vector<std::optional<absl::StatusOr<Response>>> answers(requests.size());
+  size_t num_given = 0;
+  const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
+    if (num_given == requests.size()) return Client::Next::kEnd;
+    request = requests[num_given++];
+    return Client::Next::kRequest;
+  };
+  const Client::OnAnswer<Response> keep = [&](size_t place,
+                                              const absl::StatusOr<Response>& answer) {
+    answers[place] = answer;
+    if (on_answer) on_answer(place, answer);
+  };
+  const absl::Status end = run(source, keep);
+  std::vector<absl::StatusOr<Response>> all;
   for (size_t place = 0; place < requests.size(); ++place) {
-    if (answered[place]) continue;
-    answers[place] =
-        end.ok() ? absl::DataLossError("the stream ended without this answer") : ToStatus(end);
-    if (on_answer) on_answer(place, answers[place]);
+    if (!answers[place].has_value()) keep(place, end);  // the stream ended before its turn
+    all.push_back(*std::move(answers[place]));
   }
-  return answers;
+  return all;
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
@@ -111,6 +73,23 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
 struct Client::Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : inference(channel), models(channel), health(channel) {}
+
+  absl::Status GenerateMany(const Source<v1::GenerateRequest>& source,
+                            const OnAnswer<v1::GenerateResponse>& on_answer,
+                            const ManyLimits& limits) {
+    return ManyStream<v1::GenerateRequest, v1::GenerateResponse, v1::GenerateManyResponse>(
+               [this](grpc::ClientContext* context) { return inference.GenerateMany(context); },
+               source, on_answer, limits)
+        .Run();
+  }
+  absl::Status EncodeMany(const Source<v1::EncodeRequest>& source,
+                          const OnAnswer<v1::EncodeResponse>& on_answer, const ManyLimits& limits) {
+    return ManyStream<v1::EncodeRequest, v1::EncodeResponse, v1::EncodeManyResponse>(
+               [this](grpc::ClientContext* context) { return inference.EncodeMany(context); },
+               source, on_answer, limits)
+        .Run();
+  }
+
   v1::Inference::Stub inference;
   v1::Models::Stub models;
   grpc::health::v1::Health::Stub health;
@@ -155,19 +134,31 @@ absl::StatusOr<v1::StreamEnd> Client::GenerateStream(const v1::GenerateRequest& 
 std::vector<absl::StatusOr<v1::GenerateResponse>> Client::GenerateMany(
     std::span<const v1::GenerateRequest> requests, const CallOptions& options,
     const OnAnswer<v1::GenerateResponse>& on_answer) {
-  grpc::ClientContext context;
-  SetDeadline(options, context);
-  const auto stream = stubs_->inference.GenerateMany(&context);
-  return CallMany<v1::GenerateResponse>(*stream, requests, on_answer);
+  return CollectAnswers<v1::GenerateResponse>(
+      requests, on_answer, [&](const auto& source, const auto& keep) {
+        return stubs_->GenerateMany(source, keep, {.whole = options.timeout});
+      });
+}
+
+absl::Status Client::GenerateMany(const Source<v1::GenerateRequest>& source,
+                                  const OnAnswer<v1::GenerateResponse>& on_answer,
+                                  const CallOptions& options) {
+  return stubs_->GenerateMany(source, on_answer, {.stall = options.timeout});
 }
 
 std::vector<absl::StatusOr<v1::EncodeResponse>> Client::EncodeMany(
     std::span<const v1::EncodeRequest> requests, const CallOptions& options,
     const OnAnswer<v1::EncodeResponse>& on_answer) {
-  grpc::ClientContext context;
-  SetDeadline(options, context);
-  const auto stream = stubs_->inference.EncodeMany(&context);
-  return CallMany<v1::EncodeResponse>(*stream, requests, on_answer);
+  return CollectAnswers<v1::EncodeResponse>(
+      requests, on_answer, [&](const auto& source, const auto& keep) {
+        return stubs_->EncodeMany(source, keep, {.whole = options.timeout});
+      });
+}
+
+absl::Status Client::EncodeMany(const Source<v1::EncodeRequest>& source,
+                                const OnAnswer<v1::EncodeResponse>& on_answer,
+                                const CallOptions& options) {
+  return stubs_->EncodeMany(source, on_answer, {.stall = options.timeout});
 }
 
 absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& request,

@@ -56,9 +56,10 @@ class Client {
                                                const CallOptions& options = {});
 
   // Many requests over one stream. Returns an answer or an error for each, in their order; requests
-  // that the end of the stream left without an answer have its status. The stream needs ids of its
-  // own: the answers have the requests' request_id back. `on_answer`, when given, hears of each
-  // answer as it comes, on the calling thread, with the request's place.
+  // that the end of the stream left without an answer have its status. A request that is larger
+  // than the server takes fails alone. The stream needs ids of its own: the answers have the
+  // requests' request_id back. `on_answer`, when given, hears of each answer as it comes, with the
+  // request's place, one at a time but on any thread.
   template <typename Response>
   using OnAnswer = std::function<void(size_t, const absl::StatusOr<Response>&)>;
   std::vector<absl::StatusOr<v1::GenerateResponse>> GenerateMany(
@@ -67,6 +68,22 @@ class Client {
   std::vector<absl::StatusOr<v1::EncodeResponse>> EncodeMany(
       std::span<const v1::EncodeRequest> requests, const CallOptions& options = {},
       const OnAnswer<v1::EncodeResponse>& on_answer = nullptr);
+
+  // The same for requests that come one by one. The source is asked on a thread of its own; it sets
+  // the next request, or an error that is the answer in this place, or says that there is none yet:
+  // it should not wait for more than a moment, so that an end of the stream is seen. The timeout is
+  // for the next answer while one is owed, and the whole stream may take longer. Returns OK after
+  // the source's end and all answers, else why the stream ended; then on_answer has heard of every
+  // request that the source gave.
+  enum class Next { kRequest, kNotYet, kEnd };
+  template <typename Request>
+  using Source = std::function<Next(absl::StatusOr<Request>&)>;
+  absl::Status GenerateMany(const Source<v1::GenerateRequest>& source,
+                            const OnAnswer<v1::GenerateResponse>& on_answer,
+                            const CallOptions& options = {});
+  absl::Status EncodeMany(const Source<v1::EncodeRequest>& source,
+                          const OnAnswer<v1::EncodeResponse>& on_answer,
+                          const CallOptions& options = {});
 
   absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
                                             const CallOptions& options = {});

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/standard_streams.h"
+#include "base/text.h"
 #include "engine/engine.h"
 
 namespace {
@@ -33,15 +35,16 @@ class PrintingSink : public beamline::GenerateSink {
 };
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "error: %s\n", status.ToString().c_str());
+  std::fputs(beamline::ErrorLine("beamline-example-generate", status.ToString()).c_str(), stderr);
   return 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  beamline::PrepareStandardStreams();
   if (argc != 4) {
-    std::fprintf(stderr, "usage: %s GENERATOR_FOLDER ENCODER_FOLDER TEXT\n", argv[0]);
+    std::fprintf(stderr, "usage: beamline-example-generate GENERATOR_FOLDER ENCODER_FOLDER TEXT\n");
     return 2;
   }
   beamline::EngineOptions options;
@@ -71,5 +74,6 @@ int main(int argc, char** argv) {
   const beamline::Embedding& embedding = encoded->embeddings[0];
   std::printf("embedding of %d dimensions: %.4f %.4f %.4f ...\n", embedding.dimensions,
               embedding.values[0], embedding.values[1], embedding.values[2]);
-  return 0;
+  const absl::Status written = beamline::FlushStandardOutput();
+  return written.ok() ? 0 : Fail(written);
 }

@@ -1,5 +1,8 @@
 // beamline-loadtest: loads a Beamline server and measures what its clients would see.
 #include "CLI/CLI.hpp"
+#include "base/command_line.h"
+#include "base/standard_streams.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "loadtest/options.h"
 #include "loadtest/report/compare.h"
@@ -13,11 +16,22 @@ namespace {
 constexpr int kCannotRun = 2;
 
 int Complain(const absl::Status& status) {
-  fmt::print(stderr, "beamline-loadtest: {}\n", std::string(status.message()));
+  fmt::print(stderr, "{}", ErrorLine("beamline-loadtest", status));
   return kCannotRun;
 }
 
+// The status of the test, unless what it printed was lost.
+int End(int exit_code) {
+  const absl::Status status = FlushStandardOutput();
+  return status.ok() ? exit_code : Complain(status);
+}
+
 int Compare(const CompareFlags& flags) {
+  if (!flags.plot_file.empty()) {
+    if (const absl::Status status = CheckPlotPath(flags.plot_file); !status.ok()) {
+      return Complain(status);
+    }
+  }
   std::vector<Result> results;
   for (const std::string& file : flags.files) {
     auto result = ReadResult(file);
@@ -25,13 +39,16 @@ int Compare(const CompareFlags& flags) {
     results.push_back(*std::move(result));
   }
   fmt::print("{}", FormatComparison(results));
-  if (flags.plot_file.empty()) return 0;
+  if (flags.plot_file.empty()) return End(0);
   const absl::Status written = WritePlot(results, flags.plot_file);
-  return written.ok() ? 0 : Complain(written);
+  return written.ok() ? End(0) : Complain(written);
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Loads a Beamline server and measures what its clients would see.");
+  PrepareStandardStreams();
+  CLI::App app("Loads a Beamline server and measures what its clients would see.",
+               "beamline-loadtest");
+  app.set_version_flag("--version", "beamline-loadtest " BEAMLINE_VERSION);
   app.require_subcommand(1);
   RunFlags run_flags;
   CompareFlags compare_flags;
@@ -39,14 +56,19 @@ int Main(int argc, char** argv) {
   CLI::App* const compare = app.add_subcommand("compare", "compare results");
   AddRunFlags(*run, run_flags);
   AddCompareFlags(*compare, compare_flags);
-  CLI11_PARSE(app, argc, argv);
+  const auto text = ParseArguments(app, argc, argv);
+  if (!text.ok()) return Complain(text.status());
+  if (!text->empty()) {
+    fmt::print("{}", *text);
+    return End(0);
+  }
   if (compare->parsed()) return Compare(compare_flags);
 
   std::string command;
   for (int i = 0; i < argc; ++i) command += fmt::format("{}{}", i == 0 ? "" : " ", argv[i]);
   const auto succeeded = RunLoadTest(run_flags, command);
   if (!succeeded.ok()) return Complain(succeeded.status());
-  return *succeeded ? 0 : 1;
+  return End(*succeeded ? 0 : 1);
 }
 
 }  // namespace

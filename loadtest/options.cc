@@ -1,8 +1,11 @@
 #include "loadtest/options.h"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include "CLI/CLI.hpp"
+#include "base/command_line.h"
 #include "fmt/format.h"
 #include "loadtest/workload/workload_file.h"
 #include "yaml-cpp/yaml.h"
@@ -12,54 +15,69 @@ namespace {
 
 constexpr uint64_t kDistinctWhenVerifying = 32;
 
+// A text that would count as not given.
+std::string RefuseEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
+
 // These and --workload exclude each other.
 void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   CLI::App& group = *app.add_option_group("Requests (instead of --workload)");
   group.excludes(app.get_option("--workload"));
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return group.add_option(name, value, help);
+    group.add_option(name, value, help)->check(RefuseEmpty, "");
   };
-  add("--kind", flags.kinds,
-      "generate, generate_stream, generate_many, encode, encode_many, score or tokenize, with "
-      "=WEIGHT in a mix; repeatable; default generate_stream");
+  AddRepeatable(group, "--kind", flags.kinds,
+                "generate, generate_stream, generate_many, encode, encode_many, score or tokenize, "
+                "with =WEIGHT in a mix; repeatable; default generate_stream");
   add("--model", flags.model, "name of the model; default: the only one");
-  add("--prompt", flags.text, "one text for every request");
-  add("--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");
+  group.add_option("--prompt", flags.text, "one text for every request");
+  AddPath(group, "--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");
   add("--prompt-words", flags.words, "random words, a distribution; default uniform:5:50");
   add("--prompt-tokens", flags.tokens, "random token ids, a distribution");
-  add("--shared", flags.shared, "words or tokens that all prompts begin with")
-      ->check(CLI::NonNegativeNumber);
-  add("--batch", flags.batch, "inputs, requests or continuations a call");
+  AddNumber<int64_t, int64_t>(group, "--shared", flags.shared,
+                              "words or tokens that all prompts begin with", 0, kMaxShared);
+  AddNumber<int, int>(group, "--batch", flags.batch, "inputs, requests or continuations a call", 1,
+                      kMaxBatch);
   add("--max-new-tokens", flags.max_new_tokens, "a distribution");
   add("--beam-width", flags.beam_width, "beam search; a distribution");
-  add("--temperature", flags.temperature, "sampling");
-  add("--top-k", flags.top_k, "sampling");
-  add("--top-p", flags.top_p, "sampling");
+  AddNumber(group, "--temperature", flags.temperature, "sampling");
+  AddNumber(group, "--top-k", flags.top_k, "sampling");
+  AddNumber(group, "--top-p", flags.top_p, "sampling");
   group.add_flag("--ignore-eos", flags.ignore_eos, "generate max_new_tokens always");
-  add("--cancel-share", flags.cancel_share, "share of the calls that are cancelled, 0 .. 1");
+  const auto share = [&](const char* name, double& value, const char* help) {
+    AddNumber<double, double>(group, name, value, help, 0, 1);
+  };
+  share("--cancel-share", flags.cancel_share, "share of the calls that are cancelled");
   add("--cancel-after-ms", flags.cancel_after_ms, "a distribution");
-  add("--deadline-share", flags.deadline_share, "share of the calls with a short deadline, 0 .. 1");
+  share("--deadline-share", flags.deadline_share, "share of the calls with a short deadline");
   add("--deadline-ms", flags.deadline_ms, "a distribution");
 }
 
 void AddReportFlags(CLI::App& app, RunFlags& flags) {
   const std::string group = "Report";
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->group(group);
+  const auto objective = [&](const char* name, std::optional<double>& value, const char* help) {
+    AddNumber<std::optional<double>, double>(app, name, value, help, 0, 1e9)->group(group);
   };
-  add("--slo-ttft-ms", flags.slo.ttft_ms, "goodput: limit of the time to the first token");
-  add("--slo-itl-ms", flags.slo.itl_ms, "goodput: limit of a request's mean time between tokens");
-  add("--slo-e2e-ms", flags.slo.e2e_ms, "goodput: limit of the whole request's time");
-  add("--label", flags.label, "name of the run in reports");
-  add("--json", flags.json_file, "writes the result, histograms included, to this file");
-  add("--log", flags.log_file, "writes every request's times to this file, a line of JSON each");
-  add("--expect-code", flags.expected_codes,
-      "an error code that is no failure, such as RESOURCE_EXHAUSTED under overload; repeatable");
+  objective("--slo-ttft-ms", flags.slo.ttft_ms, "goodput: limit of the time to the first token");
+  objective("--slo-itl-ms", flags.slo.itl_ms,
+            "goodput: limit of a request's mean time between tokens");
+  objective("--slo-e2e-ms", flags.slo.e2e_ms, "goodput: limit of the whole request's time");
+  app.add_option("--label", flags.label, "name of the run in reports")->group(group);
+  AddPath(app, "--json", flags.json_file, "writes the result, histograms included, to this file")
+      ->group(group);
+  AddPath(app, "--log", flags.log_file,
+          "writes every request's times to this file, a line of JSON each")
+      ->group(group);
+  AddRepeatable(app, "--expect-code", flags.expected_codes,
+                "an error code that is no failure, such as RESOURCE_EXHAUSTED under overload; "
+                "repeatable")
+      ->group(group);
   app.add_flag("--verify", flags.verify,
                "compares every answer to the one that the same request gets alone")
       ->group(group);
-  add("--verify-tolerance", flags.verify_tolerance,
-      "for embeddings and scores, relative to the largest number of the answer");
+  AddNumber<double, double>(
+      app, "--verify-tolerance", flags.verify_tolerance,
+      "for embeddings and scores, relative to the largest number of the answer", 0, 1)
+      ->group(group);
 }
 
 void SetIfGiven(YAML::Node& node, const char* key, const std::string& value) {
@@ -80,7 +98,7 @@ YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
   SetIfGiven(node, "model", flags.model);
 
   YAML::Node prompt;
-  SetIfGiven(prompt, "text", flags.text);
+  if (flags.text) prompt["text"] = *flags.text;
   SetIfGiven(prompt, "jsonl", flags.jsonl);
   SetIfGiven(prompt, "words", flags.words);
   SetIfGiven(prompt, "tokens", flags.tokens);
@@ -110,40 +128,50 @@ YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
 }  // namespace
 
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help)->group("Load")->capture_default_str();
+  const auto text = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->group("Load")->capture_default_str();
   };
-  add("--target", flags.target, "the server, as gRPC names it");
+  const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
+                                           std::type_identity_t<Number> low,
+                                           std::type_identity_t<Number> high) {
+    AddNumber(app, name, value, help, low, high)
+        ->group("Load")
+        ->default_str(fmt::format("{}", value));
+  };
+  text("--target", flags.target, "the server, as gRPC names it");
   app.add_flag("--allow-remote", flags.allow_remote, "loads servers on other machines too")
       ->group("Load");
-  add("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
-  add("--rate", flags.rate, "open loop: requests a second")->check(CLI::Range(1e-3, 1e6));
-  add("--burst-size", flags.burst_size, "requests a burst")->check(CLI::Range(1, 1'000'000));
-  add("--batching", flags.batching,
-      "open loop: none, or requests wait in the client, for batches that are sent when the one "
-      "before has ended: static:N at most N together, serial one at a time");
-  add("--concurrency", flags.concurrency, "closed loop of so many requests instead")
-      ->check(CLI::Range(0, 1'000'000));
-  add("--duration", flags.duration_s, "s, after the warm-up")->check(CLI::Range(0.01, 86400.0));
-  add("--warmup", flags.warmup_s, "s, left out of the report")->check(CLI::Range(0.0, 3600.0));
-  add("--requests", flags.num_requests, "at most, warm-up included; 0: no limit");
-  add("--seed", flags.seed, "decides schedule and requests");
-  add("--connections", flags.num_connections, "TCP connections")->check(CLI::Range(1, 1024));
-  add("--threads", flags.num_threads, "threads that read answers")->check(CLI::Range(1, 256));
-  add("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits")
-      ->check(CLI::Range(1, 1'000'000));
-  add("--timeout", flags.timeout_s, "s, of one request")->check(CLI::Range(0.001, 3600.0));
-  add("--drain", flags.drain_s, "s for the last answers; then they are cancelled")
-      ->check(CLI::Range(0.0, 3600.0));
-  add("--workload", flags.workload_file, "YAML file that describes the requests");
-  add("--distinct", flags.num_distinct, "different requests a class; 0: as the file says");
+  text("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
+  number("--rate", flags.rate, "open loop: requests a second", 1e-3, 1e6);
+  number("--burst-size", flags.burst_size, "requests a burst", 1, 1'000'000);
+  text("--batching", flags.batching,
+       "open loop: none, or requests wait in the client, for batches that are sent when the one "
+       "before has ended: static:N at most N together, serial one at a time");
+  number("--concurrency", flags.concurrency, "closed loop of so many requests instead", 0,
+         1'000'000);
+  number("--duration", flags.duration_s, "s, after the warm-up", 0.01, 86400.0);
+  number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
+  number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,
+         std::numeric_limits<uint64_t>::max());
+  number("--seed", flags.seed, "decides schedule and requests", 0,
+         std::numeric_limits<uint64_t>::max());
+  number("--connections", flags.num_connections, "TCP connections", 1, 1024);
+  number("--threads", flags.num_threads, "threads that read answers", 1, 256);
+  number("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits", 1,
+         1'000'000);
+  number("--timeout", flags.timeout_s, "s, of one request", 0.001, 3600.0);
+  number("--drain", flags.drain_s, "s for the last answers; then they are cancelled", 0.0, 3600.0);
+  AddPath(app, "--workload", flags.workload_file, "YAML file that describes the requests")
+      ->group("Load");
+  number("--distinct", flags.num_distinct, "different requests a class; 0: as the file says", 0,
+         uint64_t{kMaxDistinct});
   AddRequestFlags(app, flags.requests);
   AddReportFlags(app, flags);
 }
 
 void AddCompareFlags(CLI::App& app, CompareFlags& flags) {
   app.add_option("files", flags.files, "results that --json wrote")->required();
-  app.add_option("--plot", flags.plot_file, "writes latency by percentile to this .svg or .html");
+  AddPath(app, "--plot", flags.plot_file, "writes latency by percentile to this .svg or .html");
 }
 
 absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags) {

@@ -20,7 +20,7 @@ namespace beamline::loadtest {
 struct RequestFlags {
   std::vector<std::string> kinds;  // "KIND" or "KIND=WEIGHT"
   std::string model;
-  std::string text;
+  std::optional<std::string> text;
   std::string jsonl;
   std::string words;
   std::string tokens;

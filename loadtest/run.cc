@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/file.h"
+#include "client/target.h"
 #include "fmt/format.h"
 #include "loadtest/report/machine.h"
 #include "loadtest/report/recorder.h"
@@ -19,6 +21,7 @@
 #include "loadtest/traffic/connections.h"
 #include "loadtest/traffic/generator.h"
 #include "loadtest/traffic/server_models.h"
+#include "loadtest/traffic/status_name.h"
 #include "loadtest/traffic/verifier.h"
 #include "loadtest/workload/request_factory.h"
 
@@ -116,13 +119,25 @@ absl::Status PrepareVerifier(const std::string& target, milliseconds timeout, Ve
   return verifier.RecordExpected(*v1::Inference::NewStub(*channel), timeout);
 }
 
+// What can be known before the test runs, however long it then takes.
+absl::Status CheckFlags(const RunFlags& flags) {
+  absl::Status status = CheckTarget("--target", flags.target);
+  if (status.ok() && !flags.json_file.empty()) status = CheckWritable("--json", flags.json_file);
+  if (status.ok() && !flags.log_file.empty()) status = CheckWritable("--log", flags.log_file);
+  for (const std::string& code : flags.expected_codes) {
+    if (status.ok()) status = CheckStatusName("--expect-code", code);
+  }
+  if (status.ok() && !flags.allow_remote && !IsLoopback(flags.target)) {
+    status = absl::PermissionDeniedError(fmt::format(
+        "{} is not on this machine; --allow-remote loads it all the same", flags.target));
+  }
+  return status;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> RunLoadTest(const RunFlags& flags, const std::string& command) {
-  if (!flags.allow_remote && !IsLoopback(flags.target)) {
-    return absl::PermissionDeniedError(fmt::format(
-        "{} is not on this machine; --allow-remote loads it all the same", flags.target));
-  }
+  if (const absl::Status status = CheckFlags(flags); !status.ok()) return status;
   auto workload = LoadWorkload(flags);
   if (!workload.ok()) return workload.status();
   const auto options = MakeTrafficOptions(flags);
@@ -170,6 +185,7 @@ absl::StatusOr<bool> RunLoadTest(const RunFlags& flags, const std::string& comma
   if (!flags.json_file.empty()) {
     if (const auto status = WriteResult(report, flags.json_file); !status.ok()) return status;
   }
+  if (const auto status = recorder.CloseLog(); !status.ok()) return status;
   const bool answers_match = !report.verification || report.verification->num_mismatches == 0;
   return answers_match && CountUnexpected(flags, report.summary.total) == 0;
 }

@@ -1,7 +1,5 @@
 // beamline-server: exit status 0 after a clean end, 1 when it cannot serve (any more), 2 for a
 // wrong command line or configuration.
-#include <signal.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/standard_streams.h"
+#include "base/text.h"
 #include "engine/engine.h"
 #include "fmt/format.h"
 #include "server/accept/descriptors.h"
@@ -29,8 +29,14 @@ namespace beamline {
 namespace {
 
 int Fail(int exit_code, const absl::Status& status) {
-  fmt::print(stderr, "beamline-server: {}\n", std::string(status.message()));
+  fmt::print(stderr, "{}", ErrorLine("beamline-server", status));
   return exit_code;
+}
+
+int PrintAndEnd(const std::string& text) {
+  fmt::print("{}", text);
+  const absl::Status status = FlushStandardOutput();
+  return status.ok() ? 0 : Fail(1, status);
 }
 
 EngineOptions ToEngineOptions(const ServerConfig& config) {
@@ -68,25 +74,20 @@ void PrintStartLine(const Server& server) {
       server.metrics_url().empty() ? "" : fmt::format(" (metrics {})", server.metrics_url());
   fmt::print("beamline-server: serving on {}{}: {}\n", server.address(), metrics,
              server.model_names());
-  std::fflush(stdout);
+  const absl::Status status = FlushStandardOutput();
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
 int Main(int argc, char** argv) {
+  PrepareStandardStreams();
   SetUpLogging();
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Fail(2, line.status());
-  if (!line->text.empty()) {
-    fmt::print("{}", line->text);
-    return 0;
-  }
+  if (!line->text.empty()) return PrintAndEnd(line->text);
   const ServerConfig& config = line->config;
-  if (line->print_config) {
-    fmt::print("{}", PrintConfig(config));
-    return 0;
-  }
+  if (line->print_config) return PrintAndEnd(PrintConfig(config));
   SetLogLevel(config.log_level);
-  signal(SIGPIPE, SIG_IGN);
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   RaiseDescriptorLimit();

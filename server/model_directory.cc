@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "fmt/format.h"
 #include "server/errors.h"
 
@@ -48,6 +49,12 @@ std::string ModelDirectory::Names(Use use) const {
   return names.empty() ? "none" : names;
 }
 
+std::string ModelDirectory::Suggestion(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const ModelInfo& model : models_) names.push_back(model.name);
+  return DidYouMean(name, names);
+}
+
 absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, Use use) const {
   if (name.empty()) {
     const ModelInfo* only = nullptr;
@@ -64,8 +71,8 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
   }
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
-    return FieldError("model",
-                      fmt::format("is '{}'; accepted: {}", name.substr(0, 100), Names(use)));
+    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", name.substr(0, 100),
+                                           Names(use), Suggestion(name)));
   }
   if (!Suits(*model, use)) {
     return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,

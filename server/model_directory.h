@@ -25,6 +25,8 @@ class ModelDirectory {
   const std::vector<ModelInfo>& models() const { return models_; }
   // "a, b, c" of those that suit.
   std::string Names(Use use = Use::kAny) const;
+  // "; did you mean 'a'?" for a name that none has, or nothing.
+  std::string Suggestion(std::string_view name) const;
 
  private:
   std::vector<ModelInfo> models_;

@@ -1,10 +1,13 @@
 #include "client/cli/cli.h"
 
-#include <fstream>
+#include <algorithm>
+#include <string>
 
 #include "absl/strings/cord.h"
+#include "base/command_line.h"
+#include "base/text.h"
+#include "client/target.h"
 #include "fmt/format.h"
-#include "fmt/ostream.h"
 
 namespace beamline::cli {
 namespace {
@@ -24,8 +27,18 @@ constexpr char kExamples[] =
 constexpr char kUsagePayload[] = "beamline.usage";
 
 int FailUsage(const Console& console, std::string_view message) {
-  fmt::print(console.err, "beamline: {}\nbeamline: see 'beamline --help'\n", message);
+  constexpr std::string_view kHint = " (see 'beamline --help')";
+  constexpr size_t kRoom = kHint.size() + 20;  // of the hint and what stands in front
+  console.err << ErrorLine(
+      "beamline", fmt::format("{}{}", Shorten(message, kMaxErrorLineBytes - kRoom), kHint));
   return 2;
+}
+
+int FailCall(const Console& console, const absl::Status& status) {
+  console.err << ErrorLine("beamline",
+                           fmt::format("{}: {}", absl::StatusCodeToString(status.code()),
+                                       std::string(status.message())));
+  return 1;
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
@@ -33,11 +46,21 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->type_name("HOST:PORT")
       ->envname("BEAMLINE_ADDRESS")
       ->capture_default_str();
-  app.add_option("--timeout", options.timeout_seconds, "for the whole call; 0: none")
+  AddNumber(app, "--timeout", options.timeout_seconds,
+            "for the whole call; of lines, for each answer; 0: none", 0.0, 1e6)
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+      ->default_str(fmt::format("{:g}", options.timeout_seconds));
   app.add_flag("--json", options.json, "prints the answer's message as JSON, one line each");
+}
+
+// Messages of the contract hold UTF-8 alone.
+absl::Status CheckArguments(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (IsValidUtf8(argv[i])) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("argument {} is not valid UTF-8: '{}'", i, Shorten(argv[i], 100)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -66,26 +89,6 @@ absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) 
   return only;
 }
 
-std::vector<std::string> ReadTexts(const std::vector<std::string>& arguments,
-                                   const Console& console) {
-  if (!arguments.empty() && arguments != std::vector<std::string>{"-"}) return arguments;
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(console.in, line);) lines.push_back(line);
-  return lines;
-}
-
-absl::StatusOr<std::vector<std::string>> ReadTexts(const std::vector<std::string>& arguments,
-                                                   const std::string& file,
-                                                   const Console& console) {
-  if (file.empty()) return ReadTexts(arguments, console);
-  if (!arguments.empty()) return UsageError("texts and --file exclude each other");
-  std::ifstream stream(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  if (!stream.eof()) return UsageError(fmt::format("--file {} cannot be read", file));
-  return lines;
-}
-
 int Run(int argc, const char* const* argv, const Console& console) {
   CLI::App app("Talks to a beamline-server: generates, translates and embeds text.", "beamline");
   GlobalOptions options;
@@ -102,28 +105,23 @@ int Run(int argc, const char* const* argv, const Console& console) {
   app.set_version_flag("--version", "beamline " BEAMLINE_VERSION);
   app.require_subcommand(1);
   app.footer(kExamples);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    const auto given = app.get_subcommands();
-    console.out << (given.empty() ? app.help() : given[0]->help());
+  const auto text = ParseArguments(app, argc, argv);
+  absl::Status status = text.status();
+  status.Update(CheckArguments(argc, argv));
+  const bool calls = text.ok() && text->empty();
+  if (calls) status.Update(CheckTarget("--address", options.address));
+  if (!status.ok()) return FailUsage(console, std::string(status.message()));
+  if (!calls) {
+    console.out << *text;
     return 0;
-  } catch (const CLI::CallForVersion& version) {
-    console.out << version.what() << "\n";
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return FailUsage(console, error.what());
   }
   Client client({.address = options.address});
-  const absl::Status status = command({client, console, options});
-  if (status.ok()) return 0;
+  status = command({client, console, options});
   console.out.flush();
-  if (status.GetPayload(kUsagePayload).has_value()) {
-    return FailUsage(console, std::string(status.message()));
-  }
-  fmt::print(console.err, "beamline: {}: {}\n", absl::StatusCodeToString(status.code()),
-             std::string(status.message()));
-  return 1;
+  if (!console.out.good()) return 1;
+  if (status.ok()) return 0;
+  const bool wrong_use = status.GetPayload(kUsagePayload).has_value();
+  return wrong_use ? FailUsage(console, std::string(status.message())) : FailCall(console, status);
 }
 
 }  // namespace beamline::cli

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <istream>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -16,10 +15,9 @@
 namespace beamline::cli {
 
 struct Console {
-  std::istream& in;
+  int in = -1;  // the descriptor of standard input
   std::ostream& out;
   std::ostream& err;
-  bool in_is_terminal = false;
   bool out_is_terminal = false;
 };
 
@@ -51,7 +49,8 @@ void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);
 
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
-// err, "beamline: CODE: message"), 2 for a wrong command line.
+// err, "beamline: CODE: message"), 2 for a wrong command line. After a failed write to `out`, of
+// which the owner of the stream tells, 1.
 int Run(int argc, const char* const* argv, const Console& console);
 
 // A switch with a negation, "--x,!--no-x"; `value` stays empty when neither is given. (CLI11's own
@@ -65,12 +64,5 @@ absl::Status UsageError(std::string_view message);
 // The only model of a task, for a command line that names none. Empty when there is no such one:
 // the server's answer then lists the models.
 absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task);
-
-// The texts of the command line; without any, or for "-", the lines of standard input.
-std::vector<std::string> ReadTexts(const std::vector<std::string>& arguments,
-                                   const Console& console);
-// The same, or with a `file` its lines; both together are a UsageError.
-absl::StatusOr<std::vector<std::string>> ReadTexts(const std::vector<std::string>& arguments,
-                                                   const std::string& file, const Console& console);
 
 }  // namespace beamline::cli

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
+#include "client/cli/generate_options.h"
+#include "client/cli/lines.h"
 #include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
@@ -33,18 +36,16 @@ struct EncodeOptions {
 
 void AddOptions(CLI::App& command, EncodeOptions& o) {
   command.add_option("text", o.texts, "texts; without any, or '-': the lines of standard input");
-  command
-      .add_option("--file", o.file,
-                  "texts of a file, one a line, all sent at once; answers in their order")
-      ->type_name("FILE")
-      ->check(CLI::ExistingFile);
+  AddPath(
+      command, "--file", o.file,
+      "texts of a file, one a line, in one stream; answers in their order; '-': standard input");
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
       ->type_name("NAME");
   command.add_option("--pooling", o.pooling, "default: the model's own")
       ->check(CLI::IsMember({"model", "mean", "cls", "last", "none"}));
   command.add_option("--truncate", o.truncate, "side that loses what is too long; default: error")
       ->check(CLI::IsMember({"none", "right", "left"}));
-  command.add_option("--dimensions", o.dimensions, "only the first N")->type_name("N");
+  AddNumber(command, "--dimensions", o.dimensions, "only the first N");
   AddSwitch(command, "--normalize,!--no-normalize", o.normalize, "default: the model's own");
   command.add_option("--prompt-name", o.prompt_name, "one of the model's prompts")
       ->type_name("NAME");
@@ -131,34 +132,36 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
 }
 
 // One request and one line for each text.
-absl::Status RunMany(const Session& session, const EncodeOptions& options,
-                     const std::vector<std::string>& texts) {
-  std::vector<v1::EncodeRequest> requests;
-  for (const std::string& text : texts) requests.push_back(MakeRequest(options, {text}));
+absl::Status RunMany(const Session& session, const EncodeOptions& options, LineSource& lines) {
   OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse> answers(
-      session, requests.size(), [&session](const v1::EncodeResponse& response) {
+      session, [&session](const v1::EncodeResponse& response) {
+        if (response.embeddings_size() == 0) return;
         const v1::Embedding& embedding = response.embeddings(0);
         fmt::print(session.console.out, "{:>5} tokens {:>5} dimensions {}\n",
                    embedding.num_tokens(), embedding.dimensions(), FirstValues(embedding));
       });
-  session.client.EncodeMany(
-      requests, session.options.call(),
-      [&answers](size_t place, const auto& answer) { answers.Take(place, answer); });
-  return answers.Result();
+  return AnswerLines<v1::EncodeRequest>(
+      session, lines, answers,
+      [&](const std::string& line) -> absl::StatusOr<v1::EncodeRequest> {
+        if (absl::Status status = CheckText(line); !status.ok()) return status;
+        return MakeRequest(options, {line});
+      },
+      [&](const auto& source, const auto& on_answer) {
+        return session.client.EncodeMany(source, on_answer, session.options.call());
+      });
 }
 
 absl::Status RunEncode(const Session& session, const EncodeOptions& options) {
-  const auto given = ReadTexts(options.texts, options.file, session.console);
-  if (!given.ok()) return given.status();
-  const std::vector<std::string>& texts = *given;
-  if (texts.empty()) return UsageError("there is no text: give one, or lines on standard input");
-  if (!options.file.empty()) return RunMany(session, options, texts);
-  const auto response = session.client.Encode(MakeRequest(options, texts), session.options.call());
+  const auto lines = OpenLines(options.texts, options.file, session.console);
+  if (!lines.ok()) return lines.status();
+  if (*lines != nullptr) return RunMany(session, options, **lines);
+  const auto response =
+      session.client.Encode(MakeRequest(options, options.texts), session.options.call());
   if (!response.ok()) return response.status();
   if (session.options.json) {
     fmt::print(session.console.out, "{}\n", ToJson(*response));
   } else {
-    Print(*response, texts, session.console);
+    Print(*response, options.texts, session.console);
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,13 @@ std::string ToJson(const google::protobuf::Message& message) {
   return status.ok() ? json : "{}";
 }
 
+google::rpc::Status ToProto(const absl::Status& status) {
+  google::rpc::Status proto;
+  proto.set_code(static_cast<int>(status.code()));
+  proto.set_message(std::string(status.message()));
+  return proto;
+}
+
 double Seconds(const google::protobuf::Duration& duration) {
   return static_cast<double>(duration.seconds()) + duration.nanos() * 1e-9;
 }

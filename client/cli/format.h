@@ -6,14 +6,19 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "beamline/v1/inference.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/message.h"
+#include "google/rpc/status.pb.h"
 
 namespace beamline::cli {
 
 // One line of JSON with the contract's field names, absent and zero fields included.
 std::string ToJson(const google::protobuf::Message& message);
+
+// The code and message of an error, as the contract's streams have them.
+google::rpc::Status ToProto(const absl::Status& status);
 
 // "850 us", "3.1 ms", "2.45 s".
 std::string FormatDuration(const google::protobuf::Duration& duration);

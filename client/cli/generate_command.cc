@@ -7,6 +7,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
+#include "client/cli/lines.h"
 #include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
@@ -60,6 +61,7 @@ absl::Status RunUnary(const Session& session, const v1::GenerateRequest& request
   return absl::OkStatus();
 }
 
+// What came before an error stays without the end of its line.
 absl::Status RunStream(const Session& session, const v1::GenerateRequest& request) {
   const Console& console = session.console;
   const auto on_message = [&](const v1::GenerateStreamResponse& message) {
@@ -72,55 +74,63 @@ absl::Status RunStream(const Session& session, const v1::GenerateRequest& reques
     return console.out.good();
   };
   const auto end = session.client.GenerateStream(request, on_message, session.options.call());
-  if (!session.options.json) console.out << std::endl;
   if (!end.ok()) return end.status();
   if (!session.options.json) {
+    console.out << std::endl;
     fmt::print(console.err, "({})\n",
                SummaryLine(end->usage(), end->timing(), FinishReasons(end->sequences())));
   }
   return absl::OkStatus();
 }
 
-absl::Status RunMany(const Session& session, const std::vector<v1::GenerateRequest>& requests) {
+// All lines over one stream, as they come.
+absl::Status RunMany(const Session& session, const GenerateOptions& options, LineSource& lines) {
   int64_t generated_tokens = 0;
   OrderedAnswers<v1::GenerateResponse, v1::GenerateManyResponse> answers(
-      session, requests.size(), [&](const v1::GenerateResponse& response) {
+      session, [&](const v1::GenerateResponse& response) {
         generated_tokens += response.usage().generated_tokens();
         PrintSequences(response, session.console);
       });
-  session.client.GenerateMany(
-      requests, session.options.call(),
-      [&answers](size_t place, const auto& answer) { answers.Take(place, answer); });
-  if (answers.Result().ok() && !session.options.json) {
-    fmt::print(session.console.err, "({} answers, {} generated tokens)\n", requests.size(),
+  const absl::Status status = AnswerLines<v1::GenerateRequest>(
+      session, lines, answers, [&](const std::string& line) { return MakeRequest(options, line); },
+      [&](const auto& source, const auto& on_answer) {
+        return session.client.GenerateMany(source, on_answer, session.options.call());
+      });
+  if (status.ok() && !session.options.json) {
+    fmt::print(session.console.err, "({} answers, {} generated tokens)\n", answers.num_printed(),
                generated_tokens);
   }
-  return answers.Result();
+  return status;
+}
+
+absl::Status RunOne(const Session& session, const GenerateOptions& options, bool stream,
+                    const std::string& text) {
+  const auto request = MakeRequest(options, text);
+  if (!request.ok()) return request.status();
+  return stream ? RunStream(session, *request) : RunUnary(session, *request);
 }
 
 absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
-  const auto prompts = ReadTexts(options.texts, options.file, session.console);
-  if (!prompts.ok()) return prompts.status();
-  std::vector<v1::GenerateRequest> requests;
-  for (const std::string& text : *prompts) {
-    auto request = MakeRequest(options, text);
-    if (!request.ok()) return request.status();
-    requests.push_back(*std::move(request));
-  }
-  if (requests.empty()) return UsageError("there is no text: give one, or lines on standard input");
+  const auto lines = OpenLines(options.texts, options.file, session.console);
+  if (!lines.ok()) return lines.status();
+  // What is wrong with the options is wrong for every text.
+  if (const auto request = MakeRequest(options, ""); !request.ok()) return request.status();
   if (options.model.empty()) {
     auto model = DefaultModel(session, task);
     if (!model.ok()) return model.status();
-    for (v1::GenerateRequest& request : requests) request.set_model(*model);
+    options.model = *std::move(model);
   }
-  if (!options.file.empty()) return RunMany(session, requests);
   // Several sequences, or logprobs, cannot be told apart in a stream of text.
   const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value() &&
                           !options.prompt_logprobs.has_value();
   const bool stream = options.stream.value_or(session.console.out_is_terminal && plain_text &&
-                                              !session.options.json);
-  for (const v1::GenerateRequest& request : requests) {
-    const absl::Status status = stream ? RunStream(session, request) : RunUnary(session, request);
+                                              !session.options.json && options.file.empty());
+  if (*lines != nullptr && !stream) return RunMany(session, options, **lines);
+  const auto run = [&](const std::string& text) { return RunOne(session, options, stream, text); };
+  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  for (const std::string& text : options.texts) {
+    absl::Status status = run(text);
+    if (!status.ok() && stream) fmt::print(session.console.out, "\n");
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

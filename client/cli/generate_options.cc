@@ -2,73 +2,67 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
+#include <limits>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
+#include "base/command_line.h"
+#include "base/text.h"
 #include "client/cli/cli.h"
 #include "fmt/format.h"
 
 namespace beamline::cli {
 namespace {
 
+constexpr int32_t kLargestId = std::numeric_limits<int32_t>::max();
+constexpr float kLargestBias = std::numeric_limits<float>::max();
+
 void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
   const std::string group = "Decoding";
   auto* greedy = command.add_flag("--greedy", o.greedy, "the likeliest token, always");
-  auto* beam = command.add_option("--beam", o.beam, "beam search of this width, 1 to 64");
+  auto* beam = AddNumber(command, "--beam", o.beam, "beam search of this width, 1 to 64");
   auto* sample = command.add_flag("--sample", o.sample, "random tokens, with the model's defaults");
   greedy->group(group)->excludes(beam)->excludes(sample);
-  beam->group(group)->type_name("N")->excludes(sample);
+  beam->group(group)->excludes(sample);
   sample->group(group);
-  const auto sampling = [&](CLI::Option* option, const char* type) {
-    option->group(group)->type_name(type)->excludes(greedy)->excludes(beam);
+  const auto sampling = [&](const char* name, auto& value, const char* help) {
+    AddNumber(command, name, value, help)->group(group)->excludes(greedy)->excludes(beam);
   };
-  sampling(command.add_option("--temperature", o.temperature, "(0, 2]; implies --sample"), "X");
-  sampling(command.add_option("--top-k", o.top_k, "0: all; implies --sample"), "N");
-  sampling(command.add_option("--top-p", o.top_p, "(0, 1]; implies --sample"), "X");
-  sampling(command.add_option("--min-p", o.min_p, "[0, 1]; implies --sample"), "X");
-  sampling(command.add_option("--typical-p", o.typical_p, "(0, 1]; implies --sample"), "X");
-  sampling(command.add_option("--seed", o.seed, "same seed, same answer; implies --sample"), "N");
-  command.add_option("--n", o.num_sequences, "answers: samples, or hypotheses of a beam search")
+  sampling("--temperature", o.temperature, "(0, 2]; implies --sample");
+  sampling("--top-k", o.top_k, "0: all; implies --sample");
+  sampling("--top-p", o.top_p, "(0, 1]; implies --sample");
+  sampling("--min-p", o.min_p, "[0, 1]; implies --sample");
+  sampling("--typical-p", o.typical_p, "(0, 1]; implies --sample");
+  sampling("--seed", o.seed, "same seed, same answer; implies --sample");
+  AddNumber(command, "--n", o.num_sequences, "answers: samples, or hypotheses of a beam search")
       ->group(group)
-      ->type_name("N")
       ->excludes(greedy);
-  command.add_option("--length-penalty", o.length_penalty, "of beam search")
+  AddNumber(command, "--length-penalty", o.length_penalty, "of beam search")
       ->group(group)
-      ->type_name("X")
       ->needs(beam);
   command.add_option("--early-stopping", o.early_stopping, "of beam search")
       ->group(group)
       ->check(CLI::IsMember({"eager", "heuristic", "exhaustive"}))
       ->needs(beam);
-  command.add_option("--beam-groups", o.beam_groups, "diverse beam search: divides --beam")
+  AddNumber(command, "--beam-groups", o.beam_groups, "diverse beam search: divides --beam")
       ->group(group)
-      ->type_name("N")
       ->needs(beam);
-  command.add_option("--diversity-penalty", o.diversity_penalty, "of --beam-groups, >= 0")
+  AddNumber(command, "--diversity-penalty", o.diversity_penalty, "of --beam-groups, >= 0")
       ->group(group)
-      ->type_name("X")
       ->needs(beam);
 }
 
 void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
   const std::string group = "Limits";
-  command.add_option("--max-new-tokens", o.max_new_tokens, "most tokens to generate")
+  AddNumber(command, "--max-new-tokens", o.max_new_tokens, "most tokens to generate")->group(group);
+  AddNumber(command, "--min-new-tokens", o.min_new_tokens, "no end before")->group(group);
+  AddRepeatable(command, "--stop", o.stop, "ends at this text; may be repeated")
       ->group(group)
-      ->type_name("N");
-  command.add_option("--min-new-tokens", o.min_new_tokens, "no end before")
+      ->type_name("TEXT");
+  AddRepeatable(command, "--stop-token-id", o.stop_token_ids, "ends at this token; may be repeated")
       ->group(group)
-      ->type_name("N");
-  command.add_option("--stop", o.stop, "ends at this text; may be repeated")
-      ->group(group)
-      ->type_name("TEXT")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--stop-token-id", o.stop_token_ids, "ends at this token; may be repeated")
-      ->group(group)
-      ->type_name("ID")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->type_name("ID");
   command.add_flag("--ignore-eos", o.ignore_eos, "goes on after the end token")->group(group);
   command.add_flag("--include-stop", o.include_stop, "keeps the stop text")->group(group);
 }
@@ -76,14 +70,10 @@ void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
 void AddShapingOptions(CLI::App& command, GenerateOptions& o) {
   const std::string group = "Shaping";
   const auto number = [&](const char* name, auto& value, const char* help) {
-    command.add_option(name, value, help)->group(group)->type_name("X");
+    AddNumber(command, name, value, help)->group(group);
   };
   const auto list = [&](const char* name, auto& values, const char* type, const char* help) {
-    command.add_option(name, values, help)
-        ->group(group)
-        ->type_name(type)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    AddRepeatable(command, name, values, help)->group(group)->type_name(type);
   };
   number("--repetition-penalty", o.repetition_penalty, "> 1: fewer repetitions");
   number("--presence-penalty", o.presence_penalty, "[-2, 2]");
@@ -99,16 +89,14 @@ void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
   AddSwitch(command, "--stream,!--no-stream", o.stream,
             "prints while it is generated; default on a terminal")
       ->group(group);
-  command.add_option("--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
-      ->group(group)
-      ->type_name("N");
-  command.add_option("--prompt-logprobs", o.prompt_logprobs, "the same for the prompt")
-      ->group(group)
-      ->type_name("N");
+  AddNumber(command, "--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
+      ->group(group);
+  AddNumber(command, "--prompt-logprobs", o.prompt_logprobs, "the same for the prompt")
+      ->group(group);
   command.add_flag("--echo", o.echo, "prints the prompt too")->group(group);
   command.add_flag("--special-tokens", o.special_tokens, "keeps special tokens in the text")
       ->group(group);
-  command.add_option("--priority", o.priority, "-100 to 100, higher first")->group(group);
+  AddNumber(command, "--priority", o.priority, "-100 to 100, higher first")->group(group);
   command.add_option("--request-id", o.request_id, "comes back in the answer")->group(group);
   command.add_option("--cache-salt", o.cache_salt, "shares cached prompts with this salt only")
       ->group(group)
@@ -140,13 +128,27 @@ void SetBeam(const GenerateOptions& o, v1::Beam& beam) {
   if (o.early_stopping == "exhaustive") beam.set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
 }
 
-void SetLimits(const GenerateOptions& o, v1::Limits& limits) {
+// Each value of a repeatable option, one id.
+absl::Status AddIds(std::string_view option, const std::vector<std::string>& values,
+                    google::protobuf::RepeatedField<int32_t>& ids) {
+  for (const std::string& value : values) {
+    const auto id = ParseNumber<int32_t>(value, 0, kLargestId);
+    if (!id) {
+      return UsageError(
+          fmt::format("{} is '{}'; accepted: 0 to {}", option, Shorten(value, 100), kLargestId));
+    }
+    ids.Add(*id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetLimits(const GenerateOptions& o, v1::Limits& limits) {
   if (o.max_new_tokens) limits.set_max_new_tokens(*o.max_new_tokens);
   if (o.min_new_tokens) limits.set_min_new_tokens(*o.min_new_tokens);
   limits.mutable_stop()->Add(o.stop.begin(), o.stop.end());
-  limits.mutable_stop_token_ids()->Add(o.stop_token_ids.begin(), o.stop_token_ids.end());
   limits.set_ignore_eos(o.ignore_eos);
   limits.set_include_stop(o.include_stop);
+  return AddIds("--stop-token-id", o.stop_token_ids, *limits.mutable_stop_token_ids());
 }
 
 absl::Status SetShaping(const GenerateOptions& o, v1::Shaping& shaping) {
@@ -155,15 +157,19 @@ absl::Status SetShaping(const GenerateOptions& o, v1::Shaping& shaping) {
   if (o.frequency_penalty) shaping.set_frequency_penalty(*o.frequency_penalty);
   if (o.no_repeat_ngram_size) shaping.set_no_repeat_ngram_size(*o.no_repeat_ngram_size);
   for (const std::string& word : o.bad_words) shaping.add_bad_words()->set_text(word);
-  shaping.mutable_suppress_tokens()->Add(o.suppress_tokens.begin(), o.suppress_tokens.end());
+  absl::Status status =
+      AddIds("--suppress-token", o.suppress_tokens, *shaping.mutable_suppress_tokens());
+  if (!status.ok()) return status;
   for (const std::string& entry : o.logit_bias) {
-    int32_t id = 0;
-    float bias = 0;
-    char rest = 0;
-    if (std::sscanf(entry.c_str(), "%d=%f%c", &id, &bias, &rest) != 2) {
-      return UsageError(fmt::format("--logit-bias is '{}'; accepted: ID=X", entry));
+    const std::string_view text = entry;
+    const size_t equals = std::min(text.find('='), text.size());
+    const auto id = ParseNumber<int32_t>(text.substr(0, equals), 0, kLargestId);
+    const auto bias = ParseNumber<float>(text.substr(std::min(equals + 1, text.size())),
+                                         -kLargestBias, kLargestBias);
+    if (!id || !bias) {
+      return UsageError(fmt::format("--logit-bias is '{}'; accepted: ID=X", Shorten(entry, 100)));
     }
-    (*shaping.mutable_logit_bias())[id] = bias;
+    (*shaping.mutable_logit_bias())[*id] = *bias;
   }
   return absl::OkStatus();
 }
@@ -172,11 +178,9 @@ absl::Status SetShaping(const GenerateOptions& o, v1::Shaping& shaping) {
 
 void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
   command.add_option("text", o.texts, "prompts; without any, or '-': the lines of standard input");
-  command
-      .add_option("--file", o.file,
-                  "prompts of a file, one a line, all sent at once; answers in their order")
-      ->type_name("FILE")
-      ->check(CLI::ExistingFile);
+  AddPath(command, "--file", o.file,
+          "prompts of a file, one a line, in one stream; answers in their order; '-': standard "
+          "input");
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
       ->type_name("NAME");
   command.add_flag("--ids", o.ids, "prompts are token ids");
@@ -197,17 +201,22 @@ absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& text) {
     int32_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size()) {
-      return UsageError(fmt::format("'{}' is not a token id", word));
+      return UsageError(fmt::format("'{}' is not a token id", Shorten(word, 100)));
     }
     ids.push_back(id);
   }
   return ids;
 }
 
+absl::Status CheckText(const std::string& text) {
+  if (IsValidUtf8(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the text is not valid UTF-8");
+}
+
 absl::Status SetPrompt(bool ids, const std::string& text, v1::Prompt& prompt) {
   if (!ids) {
     prompt.set_text(text);
-    return absl::OkStatus();
+    return CheckText(text);
   }
   const auto parsed = ParseIds(text);
   if (!parsed.ok()) return parsed.status();
@@ -230,14 +239,15 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const 
   } else if (o.num_sequences) {
     return UsageError("--n goes with --sample or --beam");
   }
-  SetLimits(o, *request.mutable_limits());
+  status = SetLimits(o, *request.mutable_limits());
+  if (!status.ok()) return status;
   status = SetShaping(o, *request.mutable_shaping());
   if (!status.ok()) return status;
   if (o.logprobs) request.mutable_output()->set_logprobs(*o.logprobs);
   if (o.prompt_logprobs) request.mutable_output()->set_prompt_logprobs(*o.prompt_logprobs);
   request.mutable_output()->set_echo(o.echo);
   if (o.special_tokens) request.mutable_output()->set_skip_special_tokens(false);
-  request.set_priority(o.priority);
+  if (o.priority) request.set_priority(*o.priority);
   request.set_request_id(o.request_id);
   request.set_cache_salt(o.cache_salt);
   return request;

@@ -29,14 +29,14 @@ struct GenerateOptions {
   // Limits.
   std::optional<int32_t> max_new_tokens, min_new_tokens;
   std::vector<std::string> stop;
-  std::vector<int32_t> stop_token_ids;
+  std::vector<std::string> stop_token_ids;
   bool ignore_eos = false;
   bool include_stop = false;
   // Shaping.
   std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<int32_t> no_repeat_ngram_size;
   std::vector<std::string> bad_words;
-  std::vector<int32_t> suppress_tokens;
+  std::vector<std::string> suppress_tokens;
   std::vector<std::string> logit_bias;  // "ID=BIAS"
   // Output.
   std::optional<int32_t> logprobs, prompt_logprobs;
@@ -44,7 +44,7 @@ struct GenerateOptions {
   bool special_tokens = false;
   std::optional<bool> stream;
   // Service.
-  int32_t priority = 0;
+  std::optional<int32_t> priority;
   std::string request_id;
   std::string cache_salt;
 };
@@ -54,6 +54,9 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
 // A UsageError when options contradict each other or a text is not a list of ids.
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options,
                                                 const std::string& text);
+
+// InvalidArgument for a text that is not UTF-8, which no message can hold.
+absl::Status CheckText(const std::string& text);
 
 // A text, or the ids that it lists.
 absl::Status SetPrompt(bool ids, const std::string& text, v1::Prompt& prompt);

@@ -1,17 +1,17 @@
-// The answers of a stream of requests, printed in the order of the requests: each as soon as those
-// before it are there.
+// The answers of a stream of lines, printed in the order of the lines: each as soon as those before
+// it are there.
 #pragma once
 
 #include <cstddef>
 #include <functional>
-#include <optional>
+#include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
+#include "client/cli/lines.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
@@ -24,23 +24,23 @@ class OrderedAnswers {
   using Answer = absl::StatusOr<Response>;
 
   // `print` prints an answer for people. Everything outlives this object.
-  OrderedAnswers(const Session& session, size_t count, std::function<void(const Response&)> print)
-      : session_(session), print_(std::move(print)), waiting_(count) {}
+  OrderedAnswers(const Session& session, std::function<void(const Response&)> print)
+      : session_(session), print_(std::move(print)) {}
 
-  void Take(size_t place, const Answer& answer) {
-    waiting_[place] = answer;
-    for (; next_ < waiting_.size() && waiting_[next_].has_value(); ++next_) {
-      PrintOne(*waiting_[next_]);
-      waiting_[next_] = absl::UnknownError("printed");  // its memory is not needed any more
+  // The answer of the line at `place`, from 0. One call at a time.
+  void Take(size_t place, Answer answer) {
+    waiting_.emplace(place, std::move(answer));
+    for (auto next = waiting_.find(num_printed_); next != waiting_.end();
+         next = waiting_.find(num_printed_)) {
+      PrintOne(next->second);
+      waiting_.erase(next);
+      ++num_printed_;
     }
   }
 
+  size_t num_printed() const { return num_printed_; }
   // How many failed, with the code of the first one; OK when none did.
-  absl::Status Result() const {
-    if (first_error_.ok()) return absl::OkStatus();
-    return absl::Status(first_error_.code(),
-                        fmt::format("{} of {} lines failed", num_errors_, waiting_.size()));
-  }
+  absl::Status Result() const { return LinesFailed(num_errors_, num_printed_, first_error_); }
 
  private:
   void PrintOne(const Answer& answer) {
@@ -48,9 +48,7 @@ class OrderedAnswers {
     if (!answer.ok()) {
       ++num_errors_;
       first_error_.Update(answer.status());
-      fmt::print(console.err, "line {}: {}: {}\n", next_ + 1,
-                 absl::StatusCodeToString(answer.status().code()),
-                 std::string(answer.status().message()));
+      PrintLineError(console, num_printed_ + 1, answer.status());
     }
     if (session_.options.json) {
       fmt::print(console.out, "{}\n", ToJson(ToEnvelope(answer)));
@@ -65,22 +63,43 @@ class OrderedAnswers {
   // Under the number of the line.
   Envelope ToEnvelope(const Answer& answer) const {
     Envelope envelope;
-    envelope.set_request_id(std::to_string(next_ + 1));
+    envelope.set_request_id(std::to_string(num_printed_ + 1));
     if (answer.ok()) {
       *envelope.mutable_response() = *answer;
     } else {
-      envelope.mutable_error()->set_code(static_cast<int>(answer.status().code()));
-      envelope.mutable_error()->set_message(std::string(answer.status().message()));
+      *envelope.mutable_error() = ToProto(answer.status());
     }
     return envelope;
   }
 
   const Session& session_;
   const std::function<void(const Response&)> print_;
-  std::vector<std::optional<Answer>> waiting_;
-  size_t next_ = 0;
+  std::map<size_t, Answer> waiting_;  // those that have come before one in front of them
+  size_t num_printed_ = 0;
   size_t num_errors_ = 0;
   absl::Status first_error_;
 };
+
+// Sends every line over one stream and prints the answers. Make: absl::StatusOr<Request>(line).
+// Run: Client::GenerateMany or EncodeMany of a source and an OnAnswer.
+template <typename Request, typename Response, typename Envelope, typename Make, typename Run>
+absl::Status AnswerLines(const Session& session, LineSource& lines,
+                         OrderedAnswers<Response, Envelope>& answers, const Make& make,
+                         const Run& run) {
+  const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
+    std::string line;
+    const Client::Next next = lines.Next(line);
+    if (next == Client::Next::kRequest) request = make(line);
+    return next;
+  };
+  const Client::OnAnswer<Response> take = [&](size_t place,
+                                              const absl::StatusOr<Response>& answer) {
+    answers.Take(place, answer);
+    if (!session.console.out.good()) lines.Stop();
+  };
+  const absl::Status end = run(source, take);
+  if (absl::Status status = lines.status(); !status.ok()) return status;
+  return end.ok() ? answers.Result() : end;
+}
 
 }  // namespace beamline::cli

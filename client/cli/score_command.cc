@@ -6,6 +6,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
+#include "client/cli/lines.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
@@ -52,9 +53,13 @@ void Print(const v1::ScoreResponse& response, const std::vector<std::string>& co
 }
 
 absl::Status RunScore(const Session& session, const ScoreOptions& options) {
-  const std::vector<std::string> continuations = ReadTexts(options.continuations, session.console);
-  if (continuations.empty()) {
-    return UsageError("there is no continuation: give one, or lines on standard input");
+  const auto lines = OpenLines(options.continuations, "", session.console);
+  if (!lines.ok()) return lines.status();
+  std::vector<std::string> continuations = options.continuations;
+  if (*lines != nullptr) {
+    auto read = ReadAllLines(**lines);
+    if (!read.ok()) return read.status();
+    continuations = *std::move(read);
   }
   auto request = MakeRequest(options, continuations);
   if (!request.ok()) return request.status();

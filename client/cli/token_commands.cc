@@ -6,8 +6,10 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
+#include "client/cli/lines.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cli {
 namespace {
@@ -41,19 +43,30 @@ void Print(const v1::TokenizeResponse& response, const Console& console) {
   fmt::print(console.err, "({} tokens of {})\n", response.tokens_size(), response.model());
 }
 
+absl::Status TokenizeOne(const Session& session, const TokenizeOptions& options,
+                         const std::string& text) {
+  if (absl::Status status = CheckText(text); !status.ok()) return status;
+  v1::TokenizeRequest request;
+  request.set_model(options.model);
+  request.set_text(text);
+  if (options.no_special_tokens) request.set_add_special_tokens(false);
+  const auto response = session.client.Tokenize(request, session.options.call());
+  if (!response.ok()) return response.status();
+  if (session.options.json) {
+    fmt::print(session.console.out, "{}\n", ToJson(*response));
+  } else {
+    Print(*response, session.console);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunTokenize(const Session& session, const TokenizeOptions& options) {
-  for (const std::string& text : ReadTexts(options.texts, session.console)) {
-    v1::TokenizeRequest request;
-    request.set_model(options.model);
-    request.set_text(text);
-    if (options.no_special_tokens) request.set_add_special_tokens(false);
-    const auto response = session.client.Tokenize(request, session.options.call());
-    if (!response.ok()) return response.status();
-    if (session.options.json) {
-      fmt::print(session.console.out, "{}\n", ToJson(*response));
-    } else {
-      Print(*response, session.console);
-    }
+  const auto lines = OpenLines(options.texts, "", session.console);
+  if (!lines.ok()) return lines.status();
+  const auto run = [&](const std::string& text) { return TokenizeOne(session, options, text); };
+  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  for (const std::string& text : options.texts) {
+    if (absl::Status status = run(text); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -75,17 +88,11 @@ absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& opti
 
 // The ids of the command line are one list; each line of standard input is one.
 absl::Status RunDetokenize(const Session& session, const DetokenizeOptions& options) {
-  std::vector<std::string> lists = ReadTexts(options.ids, session.console);
-  if (!options.ids.empty() && lists == options.ids) {
-    std::string joined;
-    for (const std::string& id : options.ids) joined += id + " ";
-    lists = {joined};
-  }
-  for (const std::string& list : lists) {
-    const absl::Status status = DetokenizeOne(session, options, list);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+  const auto lines = OpenLines(options.ids, "", session.console);
+  if (!lines.ok()) return lines.status();
+  const auto run = [&](const std::string& text) { return DetokenizeOne(session, options, text); };
+  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  return run(fmt::format("{}", fmt::join(options.ids, " ")));
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <utility>
 
+#include "base/file.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -69,33 +71,44 @@ absl::Status RunEncode(Engine& engine, const BenchTask& task, std::span<const Be
   return absl::OkStatus();
 }
 
+constexpr size_t kMaxFileBytes = size_t{1} << 30;
+
+// Whole and within int32, to which json would cut it.
+bool IsInt32(const nlohmann::json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{INT32_MAX};
+  return value.is_number_integer() && value.get<int64_t>() >= int64_t{INT32_MIN};
+}
+
 bool IsIds(const nlohmann::json& value) {
-  return value.is_array() && std::all_of(value.begin(), value.end(),
-                                         [](const auto& id) { return id.is_number_integer(); });
+  return value.is_array() && std::all_of(value.begin(), value.end(), IsInt32);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<BenchInput>> ReadBenchInputs(const std::string& path,
                                                         int32_t max_new_tokens) {
-  std::ifstream file(path);
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--input", path, kMaxFileBytes));
+  std::istringstream lines(text);
   std::vector<BenchInput> inputs;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const bool has_fields = row.is_object() && row.contains("ids");
     const nlohmann::json& ids = has_fields ? row["ids"] : row;
-    if (!IsIds(ids)) return absl::InvalidArgumentError(path + ": a line has no array of ids");
+    if (!IsIds(ids)) {
+      return absl::InvalidArgumentError("--input " + path + ": a line has no array of ids");
+    }
     BenchInput& input = inputs.emplace_back();
     input.ids = ids.get<TokenIds>();
     input.max_new_tokens = max_new_tokens;
     if (has_fields && row.contains("max_new_tokens")) {
-      if (!row["max_new_tokens"].is_number_integer()) {
-        return absl::InvalidArgumentError(path + ": max_new_tokens is no whole number");
+      if (!IsInt32(row["max_new_tokens"])) {
+        return absl::InvalidArgumentError("--input " + path +
+                                          ": max_new_tokens is no whole number");
       }
       input.max_new_tokens = row["max_new_tokens"].get<int32_t>();
     }
   }
-  if (inputs.empty()) return absl::InvalidArgumentError(path + ": no inputs");
+  if (inputs.empty()) return absl::InvalidArgumentError("--input " + path + ": no inputs");
   return inputs;
 }
 

@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_line.h"
+#include "base/standard_streams.h"
+#include "base/text.h"
 #include "engine/bench/bench_run.h"
 #include "engine/engine.h"
 #include "kernels/status.h"
@@ -83,33 +86,52 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--task", arguments.task)
       ->required()
       ->check(CLI::IsMember({"translate-greedy", "translate-beam4", "write-greedy", "embed"}));
-  app.add_option("--input", arguments.input,
-                 "A JSON array of token ids a line, or {\"ids\": [...], \"max_new_tokens\": N}")
+  AddPath(app, "--input", arguments.input,
+          "A JSON array of token ids a line, or {\"ids\": [...], \"max_new_tokens\": N}")
       ->required();
   app.add_option("--dtype", model.dtype)->transform(CLI::CheckedTransformer(kDTypes));
   app.add_option("--device", model.device, "auto, cpu, cuda, cuda:1, ...");
-  app.add_option("--batch", arguments.run.batch, "Requests at a time")->check(CLI::Range(1, 4096));
-  app.add_option("--max-new-tokens", arguments.max_new_tokens)->check(CLI::Range(0, 1 << 20));
+  const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
+                                           int64_t low, int64_t high) {
+    AddNumber(app, name, value, help, static_cast<Number>(low), static_cast<Number>(high));
+  };
+  number("--batch", arguments.run.batch, "Requests at a time", 1, 4096);
+  number("--max-new-tokens", arguments.max_new_tokens, "Where the input says none", 0, 1 << 20);
   app.add_flag("--ignore-eos", arguments.run.ignore_eos, "Generate exactly max-new-tokens");
-  app.add_option("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
-  app.add_option("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
-  app.add_option("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step")
-      ->check(CLI::Range(0, 16));
-  app.add_option("--threads", arguments.threads, "0: all")->check(CLI::Range(0, 1024));
-  app.add_option("--warmup", arguments.warmup, "Untimed rounds")->check(CLI::Range(0, 1000));
-  app.add_option("--rounds", arguments.rounds, "Timed rounds")->check(CLI::Range(1, 100'000));
+  number("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step", 16, 1 << 20);
+  number("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default", 0,
+         int64_t{1} << 50);
+  number("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step", 0, 16);
+  number("--threads", arguments.threads, "0: all", 0, 1024);
+  number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
+  number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
   app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids or embeddings too");
+}
+
+int Fail(int exit_code, const absl::Status& status) {
+  std::fputs(ErrorLine("beamline-bench", status).c_str(), stderr);
+  return exit_code;
+}
+
+int Main(int argc, char** argv) {
+  PrepareStandardStreams();
+  Arguments arguments;
+  CLI::App app("Times the engine in process on files of token ids", "beamline-bench");
+  AddOptions(app, arguments);
+  app.set_version_flag("--version", "beamline-bench " BEAMLINE_VERSION);
+  const auto text = ParseArguments(app, argc, argv);
+  if (!text.ok()) return Fail(2, text.status());
+  absl::Status status;
+  if (text->empty()) {
+    status = Run(std::move(arguments));
+  } else {
+    std::fputs(text->c_str(), stdout);
+  }
+  status.Update(FlushStandardOutput());
+  return status.ok() ? 0 : Fail(1, status);
 }
 
 }  // namespace
 }  // namespace beamline
 
-int main(int argc, char** argv) {
-  beamline::Arguments arguments;
-  CLI::App app("Times the engine in process on files of token ids");
-  beamline::AddOptions(app, arguments);
-  CLI11_PARSE(app, argc, argv);
-  const absl::Status status = beamline::Run(std::move(arguments));
-  if (!status.ok()) std::fprintf(stderr, "error: %s\n", status.ToString().c_str());
-  return status.ok() ? 0 : 1;
-}
+int main(int argc, char** argv) { return beamline::Main(argc, argv); }

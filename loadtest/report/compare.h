@@ -8,7 +8,10 @@
 
 namespace beamline::loadtest {
 
-// A row a result.
+// The names of the columns, then a row a result; the first column is its label.
+std::vector<std::vector<std::string>> ComparisonRows(const std::vector<Result>& results);
+
+// The same as a table for terminals.
 std::string FormatComparison(const std::vector<Result>& results);
 
 }  // namespace beamline::loadtest

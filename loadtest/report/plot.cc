@@ -3,104 +3,147 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <string_view>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "loadtest/report/compare.h"
-#include "loadtest/report/text_table.h"
 
 namespace beamline::loadtest {
 namespace {
 
-constexpr double kPanelWidth = 560;
-constexpr double kPanelHeight = 320;
-constexpr double kLeft = 70;
-constexpr double kRight = 20;
+// The panels stand side by side over the whole width, below the legend.
+constexpr double kWidth = 1200;
+constexpr double kPanelHeight = 440;
+constexpr double kLeft = 64;  // of a panel, for its labels
+constexpr double kRight = 22;
 constexpr double kTop = 40;
-constexpr double kBottom = 50;
-constexpr double kLegendLine = 20;
+constexpr double kBottom = 64;
+constexpr double kLegendLine = 24;
+constexpr double kLegendSample = 34;
+constexpr double kCharacterWidth = 8;  // on the safe side at the font's size
 
-// Okabe and Ito's colours, which colour-blind readers can tell apart.
-constexpr std::array<std::string_view, 8> kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                      "#E69F00", "#56B4E9", "#000000", "#999999"};
+// Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too light for
+// a line. More results than colours have dashes.
+constexpr std::array<std::string_view, 7> kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                      "#E69F00", "#56B4E9", "#000000"};
+constexpr std::array<std::string_view, 4> kDashes = {"", "8 4", "2 3", "10 3 2 3"};
 
 struct Metric {
   const char* title;
+  const char* axis;  // of what the percentiles are
   Histogram Result::*histogram;
 };
 
-constexpr Metric kMetrics[] = {{"Time to first token", &Result::time_to_first_token},
-                               {"Inter-token latency", &Result::inter_token},
-                               {"End to end", &Result::end_to_end}};
+constexpr Metric kMetrics[] = {
+    {"Time to first token", "percentile of requests", &Result::time_to_first_token},
+    {"Inter-token latency", "percentile of gaps between tokens", &Result::inter_token},
+    {"End to end", "percentile of requests", &Result::end_to_end}};
 
 std::string Escape(std::string_view text) {
+  const bool is_utf8 = IsValidUtf8(text);
   std::string escaped;
   for (const char c : text) {
     if (c == '<') {
       escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
     } else if (c == '&') {
       escaped += "&amp;";
     } else if (c == '"') {
       escaped += "&quot;";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      escaped += ' ';
     } else {
-      escaped += c;
+      escaped += is_utf8 || static_cast<unsigned char>(c) < 0x80 ? c : '?';
     }
   }
   return escaped;
 }
 
+// "stroke=..." of the curve and the legend's sample of one result.
+std::string Stroke(size_t index) {
+  const std::string_view dash = kDashes[index / kColours.size() % kDashes.size()];
+  const std::string colour(kColours[index % kColours.size()]);
+  return fmt::format("stroke=\"{}\" stroke-width=\"2.5\"{}", colour,
+                     dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash));
+}
+
+// The numbers 1, 2 and 5 times a power of ten; for index 0, 1, 2: 1, 2, 5; -1: 0.5.
+double Step(int index) {
+  constexpr std::array<double, 3> kSteps = {1, 2, 5};
+  const int decade = static_cast<int>(std::floor(index / 3.0));
+  return kSteps[static_cast<size_t>(index - 3 * decade)] * std::pow(10, decade);
+}
+
 // Maps percentiles and milliseconds to the pixels of one panel.
 struct Axes {
+  double left = 0;  // of the panel
   double top = 0;
+  double width = 0;
   double num_decades = 3;  // x: 0 .. 1 - 10^-num_decades
-  double low_ms = 1;       // powers of ten
-  double high_ms = 10;
+  int low_step = 0;        // y: Step(low_step) .. Step(high_step) milliseconds
+  int high_step = 3;
 
+  double Begin() const { return left + kLeft; }
+  double End() const { return left + width - kRight; }
+  double Bottom() const { return top + kPanelHeight - kBottom; }
   double X(double quantile) const {
     const double decades = -std::log10(1 - quantile);
-    return kLeft + std::clamp(decades / num_decades, 0.0, 1.0) * (kPanelWidth - kLeft - kRight);
+    return Begin() + std::clamp(decades / num_decades, 0.0, 1.0) * (End() - Begin());
   }
   double Y(double ms) const {
-    const double share = std::log10(std::max(ms, low_ms) / low_ms) / std::log10(high_ms / low_ms);
-    return top + kPanelHeight - kBottom - share * (kPanelHeight - kTop - kBottom);
+    const double low = Step(low_step), high = Step(high_step);
+    const double share = std::log10(std::clamp(ms, low, high) / low) / std::log10(high / low);
+    return Bottom() - share * (Bottom() - top - kTop);
   }
 };
 
-Axes FitAxes(const std::vector<Result>& results, const Metric& metric, double top) {
-  Axes axes{.top = top};
-  int64_t count = 0;
-  double low = 1e18;
-  double high = 0;
+double ToMs(int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+Axes FitAxes(const std::vector<Result>& results, const Metric& metric) {
+  constexpr double kLeastMs = 1e-3;
+  Axes axes;
+  int64_t count = 1;
+  double low = 1e18, high = kLeastMs;
   for (const Result& result : results) {
     const Histogram& histogram = result.*metric.histogram;
     if (histogram.count() == 0) continue;
     count = std::max(count, histogram.count());
-    low = std::min(low, static_cast<double>(std::max<int64_t>(histogram.min(), 1000)) / 1e6);
-    high = std::max(high, static_cast<double>(histogram.max()) / 1e6);
+    low = std::min(low, std::max(ToMs(histogram.min()), kLeastMs));
+    high = std::max(high, ToMs(histogram.max()));
   }
   // One value in ten is all that shows p90: the axis ends where the data does.
-  axes.num_decades = std::clamp(std::floor(std::log10(static_cast<double>(count))), 1.0, 5.0);
-  axes.low_ms = std::pow(10, std::floor(std::log10(low)));
-  axes.high_ms = std::pow(10, std::ceil(std::log10(std::max(high, low * 1.01))));
-  if (axes.high_ms <= axes.low_ms) axes.high_ms = 10 * axes.low_ms;
+  axes.num_decades = std::clamp(std::log10(static_cast<double>(count)), 1.0, 5.0);
+  axes.low_step = static_cast<int>(std::floor(std::log10(low))) * 3;
+  while (Step(axes.low_step + 1) <= low) ++axes.low_step;
+  axes.high_step = axes.low_step + 1;
+  while (Step(axes.high_step) < high) ++axes.high_step;
   return axes;
 }
 
+std::string Text(double x, double y, std::string_view attributes, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}{}>{}</text>\n", x, y,
+                     attributes.empty() ? "" : " ", attributes, text);
+}
+
+std::string Line(double x1, double y1, double x2, double y2, std::string_view stroke) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
+                     x2, y2, stroke);
+}
+
 std::string DrawGrid(const Axes& axes, const Metric& metric) {
-  const double bottom = axes.top + kPanelHeight - kBottom;
-  std::string svg =
-      fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" font-weight=\"bold\">{} (ms)</text>\n", kLeft,
-                  axes.top + kTop - 14, metric.title);
-  const auto line = [&](double x1, double y1, double x2, double y2) {
-    svg += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", x1, y1,
-        x2, y2);
-  };
-  for (double ms = axes.low_ms; ms <= axes.high_ms * 1.01; ms *= 10) {
-    line(kLeft, axes.Y(ms), kPanelWidth - kRight, axes.Y(ms));
-    svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n",
-                       kLeft - 8, axes.Y(ms) + 4, ms);
+  constexpr std::string_view kGrid = "stroke=\"#ddd\"";
+  constexpr int kMostLabels = 10;
+  std::string svg = Text(axes.Begin(), axes.top + 22, "font-size=\"16\" font-weight=\"bold\"",
+                         fmt::format("{} (ms)", metric.title));
+  const bool all_labels = axes.high_step - axes.low_step < kMostLabels;
+  for (int step = axes.low_step; step <= axes.high_step; ++step) {
+    if (!all_labels && step % 3 != 0) continue;
+    const double y = axes.Y(Step(step));
+    svg += Line(axes.Begin(), y, axes.End(), y, kGrid);
+    svg += Text(axes.Begin() - 8, y + 4, "text-anchor=\"end\"", fmt::format("{:g}", Step(step)));
   }
   constexpr std::array<std::pair<double, const char*>, 7> kTicks = {{{0.0, "0"},
                                                                      {0.5, "p50"},
@@ -112,83 +155,154 @@ std::string DrawGrid(const Axes& axes, const Metric& metric) {
   for (const auto& [quantile, label] : kTicks) {
     if (-std::log10(1 - quantile) > axes.num_decades + 1e-6) break;
     const double x = axes.X(quantile);
-    line(x, axes.top + kTop, x, bottom);
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x,
-                       bottom + 18, label);
+    svg += Line(x, axes.top + kTop, x, axes.Bottom(), kGrid);
+    svg += Text(x, axes.Bottom() + 20, "text-anchor=\"middle\"", label);
   }
+  svg += Text((axes.Begin() + axes.End()) / 2, axes.Bottom() + 44,
+              "text-anchor=\"middle\" fill=\"#444\"", metric.axis);
+  const double middle = (axes.top + kTop + axes.Bottom()) / 2;
+  svg += Text(axes.left + 14, middle,
+              fmt::format("text-anchor=\"middle\" fill=\"#444\" transform=\"rotate(-90 {:.1f} "
+                          "{:.1f})\"",
+                          axes.left + 14, middle),
+              "milliseconds");
   return svg;
 }
 
-std::string DrawCurve(const Axes& axes, const Histogram& histogram, std::string_view colour) {
+// Ends where the result's own data does, at its largest value.
+std::string DrawCurve(const Axes& axes, const Histogram& histogram, const std::string& label,
+                      size_t index) {
   if (histogram.count() == 0) return "";
   constexpr int kSteps = 200;
+  const double most = std::log10(static_cast<double>(histogram.count()));
+  const double decades = std::min(axes.num_decades, most);
   std::string points;
   for (int i = 0; i <= kSteps; ++i) {
-    const double quantile = 1 - std::pow(10, -axes.num_decades * i / kSteps);
-    const double ms = static_cast<double>(histogram.ValueAtQuantile(quantile)) / 1e6;
-    points += fmt::format("{:.1f},{:.1f} ", axes.X(quantile), axes.Y(ms));
+    const double quantile = 1 - std::pow(10, -decades * i / kSteps);
+    const int64_t ns = i == kSteps && most <= axes.num_decades
+                           ? histogram.max()
+                           : histogram.ValueAtQuantile(quantile);
+    points += fmt::format("{:.1f},{:.1f} ", axes.X(quantile), axes.Y(ToMs(ns)));
   }
-  return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"{}\"/>\n",
-                     colour, points);
+  return fmt::format(
+      "<polyline fill=\"none\" {} stroke-linejoin=\"round\" points=\"{}\"><title>{}</title>"
+      "</polyline>\n",
+      Stroke(index), points, Escape(label));
 }
 
-std::string DrawLegend(const std::vector<Result>& results, double top) {
+// Sets `height` to what the legend takes.
+std::string DrawLegend(const std::vector<std::string>& labels, double& height) {
   std::string svg;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const double y = top + kLegendLine * static_cast<double>(i + 1);
-    svg += fmt::format(
-        "<line x1=\"{0:.0f}\" y1=\"{1:.0f}\" x2=\"{2:.0f}\" y2=\"{1:.0f}\" stroke=\"{3}\" "
-        "stroke-width=\"3\"/><text x=\"{4:.0f}\" y=\"{5:.0f}\">{6}</text>\n",
-        kLeft, y, kLeft + 24, kColours[i % kColours.size()], kLeft + 32, y + 4,
-        Escape(results[i].label));
+  double x = kLeft;
+  double y = kLegendLine;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double width =
+        kLegendSample + 40 + kCharacterWidth * static_cast<double>(labels[i].size());
+    if (x > kLeft && x + width > kWidth) {
+      x = kLeft;
+      y += kLegendLine;
+    }
+    svg += Line(x, y, x + kLegendSample, y, Stroke(i));
+    svg += Text(x + kLegendSample + 8, y + 5, "font-size=\"14\"", Escape(labels[i]));
+    x += width;
   }
+  height = y + kLegendLine;
   return svg;
+}
+
+// What the legend and the table call the results: those of one name are numbered.
+std::vector<std::string> Labels(const std::vector<Result>& results) {
+  std::vector<std::string> labels;
+  for (const Result& result : results) {
+    const auto same = std::count_if(results.begin(), results.end(), [&](const Result& other) {
+      return other.label == result.label;
+    });
+    const auto before = std::count_if(
+        results.data(), &result, [&](const Result& other) { return other.label == result.label; });
+    labels.push_back(same > 1 ? fmt::format("{} ({})", result.label, before + 1) : result.label);
+  }
+  return labels;
+}
+
+// The comparison's numbers; each result in front with the sample of its curve.
+std::string DrawTable(const std::vector<Result>& results, const std::vector<std::string>& labels) {
+  const auto rows = ComparisonRows(results);
+  std::string html = "<table>\n<tr><th></th>";
+  for (const std::string& head : rows[0]) html += "<th>" + Escape(head) + "</th>";
+  html += "</tr>\n";
+  for (size_t i = 0; i < results.size(); ++i) {
+    html += fmt::format(
+        "<tr><td><svg width=\"34\" height=\"10\"><line x1=\"0\" y1=\"5\" x2=\"34\" y2=\"5\" {}/>"
+        "</svg></td><td>{}</td>",
+        Stroke(i), Escape(labels[i]));
+    for (size_t column = 1; column < rows[i + 1].size(); ++column) {
+      html += "<td>" + Escape(rows[i + 1][column]) + "</td>";
+    }
+    html += "</tr>\n";
+  }
+  return html + "</table>\n";
 }
 
 }  // namespace
 
 std::string PlotSvg(const std::vector<Result>& results) {
-  std::string body;
-  double top = 0;
+  const std::vector<std::string> labels = Labels(results);
+  std::vector<const Metric*> metrics;
   for (const Metric& metric : kMetrics) {
     const bool is_there = std::any_of(results.begin(), results.end(), [&](const Result& result) {
       return (result.*metric.histogram).count() > 0;
     });
-    if (!is_there) continue;
-    const Axes axes = FitAxes(results, metric, top);
-    body += DrawGrid(axes, metric);
-    for (size_t i = 0; i < results.size(); ++i) {
-      body += DrawCurve(axes, results[i].*metric.histogram, kColours[i % kColours.size()]);
-    }
-    top += kPanelHeight;
+    if (is_there) metrics.push_back(&metric);
   }
-  body += DrawLegend(results, top);
-  const double height = top + kLegendLine * static_cast<double>(results.size() + 1);
+  double legend_height = 0;
+  std::string body = DrawLegend(labels, legend_height);
+  for (size_t panel = 0; panel < metrics.size(); ++panel) {
+    Axes axes = FitAxes(results, *metrics[panel]);
+    axes.width = kWidth / static_cast<double>(metrics.size());
+    axes.left = axes.width * static_cast<double>(panel);
+    axes.top = legend_height;
+    body += DrawGrid(axes, *metrics[panel]);
+    for (size_t i = 0; i < results.size(); ++i) {
+      body += DrawCurve(axes, results[i].*metrics[panel]->histogram, labels[i], i);
+    }
+  }
+  if (metrics.empty()) {
+    body += Text(kLeft, legend_height + kLegendLine, "font-size=\"14\"",
+                 "No request ended well, so there are no latencies.");
+  }
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{2}</svg>\n",
-      kPanelWidth, height, body);
+      kWidth, legend_height + (metrics.empty() ? 2 * kLegendLine : kPanelHeight), body);
 }
 
 std::string PlotHtml(const std::vector<Result>& results) {
+  constexpr std::string_view kStyle =
+      "body{font-family:sans-serif;margin:24px;color:#222}"
+      "body>svg{width:100%;height:auto;max-height:80vh}"
+      "table{border-collapse:collapse;width:100%;font-size:14px}"
+      "th,td{padding:5px 10px;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}"
+      "th{white-space:normal;vertical-align:bottom}"
+      "th:nth-child(2),td:nth-child(2){text-align:left}";
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<title>Load tests compared</title></head>\n"
-      "<body style=\"font-family: sans-serif\">\n<pre>\n{}</pre>\n{}</body></html>\n",
-      Escape(FormatComparison(results)), PlotSvg(results));
+      "<title>Load tests compared</title>\n<style>{}</style></head>\n"
+      "<body>\n<h1>Load tests compared</h1>\n{}{}</body></html>\n",
+      kStyle, DrawTable(results, Labels(results)), PlotSvg(results));
+}
+
+absl::Status CheckPlotPath(const std::string& path) {
+  if (!path.ends_with(".svg") && !path.ends_with(".html")) {
+    return absl::InvalidArgumentError(
+        fmt::format("--plot is '{}'; accepted: a name in .svg or .html", path));
+  }
+  return CheckWritable("--plot", path);
 }
 
 absl::Status WritePlot(const std::vector<Result>& results, const std::string& path) {
-  const bool is_svg = path.ends_with(".svg");
-  if (!is_svg && !path.ends_with(".html")) {
-    return absl::InvalidArgumentError(fmt::format("{}: expected a name in .svg or .html", path));
-  }
-  std::ofstream file(path);
-  file << (is_svg ? PlotSvg(results) : PlotHtml(results));
-  file.close();
-  if (!file) return absl::InvalidArgumentError(fmt::format("cannot write {}", path));
-  return absl::OkStatus();
+  if (absl::Status status = CheckPlotPath(path); !status.ok()) return status;
+  return WriteFile("--plot", path, path.ends_with(".svg") ? PlotSvg(results) : PlotHtml(results));
 }
 
 }  // namespace beamline::loadtest

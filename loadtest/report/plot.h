@@ -9,14 +9,17 @@
 
 namespace beamline::loadtest {
 
-// One panel for each latency that the results have, one curve a result. Both axes are logarithmic:
-// x is the share of requests that took longer, so the tail gets as much room as the middle.
+// One panel for each latency that the results have, one curve a result, below a legend. Both axes
+// are logarithmic: x is the share of requests that took longer, so the tail gets as much room as
+// the middle; a curve ends at its result's largest value.
 std::string PlotSvg(const std::vector<Result>& results);
 
-// The plot below the comparison table.
+// The plot below the comparison's table, as a page.
 std::string PlotHtml(const std::vector<Result>& results);
 
-// ".svg" or ".html" by the path's ending; InvalidArgument otherwise.
+// Whether WritePlot can write there: a name in ".svg" or ".html".
+absl::Status CheckPlotPath(const std::string& path);
+// A picture or a page by the path's ending.
 absl::Status WritePlot(const std::vector<Result>& results, const std::string& path);
 
 }  // namespace beamline::loadtest

@@ -28,8 +28,17 @@ Recorder::Recorder(const std::vector<ClassName>& classes, Slo slo, nanoseconds w
 
 absl::Status Recorder::OpenLog(const std::string& path) {
   log_.open(path);
-  if (!log_) return absl::InvalidArgumentError(fmt::format("cannot write {}", path));
+  if (!log_) return absl::InvalidArgumentError(fmt::format("--log {} cannot be written", path));
+  log_path_ = path;
   return absl::OkStatus();
+}
+
+absl::Status Recorder::CloseLog() {
+  const std::lock_guard lock(mutex_);
+  if (!log_.is_open()) return absl::OkStatus();
+  log_.close();
+  if (log_) return absl::OkStatus();
+  return absl::DataLossError(fmt::format("--log {} was not written to its end", log_path_));
 }
 
 void Recorder::Record(const RequestRecord& record) {

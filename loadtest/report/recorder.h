@@ -26,6 +26,8 @@ class Recorder {
 
   // Also writes every record as a line of JSON to this file.
   absl::Status OpenLog(const std::string& path);
+  // After the last record: an error when the file does not hold all of them.
+  absl::Status CloseLog();
 
   void Record(const RequestRecord& record);
   RunSummary Summarize() const;
@@ -41,6 +43,7 @@ class Recorder {
   std::chrono::nanoseconds last_sent_{0};
   std::chrono::nanoseconds last_end_{0};
   std::ofstream log_;
+  std::string log_path_;
 };
 
 }  // namespace beamline::loadtest

@@ -1,8 +1,9 @@
 #include "loadtest/report/result_json.h"
 
 #include <filesystem>
-#include <fstream>
+#include <stdexcept>
 
+#include "base/file.h"
 #include "fmt/format.h"
 
 namespace beamline::loadtest {
@@ -11,6 +12,8 @@ namespace {
 using nlohmann::json;
 
 constexpr char kSchema[] = "beamline.loadtest/1";
+constexpr size_t kMaxResultBytes = size_t{1} << 28;
+constexpr int64_t kMaxCount = int64_t{1} << 53;
 
 json HistogramToJson(const Histogram& histogram) {
   const auto ms = [](double ns) { return ns / 1e6; };
@@ -31,10 +34,23 @@ json HistogramToJson(const Histogram& histogram) {
           {"buckets_ns", std::move(buckets)}};
 }
 
+// A whole number of 0 .. kMaxCount; json would convert others as it can.
+int64_t ReadCount(const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{kMaxCount}) {
+    throw std::out_of_range("a count is no whole number of 0 to 2^53");
+  }
+  return value.get<int64_t>();
+}
+
 Histogram HistogramFromJson(const json& object) {
   Histogram histogram;
+  int64_t total = 0;
   for (const json& bucket : object.at("buckets_ns")) {
-    histogram.Record(bucket.at(0).get<int64_t>(), bucket.at(1).get<int64_t>());
+    const int64_t highest = ReadCount(bucket.at(0));
+    const int64_t count = ReadCount(bucket.at(1));
+    total += count;
+    if (total > kMaxCount) throw std::out_of_range("buckets_ns counts too much");
+    histogram.Record(highest, count);
   }
   return histogram;
 }
@@ -103,8 +119,8 @@ Result ResultFromJson(const json& root) {
   result.output_tokens_per_s = rates.at("output_tokens_per_s").get<double>();
   result.has_slo = rates.at("good_per_s").is_number();
   if (result.has_slo) result.good_per_s = rates.at("good_per_s").get<double>();
-  result.num_requests = total.at("requests").get<int64_t>();
-  result.num_errors = total.at("endings").value(EndingName(Ending::kError), int64_t{0});
+  result.num_requests = ReadCount(total.at("requests"));
+  result.num_errors = ReadCount(total.at("endings").value(EndingName(Ending::kError), json(0u)));
   result.time_to_first_token = HistogramFromJson(total.at("time_to_first_token"));
   result.inter_token = HistogramFromJson(total.at("inter_token"));
   result.end_to_end = HistogramFromJson(total.at("end_to_end"));
@@ -140,26 +156,24 @@ json ToJson(const RunReport& report) {
 }
 
 absl::Status WriteResult(const RunReport& report, const std::string& path) {
-  std::ofstream file(path);
-  file << ToJson(report).dump(1, ' ', false, json::error_handler_t::replace) << '\n';
-  file.close();
-  if (!file) return absl::InvalidArgumentError(fmt::format("cannot write {}", path));
-  return absl::OkStatus();
+  return WriteFile("--json", path,
+                   ToJson(report).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 absl::StatusOr<Result> ReadResult(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(fmt::format("cannot read {}", path));
-  const json root = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto file = ReadFile("result", path, kMaxResultBytes);
+  if (!file.ok()) return file.status();
+  const json root = json::parse(*file, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object() || root.value("schema", json()) != kSchema) {
-    return absl::InvalidArgumentError(fmt::format("{} is no result of schema {}", path, kSchema));
+    return absl::InvalidArgumentError(
+        fmt::format("result is '{}', which is no JSON of schema {}", path, kSchema));
   }
   try {
     Result result = ResultFromJson(root);
     if (result.label.empty()) result.label = std::filesystem::path(path).stem().string();
     return result;
-  } catch (const json::exception& error) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}", path, error.what()));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(fmt::format("result {}: {}", path, error.what()));
   }
 }
 

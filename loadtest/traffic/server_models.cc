@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "fmt/format.h"
 #include "loadtest/traffic/status_name.h"
@@ -54,8 +55,10 @@ absl::Status ResolveVocabularies(const std::vector<v1::Model>& models, Workload&
       }
     }
     if (num_found == 0) {
-      return absl::NotFoundError(
-          fmt::format("{}: the server has no model \"{}\"", of.name, of.model));
+      std::vector<std::string> names;
+      for (const v1::Model& model : models) names.push_back(model.name());
+      return absl::NotFoundError(fmt::format("{}: the server has no model \"{}\"{}", of.name,
+                                             of.model, DidYouMean(of.model, names)));
     }
     if (num_found > 1) {
       return absl::InvalidArgumentError(

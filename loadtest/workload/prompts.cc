@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 
+#include "base/file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace beamline::loadtest {
 namespace {
+
+constexpr size_t kMaxJsonlBytes = size_t{1} << 28;
 
 constexpr std::array<std::string_view, 64> kWords = {
     "the",    "of",    "and",    "to",     "a",       "in",   "is",   "you",    "that",   "it",
@@ -39,11 +42,12 @@ void AppendTokens(int64_t count, int32_t vocab_size, Random& random, v1::TokenId
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ReadTexts(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(fmt::format("cannot read {}", path));
+  const auto file = ReadFile("jsonl", path, kMaxJsonlBytes);
+  if (!file.ok()) return file.status();
+  std::istringstream lines(*file);
   std::vector<std::string> texts;
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const auto text = object.is_object() ? object.find("text") : object.end();

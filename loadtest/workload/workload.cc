@@ -1,6 +1,8 @@
 #include "loadtest/workload/workload.h"
 
+#include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -32,13 +34,14 @@ const char* KindName(Kind kind) {
 }
 
 absl::StatusOr<Kind> ParseKind(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Kind kind : kKinds) {
     if (name == KindName(kind)) return kind;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", KindName(kind));
+    known.emplace_back(KindName(kind));
   }
-  return absl::InvalidArgumentError(
-      fmt::format("kind \"{}\" is not known: expected one of {}", name, known));
+  return absl::InvalidArgumentError(fmt::format("kind \"{}\" is not known: expected one of {}{}",
+                                                Shorten(name, 100), fmt::join(known, ", "),
+                                                DidYouMean(name, known)));
 }
 
 bool IsGeneration(Kind kind) {

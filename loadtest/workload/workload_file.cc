@@ -1,12 +1,14 @@
 #include "loadtest/workload/workload_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "loadtest/workload/options_json.h"
 #include "yaml-cpp/yaml.h"
@@ -16,9 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxBatch = 4096;        // of the contract
-constexpr int64_t kMaxDistinct = 100'000;  // requests whose answers are remembered
-constexpr int64_t kMaxShared = 1'000'000;
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 // Reads the keys of one YAML mapping. The first error stays; later reads do nothing.
 class Reader {
@@ -29,9 +29,14 @@ class Reader {
       Fail("", "expected a mapping");
       return;
     }
+    const std::vector<std::string> known(keys.begin(), keys.end());
+    std::set<std::string> before;
     for (const auto& entry : node) {
       const auto key = entry.first.as<std::string>();
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) Fail(key, "unknown key");
+      if (std::find(known.begin(), known.end(), key) == known.end()) {
+        Fail(key, "unknown key" + DidYouMean(key, known));
+      }
+      if (!before.insert(key).second) Fail(key, "given twice");
     }
   }
 
@@ -209,10 +214,12 @@ absl::StatusOr<Workload> ParseWorkload(const std::string& yaml, const fs::path& 
 }
 
 absl::StatusOr<Workload> ReadWorkload(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(fmt::format("cannot read {}", path));
-  const std::string yaml{std::istreambuf_iterator<char>(file), {}};
-  return ParseWorkload(yaml, fs::path(path).parent_path());
+  const auto yaml = ReadFile("--workload", path, kMaxFileBytes);
+  if (!yaml.ok()) return yaml.status();
+  auto workload = ParseWorkload(*yaml, fs::path(path).parent_path());
+  if (workload.ok()) return workload;
+  return absl::InvalidArgumentError(
+      fmt::format("--workload {}: {}", path, std::string(workload.status().message())));
 }
 
 }  // namespace beamline::loadtest

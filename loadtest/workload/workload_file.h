@@ -1,6 +1,7 @@
 // Workloads in YAML; docs/loadtest.md describes the keys.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -8,6 +9,10 @@
 #include "loadtest/workload/workload.h"
 
 namespace beamline::loadtest {
+
+inline constexpr int kMaxBatch = 4096;            // of the contract
+inline constexpr int kMaxDistinct = 100'000;      // requests whose answers are remembered
+inline constexpr int64_t kMaxShared = 1'000'000;  // words or tokens
 
 // Files that the workload names are relative to `folder`. InvalidArgument names the request, the
 // key and what was expected; unknown keys are errors.

@@ -28,9 +28,9 @@ void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   if (!parsed.ok()) return Fail(parsed, &request);
   const ModelInfo* model = services().models.Find(request.name());
   if (model == nullptr) {
-    return Fail(
-        absl::NotFoundError(fmt::format("there is no model '{}'; models: {}",
-                                        request.name().substr(0, 100), services().models.Names())));
+    return Fail(absl::NotFoundError(
+        fmt::format("there is no model '{}'; models: {}{}", request.name().substr(0, 100),
+                    services().models.Names(), services().models.Suggestion(request.name()))));
   }
   state().SetModel(model->name);
   Reply(Describe(services(), *model));

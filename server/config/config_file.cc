@@ -1,10 +1,15 @@
 #include "server/config/config_file.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
 #include "yaml-cpp/yaml.h"
@@ -12,18 +17,31 @@
 namespace beamline {
 namespace {
 
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
 absl::Status At(const std::string& path, const YAML::Mark& mark, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("{}:{}: {}", path, mark.line + 1, problem));
 }
 
+// The name of an entry, which no entry before it in the mapping has.
+absl::StatusOr<std::string> ReadKey(const std::string& path, const YAML::Node& key,
+                                    std::set<std::string>& before) {
+  if (!key.IsScalar()) return At(path, key.Mark(), "a setting's name must be a single word");
+  std::string name = key.Scalar();
+  if (!before.insert(name).second) {
+    return At(path, key.Mark(), fmt::format("{} is given twice", name));
+  }
+  return name;
+}
+
 // Sets one entry of a mapping from the setting of its name.
-absl::Status Apply(const std::string& path, const YAML::Node& key, const YAML::Node& value,
-                   const std::vector<Setting>& settings) {
-  const std::string name = key.as<std::string>();
+absl::Status Apply(const std::string& path, const YAML::Node& key, const std::string& name,
+                   const YAML::Node& value, const std::vector<Setting>& settings) {
   const auto setting = std::find_if(settings.begin(), settings.end(),
                                     [&name](const Setting& s) { return s.name == name; });
   if (setting == settings.end()) {
-    return At(path, key.Mark(), fmt::format("there is no setting '{}'", name));
+    return At(path, key.Mark(),
+              fmt::format("there is no setting '{}'{}", name, DidYouMean(name, Names(settings))));
   }
   if (!value.IsScalar()) {
     return At(path, key.Mark(), fmt::format("{} must be a single value", name));
@@ -36,8 +54,10 @@ absl::StatusOr<ModelOptions> ReadModel(const std::string& path, const YAML::Node
   if (!node.IsMap()) return At(path, node.Mark(), "a model must have a name and a folder");
   ModelOptions model;
   const std::vector<Setting> settings = Settings(model);
+  std::set<std::string> keys;
   for (const auto& entry : node) {
-    BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, entry.second, settings));
+    BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
+    BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
   }
   if (!model.folder.empty()) {
     model.folder = (std::filesystem::path(path).parent_path() / model.folder).string();
@@ -49,12 +69,18 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
   if (root.IsNull()) return absl::OkStatus();
   if (!root.IsMap()) return At(path, root.Mark(), "must be a mapping of settings");
   const std::vector<Setting> settings = Settings(config);
+  std::set<std::string> keys;
   for (const auto& entry : root) {
-    if (entry.first.as<std::string>() != "models") {
-      BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, entry.second, settings));
+    BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
+    if (key != "models") {
+      BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
       continue;
     }
     if (!entry.second.IsSequence()) return At(path, entry.first.Mark(), "models must be a list");
+    if (entry.second.size() == 0) {
+      return At(path, entry.first.Mark(),
+                "models is empty; accepted: at least one, or no such key for the demo models");
+    }
     config.models.clear();
     for (const YAML::Node& node : entry.second) {
       BEAMLINE_ASSIGN_OR_RETURN(ModelOptions model, ReadModel(path, node));
@@ -64,19 +90,29 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
   return absl::OkStatus();
 }
 
+// The path from anywhere, when the working directory is known.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
 }  // namespace
 
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--config", path, kMaxFileBytes));
   try {
-    return ReadConfig(path, YAML::LoadFile(path), config);
-  } catch (const YAML::BadFile&) {
-    return absl::NotFoundError(fmt::format("cannot read the configuration file {}", path));
+    return ReadConfig(path, YAML::Load(text), config);
   } catch (const YAML::Exception& error) {
     return At(path, error.mark, error.msg);
   }
 }
 
 std::string PrintConfig(ServerConfig config) {
+  if (config.algorithm_file != "auto" && config.algorithm_file != "off") {
+    config.algorithm_file = Absolute(config.algorithm_file);
+  }
+  for (ModelOptions& model : config.models) model.folder = Absolute(model.folder);
   YAML::Emitter out;
   out << YAML::BeginMap;
   for (const Setting& setting : Settings(config)) {

@@ -18,7 +18,8 @@ namespace beamline {
 // the line and the fault.
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config);
 
-// As a configuration file, every setting with its value.
+// As a configuration file, every setting with its value and paths from the root, so that the file
+// means the same wherever it lies.
 std::string PrintConfig(ServerConfig config);
 
 }  // namespace beamline

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "base/command_line.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
 #include "server/config/config_file.h"
@@ -27,17 +29,14 @@ struct Flags {
 };
 
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
-  app.add_option("--config", flags.config_file, "YAML file of settings; flags go before it")
-      ->type_name("FILE");
-  app.add_option(
-         "--model", flags.models,
-         "a model to serve, may be repeated: name=folder[,setting=value...] with the "
-         "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
-         "prefix_cache, speculative_tokens, max_queued_requests, warm_up. Without any: the demo "
-         "models")
-      ->type_name("MODEL")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddPath(app, "--config", flags.config_file, "YAML file of settings; flags go before it");
+  AddRepeatable(
+      app, "--model", flags.models,
+      "a model to serve, may be repeated: name=folder[,setting=value...] with the "
+      "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
+      "prefix_cache, speculative_tokens, max_queued_requests, warm_up. Without any: the demo "
+      "models")
+      ->type_name("MODEL");
   for (const Setting& setting : Settings(line.config)) {
     const std::string name = setting.name;
     app.add_option_function<std::string>(
@@ -50,13 +49,23 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   app.set_version_flag("--version", "beamline-server " BEAMLINE_VERSION);
 }
 
+// An error of a file under the flag that named it, unless it names the flag already.
+absl::Status WithFlag(std::string_view flag, const absl::Status& status) {
+  const std::string message(status.message());
+  if (message.starts_with(flag)) return status;
+  return absl::Status(status.code(), fmt::format("{} {}", flag, message));
+}
+
 absl::Status Apply(const Flags& flags, ServerConfig& config) {
   if (!flags.config_file.empty()) {
-    BEAMLINE_RETURN_IF_ERROR(LoadConfigFile(flags.config_file, config));
+    const absl::Status status = LoadConfigFile(flags.config_file, config);
+    if (!status.ok()) return WithFlag("--config", status);
   }
-  for (const Setting& setting : Settings(config)) {
+  for (Setting setting : Settings(config)) {
     const auto it = flags.settings.find(setting.name);
-    if (it != flags.settings.end()) BEAMLINE_RETURN_IF_ERROR(SetFromText(setting, it->second));
+    if (it == flags.settings.end()) continue;
+    setting.name = FlagName(setting.name);  // as errors call it
+    BEAMLINE_RETURN_IF_ERROR(SetFromText(setting, it->second));
   }
   if (!flags.models.empty()) config.models.clear();
   for (const std::string& text : flags.models) {
@@ -92,7 +101,10 @@ absl::StatusOr<ModelOptions> ParseModelFlag(std::string_view text) {
     } else {
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [key](const Setting& s) { return s.name == key; });
-      if (setting == settings.end()) return bad(fmt::format("there is no setting '{}'", key));
+      if (setting == settings.end()) {
+        return bad(
+            fmt::format("there is no setting '{}'{}", key, DidYouMean(key, Names(settings))));
+      }
       const absl::Status status = SetFromText(*setting, value);
       if (!status.ok()) return bad(std::string(status.message()));
     }
@@ -107,17 +119,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
   Flags flags;
   CLI::App app("Serves Hugging Face checkpoints over gRPC.", "beamline-server");
   AddOptions(app, line, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    line.text = app.help();
-    return line;
-  } catch (const CLI::CallForVersion& version) {
-    line.text = std::string(version.what()) + "\n";
-    return line;
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(line.text, ParseArguments(app, argc, argv));
+  if (!line.text.empty()) return line;
   BEAMLINE_RETURN_IF_ERROR(Apply(flags, line.config));
   return line;
 }

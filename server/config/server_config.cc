@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kernels/status.h"
@@ -236,6 +237,12 @@ std::vector<Setting> Settings(ModelOptions& m) {
   };
 }
 
+std::vector<std::string> Names(const std::vector<Setting>& settings) {
+  std::vector<std::string> names;
+  for (const Setting& setting : settings) names.push_back(setting.name);
+  return names;
+}
+
 absl::Status SetFromText(const Setting& setting, std::string_view text) {
   return std::visit([&](auto* value) { return Set(setting, text, *value); }, setting.value);
 }
@@ -252,13 +259,35 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const st
     const char* begin = text.data() + colon + 1;
     const char* end = text.data() + text.size();
     const auto [parsed, error] = std::from_chars(begin, end, result.port);
-    if (error == std::errc() && parsed == end && result.port >= 0 && result.port <= 65535) {
+    const bool is_host = result.host.find_first_of(": /") == std::string::npos ||
+                         (result.host.starts_with('[') && result.host.ends_with(']'));
+    if (is_host && error == std::errc() && parsed == end && result.port >= 0 &&
+        result.port <= 65535) {
       return result;
     }
   }
   return absl::InvalidArgumentError(
       fmt::format("{} is '{}'; accepted: host:port, as 127.0.0.1:50051", setting_name, text));
 }
+
+namespace {
+
+absl::Status CheckModelName(const std::string& name) {
+  if (name == "none") {
+    return absl::InvalidArgumentError(
+        "model is named 'none', which metrics call no model; accepted: another name");
+  }
+  const bool has_control = std::any_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (!IsValidUtf8(name) || has_control) {
+    return absl::InvalidArgumentError(fmt::format(
+        "model is named '{}'; accepted: UTF-8 without control characters", Shorten(name, 100)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CheckConfig(const ServerConfig& config) {
   BEAMLINE_RETURN_IF_ERROR(ParseHostPort("listen", config.listen).status());
@@ -271,6 +300,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
       return absl::InvalidArgumentError(
           fmt::format("model '{}' has no {}", model.name, model.name.empty() ? "name" : "folder"));
     }
+    BEAMLINE_RETURN_IF_ERROR(CheckModelName(model.name));
     if (!names.insert(model.name).second) {
       return absl::InvalidArgumentError(fmt::format("model '{}' is given twice", model.name));
     }

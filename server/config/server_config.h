@@ -52,6 +52,8 @@ struct Setting {
 std::vector<Setting> Settings(ServerConfig& config);
 std::vector<Setting> Settings(ModelOptions& model);
 
+std::vector<std::string> Names(const std::vector<Setting>& settings);
+
 // INVALID_ARGUMENT "NAME is 'TEXT'; accepted: ...".
 absl::Status SetFromText(const Setting& setting, std::string_view text);
 std::string ToText(const Setting& setting);
@@ -60,10 +62,11 @@ struct HostPort {
   std::string host;
   int port = 0;
 };
-// "127.0.0.1:80", "[::1]:80". INVALID_ARGUMENT otherwise.
+// "127.0.0.1:80", "[::1]:80"; without brackets the port of an IPv6 address cannot be told.
+// INVALID_ARGUMENT otherwise.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const std::string& text);
 
-// What no single setting shows: addresses, model names given twice, a device that this build lacks.
+// What no single setting shows: addresses, model names that are given twice or mean something else.
 absl::Status CheckConfig(const ServerConfig& config);
 
 }  // namespace beamline

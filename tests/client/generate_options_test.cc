@@ -111,6 +111,19 @@ TEST(GenerateOptions, ContradictionsAreRefused) {
   EXPECT_FALSE(Parse({"--logit-bias", "5=1x"}).ok());
 }
 
+TEST(GenerateOptions, ValuesOutOfRangeAreNamed) {
+  EXPECT_THROW(Parse({"--seed", "-1"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_THROW(Parse({"--temperature", "nan"}).status().IgnoreError(), CLI::ParseError);
+  EXPECT_EQ(Parse({"--stop-token-id", "x"}).status().message(),
+            "--stop-token-id is 'x'; accepted: 0 to 2147483647");
+  EXPECT_EQ(Parse({"--suppress-token", "-1"}).status().message(),
+            "--suppress-token is '-1'; accepted: 0 to 2147483647");
+  for (const char* bias : {"", "=", "5=", "=1", "5=nan", "99999999999=1", "5=1=2"}) {
+    EXPECT_FALSE(Parse({"--logit-bias", bias}).ok()) << bias;
+  }
+  EXPECT_EQ(Parse({}, "\xC3(").status().message(), "the text is not valid UTF-8");
+}
+
 TEST(GenerateOptions, Ids) {
   const auto request = Parse({"--ids"}, "12, 34\t56");
   ASSERT_TRUE(request.ok()) << request.status();

@@ -17,16 +17,15 @@ class OrderedAnswersTest : public testing::Test {
     return response;
   }
 
-  std::istringstream in_;
   std::ostringstream out_, err_;
-  Console console_ = {in_, out_, err_};
+  Console console_ = {-1, out_, err_};
   Client client_{ClientOptions{.address = "127.0.0.1:1"}};  // never connects
   GlobalOptions options_;
   Session session_ = {client_, console_, options_};
 };
 
 TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
-  Answers answers(session_, 3,
+  Answers answers(session_,
                   [this](const v1::EncodeResponse& response) { out_ << response.model() << "\n"; });
   answers.Take(2, Response("c"));
   answers.Take(1, absl::InvalidArgumentError("inputs has 0 entries"));
@@ -39,7 +38,7 @@ TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
 
 TEST_F(OrderedAnswersTest, JsonIsOneMessageALine) {
   options_.json = true;
-  Answers answers(session_, 2, [](const v1::EncodeResponse&) { FAIL(); });
+  Answers answers(session_, [](const v1::EncodeResponse&) { FAIL(); });
   answers.Take(0, Response("a"));
   answers.Take(1, Response("b"));
   std::istringstream lines(out_.str());

@@ -1,6 +1,7 @@
 // The `beamline` program against a real server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -155,6 +156,121 @@ TEST(Cli, LinesOfAFileThatFailKeepTheirPlace) {
   EXPECT_EQ(answers[2]["request_id"], "3");
 }
 
+TEST(Cli, ALineThatFailsDoesNotEndTheRest) {
+  for (const std::string stream : {"--no-stream", "--stream"}) {
+    const Result result = Beamline({"generate", "--model", "write-en", "--greedy",
+                                    "--max-new-tokens", "2", "--ids", stream, "-"},
+                                   "50 41\nfifty\n50 41\n999999999\n50 41");
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("line 2: INVALID_ARGUMENT: 'fifty' is not a token id\n"));
+    EXPECT_THAT(result.err, HasSubstr("line 4: INVALID_ARGUMENT: "));
+    EXPECT_THAT(result.err, HasSubstr("2 of 5 lines failed"));
+  }
+  const Result tokens = Beamline({"detokenize", "--model", "write-en"}, "50 41\nx\n68\n");
+  EXPECT_EQ(tokens.status, 1);
+  EXPECT_EQ(std::count(tokens.out.begin(), tokens.out.end(), '\n'), 3);
+  const Result text = Beamline({"encode", "-"}, "one\n\xFF\ntwo\n");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.err, StartsWith("line 2: INVALID_ARGUMENT: the text is not valid UTF-8\n"));
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 3);
+}
+
+// gRPC ends a stream with a message that is larger than the server takes.
+TEST(Cli, ALineOverTheLimitFailsAlone) {
+  const PromptFile file("one file\n" + std::string(5 << 20, 'x') + "\ntwo files\n" +
+                        std::string(6 << 20, 'y') + "\nthree files\n");
+  for (const char* command : {"translate", "encode"}) {
+    const Result many = Beamline({command, "--json", "--file", file.path()});
+    EXPECT_EQ(many.status, 1);
+    std::istringstream lines(many.out);
+    std::vector<json> answers;
+    for (std::string line; std::getline(lines, line);) answers.push_back(json::parse(line));
+    ASSERT_EQ(answers.size(), 5u) << many.err;
+    for (const size_t place : {0u, 2u, 4u}) {
+      EXPECT_TRUE(answers[place].contains("response")) << answers[place];
+    }
+    for (const size_t place : {1u, 3u}) {
+      EXPECT_EQ(answers[place]["error"]["code"], 8);
+      EXPECT_THAT(answers[place]["error"]["message"].get<std::string>(),
+                  HasSubstr("the server accepts at most 4194304"));
+    }
+    EXPECT_THAT(many.err, HasSubstr("2 of 5 lines failed"));
+  }
+}
+
+// A line is sent when it comes, and answered before the next one is there.
+TEST(Cli, StandardInputIsNotReadToItsEndFirst) {
+  const std::string pipe = testing::TempDir() + "beamline_pipe_" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string command : {"translate", "encode", "tokenize"}) {
+    std::vector<std::string> arguments = {
+        "-c",        "exec \"$0\" \"$@\" < " + pipe, BEAMLINE_CLI_BINARY,
+        "--address", SharedServer().address(),       command,
+        "--json"};
+    if (command == "tokenize") arguments.insert(arguments.end(), {"--model", "embed-en"});
+    ChildProcess process("/bin/sh", arguments);
+    std::ofstream input(pipe);
+    input << "one file\n" << std::flush;
+    EXPECT_TRUE(json::parse(process.ReadLine()).is_object()) << command;
+    input << "two files\n" << std::flush;
+    input.close();
+    EXPECT_EQ(process.Wait(), 0) << process.err();
+    EXPECT_EQ(std::count(process.out().begin(), process.out().end(), '\n'), 2);
+  }
+  std::filesystem::remove(pipe);
+}
+
+TEST(Cli, RepeatableOptionsLeaveTheText) {
+  for (const std::vector<std::string>& option : {std::vector<std::string>{"--stop", "X"},
+                                                 {"--bad-word", "zebra"},
+                                                 {"--stop-token-id", "5"},
+                                                 {"--suppress-token", "5"},
+                                                 {"--logit-bias", "5=-1"}}) {
+    const Result result = Beamline({"generate", "--model", "write-en", "--greedy", "--no-stream",
+                                    "--echo", "--max-new-tokens", "1", option[0], option[1], "hi"},
+                                   "standard input\n");
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, StartsWith("hi")) << option[0];
+  }
+}
+
+TEST(Cli, OutputThatCannotBeWrittenEndsIt) {
+  for (const char* to : {"> /dev/full", ">&-"}) {
+    for (const char* how : {"--stream", "--no-stream"}) {
+      ChildProcess process("/bin/sh",
+                           {"-c", std::string("exec \"$0\" \"$@\" ") + to, BEAMLINE_CLI_BINARY,
+                            "--address", SharedServer().address(), "translate", how, "one file"});
+      EXPECT_EQ(process.Wait(), 1) << to;
+      EXPECT_THAT(process.err(), HasSubstr("beamline: standard output cannot be written: "));
+    }
+  }
+  // The reader goes after the first of very many lines.
+  ChildProcess process("/bin/sh",
+                       {"-c", "yes one file | { \"$0\" \"$@\"; echo status $? >&2; } | head -n 1",
+                        BEAMLINE_CLI_BINARY, "--address", SharedServer().address(), "encode", "-"});
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_THAT(process.err(), HasSubstr("Broken pipe"));
+  EXPECT_THAT(process.err(), HasSubstr("status 1\n"));
+}
+
+TEST(Cli, SlipsAreRecognized) {
+  EXPECT_THAT(Beamline({"translat", "x"}).err, HasSubstr("did you mean 'translate'?"));
+  EXPECT_THAT(Beamline({"generate", "--gredy", "x"}).err, HasSubstr("did you mean '--greedy'?"));
+  EXPECT_THAT(Beamline({"generate", "--model", "write-em", "x"}).err,
+              HasSubstr("did you mean 'write-en'?"));
+  EXPECT_THAT(Beamline({"models", "embed_en"}).err, HasSubstr("did you mean 'embed-en'?"));
+}
+
+TEST(Cli, AnAddressHasAPort) {
+  for (const char* address : {"127.0.0.1", "http://127.0.0.1:50051", "::1", "localhost:99999"}) {
+    ChildProcess process(BEAMLINE_CLI_BINARY, {"--address", address, "health"});
+    EXPECT_EQ(process.Wait(), 2) << address;
+    EXPECT_THAT(process.err(), StartsWith("beamline: --address is '" + std::string(address) +
+                                          "'; accepted: host:port"));
+  }
+}
+
 TEST(Cli, DetokenizeUndoesTokenize) {
   const json tokens = json::parse(
       Beamline({"tokenize", "--json", "--model", "write-en", "text editor"}).out)["tokens"];
@@ -184,6 +300,9 @@ TEST(Cli, WrongUseIsTwo) {
         {"generate", "--n", "2", "t"},
         {"generate", "--beam-groups", "2", "t"},
         {"detokenize", "--model", "write-en", "abc"},
+        {"generate", "--seed", "-1", "t"},
+        {"generate", "--max-new-tokens", "99999999999", "t"},
+        {"generate", "\xFF"},
         {"--timeout", "-1", "health"}}) {
     const Result result = Beamline(arguments);
     EXPECT_EQ(result.status, 2) << result.err;

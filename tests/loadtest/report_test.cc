@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <string>
 
 #include "loadtest/report/compare.h"
@@ -168,8 +170,8 @@ TEST(PlotTest, IsSelfContainedAndEscaped) {
   ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
   const std::vector<Result> results = {*ReadResult(path), *ReadResult(path)};
   const std::string svg = PlotSvg(results);
-  for (const char* part :
-       {"Time to first token", "Inter-token", "End to end", "p99", "polyline", "A &amp; &lt;B>"}) {
+  for (const char* part : {"Time to first token", "Inter-token", "End to end", "p99", "polyline",
+                           "A &amp; &lt;B&gt;"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
@@ -181,6 +183,54 @@ TEST(PlotTest, IsSelfContainedAndEscaped) {
   EXPECT_TRUE(WritePlot(results, TempPath("plot.html")).ok());
   EXPECT_TRUE(WritePlot(results, TempPath("plot.svg")).ok());
   EXPECT_FALSE(WritePlot(results, TempPath("plot.pdf")).ok());
+}
+
+// Every curve has the colour and dashes of one line of the legend, and its label.
+TEST(PlotTest, EveryCurveIsInTheLegend) {
+  const std::string path = TempPath("many.json");
+  ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
+  std::vector<Result> results(10, *ReadResult(path));
+  for (size_t i = 0; i < 8; ++i) results[i].label = "run " + std::to_string(i);
+  const std::string svg = PlotSvg(results);
+  const std::regex stroke(
+      "<(line|polyline)[^>]*?(stroke=\"#[0-9A-F]{6}\" stroke-width=\"2.5\""
+      "( stroke-dasharray=\"[0-9 ]*\")?)");
+  std::map<std::string, int> lines, curves;
+  for (std::sregex_iterator found(svg.begin(), svg.end(), stroke), end; found != end; ++found) {
+    ++((*found)[1] == "line" ? lines : curves)[(*found)[2]];
+  }
+  EXPECT_EQ(lines.size(), 10U);
+  EXPECT_EQ(curves.size(), 10U);
+  for (const auto& [drawn, count] : curves) {
+    EXPECT_EQ(lines[drawn], 1) << drawn;
+    EXPECT_EQ(count, 3) << drawn;  // a panel for each latency
+  }
+  for (const char* part :
+       {">run 7<", ">A &amp; &lt;B&gt; (1)<", ">A &amp; &lt;B&gt; (2)<", "<title>run 0</title>",
+        ">milliseconds<", ">percentile of requests<", ">percentile of gaps between tokens<"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  const std::string html = PlotHtml(results);
+  EXPECT_THAT(html, HasSubstr("<th>requests/s</th>"));
+  EXPECT_THAT(html, HasSubstr("<td>run 7</td>"));
+}
+
+TEST(PlotTest, OneValueIsDrawn) {
+  Result result{.label = "\x01\xFF one"};
+  result.end_to_end.Record(5'000'000);
+  const std::string svg = PlotSvg({result});
+  EXPECT_THAT(svg, HasSubstr("polyline"));
+  EXPECT_THAT(svg, HasSubstr(" ? one"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+}
+
+TEST(PlotTest, WhatCannotBeWrittenIsSaid) {
+  EXPECT_FALSE(CheckPlotPath(::testing::TempDir() + "/nothing/plot.svg").ok());
+  EXPECT_THAT(std::string(CheckPlotPath("plot.pdf").message()),
+              HasSubstr("--plot is 'plot.pdf'; accepted: a name in .svg or .html"));
+  EXPECT_FALSE(WriteResult(MakeReport({}), ::testing::TempDir()).ok());
+  EXPECT_FALSE(WriteResult(MakeReport({}), "/dev/full").ok());
 }
 
 TEST(PlotTest, EmptyResultsDrawNothing) {

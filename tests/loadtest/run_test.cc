@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -51,6 +52,27 @@ std::string WriteWorkload(const std::string& yaml) {
   const std::string path = ::testing::TempDir() + "/workload.yaml";
   std::ofstream(path) << yaml;
   return path;
+}
+
+// Before the first request is sent.
+TEST(RunTest, WhatCannotWorkIsSaidFirst) {
+  ScriptedServer server({});
+  const auto fault = [&](const std::function<void(RunFlags&)>& change) {
+    RunFlags flags = MakeFlags(100, 0.1);
+    flags.target = server.target();
+    change(flags);
+    return std::string(RunLoadTest(flags, "test").status().message());
+  };
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.json_file = "/"; }), HasSubstr("--json is '/'"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/no/log"; }),
+              HasSubstr("--log is '/no/log'"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.expected_codes = {"RESOURCE_EXHAUSTD"}; }),
+              HasSubstr("did you mean 'RESOURCE_EXHAUSTED'?"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.target = "127.0.0.1"; }),
+              HasSubstr("--target is '127.0.0.1'; accepted: host:port"));
+  EXPECT_EQ(server.num_requests(), 0);
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/dev/full"; }),
+              HasSubstr("--log /dev/full was not written to its end"));
 }
 
 TEST(RunTest, MeasuresWhatTheServerDoes) {
@@ -287,7 +309,7 @@ TEST(RunTest, OnlyLoopbackWithoutPermission) {
   }
   for (const char* target : {"example.org:1", "10.0.0.1:5", "0.0.0.0:5", "[::]:5",
                              "[2001:db8::1]:5", "127.example.org:5", "localhost.example.org:1",
-                             "dns://8.8.8.8/localhost", "ipv4:127.0.0.1:1,10.0.0.1:1", ""}) {
+                             "dns://8.8.8.8/localhost:1", "ipv4:127.0.0.1:1,10.0.0.1:1"}) {
     EXPECT_FALSE(IsLoopback(target)) << target;
     RunFlags flags;
     flags.target = target;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "fmt/format.h"
 #include "loadtest/workload/distribution.h"
 #include "loadtest/workload/request_factory.h"
 #include "loadtest/workload/workload_file.h"
@@ -112,14 +113,35 @@ TEST(WorkloadFileTest, NamesWhatIsWrong) {
       {"requests: [{kind: generate, prompt: {text: a}, options: {speed: 9}}]", "speed"},
       {"requests: [{kind: generate, prompt: {text: a}, cancel_share: 0.5}]", "cancel_after_ms"},
       {"requests: [{kind: tokenize, prompt: {tokens: 5}}]", "takes a text"},
-      {"requests: [{kind: encode, prompt: {jsonl: nowhere.jsonl}}]", "cannot read"},
+      {"requests: [{kind: encode, prompt: {jsonl: nowhere.jsonl}}]", "cannot be read"},
       {"requests: [", "workload: "},
+      {"request: []", "workload.request: unknown key; did you mean 'requests'?"},
+      {"requests: []\nrequests: []", "workload.requests: given twice"},
+      {"requests: [{kind: generat, prompt: {text: a}}]", "did you mean 'generate'?"},
+      {"requests: [{kind: encode, prompt: {text: a}, options: {truncate: 1, truncate: 2}}]",
+       "truncate is given twice"},
+      {"requests: [{kind: encode, prompt: {text: a}, options: &o {inputs: *o}}]",
+       "nested deeper than"},
+      {"requests: [{kind: encode, prompt: {jsonl: /}}]", "a folder; accepted: a regular file"},
   };
   for (const auto& [yaml, expected] : cases) {
     const auto workload = ParseWorkload(yaml, BEAMLINE_SOURCE_DIR);
     ASSERT_FALSE(workload.ok()) << yaml;
     EXPECT_THAT(std::string(workload.status().message()), HasSubstr(expected)) << yaml;
   }
+}
+
+// A kilobyte of aliases that would become 10^8 values.
+TEST(WorkloadFileTest, AliasesDoNotMultiply) {
+  std::string options = "{a0: &a0 [x,x,x,x,x,x,x,x,x,x]";
+  for (int i = 1; i < 8; ++i) {
+    options +=
+        fmt::format(", a{0}: &a{0} [*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1},*a{1}]", i, i - 1);
+  }
+  const auto workload = ParseWorkload(
+      fmt::format("requests: [{{kind: encode, prompt: {{text: a}}, options: {}}}}}]", options),
+      ".");
+  EXPECT_THAT(std::string(workload.status().message()), HasSubstr("more than 100000 values"));
 }
 
 TEST(WorkloadFileTest, TheRepositorysFilesAreRead) {

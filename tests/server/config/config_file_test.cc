@@ -60,6 +60,45 @@ TEST_F(ConfigFile, ErrorsNameTheLine) {
   EXPECT_THAT(Error("a: [1\nb: 2"), HasSubstr("beamline_config_test.yaml:"));
 }
 
+TEST_F(ConfigFile, WhatIsWrittenTwiceOrForNothingIsRefused) {
+  EXPECT_THAT(Error("threads: 1\nlisten: a:1\nthreads: 1\n"),
+              HasSubstr(":3: threads is given twice"));
+  EXPECT_THAT(Error("models:\n  - {name: a, folder: b, name: c}\n"),
+              HasSubstr("name is given twice"));
+  EXPECT_THAT(Error("models: [{name: a, folder: b}]\nmodels: [{name: c, folder: d}]\n"),
+              HasSubstr(":2: models is given twice"));
+  EXPECT_THAT(Error("models: []\n"), HasSubstr(":1: models is empty; accepted: at least one"));
+  EXPECT_THAT(Error("[a]: 1\n"), HasSubstr("must be a single word"));
+}
+
+TEST_F(ConfigFile, SlipsAreRecognized) {
+  EXPECT_THAT(Error("max-receive-bytes: 3\n"), HasSubstr("did you mean 'max_receive_bytes'?"));
+  EXPECT_THAT(Error("models:\n  - {name: a, floder: b}\n"), HasSubstr("did you mean 'folder'?"));
+}
+
+TEST_F(ConfigFile, IsARegularFile) {
+  ServerConfig config;
+  EXPECT_THAT(std::string(LoadConfigFile(testing::TempDir(), config).message()),
+              HasSubstr("a folder; accepted: a regular file"));
+  EXPECT_THAT(std::string(LoadConfigFile("/dev/zero", config).message()), HasSubstr("a device"));
+}
+
+TEST_F(ConfigFile, PrintedFoldersMeanTheSameFromAnywhere) {
+  ServerConfig config;
+  config.algorithm_file = "choices.txt";
+  config.models.resize(2);
+  config.models[0].name = "a";
+  config.models[0].folder = "models/../a";
+  config.models[1].name = "b";
+  config.models[1].folder = "/b";
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  const std::filesystem::path here = std::filesystem::current_path();
+  EXPECT_EQ(read.models[0].folder, (here / "a").string());
+  EXPECT_EQ(read.models[1].folder, "/b");
+  EXPECT_EQ(read.algorithm_file, (here / "choices.txt").string());
+}
+
 TEST_F(ConfigFile, MayBeEmptyButMustExist) {
   ServerConfig config;
   EXPECT_TRUE(LoadConfigFile(Write(""), config).ok());

@@ -66,8 +66,16 @@ TEST(Flags, GoBeforeTheFile) {
 TEST(Flags, ErrorsAreOneLine) {
   EXPECT_THAT(Error({"--nonsense"}), HasSubstr("--nonsense"));
   EXPECT_THAT(Error({"extra"}), HasSubstr("extra"));
-  EXPECT_THAT(Error({"--threads", "x"}), HasSubstr("threads is 'x'"));
+  EXPECT_THAT(Error({"--threads", "x"}), HasSubstr("--threads is 'x'"));
   EXPECT_THAT(Error({"--listen", "x"}), HasSubstr("listen is 'x'"));
+  EXPECT_THAT(Error({"--max-recieve-bytes", "1"}),
+              HasSubstr("did you mean '--max-receive-bytes'?"));
+  EXPECT_THAT(Error({"--config", ""}), HasSubstr("--config is ''"));
+  EXPECT_THAT(Error({"--config", "/"}), HasSubstr("--config is '/', a folder"));
+  EXPECT_THAT(Error({"--model", "m=f", "dtype=bfloat16"}), HasSubstr("'dtype=bfloat16'"));
+  EXPECT_THAT(Error({"--model", "m=f,max_batch_token=1"}),
+              HasSubstr("did you mean 'max_batch_tokens'?"));
+  EXPECT_THAT(Error({"--model", "none=f"}), HasSubstr("'none', which metrics call no model"));
   EXPECT_THAT(Error({"--device", "tpu"}), HasSubstr("tpu"));
   EXPECT_THAT(Error({"--config", "/nonexistent.yaml"}), HasSubstr("/nonexistent.yaml"));
   EXPECT_THAT(Error({"--model", "x=a", "--model", "x=b"}), HasSubstr("'x' is given twice"));

@@ -106,7 +106,8 @@ TEST(Settings, DefaultsAreAccepted) {
 TEST(HostPort, Parses) {
   EXPECT_EQ(ParseHostPort("listen", "127.0.0.1:0")->port, 0);
   EXPECT_EQ(ParseHostPort("listen", "[::1]:443")->host, "[::1]");
-  for (const char* bad : {"", "localhost", ":80", "a:", "a:x", "a:-1", "a:65536", "a:80 "}) {
+  for (const char* bad : {"", "localhost", ":80", "a:", "a:x", "a:-1", "a:65536", "a:80 ", "::1",
+                          "::1:80", "http://a:80", "a b:80"}) {
     EXPECT_FALSE(ParseHostPort("listen", bad).ok()) << bad;
   }
 }
@@ -122,6 +123,10 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
   config.models[0].name = config.models[1].name = "m";
   config.models[0].folder = config.models[1].folder = "f";
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("'m' is given twice"));
+  for (const char* bad : {"none", "a\nb", "\xFF"}) {
+    config.models[1].name = bad;
+    EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model is named '")) << bad;
+  }
   config.models.resize(1);
   config.models[0].folder.clear();
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("no folder"));

@@ -1,0 +1,153 @@
+#include "base/command_line.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "absl/status/status.h"
+#include "base/text.h"
+
+namespace beamline {
+namespace {
+
+// CLI11 takes a value in brackets apart, "[a, b]" into two. A value behind this mark it leaves as
+// it is; no argument of ours begins with such a character.
+constexpr char kMark = '\x01';
+
+std::string Marked(const std::string& argument) {
+  const bool in_brackets = argument.size() > 1 && argument.front() == '[' && argument.back() == ']';
+  return in_brackets ? kMark + argument : argument;
+}
+
+std::string Unmarked(std::string value) {
+  if (!value.empty() && value.front() == kMark) value.erase(0, 1);
+  return value;
+}
+
+// Calls for the app itself, its option groups and its commands.
+template <typename Visit>
+void VisitApps(CLI::App& app, const Visit& visit) {
+  visit(app);
+  for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) {
+    VisitApps(*below, visit);
+  }
+}
+
+void UnmarkValues(CLI::App& app) {
+  VisitApps(app, [](CLI::App& one) {
+    for (CLI::Option* option : one.get_options()) {
+      if (option->get_expected_max() > 0) option->transform(Unmarked);
+    }
+  });
+}
+
+std::vector<std::string> OptionNames(CLI::App& app) {
+  std::vector<std::string> names;
+  VisitApps(app, [&](CLI::App& one) {
+    const bool is_other_command = &one != &app && !one.get_name().empty() && !one.parsed();
+    if (is_other_command) return;
+    for (const CLI::Option* option : one.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  });
+  return names;
+}
+
+std::vector<std::string> CommandNames(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (!command->get_name().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// "--stop=", after which CLI11 would take the next argument for the value.
+absl::Status CheckEmptyValues(CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  VisitApps(app, [&](CLI::App& one) {
+    for (const CLI::Option* option : one.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name + "=");
+    }
+  });
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (std::find(names.begin(), names.end(), argument) == names.end()) continue;
+    const std::string name = argument.substr(0, argument.size() - 1);
+    return absl::InvalidArgumentError(
+        fmt::format("{} has no value; an empty one is written {} ''", argument, name));
+  }
+  return absl::OkStatus();
+}
+
+std::string Explain(CLI::App& app, const CLI::ParseError& error) {
+  const bool has_command = !app.get_subcommands().empty();
+  const std::vector<std::string> commands = CommandNames(app);
+  const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
+  for (const std::string& extra : extras) {
+    if (extra.size() < 2 || extra[0] != '-' || extra == "--") continue;
+    const std::string name = extra.substr(0, extra.find('='));
+    const std::string hint = DidYouMean(name, OptionNames(app));
+    const bool may_be_text = hint.empty() && has_command;
+    return fmt::format("there is no option '{}'{}", Shorten(name, 100),
+                       may_be_text ? "; a text that begins with - goes after --" : hint);
+  }
+  if (!extras.empty() && !has_command && !commands.empty()) {
+    const std::string name = Unmarked(extras.front());
+    return fmt::format("there is no command '{}'{}", Shorten(name, 100),
+                       DidYouMean(name, commands));
+  }
+  if (!extras.empty()) {
+    return fmt::format("there is an argument too many: '{}'",
+                       Shorten(Unmarked(extras.front()), 100));
+  }
+  return error.what();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (const absl::Status status = CheckEmptyValues(app, arguments); !status.ok()) return status;
+  UnmarkValues(app);
+  std::transform(arguments.begin(), arguments.end(), arguments.begin(), Marked);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(arguments));
+    return std::string();
+  } catch (const CLI::CallForHelp&) {
+    return app.help();
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(Explain(app, error));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+}
+
+CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                           const std::string& help) {
+  return app.add_option(name, values, help)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string& path,
+                     const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&path, name](const std::string& text) {
+            if (text.empty()) RefuseValue(name, text, "the path of a file");
+            path = text;
+          },
+          help)
+      ->type_name("FILE");
+}
+
+void RefuseValue(const std::string& name, const std::string& text, const std::string& accepted) {
+  throw CLI::ValidationError(
+      fmt::format("{} is '{}'; accepted: {}", name, Shorten(text, 100), accepted));
+}
+
+}  // namespace beamline

@@ -1,0 +1,72 @@
+// CLI11 as all programs use it: strict numbers, options that repeat without swallowing what
+// follows, and errors of one line that say what was probably meant.
+#pragma once
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+
+namespace beamline {
+
+// Parses the arguments into what `app` is bound to. Returns the text to print and be done with
+// (--help, --version), empty to go on. INVALID_ARGUMENT with one line about a wrong command line.
+absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv);
+
+// An option that may be repeated and takes one value each time.
+CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                           const std::string& help);
+
+// A path that is not empty.
+CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string& path,
+                     const std::string& help);
+
+// The whole of `text` as a number of low to high; infinity and NaN are none.
+template <typename Number>
+std::optional<Number> ParseNumber(std::string_view text, Number low, Number high) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || !(number >= low && number <= high)) return std::nullopt;
+  return number;
+}
+
+// Throws what CLI11 does: "NAME is 'TEXT'; accepted: ACCEPTED".
+[[noreturn]] void RefuseValue(const std::string& name, const std::string& text,
+                              const std::string& accepted);
+
+// A number, `value` may be optional. CLI11's own reading takes -1 for 2^64 - 1, 010 for eight and
+// 99999999999999999999 for the largest number there is.
+template <typename Value, typename Number>
+CLI::Option* AddNumber(CLI::App& app, const std::string& name, Value& value,
+                       const std::string& help, Number low, Number high) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&value, name, low, high](const std::string& text) {
+            const auto number = ParseNumber<Number>(text, low, high);
+            if (!number) RefuseValue(name, text, fmt::format("{} to {}", low, high));
+            value = *number;
+          },
+          help)
+      ->type_name(std::is_integral_v<Number> ? "N" : "X");
+}
+
+// Of all that the type holds.
+template <typename Number>
+CLI::Option* AddNumber(CLI::App& app, const std::string& name, std::optional<Number>& value,
+                       const std::string& help) {
+  using Limits = std::numeric_limits<Number>;
+  return AddNumber<std::optional<Number>, Number>(app, name, value, help, Limits::lowest(),
+                                                  Limits::max());
+}
+
+}  // namespace beamline

@@ -1,0 +1,30 @@
+// An output stream over a file descriptor that knows why it failed.
+#pragma once
+
+#include <array>
+#include <ostream>
+#include <streambuf>
+
+namespace beamline {
+
+class FdStreambuf final : public std::streambuf {
+ public:
+  explicit FdStreambuf(int fd);
+  ~FdStreambuf() override;
+
+  // The error of the first write that failed; 0: none did.
+  int error() const { return error_; }
+
+ protected:
+  int_type overflow(int_type c) override;
+  int sync() override;
+
+ private:
+  bool WriteBuffer();
+
+  const int fd_;
+  int error_ = 0;
+  std::array<char, 1 << 13> buffer_;
+};
+
+}  // namespace beamline

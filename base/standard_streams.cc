@@ -1,0 +1,38 @@
+#include "base/standard_streams.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "fmt/format.h"
+
+namespace beamline {
+
+void PrepareStandardStreams() {
+  signal(SIGPIPE, SIG_IGN);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) != -1) continue;
+    // In the direction that is of no use: reading or writing fails with EBADF. The lowest free
+    // number is the one that is missing.
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+absl::Status FlushStandardOutput() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return absl::OkStatus();
+  return OutputError(errno);
+}
+
+absl::Status OutputError(int error) {
+  if (error == 0) return absl::UnavailableError("standard output cannot be written");
+  return absl::UnavailableError(
+      fmt::format("standard output cannot be written: {}", std::generic_category().message(error)));
+}
+
+}  // namespace beamline

@@ -1,0 +1,19 @@
+// Standard input, output and error of a program.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace beamline {
+
+// To be called first in main. A pipe that nobody reads any more is an error of write from now on
+// and no signal. Standard descriptors that the caller closed are kept occupied, so that no file or
+// connection gets their number and what was meant for a terminal; using them fails as before.
+void PrepareStandardStreams();
+
+// Writes out what stdio holds for standard output. An error when any write to it failed.
+absl::Status FlushStandardOutput();
+
+// "standard output cannot be written: No space left on device".
+absl::Status OutputError(int error);
+
+}  // namespace beamline

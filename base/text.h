@@ -1,0 +1,36 @@
+// Short texts about what a user wrote: error lines, and names that were probably meant.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace beamline {
+
+// Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
+bool IsValidUtf8(std::string_view text);
+
+// The longest line that a program writes about an error, its end included.
+inline constexpr size_t kMaxErrorLineBytes = 480;
+
+// At most `max_bytes` bytes: of a longer text its beginning and its end, " ... " between them. Does
+// not cut UTF-8 characters. REQUIRES: max_bytes >= 16.
+std::string Shorten(std::string_view text, size_t max_bytes);
+
+// "PROGRAM: MESSAGE\n", at most kMaxErrorLineBytes long; control characters become spaces.
+std::string ErrorLine(std::string_view program, std::string_view message);
+
+// Of the status's message.
+std::string ErrorLine(std::string_view program, const absl::Status& status);
+
+// The candidate that `name` is most likely a misspelling or a beginning of; empty when none is
+// near.
+std::string Closest(std::string_view name, const std::vector<std::string>& candidates);
+
+// "; did you mean 'CLOSEST'?", or nothing.
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace beamline

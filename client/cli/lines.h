@@ -1,0 +1,64 @@
+// Texts that come as lines, of a file or of standard input: each is a request of its own and gets
+// an answer, or an error under its number, in its place.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file.h"
+#include "base/line_reader.h"
+#include "client/cli/cli.h"
+
+namespace beamline::cli {
+
+class LineSource {
+ public:
+  // Standard input.
+  explicit LineSource(const Console& console) : reader_(console.in), name_("standard input") {}
+  LineSource(ScopedFd file, std::string path)
+      : file_(std::move(file)), reader_(file_.get()), name_(std::move(path)) {}
+
+  // Waits a moment for the next line. kEnd after the last line, an error or Stop.
+  Client::Next Next(std::string& line);
+  // From any thread: nobody wants more lines.
+  void Stop() { stopped_ = true; }
+
+  size_t num_lines() const { return num_lines_; }
+  // What is wrong with the source as a whole: it cannot be read, or has no line. For the end.
+  absl::Status status() const;
+
+ private:
+  const ScopedFd file_;
+  LineReader reader_;
+  const std::string name_;
+  std::atomic<bool> stopped_ = false;
+  size_t num_lines_ = 0;
+  absl::Status error_;
+};
+
+// The lines that the texts and the --file of a command line mean, null when they are the texts
+// themselves. No text, and "-" for text or file, is standard input. Texts and --file together are a
+// UsageError.
+absl::StatusOr<std::unique_ptr<LineSource>> OpenLines(const std::vector<std::string>& texts,
+                                                      const std::string& file,
+                                                      const Console& console);
+
+// All lines, to the end.
+absl::StatusOr<std::vector<std::string>> ReadAllLines(LineSource& lines);
+
+// "line 3: CODE: message" on standard error.
+void PrintLineError(const Console& console, size_t number, const absl::Status& status);
+
+// How many of so many lines failed, with the code of the first one; OK when none did.
+absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status& first_error);
+
+// Answers the lines one after the other. The one that fails has an empty line for its answer, or
+// its error as JSON.
+absl::Status ForEachLine(const Session& session, LineSource& lines,
+                         const std::function<absl::Status(const std::string&)>& answer);
+
+}  // namespace beamline::cli

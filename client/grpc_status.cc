@@ -1,0 +1,24 @@
+#include "client/grpc_status.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+
+namespace beamline {
+
+absl::Status ToStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (!status.error_details().empty()) {
+    result.SetPayload(kDetailsPayload, absl::Cord(status.error_details()));
+  }
+  return result;
+}
+
+absl::Status ToStatus(const google::rpc::Status& error) {
+  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
+  status.SetPayload(kDetailsPayload, absl::Cord(error.SerializeAsString()));
+  return status;
+}
+
+}  // namespace beamline

@@ -1,0 +1,16 @@
+// gRPC's statuses as absl's, the details of an error included. Internal to the client.
+#pragma once
+
+#include "absl/status/status.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace beamline {
+
+// Under this payload an absl::Status carries its google.rpc.Status.
+inline constexpr char kDetailsPayload[] = "type.googleapis.com/google.rpc.Status";
+
+absl::Status ToStatus(const grpc::Status& status);
+absl::Status ToStatus(const google::rpc::Status& error);
+
+}  // namespace beamline

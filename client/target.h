@@ -1,0 +1,16 @@
+// Addresses of servers as gRPC names them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace beamline {
+
+// OK for "host:port", "[::1]:port", "unix:/path", "unix-abstract:name" and gRPC's other schemes.
+// Else INVALID_ARGUMENT "WHAT is 'TARGET'; accepted: ...": gRPC itself takes port 443 where there
+// is none.
+absl::Status CheckTarget(std::string_view what, const std::string& target);
+
+}  // namespace beamline

@@ -1,0 +1,82 @@
+// The program's own side of its calls, without a server.
+#include "client/cli/cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace beamline::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Result {
+  int status = 0;
+  std::string out, err;
+};
+
+Result RunWith(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "beamline");
+  std::ostringstream out, err;
+  Result result;
+  result.status = Run(static_cast<int>(arguments.size()), arguments.data(), {-1, out, err});
+  result.out = out.str();
+  result.err = err.str();
+  return result;
+}
+
+TEST(Run, HelpIsForTheCommandThatIsGiven) {
+  const Result all = RunWith({"--help"});
+  EXPECT_EQ(all.status, 0);
+  for (const char* command : {"generate", "translate", "encode", "score", "tokenize", "detokenize",
+                              "models", "health", "Examples:"}) {
+    EXPECT_THAT(all.out, HasSubstr(command));
+  }
+  const Result one = RunWith({"encode", "--help"});
+  EXPECT_THAT(one.out, HasSubstr("beamline encode"));
+  EXPECT_THAT(one.out, HasSubstr("--pooling"));
+  EXPECT_THAT(RunWith({"--version"}).out, StartsWith("beamline "));
+}
+
+TEST(Run, WrongUseIsTwoAndOneLine) {
+  for (const std::vector<const char*>& arguments : {std::vector<const char*>{},
+                                                    {"nothing"},
+                                                    {"--address", "nowhere", "health"},
+                                                    {"encode", "--pooling", "median", "x"},
+                                                    {"encode", "--dimensions", "many", "x"},
+                                                    {"generate", "--file", "/", "x"},
+                                                    {"generate", "--file", "/"},
+                                                    {"generate", "--n", "2", "x"},
+                                                    {"generate", "x\xFF"},
+                                                    {"score"}}) {
+    const Result result = RunWith(arguments);
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_THAT(result.err, StartsWith("beamline: "));
+    EXPECT_THAT(result.err, HasSubstr(" (see 'beamline --help')\n"));
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+  }
+}
+
+TEST(Run, ACallThatFailsIsOneAndOneLine) {
+  for (const std::vector<const char*>& arguments : {std::vector<const char*>{"models"},
+                                                    {"models", "a"},
+                                                    {"health"},
+                                                    {"generate", "x"},
+                                                    {"encode", "x"},
+                                                    {"score", "x", "y"},
+                                                    {"tokenize", "x"},
+                                                    {"detokenize", "1"}}) {
+    std::vector<const char*> all = {"--address", "127.0.0.1:1", "--timeout", "5"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Result result = RunWith(all);
+    EXPECT_EQ(result.status, 1) << arguments[0];
+    EXPECT_THAT(result.err, StartsWith("beamline: UNAVAILABLE: ")) << arguments[0];
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace beamline::cli
