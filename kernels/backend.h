@@ -375,6 +375,11 @@ class Backend {
     static_cast<void>(head_dim);
     return absl::OkStatus();
   }
+  // OK, or why this device has no norm over rows of that many elements.
+  virtual absl::Status SupportsHiddenSize(int hidden_size) const {
+    static_cast<void>(hidden_size);
+    return absl::OkStatus();
+  }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
   // What this backend holds: "weights", "cache", "activations" and, where operators take their
