@@ -115,7 +115,10 @@ struct EmbedParams {
 struct MatMulParams {
   Tensor x;                              // [num_rows, in_features]
   const PackedWeight* weight = nullptr;  // [out_features, in_features]
-  Tensor bias;                           // [out_features]; may be empty
+  // [out_features], of x's type or of y's; may be empty. What lies behind it, up to its row_stride,
+  // may be read: a device that computes whole tiles in place (y_owns_padding) then adds it on the
+  // way.
+  Tensor bias;
   Activation activation = Activation::kNone;
   // The weight holds the gate's rows first, then the up projection's; y = act(gate) * up has
   // out_features / 2 columns.
@@ -178,9 +181,11 @@ struct ProjectHeadsParams {
   Tensor workspace;                // [num_tokens, out_features], any content before and after
 };
 
-// softmax(Q K^T + bias) V for a ragged batch. Queries are scaled already.
+// softmax(scale * Q K^T + bias) V for a ragged batch. Queries, keys and values may be columns of
+// one matrix: a product with the weights of all three is read where it lies.
 struct AttentionParams {
-  Tensor query;  // [num_tokens, num_heads * head_dim]
+  Tensor query;        // [num_tokens, num_heads * head_dim]
+  float scale = 1.0f;  // > 0; 1 for queries that ProjectHeads has scaled
   int num_heads = 0;
   int num_kv_heads = 0;  // divides num_heads
   int head_dim = 0;
@@ -373,6 +378,11 @@ class Backend {
   // OK, or why this device has no attention over heads of that many elements.
   virtual absl::Status SupportsHeadDim(int head_dim) const {
     static_cast<void>(head_dim);
+    return absl::OkStatus();
+  }
+  // OK, or why this device has no norm over rows of that many elements.
+  virtual absl::Status SupportsHiddenSize(int hidden_size) const {
+    static_cast<void>(hidden_size);
     return absl::OkStatus();
   }
   // The type of activations and of the cache when the model computes in `dtype`.

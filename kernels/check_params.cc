@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "kernels/check.h"
 
 namespace beamline {
@@ -79,7 +81,8 @@ void Check(const MatMulParams& p, const CheckOptions& options) {
   BEAMLINE_CHECK(p.y.dtype == dtype || p.y.dtype == DType::kFloat32);
   CheckMatrix(p.y, num_rows, columns, p.y.dtype);
   CheckOptionalMatrix(p.residual, num_rows, columns, p.y.dtype);
-  CheckOptionalVector(p.bias, p.weight->out_features(), dtype);
+  BEAMLINE_CHECK(p.bias.empty() || p.bias.dtype == dtype || p.bias.dtype == p.y.dtype);
+  CheckOptionalVector(p.bias, p.weight->out_features(), p.bias.dtype);
   BEAMLINE_CHECK(num_rows == 0 || p.y.data != p.x.data);
 }
 
@@ -133,6 +136,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   const int64_t query_size = static_cast<int64_t>(p.num_heads) * p.head_dim;
   CheckMatrix(p.query, num_tokens, query_size, dtype);
   CheckMatrix(p.output, num_tokens, query_size, dtype);
+  BEAMLINE_CHECK(std::isfinite(p.scale) && p.scale > 0);
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {
     const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;

@@ -163,9 +163,10 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         fmt::format("{}/{}", options.folder, file), model->description.generation,
         *model->tokenizer, {spec.vocab_size, spec.decoder->max_positions}));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
-                            MakeBackend(options.device, {options.dtype, spec.max_head_dim()},
-                                        context.num_threads, context.gpu_memory));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeBackend(options.device, {options.dtype, spec.max_head_dim(), spec.max_hidden_size()},
+                  context.num_threads, context.gpu_memory));
   model->backend = std::move(chosen.backend);
   if (context.log) model->backend->SetLog(context.log);
   RaiseLimits(*model);

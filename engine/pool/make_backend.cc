@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
   if (!backend.ok()) return backend;
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(needs.dtype));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
+  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHiddenSize(needs.hidden_size));
   return backend;
 }
 

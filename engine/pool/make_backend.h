@@ -18,7 +18,8 @@ struct ChosenBackend {
 // What a device must be able to compute.
 struct ModelNeeds {
   DType dtype = DType::kFloat32;
-  int head_dim = 0;  // of the largest heads
+  int head_dim = 0;     // of the largest heads
+  int hidden_size = 0;  // of the longest rows that are normed
 };
 
 // `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes what the model needs

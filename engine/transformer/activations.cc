@@ -9,9 +9,6 @@
 namespace beamline {
 namespace {
 
-// Rows of logits are whole tiles of a matrix product (MatMulParams::y_owns_padding).
-constexpr int64_t kLogitsPadding = 64;
-
 absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtype, MemoryKind kind,
                                 Backend& backend, std::vector<std::unique_ptr<Buffer>>& buffers) {
   Tensor tensor(nullptr, dtype, shape);
@@ -60,10 +57,6 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
   BEAMLINE_ASSIGN_OR_RETURN(plan.attended, allocate(tokens, widths.query, dtype));
   BEAMLINE_ASSIGN_OR_RETURN(plan.workspace, allocate(tokens, widths.query + 2 * widths.key, dtype));
   BEAMLINE_ASSIGN_OR_RETURN(plan.inner, allocate(tokens, widths.inner, dtype));
-  if (spec.encoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(plan.key, allocate(tokens, widths.key, dtype));
-    BEAMLINE_ASSIGN_OR_RETURN(plan.value, allocate(tokens, widths.key, dtype));
-  }
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(plan.selected, allocate(logits_rows, widths.hidden, dtype));
     const int64_t padded = (spec.vocab_size + kLogitsPadding - 1) / kLogitsPadding * kLogitsPadding;

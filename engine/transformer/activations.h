@@ -11,20 +11,23 @@
 
 namespace beamline {
 
+// Rows of logits are whole tiles of a matrix product (MatMulParams::y_owns_padding).
+inline constexpr int64_t kLogitsPadding = 64;
+
 // T = max_batch_tokens, R = max_logits_rows, S = max_sequences; widths are the larger of encoder
 // and decoder, which never run at the same time. A step views the part that it needs.
 struct Activations {
-  Tensor hidden;     // [T, hidden_size], the residual stream
-  Tensor normed;     // [T, hidden_size]; empty without pre-norm layers
-  Tensor query;      // [T, num_heads * head_dim]
-  Tensor key;        // [T, num_kv_heads * head_dim]; empty without an encoder
-  Tensor value;      // as key
-  Tensor attended;   // as query
-  Tensor workspace;  // [T, (num_heads + 2 * num_kv_heads) * head_dim], of ProjectHeads
-  Tensor inner;      // [T, feed_forward_size]
-  Tensor selected;   // [R, hidden_size]; decoders: the rows whose logits are wanted
-  Tensor logits;     // [R, vocab_size] float32, rows padded to whole tiles; decoders
-  Tensor pooled;     // [S, hidden_size] float32; encoders alone
+  Tensor hidden;    // [T, hidden_size], the residual stream
+  Tensor normed;    // [T, hidden_size]; empty without pre-norm layers
+  Tensor query;     // [T, num_heads * head_dim]
+  Tensor attended;  // as query
+  // [T, (num_heads + 2 * num_kv_heads) * head_dim]: of ProjectHeads; an encoder's queries, keys and
+  // values.
+  Tensor workspace;
+  Tensor inner;     // [T, feed_forward_size]
+  Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
+  Tensor logits;    // [R, vocab_size] float32, rows padded to whole tiles; decoders
+  Tensor pooled;    // [S, hidden_size] float32; encoders alone
 
   std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above
 };

@@ -26,7 +26,7 @@ StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
   const Tensor hidden = Embed(tokens);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    SelfAttention(layer, tokens.rows, /*cached=*/nullptr, hidden);
+    PackedSelfAttention(layer, tokens.rows, hidden);
     FeedForward(layer, hidden);
   }
   Norm(weights_.final_norm, hidden, hidden);
@@ -35,7 +35,7 @@ Tensor StackForward::Encode(const PackedTokens& tokens) const {
 
 void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    ProjectHeadsParams project = Projection(layer, memory, weights_.layers[layer].cross_key_value);
+    ProjectHeadsParams project = Projection(memory, weights_.layers[layer].cross_key_value);
     project.num_kv_heads = spec_.num_kv_heads;
     project.cache = &cache_[layer];
     project.slots = slots;
@@ -47,7 +47,7 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
   PackedRows rows = inputs.tokens.rows;
   Tensor hidden = Embed(inputs.tokens);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    SelfAttention(layer, inputs.tokens.rows, &inputs, hidden);
+    CachedSelfAttention(layer, inputs, hidden);
     if (layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
       // Every key and value is stored: from here on only the wanted rows matter.
       rows = inputs.wanted_rows;
@@ -82,24 +82,40 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   return embed.output;
 }
 
-void StackForward::SelfAttention(int layer, const PackedRows& rows, const DecoderInputs* cached,
-                                 const Tensor& hidden) const {
+// The product is read where it lies, so that nothing moves queries, keys and values to places of
+// their own; the scale waits for the scores.
+void StackForward::PackedSelfAttention(int layer, const PackedRows& rows,
+                                       const Tensor& hidden) const {
   const LayerWeights& weights = weights_.layers[layer];
   AddBranch(weights.attention_norm, hidden, [&](const Tensor& x) {
-    ProjectHeadsParams project = Projection(layer, x, weights.qkv);
     AttentionParams attention = AttentionOver(rows);
+    const int64_t query_size = attention.query.dim(-1);
+    const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+    const Tensor heads = View(activations_.workspace, rows.num_rows, query_size + 2 * key_size);
+    Product(x, weights.qkv, heads);
+    attention.query = heads.Columns(0, query_size);
+    attention.key = heads.Columns(query_size, key_size);
+    attention.value = heads.Columns(query_size + key_size, key_size);
+    attention.scale = AttentionScale(layer);
+    attention.causal = spec_.causal;
+    backend_.Attention(attention);
+    AddProduct(attention.output, weights.attention_output, hidden);
+  });
+}
+
+void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
+                                       const Tensor& hidden) const {
+  const LayerWeights& weights = weights_.layers[layer];
+  AddBranch(weights.attention_norm, hidden, [&](const Tensor& x) {
+    ProjectHeadsParams project = Projection(x, weights.qkv);
+    AttentionParams attention = AttentionOver(inputs.tokens.rows);
     project.num_heads = spec_.num_heads;
     project.num_kv_heads = spec_.num_kv_heads;
+    project.query_scale = AttentionScale(layer);
     project.query = attention.query;
-    if (cached != nullptr) {
-      project.cache = &cache_[layer];
-      project.slots = cached->slots;
-      ReadPages(cache_[layer], cached->context, attention);
-    } else {
-      const int64_t width = int64_t{spec_.num_kv_heads} * spec_.head_dim;
-      project.key = attention.key = View(activations_.key, rows.num_rows, width);
-      project.value = attention.value = View(activations_.value, rows.num_rows, width);
-    }
+    project.cache = &cache_[layer];
+    project.slots = inputs.slots;
+    ReadPages(cache_[layer], inputs.context, attention);
     attention.causal = spec_.causal;
     backend_.ProjectHeads(project);
     backend_.Attention(attention);
@@ -111,11 +127,9 @@ void StackForward::CrossAttention(int layer, const PackedRows& rows, const Paged
                                   const Tensor& hidden) const {
   const LayerWeights& weights = weights_.layers[layer];
   AddBranch(weights.cross_norm, hidden, [&](const Tensor& x) {
-    ProjectHeadsParams project = Projection(layer, x, weights.cross_query);
     AttentionParams attention = AttentionOver(rows);
-    project.num_heads = spec_.num_heads;
-    project.query = attention.query;
-    backend_.ProjectHeads(project);
+    attention.scale = AttentionScale(layer);
+    Product(x, weights.cross_query, attention.query);
     ReadPages(cache_[layer], memory, attention);
     backend_.Attention(attention);
     AddProduct(attention.output, weights.cross_output, hidden);
@@ -173,15 +187,26 @@ void StackForward::Norm(const NormWeights& weights, const Tensor& x, const Tenso
   backend_.Norm(norm);
 }
 
-ProjectHeadsParams StackForward::Projection(int layer, const Tensor& x,
-                                            const LinearWeights& linear) const {
+float StackForward::AttentionScale(int layer) const {
+  return spec_.scale_by_inverse_layer ? spec_.attention_scale / static_cast<float>(layer + 1)
+                                      : spec_.attention_scale;
+}
+
+void StackForward::Product(const Tensor& x, const LinearWeights& linear, const Tensor& y) const {
+  MatMulParams product;
+  product.x = x;
+  product.weight = linear.weight.get();
+  product.bias = linear.bias;
+  product.y = y;
+  backend_.MatMul(product);
+}
+
+ProjectHeadsParams StackForward::Projection(const Tensor& x, const LinearWeights& linear) const {
   ProjectHeadsParams project;
   project.x = x;
   project.weight = linear.weight.get();
   project.bias = linear.bias;
   project.head_dim = spec_.head_dim;
-  project.query_scale = spec_.attention_scale;
-  if (spec_.scale_by_inverse_layer) project.query_scale /= static_cast<float>(layer + 1);
   project.workspace = View(activations_.workspace, x.dim(0), linear.weight->out_features());
   return project;
 }

@@ -61,9 +61,10 @@ class StackForward {
 
  private:
   Tensor Embed(const PackedTokens& tokens) const;
-  // Over the rows' own keys and values, or through the cache when `cached` is given.
-  void SelfAttention(int layer, const PackedRows& rows, const DecoderInputs* cached,
-                     const Tensor& hidden) const;
+  // An encoder's: over the rows' own keys and values.
+  void PackedSelfAttention(int layer, const PackedRows& rows, const Tensor& hidden) const;
+  // A decoder's: through the cache.
+  void CachedSelfAttention(int layer, const DecoderInputs& inputs, const Tensor& hidden) const;
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                       const Tensor& hidden) const;
   void FeedForward(int layer, const Tensor& hidden) const;
@@ -74,8 +75,11 @@ class StackForward {
   // hidden += x W^T + bias.
   void AddProduct(const Tensor& x, const LinearWeights& linear, const Tensor& hidden) const;
   void Norm(const NormWeights& norm, const Tensor& x, const Tensor& y) const;
+  float AttentionScale(int layer) const;
+  // y = x W^T + bias.
+  void Product(const Tensor& x, const LinearWeights& linear, const Tensor& y) const;
   // What ProjectHeads of `linear` and Attention over `rows` have in common here.
-  ProjectHeadsParams Projection(int layer, const Tensor& x, const LinearWeights& linear) const;
+  ProjectHeadsParams Projection(const Tensor& x, const LinearWeights& linear) const;
   AttentionParams AttentionOver(const PackedRows& rows) const;
 
   const StackSpec& spec_;

@@ -81,6 +81,12 @@ struct TransformerSpec {
                     decoder.has_value() ? decoder->head_dim : 0);
   }
 
+  // Elements of the longest row that a norm meets.
+  int32_t max_hidden_size() const {
+    return std::max(encoder.has_value() ? encoder->hidden_size : 0,
+                    decoder.has_value() ? decoder->hidden_size : 0);
+  }
+
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;

@@ -52,6 +52,8 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   arrays_.Clear();
   EncoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.offsets, num_tokens);
+  encoder_offsets_ = batch.offsets;
+  device_encoder_offsets_ = inputs.tokens.rows.offsets;
   BEAMLINE_CHECK(inputs.tokens.rows.max_length <= stack.max_positions);
   inputs.tokens.ids = PutTokenIds(batch.token_ids, stack.vocab_size).device;
 
@@ -89,6 +91,7 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, std::span<const K
   CheckWithin(batch.slots,
               (limits_.num_blocks + (backend_->Records() ? 1 : 0)) * limits_.block_size);
   arrays_.Clear();
+  encoder_offsets_.clear();
   DecoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.query_offsets, num_tokens);
   const IndexArrays::Array ids = PutTokenIds(batch.token_ids, stack.vocab_size);
@@ -128,6 +131,15 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, std::span<const K
 }
 
 const int32_t* StepInputs::PutOffsets(const EncoderBatch& batch) {
+  // As a rule they are those of whole sequences of the batch that was encoded: on the device
+  // already.
+  const std::vector<int32_t>& known = encoder_offsets_;
+  const auto first = std::lower_bound(known.begin(), known.end(), batch.offsets.front());
+  if (batch.offsets.size() <= static_cast<size_t>(known.end() - first) &&
+      std::equal(batch.offsets.begin(), batch.offsets.end(), first)) {
+    return device_encoder_offsets_ + (first - known.begin());
+  }
+  encoder_offsets_.clear();
   arrays_.Clear();
   const int32_t* offsets = arrays_.Add(batch.offsets);
   arrays_.Upload();

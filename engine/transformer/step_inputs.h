@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/transformer/forward.h"
@@ -17,7 +18,8 @@ struct EncoderInputs {
   const int32_t* slots = nullptr;  // [num_tokens]; null when the batch has none
 };
 
-// One step's index arrays at a time: each call invalidates what the last one returned. Batches that
+// One step's index arrays at a time: each call invalidates what the last one returned, but for
+// PutOffsets of sequences that PutEncoderBatch has put there. Batches that
 // contradict themselves, the limits or the spec (ids and positions out of range) CHECK.
 class StepInputs {
  public:
@@ -44,6 +46,9 @@ class StepInputs {
   TransformerLimits limits_;
   IndexArrays arrays_;
   Backend* backend_;
+  // Of the encoder's batch while the arrays hold it; else empty.
+  std::vector<int32_t> encoder_offsets_;
+  const int32_t* device_encoder_offsets_ = nullptr;
 };
 
 }  // namespace beamline

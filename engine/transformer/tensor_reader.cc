@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "engine/transformer/activations.h"
 #include "engine/transformer/float_conversion.h"
 #include "kernels/check.h"
 #include "kernels/status.h"
@@ -127,6 +129,20 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
     BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes));
   }
   return linear;
+}
+
+absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t size) {
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {size}));
+  const int64_t padded = (size + kLogitsPadding - 1) / kLogitsPadding * kLogitsPadding;
+  std::vector<std::byte> bytes;
+  AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
+  std::vector<float> values(padded, 0.0f);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (std::all_of(values.begin(), values.end(), [](float value) { return value == 0.0f; })) {
+    return Tensor();
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(std::span(values))));
+  return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, size);
 }
 
 absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size) {

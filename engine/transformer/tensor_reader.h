@@ -31,6 +31,9 @@ class TensorReader {
   // [sum of part_sizes, in_features]: stored as one tensor, or as one per part.
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
                                        int64_t in_features);
+  // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
+  // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing.
+  absl::StatusOr<Tensor> LogitsBias(const std::string& name, int64_t size);
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
   // A table that is computed, not stored.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);

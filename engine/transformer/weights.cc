@@ -114,10 +114,13 @@ absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec,
   }
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, reader));
-    LinearNames head = {{spec.head}, {}, false};
-    if (!spec.head_bias.empty()) head.biases = {spec.head_bias};
-    BEAMLINE_ASSIGN_OR_RETURN(weights.head,
-                              reader.Linear(head, {spec.vocab_size}, spec.decoder->hidden_size));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        weights.head,
+        reader.Linear({{spec.head}, {}, false}, {spec.vocab_size}, spec.decoder->hidden_size));
+    if (!spec.head_bias.empty()) {
+      BEAMLINE_ASSIGN_OR_RETURN(weights.head.bias,
+                                reader.LogitsBias(spec.head_bias, spec.vocab_size));
+    }
   }
   BEAMLINE_RETURN_IF_ERROR(reader.CheckAllRead(spec.ignored_tensors));
   return weights;

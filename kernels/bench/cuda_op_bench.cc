@@ -1,20 +1,23 @@
 // Times the operators on a GPU at the sizes of docs/design's targets and prints one line each:
 // microseconds, and the part of the arithmetic or of the memory traffic that decides.
 //
-//   cuda_op_bench [results.json]
+//   cuda_op_bench [results.json [PATTERN]]      PATTERN: lines whose name it is found in, a regex
 //
-// Times are medians over rounds of back-to-back calls, synchronised once a round: what an operator
-// costs inside a step. Inputs rotate through more memory than the L2 cache holds. Long because
-// every operator has its case here.
+// The first time is that of a recorded graph of calls, as steps run them; the second that of calls
+// from the host, which is the host's rate where that is slower, and the only one of operators that
+// cannot be recorded. Medians over rounds, synchronised once a round. Inputs rotate through more
+// memory than the L2 cache holds. Long because every operator has its case here.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -28,24 +31,34 @@ constexpr double kRoundSeconds = 0.02;
 constexpr int kNumRounds = 5;
 constexpr size_t kRotationBytes = size_t{192} << 20;
 
+constexpr int kMostRecordedCalls = 64;
+constexpr int kReplaysToRecord = 3;  // the first runs the calls, those after it record them
+
+enum class Recording : uint8_t { kYes, kNo };  // kNo: it moves host values on its way
+
 struct Line {
   std::string name;
   double microseconds = 0;
+  double host_microseconds = 0;
   double tera_flops = 0;
   double giga_bytes = 0;
 };
 
 class Bench {
  public:
-  explicit Bench(Backend& backend) : backend_(backend) {}
+  Bench(Backend& backend, const std::string& pattern) : backend_(backend), pattern_(pattern) {
+    for (float& value : numbers_) value = std::uniform_real_distribution<float>(-1, 1)(random_);
+  }
+
+  // Whether a line of this name is asked for.
+  bool Wants(const std::string& name) const { return std::regex_search(name, pattern_); }
 
   // Random device memory. 16-bit types get numbers in [-1, 1) as well.
   void* Random(size_t bytes, DType dtype) {
     const size_t element = SizeOf(dtype);
     std::vector<uint8_t> host(std::min<size_t>(bytes, size_t{8} << 20));
-    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
     for (size_t i = 0; i + element <= host.size(); i += element) {
-      const float value = uniform(random_);
+      const float value = Next();
       uint32_t bits = 0;
       std::memcpy(&bits, &value, sizeof(bits));
       if (dtype == DType::kBFloat16) bits >>= 16;
@@ -78,7 +91,7 @@ class Bench {
   }
   std::unique_ptr<PackedWeight> Weight(int64_t out_features, int64_t in_features, DType dtype) {
     std::vector<float> values(out_features * in_features);
-    for (float& value : values) value = std::uniform_real_distribution<float>(-1, 1)(random_);
+    for (float& value : values) value = Next();
     const HostMatrix part = {.data = values.data(), .rows = out_features, .cols = in_features};
     auto weight = backend_.PackWeight({&part, 1}, dtype);
     BEAMLINE_CHECK(weight.ok());
@@ -86,69 +99,117 @@ class Bench {
   }
   void Clear() { buffers_.clear(); }
 
-  // Times run(i), i counting up, and records a line.
+  // Times run(i), i counting up, and keeps a line.
   void Time(const std::string& name, double flops, double bytes,
-            const std::function<void(int)>& run) {
-    int i = 0;
-    const auto round = [&](int calls) {
-      const auto begin = std::chrono::steady_clock::now();
-      for (int call = 0; call < calls; ++call) run(i++);
-      BEAMLINE_CHECK(backend_.Synchronize().ok());
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
-    round(3);
-    const double estimate = round(5) / 5;
-    const int calls = std::clamp(static_cast<int>(kRoundSeconds / estimate), 2, 2000);
-    std::vector<double> seconds;
-    for (int r = 0; r < kNumRounds; ++r) seconds.push_back(round(calls) / calls);
-    std::sort(seconds.begin(), seconds.end());
-    const double median = seconds[kNumRounds / 2];
-    lines_.push_back({name, median * 1e6, flops / median * 1e-12, bytes / median * 1e-9});
-    fmt::print("{:<58} {:>10.1f} us {:>8.1f} TFLOP/s {:>8.0f} GB/s\n", name, median * 1e6,
-               lines_.back().tera_flops, lines_.back().giga_bytes);
+            const std::function<void(int)>& run, Recording recording = Recording::kYes) {
+    int next = 0;
+    const double launched = SecondsOf([&](int calls) {
+      for (int call = 0; call < calls; ++call) run(next++);
+    });
+    double seconds = launched;
+    if (recording == Recording::kYes && backend_.Records()) {
+      const int recorded =
+          std::clamp(static_cast<int>(kRoundSeconds / launched), 1, kMostRecordedCalls);
+      const uint64_t key = ++last_recording_;
+      const auto replay = [&](int replays) {
+        for (int i = 0; i < replays; ++i) {
+          backend_.Replay(key, [&] {
+            for (int call = 0; call < recorded; ++call) run(next++);
+          });
+        }
+      };
+      replay(kReplaysToRecord);
+      seconds = SecondsOf(replay) / recorded;
+    }
+    lines_.push_back(
+        {name, seconds * 1e6, launched * 1e6, flops / seconds * 1e-12, bytes / seconds * 1e-9});
+    fmt::print("{:<62} {:>9.2f} us {:>9.2f} us {:>7.1f} TFLOP/s {:>6.0f} GB/s\n", name,
+               seconds * 1e6, launched * 1e6, lines_.back().tera_flops, lines_.back().giga_bytes);
     std::fflush(stdout);
   }
   Backend& backend() { return backend_; }
   const std::vector<Line>& lines() const { return lines_; }
 
  private:
+  // Random numbers are drawn once and repeat, at intervals that are no row of any tensor.
+  static constexpr size_t kNumbers = 999983;
+
+  float Next() {
+    if (++position_ == kNumbers) position_ = 0;
+    return numbers_[position_];
+  }
+
+  // The seconds of one of `count` that work(count) does.
+  double SecondsOf(const std::function<void(int)>& work) {
+    const auto round = [&](int count) {
+      const auto begin = std::chrono::steady_clock::now();
+      work(count);
+      BEAMLINE_CHECK(backend_.Synchronize().ok());
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    round(3);
+    const double estimate = round(5) / 5;
+    const int count = std::clamp(static_cast<int>(kRoundSeconds / estimate), 2, 2000);
+    std::vector<double> seconds;
+    for (int r = 0; r < kNumRounds; ++r) seconds.push_back(round(count) / count);
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[kNumRounds / 2];
+  }
+
   Backend& backend_;
+  const std::regex pattern_;
   std::mt19937 random_{7};
+  std::vector<float> numbers_ = std::vector<float>(kNumbers);
+  size_t position_ = 0;
+  uint64_t last_recording_ = 0;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<Line> lines_;
 };
 
-void TimeMatMul(Bench& bench, int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
-                Activation activation, DType y_dtype, const char* label) {
+struct Product {
+  const char* label;
+  int64_t rows, in_features, out_features;
+  DType dtype = DType::kBFloat16;
+  Activation activation = Activation::kNone;
+  DType y_dtype = DType::kBFloat16;
+  bool biased = true;
+  bool padded = false;  // rows of y, and the bias, have room for whole tiles, as logits have
+};
+
+void TimeMatMul(Bench& bench, const Product& product) {
+  const auto& [label, rows, in_features, out_features, dtype, activation, y_dtype, biased, padded] =
+      product;
+  const std::string name = fmt::format("matmul {} {}: {} x {} x {}", label, Name(dtype), rows,
+                                       in_features, out_features);
+  if (!bench.Wants(name)) return;
   const size_t weight_bytes = static_cast<size_t>(in_features * out_features) * SizeOf(dtype);
   const int copies = static_cast<int>(std::clamp<size_t>(kRotationBytes / weight_bytes, 1, 8));
   std::vector<std::unique_ptr<PackedWeight>> weights;
-  for (int i = 0; i < copies; ++i)
+  for (int i = 0; i < copies; ++i) {
     weights.push_back(bench.Weight(out_features, in_features, dtype));
+  }
+  const int64_t stride = padded ? (out_features + 63) / 64 * 64 : out_features;
   MatMulParams params;
   params.x = bench.RandomTensor({rows, in_features}, dtype);
-  params.bias = bench.RandomTensor({1, out_features}, dtype);
+  if (biased) params.bias = bench.RandomTensor({1, stride}, y_dtype).Columns(0, out_features);
   params.activation = activation;
-  // Logits lie in padded rows, as the engine plans them.
-  const bool logits = y_dtype != dtype;
-  const int64_t stride = logits ? (out_features + 63) / 64 * 64 : out_features;
   params.y = bench.RandomTensor({rows, stride}, y_dtype).Columns(0, out_features);
-  params.y_owns_padding = logits;
-  if (logits) params.bias = Tensor();
+  params.y_owns_padding = padded;
   const double bytes = static_cast<double>(weight_bytes) +
                        static_cast<double>(rows * in_features) * SizeOf(dtype) +
                        static_cast<double>(rows * out_features) * SizeOf(y_dtype);
-  bench.Time(fmt::format("matmul {} {}: {} x {} x {}", label, Name(dtype), rows, in_features,
-                         out_features),
-             2.0 * rows * in_features * out_features, bytes, [&](int i) {
-               params.weight = weights[i % copies].get();
-               bench.backend().MatMul(params);
-             });
+  bench.Time(name, 2.0 * rows * in_features * out_features, bytes, [&](int i) {
+    params.weight = weights[i % copies].get();
+    bench.backend().MatMul(params);
+  });
   bench.Clear();
 }
 
 // GPT-2's queries, keys and values, into the cache.
 void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
+  const std::string name = fmt::format("project heads bfloat16{}: {} x 768, 12 heads of 64",
+                                       rotate ? ", rotary" : "", rows);
+  if (!bench.Wants(name)) return;
   const DType dtype = DType::kBFloat16;
   constexpr int kHidden = 768, kHeads = 12, kHeadDim = 64, kBlockSize = 16, kBlocks = 64;
   constexpr int kCopies = 16;
@@ -173,40 +234,71 @@ void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
   params.slots = params.positions = bench.Ids(slots);
   if (rotate) params.rotary = &rotary;
   const double weight_bytes = 3.0 * kHidden * kHidden * 2;
-  bench.Time(fmt::format("project heads bfloat16{}: {} x 768, 12 heads of 64",
-                         rotate ? ", rotary" : "", rows),
-             2.0 * rows * 3 * kHidden * kHidden, weight_bytes + 16.0 * rows * kHidden, [&](int i) {
+  bench.Time(name, 2.0 * rows * 3 * kHidden * kHidden, weight_bytes + 16.0 * rows * kHidden,
+             [&](int i) {
                params.weight = weights[i % kCopies].get();
                bench.backend().ProjectHeads(params);
              });
   bench.Clear();
 }
 
-void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal,
-                         DType dtype = DType::kBFloat16) {
-  const int64_t tokens = int64_t{batch} * length;
+// Attention of `lengths` packed one behind the other; in_place: queries, keys and values are
+// columns of one matrix, as an encoder leaves them.
+void TimePrefill(Bench& bench, const std::string& name, const std::vector<int32_t>& lengths,
+                 int heads, int head_dim, bool causal, DType dtype, bool in_place) {
+  if (!bench.Wants(name)) return;
+  std::vector<int32_t> offsets = {0};
+  double pairs = 0;
+  for (const int32_t length : lengths) {
+    offsets.push_back(offsets.back() + length);
+    pairs += static_cast<double>(length) * length * (causal ? 0.5 : 1.0);
+  }
+  const int64_t tokens = offsets.back(), width = int64_t{heads} * head_dim;
   AttentionParams params;
   params.num_heads = params.num_kv_heads = heads;
   params.head_dim = head_dim;
-  params.num_sequences = batch;
-  params.max_query_length = length;
+  params.num_sequences = static_cast<int>(lengths.size());
+  params.max_query_length = *std::max_element(lengths.begin(), lengths.end());
   params.causal = causal;
-  for (Tensor* tensor : {&params.query, &params.key, &params.value, &params.output}) {
-    *tensor = bench.RandomTensor({tokens, int64_t{heads} * head_dim}, dtype);
+  const Tensor packed = in_place ? bench.RandomTensor({tokens, 3 * width}, dtype) : Tensor();
+  int64_t column = 0;
+  for (Tensor* tensor : {&params.query, &params.key, &params.value}) {
+    *tensor = in_place ? packed.Columns(column, width) : bench.RandomTensor({tokens, width}, dtype);
+    column += width;
   }
-  std::vector<int32_t> offsets(batch + 1);
-  for (int s = 0; s <= batch; ++s) offsets[s] = s * length;
+  params.output = bench.RandomTensor({tokens, width}, dtype);
   params.query_offsets = bench.Ids(offsets);
-  const double flops = 4.0 * tokens * heads * head_dim * length * (causal ? 0.5 : 1.0);
-  bench.Time(fmt::format("attention prefill {}: B{} H{} T{} D{}{}", Name(dtype), batch, heads,
-                         length, head_dim, causal ? " causal" : ""),
-             flops, 4.0 * static_cast<double>(SizeOf(dtype)) * tokens * heads * head_dim,
+  bench.Time(name, 4.0 * pairs * width, 4.0 * static_cast<double>(SizeOf(dtype)) * tokens * width,
              [&](int) { bench.backend().Attention(params); });
   bench.Clear();
 }
 
+void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal,
+                         DType dtype = DType::kBFloat16, bool in_place = false) {
+  const std::string name =
+      fmt::format("attention prefill{} {}: B{} H{} T{} D{}{}", in_place ? " in place" : "",
+                  Name(dtype), batch, heads, length, head_dim, causal ? " causal" : "");
+  TimePrefill(bench, name, std::vector<int32_t>(batch, length), heads, head_dim, causal, dtype,
+              in_place);
+}
+
+// Lengths as of real texts, log-normal with a median of 58.
+void TimeRaggedAttention(Bench& bench, int batch) {
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> length(std::log(58.0), 0.75);
+  std::vector<int32_t> lengths(batch);
+  for (int32_t& l : lengths) l = std::clamp(static_cast<int32_t>(length(random)), 4, 500);
+  TimePrefill(bench,
+              fmt::format("attention prefill in place bfloat16: {} ragged, {} tokens, H12 D64",
+                          batch, std::accumulate(lengths.begin(), lengths.end(), 0)),
+              lengths, 12, 64, false, DType::kBFloat16, true);
+}
+
 void TimeDecodeAttention(Bench& bench, int batch, int heads, int kv_heads, int context,
                          int head_dim) {
+  const std::string name = fmt::format("attention decode bfloat16: B{} H{}/{} context {} D{}",
+                                       batch, heads, kv_heads, context, head_dim);
+  if (!bench.Wants(name)) return;
   const DType dtype = DType::kBFloat16;
   constexpr int kBlockSize = 16;
   const int blocks = context / kBlockSize;
@@ -235,9 +327,7 @@ void TimeDecodeAttention(Bench& bench, int batch, int heads, int kv_heads, int c
   params.query_offsets = bench.Ids(offsets);
   params.context_lengths = bench.Ids(std::vector<int32_t>(batch, context));
   params.max_context_length = context;
-  bench.Time(fmt::format("attention decode bfloat16: B{} H{}/{} context {} D{}", batch, heads,
-                         kv_heads, context, head_dim),
-             4.0 * batch * heads * head_dim * context, static_cast<double>(layer_bytes),
+  bench.Time(name, 4.0 * batch * heads * head_dim * context, static_cast<double>(layer_bytes),
              [&](int i) {
                params.cache = &layers[i % copies];
                bench.backend().Attention(params);
@@ -246,6 +336,9 @@ void TimeDecodeAttention(Bench& bench, int batch, int heads, int kv_heads, int c
 }
 
 void TimeNorm(Bench& bench, int64_t rows, int64_t hidden_size) {
+  const std::string name =
+      fmt::format("layer norm + residual bfloat16: {} x {}", rows, hidden_size);
+  if (!bench.Wants(name)) return;
   const DType dtype = DType::kBFloat16;
   NormParams params;
   params.x = bench.RandomTensor({rows, hidden_size}, dtype);
@@ -253,12 +346,29 @@ void TimeNorm(Bench& bench, int64_t rows, int64_t hidden_size) {
   params.gain = bench.RandomTensor({1, hidden_size}, dtype);
   params.bias = bench.RandomTensor({1, hidden_size}, dtype);
   params.y = bench.RandomTensor({rows, hidden_size}, dtype);
-  bench.Time(fmt::format("layer norm + residual bfloat16: {} x {}", rows, hidden_size), 0,
-             6.0 * rows * hidden_size, [&](int) { bench.backend().Norm(params); });
+  bench.Time(name, 0, 6.0 * rows * hidden_size, [&](int) { bench.backend().Norm(params); });
+  bench.Clear();
+}
+
+void TimePool(Bench& bench, int batch, int length) {
+  const std::string name = fmt::format("mean pool bfloat16: B{} T{} x 768", batch, length);
+  if (!bench.Wants(name)) return;
+  std::vector<int32_t> offsets(batch + 1);
+  for (int s = 0; s <= batch; ++s) offsets[s] = s * length;
+  PoolParams params;
+  params.normalize = true;
+  params.hidden = bench.RandomTensor({int64_t{batch} * length, 768}, DType::kBFloat16);
+  params.offsets = bench.Ids(offsets);
+  params.num_sequences = batch;
+  params.output = bench.RandomTensor({batch, 768}, DType::kFloat32);
+  bench.Time(name, 0, 768.0 * batch * (2 * length + 4), [&](int) { bench.backend().Pool(params); });
   bench.Clear();
 }
 
 void TimeEmbed(Bench& bench, int64_t rows, int64_t hidden_size, bool normalize) {
+  const std::string name =
+      fmt::format("embed{} bfloat16: {} x {}", normalize ? " + norm" : "", rows, hidden_size);
+  if (!bench.Wants(name)) return;
   const DType dtype = DType::kBFloat16;
   constexpr int64_t kVocabulary = 30000, kPositions = 512;
   std::vector<int32_t> ids(rows), positions(rows);
@@ -275,13 +385,14 @@ void TimeEmbed(Bench& bench, int64_t rows, int64_t hidden_size, bool normalize) 
   if (normalize) params.norm.gain = bench.RandomTensor({1, hidden_size}, dtype);
   if (normalize) params.norm.bias = bench.RandomTensor({1, hidden_size}, dtype);
   params.output = bench.RandomTensor({rows, hidden_size}, dtype);
-  bench.Time(
-      fmt::format("embed{} bfloat16: {} x {}", normalize ? " + norm" : "", rows, hidden_size), 0,
-      6.0 * rows * hidden_size, [&](int) { bench.backend().Embed(params); });
+  bench.Time(name, 0, 6.0 * rows * hidden_size, [&](int) { bench.backend().Embed(params); });
   bench.Clear();
 }
 
 void TimeCandidates(Bench& bench, int64_t rows, int64_t vocab_size, int count, bool normalize) {
+  const std::string name = fmt::format("top candidates: {} x {}, {}{}", rows, vocab_size, count,
+                                       normalize ? ", normalised" : "");
+  if (!bench.Wants(name)) return;
   TopCandidatesParams params;
   const int64_t stride = (vocab_size + 63) / 64 * 64;
   params.logits = bench.RandomTensor({rows, stride}, DType::kFloat32).Columns(0, vocab_size);
@@ -294,46 +405,82 @@ void TimeCandidates(Bench& bench, int64_t rows, int64_t vocab_size, int count, b
   params.raw_values = static_cast<float*>(bench.Random(rows * count * 4, DType::kFloat32));
   params.ids = static_cast<int32_t*>(bench.Random(rows * count * 4, DType::kFloat32));
   params.log_normalizers = static_cast<float*>(bench.Random(rows * 4, DType::kFloat32));
-  bench.Time(fmt::format("top candidates: {} x {}, {}{}", rows, vocab_size, count,
-                         normalize ? ", normalised" : ""),
-             0, 4.0 * rows * vocab_size, [&](int) { bench.backend().TopCandidates(params); });
+  bench.Time(
+      name, 0, 4.0 * rows * vocab_size, [&](int) { bench.backend().TopCandidates(params); },
+      Recording::kNo);
   bench.Clear();
 }
 
 void TimeSample(Bench& bench, int64_t rows, int64_t vocab_size, SampleRow options,
                 const char* label) {
+  const std::string name = fmt::format("sample {}: {} x {}", label, rows, vocab_size);
+  if (!bench.Wants(name)) return;
   SampleParams params;
   params.logits = bench.RandomTensor({rows, vocab_size}, DType::kFloat32);
   std::vector<SampleRow> samples(rows, options);
   for (int64_t r = 0; r < rows; ++r) samples[r].row = static_cast<int32_t>(r);
   params.rows = samples;
   params.ids = static_cast<int32_t*>(bench.Random(rows * 4, DType::kFloat32));
-  bench.Time(fmt::format("sample {}: {} x {}", label, rows, vocab_size), 0, 4.0 * rows * vocab_size,
-             [&](int) { bench.backend().Sample(params); });
+  bench.Time(
+      name, 0, 4.0 * rows * vocab_size, [&](int) { bench.backend().Sample(params); },
+      Recording::kNo);
   bench.Clear();
 }
 
-void TimeAll(Bench& bench) {
-  const DType bf16 = DType::kBFloat16, f16 = DType::kFloat16, f32 = DType::kFloat32;
-  TimeMatMul(bench, 8192, 8192, 8192, bf16, Activation::kNone, bf16, "square");
-  for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
-    const char* label = activation == Activation::kNone   ? "bias"
-                        : activation == Activation::kRelu ? "bias relu"
-                                                          : "bias gelu";
-    TimeMatMul(bench, 32768, 768, 3072, f16, activation, f16, label);
+void TimeProducts(Bench& bench) {
+  const DType f16 = DType::kFloat16, f32 = DType::kFloat32;
+  const Activation relu = Activation::kRelu, gelu = Activation::kGelu;
+  TimeMatMul(bench, {"square", 8192, 8192, 8192});
+  for (const DType dtype : {f16, DType::kBFloat16}) {
+    TimeMatMul(bench, {"bias", 32768, 768, 3072, dtype, Activation::kNone, dtype});
+    TimeMatMul(bench, {"bias relu", 32768, 768, 3072, dtype, relu, dtype});
+    TimeMatMul(bench, {"bias gelu", 32768, 768, 3072, dtype, gelu, dtype});
   }
-  TimeMatMul(bench, 12288, 768, 50304, bf16, Activation::kNone, bf16, "bias");
-  TimeMatMul(bench, 12288, 768, 50257, bf16, Activation::kNone, bf16, "bias");
+  for (int64_t rows : {32, 128, 4096}) {
+    TimeMatMul(bench, {.label = "bias gelu",
+                       .rows = rows,
+                       .in_features = 768,
+                       .out_features = 3072,
+                       .activation = gelu});
+  }
+  TimeMatMul(bench, {"bias", 12288, 768, 50304});
+  TimeMatMul(bench, {"bias", 12288, 768, 50257});
+  for (int64_t vocab_size : {50304, 50257}) {
+    TimeMatMul(bench, {.label = "bias, padded y",
+                       .rows = 12288,
+                       .in_features = 768,
+                       .out_features = vocab_size,
+                       .padded = true});
+  }
+  // Logits of a translator with a bias (opus-mt's vocabulary is odd), one and four beams.
+  for (int64_t rows : {256, 1024}) {
+    for (bool biased : {false, true}) {
+      for (int64_t vocab_size : {30000, 58101}) {
+        TimeMatMul(bench, {biased ? "logits + bias" : "logits", rows, 512, vocab_size, f16,
+                           Activation::kNone, f32, biased, true});
+      }
+    }
+  }
   for (int64_t rows : {1, 4, 8, 16, 32, 128}) {
-    TimeMatMul(bench, rows, 768, 2304, bf16, Activation::kNone, bf16, "bias");
-    TimeMatMul(bench, rows, 768, 3072, bf16, Activation::kGeluTanh, bf16, "bias gelu_tanh");
-    TimeMatMul(bench, rows, 3072, 768, bf16, Activation::kNone, bf16, "bias");
-    TimeMatMul(bench, rows, 768, 50257, bf16, Activation::kNone, f32, "logits");
-    TimeMatMul(bench, rows, 4096, 14336, bf16, Activation::kNone, bf16, "bias");
+    TimeMatMul(bench, {"bias", rows, 768, 2304});
+    TimeMatMul(bench, {.label = "bias gelu_tanh",
+                       .rows = rows,
+                       .in_features = 768,
+                       .out_features = 3072,
+                       .activation = Activation::kGeluTanh});
+    TimeMatMul(bench, {"bias", rows, 3072, 768});
+    TimeMatMul(bench,
+               {"logits", rows, 768, 50257, DType::kBFloat16, Activation::kNone, f32, false, true});
+    TimeMatMul(bench, {"bias", rows, 4096, 14336});
   }
   for (int64_t rows : {1, 8, 64, 2048}) {
-    TimeMatMul(bench, rows, 512, 2048, f32, Activation::kRelu, f32, "bias relu");
+    TimeMatMul(bench, {"bias relu", rows, 512, 2048, f32, relu, f32});
   }
+}
+
+void TimeAll(Bench& bench) {
+  const DType bf16 = DType::kBFloat16, f32 = DType::kFloat32;
+  TimeProducts(bench);
   for (int64_t rows : {1, 4, 8, 16, 32}) {
     for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
   }
@@ -351,6 +498,10 @@ void TimeAll(Bench& bench) {
     TimePackedAttention(bench, 32, 12, 128, head_dim, false, f32);
   }
   TimePackedAttention(bench, 1, 12, 128, 64, false, f32);
+  for (const auto& [batch, length] : {std::pair(1, 32), {1, 128}, {256, 128}, {32, 512}}) {
+    TimePackedAttention(bench, batch, 12, length, 64, false, bf16, true);
+  }
+  TimeRaggedAttention(bench, 512);
   TimeDecodeAttention(bench, 1, 64, 8, 2048, 128);
   TimeDecodeAttention(bench, 1, 64, 8, 8192, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 2048, 128);
@@ -365,6 +516,9 @@ void TimeAll(Bench& bench) {
   for (int64_t rows : {1, 32, 4096}) {
     for (bool normalize : {false, true}) TimeEmbed(bench, rows, 768, normalize);
   }
+  for (const auto& [batch, length] : {std::pair(1, 32), {1, 512}, {256, 128}}) {
+    TimePool(bench, batch, length);
+  }
   TimeNorm(bench, 1, 768);
   TimeNorm(bench, 4096, 768);
   TimeCandidates(bench, 1, 50257, 1, false);
@@ -375,6 +529,7 @@ void TimeAll(Bench& bench) {
   }
   TimeCandidates(bench, 32, 50257, 8, false);
   TimeCandidates(bench, 256, 30000, 8, true);
+  TimeCandidates(bench, 1024, 30000, 8, true);
   TimeCandidates(bench, 32, 50257, 130, false);
   TimeSample(bench, 32, 50257, {}, "plain");
   TimeSample(bench, 32, 50257, {.top_k = 50, .top_p = 0.9f}, "top-k, top-p");
@@ -387,7 +542,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
   fmt::print("{}: {}\n", (*backend)->Name(), (*backend)->Description());
-  Bench bench(**backend);
+  Bench bench(**backend, argc > 2 ? argv[2] : "");
   TimeAll(bench);
   if (argc < 2) return 0;
   std::FILE* file = std::fopen(argv[1], "w");
@@ -396,9 +551,10 @@ int Main(int argc, char** argv) {
   for (size_t i = 0; i < bench.lines().size(); ++i) {
     const Line& line = bench.lines()[i];
     fmt::print(file,
-               "{{\"name\": \"{}\", \"us\": {:.3f}, \"tflops\": {:.2f}, \"gbs\": {:.1f}}}{}\n",
-               line.name, line.microseconds, line.tera_flops, line.giga_bytes,
-               i + 1 < bench.lines().size() ? "," : "");
+               "{{\"name\": \"{}\", \"us\": {:.3f}, \"host_us\": {:.3f}, \"tflops\": {:.2f}, "
+               "\"gbs\": {:.1f}}}{}\n",
+               line.name, line.microseconds, line.host_microseconds, line.tera_flops,
+               line.giga_bytes, i + 1 < bench.lines().size() ? "," : "");
   }
   fmt::print(file, "]}}\n");
   return std::fclose(file) == 0 ? 0 : 1;

@@ -100,11 +100,14 @@ HWY_INLINE void ScoreBlock(const AttentionTile& tile, int first_row, int first_c
       for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::MulAdd(q, k[c], sums[r][c]);
     }
   }
+  const VF scale = hn::Set(kF32, tile.scale);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     float* scores = w.scores + (first_row + r) * kKeyBlock + first_column;
 #pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) hn::Store(sums[r][c], kF32, scores + c * lanes);
+    for (int c = 0; c < kVectors; ++c) {
+      hn::Store(hn::Mul(sums[r][c], scale), kF32, scores + c * lanes);
+    }
   }
 }
 

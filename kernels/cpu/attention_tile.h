@@ -62,6 +62,7 @@ struct AttentionTile {
   int num_rows = 0;
   int head_dim = 0;
   int max_distance = 0;
+  float scale = 1.0f;  // of the products of queries and keys
   KvRows keys;
   KvRows values;
 };

@@ -1,5 +1,6 @@
 // Attention: the arguments of every kernel, and the call of the chosen one.
 #include <limits>
+#include <numbers>
 
 #include "kernels/cuda/attention_args.cuh"
 #include "kernels/cuda/ops.h"
@@ -18,6 +19,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.num_kv_heads = params.num_kv_heads;
   args.group_size = params.num_heads / params.num_kv_heads;
   args.head_dim = params.head_dim;
+  args.scale = params.scale;
   args.causal = params.causal;
   args.alibi_slopes = params.alibi_slopes;
   args.block_size = Divisor(std::numeric_limits<int>::max());
@@ -36,6 +38,8 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
     args.block_stride = keys.dim(1) * keys.dim(2) * keys.dim(3);
     args.context_lengths = params.context_lengths;
   }
+  const bool biased = params.alibi_slopes != nullptr || !params.position_bias.empty();
+  args.log2_factor = std::numbers::log2e_v<float> * (biased ? 1.0f : params.scale);
   if (!params.position_bias.empty()) {
     args.position_bias = params.position_bias.data;
     args.bias_is_float = params.position_bias.dtype == DType::kFloat32;

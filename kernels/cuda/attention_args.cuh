@@ -26,6 +26,9 @@ struct AttentionArgs {
   const int32_t* query_offsets;
   const int32_t* context_lengths;  // null: packed
   int num_kv_heads, group_size, head_dim;
+  float scale;  // of the products of queries and keys
+  // What makes the exponent of a power of two of a product, or of a score where a bias was added.
+  float log2_factor;
   bool causal;
   const float* alibi_slopes;  // may be null
   const void* position_bias;  // float32 or T; may be null

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
       const int d = lane + i * kWarpSize;
       if (d < args.head_dim) score += q[i] * ToFloat(k[d]);
     }
-    score = WarpSum(score);
+    score = WarpSum(score) * args.scale;
     if (HasBias(args)) score += BiasOf(args, head, position, key);
     const float new_maximum = fmaxf(maximum, score);
     if (new_maximum == -INFINITY) continue;

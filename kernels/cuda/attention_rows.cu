@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
     Slice<T, kWidth> query;
     query.Load(args.query + token * args.query_stride + head_of(r) * args.head_dim, columns);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j);
+    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j) * args.scale;
     const int position = span.context - span.query_length + query_of(r);
     num_keys[r] = args.causal ? max(0, position + 1) : span.context;
     most_keys = max(most_keys, num_keys[r]);

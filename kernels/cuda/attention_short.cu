@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
   query.Load(args.query + span.first_query * args.query_stride + head * args.head_dim, columns);
   float q[Columns::kSize];
 #pragma unroll
-  for (int j = 0; j < Columns::kSize; ++j) q[j] = query.At(j);
+  for (int j = 0; j < Columns::kSize; ++j) q[j] = query.At(j) * args.scale;
   Partial<Columns::kSize> partial;
   for (int first = own; first - own < span.context; first += kKeysPerPass) {
     Slice<T, kWidth> keys[kKeysInFlight], values[kKeysInFlight];

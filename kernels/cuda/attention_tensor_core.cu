@@ -13,7 +13,6 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kStages = 2;
-constexpr float kLog2E = 1.44269504088896341f;
 
 // Keys of a tile: what fits the 99 KiB that a block of sm_86 gets.
 constexpr int KeysPerTile(int head_dim) { return head_dim <= 128 ? 64 : 32; }
@@ -52,7 +51,7 @@ struct WarpRows {
   using Scores = float[kTiles][kKeys / 8][4];
 
   float output[kTiles][kHeadDim / 8][4] = {};
-  float maximum[kTiles][2];  // of score * log2(e)
+  float maximum[kTiles][2];  // of score * log2_factor
   float total[kTiles][2];    // this lane's part
   int position[kTiles][2], head[kTiles][2];
   int limit[kTiles][2];  // keys that the row sees
@@ -93,7 +92,10 @@ struct WarpRows {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int key = first_key + 8 * n + lane % 4 * 2 + i % 2;
-          if (biased) scores[m][n][i] += BiasOf(args, head[m][i / 2], position[m][i / 2], key);
+          if (biased) {
+            scores[m][n][i] = scores[m][n][i] * args.scale +
+                              BiasOf(args, head[m][i / 2], position[m][i / 2], key);
+          }
           if (key >= limit[m][i / 2]) scores[m][n][i] = -INFINITY;
         }
       }
@@ -101,15 +103,15 @@ struct WarpRows {
   }
 
   // Scores to probabilities relative to the running maximum.
-  __device__ void Softmax(Scores& scores) {
+  __device__ void Softmax(float log2_factor, Scores& scores) {
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) SoftmaxRow(m, h, scores);
+      for (int h = 0; h < 2; ++h) SoftmaxRow(m, h, log2_factor, scores);
     }
   }
 
-  __device__ void SoftmaxRow(int m, int h, Scores& scores) {
+  __device__ void SoftmaxRow(int m, int h, float log2_factor, Scores& scores) {
     float tile_maximum = -INFINITY;
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n) {
@@ -117,7 +119,7 @@ struct WarpRows {
     }
     tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 1));
     tile_maximum = fmaxf(tile_maximum, __shfl_xor_sync(kFullMask, tile_maximum, 2));
-    const float new_maximum = fmaxf(maximum[m][h], tile_maximum * kLog2E);
+    const float new_maximum = fmaxf(maximum[m][h], tile_maximum * log2_factor);
     // While a row has seen no key, every exponential is 0.
     const float shift = new_maximum == -INFINITY ? 0.0f : new_maximum;
     const float decay = exp2f(maximum[m][h] - shift);
@@ -127,7 +129,7 @@ struct WarpRows {
     for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
       for (int i = 2 * h; i < 2 * h + 2; ++i) {
-        scores[m][n][i] = exp2f(scores[m][n][i] * kLog2E - shift);
+        scores[m][n][i] = exp2f(scores[m][n][i] * log2_factor - shift);
         total[m][h] += scores[m][n][i];
       }
     }
@@ -166,9 +168,9 @@ struct WarpRows {
   }
 };
 
-// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the queries and two
-// stages of keys and values, 96 KiB for 128 rows of 128 elements and 64 of 256. Bound by the tensor
-// cores for long sequences: 4 * rows * keys * head_dim operations a head.
+// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the
+// queries and two stages of keys and values, 96 KiB for 128 rows of 128 elements and 64 of 256.
+// Bound by the tensor cores for long sequences: 4 * rows * keys * head_dim operations a head.
 template <typename T, int kHeadDim, int kTiles, bool kPadded>
 __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> args) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -249,7 +251,7 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
     typename WarpRows<T, kHeadDim, kTiles>::Scores scores = {};
     rows.MultiplyKeys(queries, warp * kRowsPerWarp, key_tile(tile), scores);
     rows.Adjust(args, tile * kKeys, scores);
-    rows.Softmax(scores);
+    rows.Softmax(args.log2_factor, scores);
     rows.AddValues(value_tile(tile), scores);
     __syncthreads();
   }

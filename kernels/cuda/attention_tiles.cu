@@ -257,6 +257,11 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   const auto attend = [&]<int kCount>(int tile) {
     typename ThreadRows<kHeadDim>::Scores scores = {};
     rows.template MultiplyKeys<kCount>(tiles, scores);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int j = 0; j < ThreadRows<kHeadDim>::kKeysEach; ++j) scores[i][j] *= args.scale;
+    }
     const int first_key = tile * kKeys;
     if (first_key + kKeys > whole_keys) {
       rows.template Adjust<kCount>(args, block, first_key, scores);

@@ -53,6 +53,8 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       row.normalization = Normalization::kBeforeEdits;
       flat.any_before_edits = true;
     }
+    row.plain = !row.edited && row.count <= kMostPlainCandidates;
+    (row.plain ? flat.any_plain : flat.any_other) = true;
     flat.rows.push_back(row);
   }
   return flat;

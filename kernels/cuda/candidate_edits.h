@@ -18,6 +18,9 @@ enum class Normalization : uint8_t {
   kBeforeEdits,  // a pass of its own finds the normaliser first
 };
 
+// The most candidates of a plain row.
+inline constexpr int kMostPlainCandidates = 32;
+
 // What one row asks for. Penalties and biases are ranges of the call's arrays, sorted by id, so
 // that whoever owns a stretch of the vocabulary finds its own.
 struct CandidateRow {
@@ -25,6 +28,7 @@ struct CandidateRow {
   int32_t forced_id = -1;
   Normalization normalization = Normalization::kNone;
   bool edited = false;
+  bool plain = false;           // nothing is edited, few candidates are wanted
   bool edits_in_place = false;  // the row's logits receive the edits
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
@@ -36,6 +40,7 @@ struct CandidateRow {
 
 struct FlatEdits {
   std::vector<CandidateRow> rows;
+  bool any_plain = false, any_other = false;
   bool any_before_edits = false;  // a row with Normalization::kBeforeEdits
   std::vector<LogitsEdits::Penalty> penalties;
   std::vector<LogitsEdits::Bias> biases;

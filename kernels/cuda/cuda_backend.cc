@@ -70,6 +70,13 @@ absl::Status CudaBackend::SupportsHeadDim(int head_dim) const {
       kMostHeadDim, head_dim));
 }
 
+absl::Status CudaBackend::SupportsHiddenSize(int hidden_size) const {
+  const int most = MostNormColumns(*device_);
+  if (hidden_size <= most) return absl::OkStatus();
+  return absl::UnimplementedError(fmt::format(
+      "this GPU computes norms over rows of at most {} elements, not of {}", most, hidden_size));
+}
+
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena().used(); }
 
 std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }

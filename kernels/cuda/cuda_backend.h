@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
   absl::Status SupportsHeadDim(int head_dim) const override;
+  absl::Status SupportsHiddenSize(int hidden_size) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
   std::optional<size_t> FreeMemory() const override;

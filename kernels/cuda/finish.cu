@@ -1,6 +1,9 @@
 // What follows a product whose epilogue cuBLASLt does not offer, and what precedes one whose input
 // it cannot read.
+#include <algorithm>
+
 #include "kernels/cuda/activation.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/scalar.cuh"
 
@@ -8,9 +11,14 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kMostThreads = 512;
+// Rows that a thread of the finishing pass loads before it computes the first, where there are
+// enough of them to keep every multiprocessor at several blocks.
+constexpr int kManyRows = 4;
+constexpr int kBlocksPerMultiprocessor = 4;
 
 // The activations' and the product's type P and the output's type Y differ for float32 logits of a
-// half-precision model. Bias has the type P or Y, told apart at run time: it is read from cache.
+// half-precision model. The bias has the type of either, told apart at run time.
 template <typename P, typename Y>
 struct FinishArgs {
   const P* product;
@@ -18,49 +26,111 @@ struct FinishArgs {
   const Y* residual;
   Y* y;
   int64_t product_stride, residual_stride, y_stride;
-  int width;  // columns of y
+  int64_t num_rows;
+  int width;   // columns of y
+  int pieces;  // blocks that share a row
   DType bias_dtype;
   Activation activation;
   bool gated;
 };
 
-__device__ inline float LoadBias(const void* bias, DType dtype, int column) {
-  if (bias == nullptr) return 0.0f;
-  if (dtype == DType::kFloat32) return static_cast<const float*>(bias)[column];
-  if (dtype == DType::kFloat16) return ToFloat(static_cast<const __half*>(bias)[column]);
-  return ToFloat(static_cast<const __nv_bfloat16*>(bias)[column]);
+template <int kSize, typename T>
+__device__ void LoadParts(const T* from, float (&to)[kSize]) {
+  constexpr int kPart = kSize < kVecSize<T> ? kSize : kVecSize<T>;
+#pragma unroll
+  for (int i = 0; i < kSize; i += kPart) {
+    float part[kPart];
+    LoadFloats<kPart>(from + i, part);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) to[i + j] = part[j];
+  }
 }
 
-// Grid: (pieces of a row, rows). Bound by memory: the product (twice as wide when gated) and the
-// residual read, y written, once each.
-template <typename P, typename Y, int kSize>
-__global__ void FinishKernel(FinishArgs<P, Y> args) {
-  const int column = (blockIdx.y * kThreads + threadIdx.x) * kSize;
+template <int kSize>
+__device__ void LoadBias(const void* bias, DType dtype, int column, float (&to)[kSize]) {
+  if (bias == nullptr) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) to[j] = 0.0f;
+  } else if (dtype == DType::kFloat32) {
+    LoadParts(static_cast<const float*>(bias) + column, to);
+  } else if (dtype == DType::kFloat16) {
+    LoadParts(static_cast<const __half*>(bias) + column, to);
+  } else {
+    LoadParts(static_cast<const __nv_bfloat16*>(bias) + column, to);
+  }
+}
+
+// A thread computes the same kSize columns of kRows rows: their bias is loaded once, and the rows'
+// loads are under way together.
+// Grid: (groups of rows) x (pieces of a row). Bound by memory: the product (twice as wide when
+// gated) and the residual read, y written, once each.
+template <typename P, typename Y, int kSize, int kRows>
+__global__ void __launch_bounds__(kMostThreads) FinishKernel(FinishArgs<P, Y> args) {
+  WaitForEarlierKernels();
+  const int64_t first_row = blockIdx.x / args.pieces * int64_t{kRows};
+  const int piece = blockIdx.x % args.pieces;
+  const int column = (piece * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kSize;
   if (column >= args.width) return;
-  const int64_t row = blockIdx.x;
-  const P* product = args.product + row * args.product_stride + column;
-  float values[kSize];
-  LoadFloats<kSize>(product, values);
+  Vec<P, kSize> products[kRows];
 #pragma unroll
-  for (int j = 0; j < kSize; ++j) {
-    values[j] =
-        Activate(args.activation, values[j] + LoadBias(args.bias, args.bias_dtype, column + j));
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = min(first_row + r, args.num_rows - 1);
+    products[r] =
+        *reinterpret_cast<const Vec<P, kSize>*>(args.product + row * args.product_stride + column);
   }
-  if (args.gated) {
-    float up[kSize];
-    LoadFloats<kSize>(product + args.width, up);
+  float bias[kSize], up_bias[kSize];
+  LoadBias(args.bias, args.bias_dtype, column, bias);
+  if (args.gated) LoadBias(args.bias, args.bias_dtype, args.width + column, up_bias);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      values[j] *= up[j] + LoadBias(args.bias, args.bias_dtype, args.width + column + j);
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first_row + r;
+    if (row >= args.num_rows) return;
+    float values[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] = ToFloat(products[r].values[j]) + bias[j];
+    ActivateAll(args.activation, values);
+    if (args.gated) {
+      float up[kSize];
+      LoadFloats<kSize>(args.product + row * args.product_stride + args.width + column, up);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] *= up[j] + up_bias[j];
     }
-  }
-  if (args.residual != nullptr) {
-    float residual[kSize];
-    LoadFloats<kSize>(args.residual + row * args.residual_stride + column, residual);
+    if (args.residual != nullptr) {
+      float residual[kSize];
+      LoadFloats<kSize>(args.residual + row * args.residual_stride + column, residual);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] += residual[j];
+      for (int j = 0; j < kSize; ++j) values[j] += residual[j];
+    }
+    StoreFloats<kSize>(values, args.y + row * args.y_stride + column);
   }
-  StoreFloats<kSize>(values, args.y + row * args.y_stride + column);
+}
+
+template <typename P, typename Y>
+FinishArgs<P, Y> MakeFinishArgs(const FinishParams& params) {
+  FinishArgs<P, Y> args = {};
+  args.product = params.product.as<P>();
+  args.bias = params.bias.data;
+  args.residual = params.residual.as<Y>();
+  args.y = params.y.as<Y>();
+  args.product_stride = params.product.row_stride;
+  args.residual_stride = params.residual.row_stride;
+  args.y_stride = params.y.row_stride;
+  args.num_rows = params.y.num_rows();
+  args.width = static_cast<int>(params.y.dim(-1));
+  args.bias_dtype = params.bias.dtype;
+  args.activation = params.activation;
+  args.gated = params.gated;
+  return args;
+}
+
+template <typename P, typename Y, int kSize, int kRows>
+void LaunchFinish(Device& device, FinishArgs<P, Y> args) {
+  const int64_t vectors = (args.width + kSize - 1) / kSize;
+  args.pieces = static_cast<int>((vectors + kMostThreads - 1) / kMostThreads);
+  const int threads = ThreadsFor((vectors + args.pieces - 1) / args.pieces, kMostThreads);
+  const int64_t groups = (args.num_rows + kRows - 1) / kRows;
+  LaunchOverlapped(device, "MatMul's epilogue", FinishKernel<P, Y, kSize, kRows>,
+                   groups * args.pieces, threads, /*shared_bytes=*/0, args);
 }
 
 // Grid: (pieces of a row, rows). Bound by memory.
@@ -74,38 +144,25 @@ __global__ void PadColumnsKernel(const T* from, int64_t from_stride, int width, 
       column < width ? from[row * from_stride + column] : FromFloat<T>(0.0f);
 }
 
-dim3 GridFor(int64_t num_rows, int64_t items_per_row) {
-  return dim3(static_cast<unsigned>(num_rows),
-              static_cast<unsigned>((items_per_row + kThreads - 1) / kThreads));
-}
-
 }  // namespace
 
 void Finish(Device& device, const FinishParams& params) {
-  const int64_t num_rows = params.y.num_rows();
   const auto launch = [&]<typename P, typename Y>() {
-    FinishArgs<P, Y> args = {};
-    args.product = params.product.as<P>();
-    args.bias = params.bias.data;
-    args.residual = params.residual.as<Y>();
-    args.y = params.y.as<Y>();
-    args.product_stride = params.product.row_stride;
-    args.residual_stride = params.residual.row_stride;
-    args.y_stride = params.y.row_stride;
-    args.width = static_cast<int>(params.y.dim(-1));
-    args.bias_dtype = params.bias.dtype;
-    args.activation = params.activation;
-    args.gated = params.gated;
+    const FinishArgs<P, Y> args = MakeFinishArgs<P, Y>(params);
     constexpr int kSize = kVecSize<P> < kVecSize<Y> ? kVecSize<P> : kVecSize<Y>;
     const bool vectorizable = IsVectorizable(params.product) && IsVectorizable(params.residual) &&
-                              IsVectorizable(params.y) && args.width % kVecSize<P> == 0;
+                              IsVectorizable(params.y) && args.width % kVecSize<P> == 0 &&
+                              reinterpret_cast<uintptr_t>(args.bias) % 16 == 0;
+    const int64_t threads = args.num_rows * args.width / (vectorizable ? kSize : 1);
+    const int64_t busy =
+        int64_t{kBlocksPerMultiprocessor} * device.num_multiprocessors() * kMostThreads;
+    const bool many = threads >= kManyRows * busy;
     if (vectorizable) {
-      FinishKernel<P, Y, kSize>
-          <<<GridFor(num_rows, args.width / kSize), kThreads, 0, device.stream()>>>(args);
-      device.CheckLaunch("MatMul's epilogue");
+      many ? LaunchFinish<P, Y, kSize, kManyRows>(device, args)
+           : LaunchFinish<P, Y, kSize, 1>(device, args);
     } else {
-      FinishKernel<P, Y, 1><<<GridFor(num_rows, args.width), kThreads, 0, device.stream()>>>(args);
-      device.CheckLaunch("MatMul's epilogue");
+      many ? LaunchFinish<P, Y, 1, kManyRows>(device, args)
+           : LaunchFinish<P, Y, 1, 1>(device, args);
     }
   };
   DispatchFloat(params.product.dtype, [&]<typename P>() {
@@ -123,10 +180,11 @@ Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride) {
   const size_t bytes = static_cast<size_t>(num_rows * row_stride) * SizeOf(x.dtype);
   Tensor padded(device.TakeScratch<char>(bytes), x.dtype, {num_rows, row_stride});
   if (!device.ok()) return padded;
+  const dim3 grid(static_cast<unsigned>(num_rows),
+                  static_cast<unsigned>((row_stride + kThreads - 1) / kThreads));
   DispatchFloat(x.dtype, [&]<typename T>() {
-    PadColumnsKernel<T><<<GridFor(num_rows, row_stride), kThreads, 0, device.stream()>>>(
+    PadColumnsKernel<T><<<grid, kThreads, 0, device.stream()>>>(
         x.as<T>(), x.row_stride, static_cast<int>(x.dim(-1)), padded.as<T>(), row_stride);
-    device.CheckLaunch("MatMul's epilogue");
   });
   device.CheckLaunch("MatMul's padding");
   return padded;

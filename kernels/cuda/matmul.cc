@@ -30,12 +30,13 @@ struct Fused {
   bool residual = false;
 };
 
-Fused ChooseFused(const MatMulParams& params, bool direct) {
+// Of a product whose d, of `columns`, lies in y; `whole`: y has no fewer.
+Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   Fused fused;
-  if (!direct) return fused;
   const bool none = params.activation == Activation::kNone;
   // cuBLASLt reads a bias of y's type, and its GELU is the tanh form.
   fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
+               (whole || params.bias.row_stride >= columns) &&
                reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
   const bool bias_done = fused.bias || params.bias.empty();
   // It is too coarse for float32 (docs/results/notes-cuda.md).
@@ -43,7 +44,7 @@ Fused ChooseFused(const MatMulParams& params, bool direct) {
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);
   // cuBLASLt adds the residual before the activation, MatMul after it.
-  fused.residual = bias_done && none && !params.residual.empty() &&
+  fused.residual = whole && bias_done && none && !params.residual.empty() &&
                    params.residual.dtype == params.y.dtype && IsAligned(params.residual);
   return fused;
 }
@@ -80,13 +81,14 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
       weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
   const bool has_room = params.y_owns_padding && params.y.row_stride >= weight.padded_rows();
   bool in_place = !params.gated && IsAligned(params.y) && (whole || has_room);
-  Fused fused = ChooseFused(params, in_place && whole);
+  const int64_t padded_columns = whole ? weight.out_features() : weight.padded_rows();
+  Fused fused = in_place ? ChooseFused(params, padded_columns, whole) : Fused();
   // A residual that lies in y must be there until it is added.
   if (!params.residual.empty() && params.residual.data == params.y.data && !fused.residual) {
     in_place = false;
     fused = {};
   }
-  const int64_t columns = in_place && whole ? weight.out_features() : weight.padded_rows();
+  const int64_t columns = in_place ? padded_columns : weight.padded_rows();
   Tensor product = params.y;
   if (!in_place) {
     const DType dtype = params.gated ? weight.dtype() : params.y.dtype;

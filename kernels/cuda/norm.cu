@@ -67,6 +67,11 @@ void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
 
 }  // namespace
 
+int MostNormColumns(const Device& device) {
+  const auto bytes = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin);
+  return static_cast<int>((bytes - kStaticBytes) / static_cast<int64_t>(sizeof(float)));
+}
+
 void Norm(Device& device, const NormParams& params) {
   const int64_t num_rows = params.x.num_rows();
   if (num_rows == 0) return;

@@ -17,6 +17,8 @@ void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill>
                 int32_t* token_ids);
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies);
 void Norm(Device& device, const NormParams& params);
+// The longest row of a norm: one waits in shared memory as float32.
+int MostNormColumns(const Device& device);
 // ProjectHeads where the product is in params.workspace already: from there to its places.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
 // Heads of at most kMostHeadDim elements.

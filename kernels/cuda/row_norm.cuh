@@ -60,11 +60,13 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float tot
   }
 }
 
-// Bytes of dynamic shared memory for a row, which `kernel` may use from now on.
+inline constexpr int64_t kStaticBytes = 2 << 10;  // at most what the kernels have besides a row
+
+// Bytes of dynamic shared memory for a row, which `kernel` may use from now on. No row is longer
+// than MostNormColumns (ops.h), which models are checked against when they are loaded.
 template <typename Kernel>
 int64_t SharedRow(Device& device, Kernel* kernel, int64_t hidden_size) {
   constexpr int64_t kDefaultBytes = 48 << 10;
-  constexpr int64_t kStaticBytes = 2 << 10;  // at most what the kernels have besides
   const int64_t bytes = hidden_size * static_cast<int64_t>(sizeof(float));
   if (bytes > kDefaultBytes - kStaticBytes) {
     device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

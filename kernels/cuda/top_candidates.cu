@@ -2,9 +2,11 @@
 // over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
 // finds the sum of its chunk's exponentials together with the chunk's best, and the last block of a
 // row to finish merges the row's. Rows whose penalties multiply log-probabilities need the
-// normaliser before they choose: a launch of its own finds it.
+// normaliser before they choose: a launch of its own finds it. Many rows that ask for no more than
+// plain_candidates.cu offers are computed there.
 #include <algorithm>
 
+#include "kernels/cuda/candidate_args.cuh"
 #include "kernels/cuda/candidate_edits.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scalar.cuh"
@@ -13,44 +15,9 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kSumThreads;
 constexpr int kNumWarps = kThreads / kWarpSize;
-constexpr int kChunk = 2048;
-constexpr int kKeysPerThread = kChunk / kThreads;
-
-struct CandidateArgs {
-  float* logits;  // [num_rows, vocab_size]
-  int64_t logits_stride;
-  int vocab_size, num_chunks, max_count;
-  CandidateRow* rows;
-  const LogitsEdits::Penalty* penalties;
-  const LogitsEdits::Bias* biases;
-  float2* sums;  // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
-  uint64_t*
-      candidates;  // [num_rows, num_chunks, max_count], the row's count best first, 0 for none
-  float* raw;      // as candidates: their logits, where the row's are edited in place
-  float* values;
-  int32_t* ids;
-  float* log_normalizers;  // may be null
-  float* raw_values;       // may be null
-};
-
-// (maximum, sum) of two disjoint sets together.
-__device__ float2 Combine(float2 a, float2 b) {
-  const float maximum = fmaxf(a.x, b.x);
-  if (isinf(maximum)) return {maximum, a.y + b.y};
-  return {maximum, a.y * expf(a.x - maximum) + b.y * expf(b.x - maximum)};
-}
-
-__device__ float2 WarpCombine(float2 x) {
-#pragma unroll
-  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
-    const float2 other = {__shfl_xor_sync(kFullMask, x.x, offset),
-                          __shfl_xor_sync(kFullMask, x.y, offset)};
-    x = Combine(x, other);
-  }
-  return x;
-}
+constexpr int kFewestPartsPerMultiprocessor = 4;
 
 // This thread's logits of a chunk, -infinity past the vocabulary's end.
 __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int begin,
@@ -65,15 +32,7 @@ __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int be
 // The block's maximum and sum(exp(value - maximum)) go to *to.
 __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   __shared__ float2 partials[kNumWarps];
-  float maximum = -INFINITY;
-#pragma unroll
-  for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[j]);
-  float2 sum = {maximum, 0.0f};
-  if (!isinf(maximum)) {
-#pragma unroll
-    for (int j = 0; j < kKeysPerThread; ++j) sum.y += expf(values[j] - maximum);
-  }
-  sum = WarpCombine(sum);
+  float2 sum = WarpCombine(SumOf(values));
   if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -81,19 +40,12 @@ __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   *to = sum;
 }
 
-// log_softmax(x) = x - maximum - log_sum; {maximum, log_sum} of a row whose chunks are summed, in
-// every thread. One of other blocks' writes: L1 may hold what was there before.
+// WarpNormalizer, in every thread.
 __device__ float2 NormalizerOf(const CandidateArgs& args, int row) {
   __shared__ float2 normalizer;
   if (threadIdx.x < kWarpSize) {
-    float2 sum = {-INFINITY, 0.0f};
-    const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
-    for (int i = threadIdx.x; i < args.num_chunks; i += kWarpSize) {
-      sum = Combine(sum, __ldcg(sums + i));
-    }
-    sum = WarpCombine(sum);
-    // An infinite maximum is the answer itself.
-    if (threadIdx.x == 0) normalizer = {sum.x, isinf(sum.x) ? 0.0f : logf(sum.y)};
+    const float2 found = WarpNormalizer(args, row);
+    if (threadIdx.x == 0) normalizer = found;
   }
   __syncthreads();
   return normalizer;
@@ -256,6 +208,7 @@ __global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
   __shared__ uint64_t keys[kChunk];
   const int r = blockIdx.y;
   const CandidateRow row = args.rows[r];
+  if (args.plain_apart && row.plain) return;
   float* logits = args.logits + r * args.logits_stride;
   const int begin = blockIdx.x * kChunk;
   const int64_t list = static_cast<int64_t>(r) * args.num_chunks + blockIdx.x;
@@ -301,6 +254,7 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   CandidateArgs args = {};
   args.logits = params.logits.as<float>();
   args.logits_stride = params.logits.row_stride;
+  args.num_rows = static_cast<int>(num_rows);
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
   args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
   args.max_count = params.max_count;
@@ -318,9 +272,15 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   args.raw_values = params.raw_values;
   if (!device.ok()) return;
 
+  // A warp a chunk pays where these fill the GPU; below, a block's warps are done sooner.
+  const bool many = int64_t{args.num_chunks} * num_rows >=
+                    int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
+  args.plain_apart = many && edits.any_plain;
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
   if (edits.any_before_edits) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
-  SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  if (args.plain_apart) SelectPlainCandidates(device, args);
+  if (!args.plain_apart || edits.any_other)
+    SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   device.CheckLaunch("TopCandidates");
 }
 

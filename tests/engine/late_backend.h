@@ -65,6 +65,7 @@ class LateReadBack : public ReadBack {
 class LateBackend final : public Backend {
  public:
   static constexpr int kMostHeadDim = 256;
+  static constexpr int kMostHiddenSize = 4096;
 
   explicit LateBackend(int num_threads) : cpu_(MakeCpuBackend({.num_threads = num_threads})) {}
 
@@ -88,6 +89,10 @@ class LateBackend final : public Backend {
   absl::Status SupportsHeadDim(int head_dim) const override {
     if (head_dim <= kMostHeadDim) return absl::OkStatus();
     return absl::UnimplementedError("heads are too large for the late backend");
+  }
+  absl::Status SupportsHiddenSize(int hidden_size) const override {
+    if (hidden_size <= kMostHiddenSize) return absl::OkStatus();
+    return absl::UnimplementedError("rows are too long for the late backend");
   }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {

@@ -27,6 +27,25 @@ TEST_F(DeviceTest, SaysHowLargeHeadsMayBe) {
       << status;
 }
 
+TEST_F(DeviceTest, SaysHowLongRowsMayBe) {
+  const auto most = static_cast<int>((device().properties().sharedMemPerBlockOptin - 2048) / 4);
+  EXPECT_GE(most, 12288);
+  EXPECT_TRUE(backend().SupportsHiddenSize(most).ok());
+  const absl::Status status = backend().SupportsHiddenSize(most + 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(std::string(status.message()).find("rows of at most"), std::string::npos) << status;
+  // The longest row is computed.
+  const TypedArray x = TypedArray::Random(backend(), DType::kFloat32, 1, most, 1.0f, random());
+  const TypedArray gain(backend(), DType::kFloat32, 1, most, std::vector<float>(most, 1.0f));
+  const TypedArray y = TypedArray::Poisoned(backend(), DType::kFloat32, 1, most);
+  NormParams params, expected;
+  params.x = x.device(), expected.x = x.host_tensor();
+  params.gain = gain.device_vector(), expected.gain = gain.host_vector();
+  params.y = y.device(), expected.y = y.host_tensor();
+  backend().Norm(params);
+  EXPECT_LE(y.RelativeError(reference::Norm(expected).y), 3e-6);
+}
+
 TEST_F(DeviceTest, TellsAChoiceOnce) {
   const auto attend = [this](int head_dim, int length) {
     const DType dtype = DType::kBFloat16;

@@ -1,5 +1,6 @@
 // Attention in float16, bfloat16 and float32 over heads of every size, against the float64 twin on
-// the same (rounded) inputs. What no query may see of the cache is NaN.
+// the same (rounded) inputs. What no query may see of the cache is NaN. Long because every kernel
+// has its shapes here.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -73,6 +74,7 @@ class AttentionInputs {
         *std::max_element(batch_.query_lengths.begin(), batch_.query_lengths.end());
     params.max_context_length = batch_.max_context(), params.max_blocks = max_blocks_;
     params.causal = (variant & kCausal) != 0;
+    params.scale = 0.8f;
     const auto matrix = [&](const TypedArray& array) {
       return on_host ? array.host_tensor() : array.device();
     };
@@ -165,6 +167,13 @@ class HalfAttentionTest : public testing::TestWithParam<DType> {
   DType dtype() const { return GetParam(); }
   AttentionInputs Inputs(AttentionBatch batch) {
     return AttentionInputs(backend(), dtype(), std::move(batch), random_);
+  }
+
+  int RandomInt(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random_);
+  }
+  TypedArray RandomArray(int64_t rows, int64_t cols) {
+    return TypedArray::Random(backend(), dtype(), rows, cols, 1.0f, random_);
   }
 
   // Runs into a fresh output of NaN and returns it.
@@ -346,6 +355,69 @@ TEST_P(HalfAttentionTest, LargeScoresDoNotOverflow) {
     params.query = query.device();
     for (float value : Run(params)) ASSERT_TRUE(std::isfinite(value));
   }
+}
+
+// Queries, keys and values as columns of one matrix, unscaled, as an encoder leaves them. A
+// sequence of NaN changes no bit of its neighbours.
+TEST_P(HalfAttentionTest, ReadsQueriesKeysAndValuesInPlace) {
+  const std::vector<int32_t> lengths = {1, 70, 33, 2, 130, 64, 500};
+  for (int head_dim : {20, 32, 64, 80, 128, 256}) {
+    for (const auto& [num_heads, num_kv_heads] : {std::pair(3, 3), {4, 2}}) {
+      const AttentionInputs inputs = Inputs({num_heads, num_kv_heads, head_dim, lengths, {}});
+      const int64_t query_size = num_heads * head_dim, key_size = num_kv_heads * head_dim;
+      const int64_t tokens = inputs.batch().num_tokens(), width = query_size + 2 * key_size;
+      const TypedArray packed = RandomArray(tokens, width);
+      std::vector<float> with_nan = packed.host();
+      std::fill_n(with_nan.begin() + 71 * width, 33 * width, kNan);
+      const TypedArray poisoned(backend(), dtype(), tokens, width, with_nan);
+      const auto params_of = [&](int variant, const Tensor& matrix, bool on_host) {
+        AttentionParams params = inputs.Params(variant, on_host);
+        params.query = matrix.Columns(0, query_size);
+        params.key = matrix.Columns(query_size, key_size);
+        params.value = matrix.Columns(query_size + key_size, key_size);
+        params.scale = 1.3f / std::sqrt(static_cast<float>(head_dim));
+        return params;
+      };
+      for (int variant : {int{kFull}, int{kCausal}, kCausal | kAlibi | kPositionBias}) {
+        SCOPED_TRACE(testing::Message() << num_heads << "/" << num_kv_heads << " heads of "
+                                        << head_dim << ", variant " << variant);
+        const std::vector<float> actual = Run(params_of(variant, packed.device(), false));
+        const reference::Matrix expected =
+            reference::Attention(params_of(variant, packed.host_tensor(), true));
+        double error = 0, norm = 0;
+        for (size_t i = 0; i < actual.size(); ++i) {
+          error += (actual[i] - expected.values[i]) * (actual[i] - expected.values[i]);
+          norm += expected.values[i] * expected.values[i];
+        }
+        ASSERT_LE(std::sqrt(error), Tolerance(dtype()) * std::sqrt(norm));
+        const std::vector<float> beside_nan = Run(params_of(variant, poisoned.device(), false));
+        for (int64_t i = 0; i < tokens * query_size; ++i) {
+          const int64_t token = i / query_size;
+          if (token >= 71 && token < 104) continue;
+          ASSERT_EQ(beside_nan[i], actual[i]) << "token " << token;
+        }
+      }
+    }
+  }
+}
+
+// A few long sequences among many short ones, some without rows.
+TEST_P(HalfAttentionTest, ManyRaggedSequences) {
+  for (const auto& [num_heads, num_kv_heads] : {std::pair(2, 2), {6, 2}}) {
+    for (int num_sequences : {31, 33, 70, 1100}) {
+      std::vector<int32_t> lengths(num_sequences);
+      for (int32_t& length : lengths) {
+        length = RandomInt(0, num_sequences > 100 ? 9 : 40);
+      }
+      lengths[0] = 1, lengths[num_sequences / 2] = 300, lengths.back() = 129;
+      const AttentionInputs packed = Inputs({num_heads, num_kv_heads, 64, lengths, {}});
+      for (int variant : {int{kFull}, int{kCausal}}) Compare(packed, variant);
+      if (HasFatalFailure()) return;
+    }
+  }
+  std::vector<int32_t> lengths(40, 3), contexts(40, 70);
+  lengths[7] = 100, contexts[7] = 130, contexts[11] = 3;
+  Compare(Inputs({4, 2, 128, lengths, contexts}), kCausal);
 }
 
 // On tensor cores a sequence has the bits alone that it has in a batch.

@@ -54,23 +54,89 @@ TEST_P(HalfOpTest, MatMulWithEveryEpilogue) {
   }
 }
 
+// Enough rows that a thread of the finishing pass takes several, and a number that leaves some
+// over.
+TEST_P(HalfOpTest, ManyRowsAreFinished) {
+  constexpr int kRows = 4099, kInFeatures = 8, kHalf = 2112;
+  const Weight weight = RandomWeight(2 * kHalf, kInFeatures);
+  const TypedArray x = Random(kRows, kInFeatures), bias = Random(1, 2 * kHalf);
+  for (bool gated : {false, true}) {
+    const int columns = gated ? kHalf : 2 * kHalf;
+    const TypedArray y = Output(kRows, columns);
+    MatMulParams params, expected;
+    params.weight = expected.weight = weight.packed.get();
+    params.activation = expected.activation = gated ? Activation::kSilu : Activation::kGelu;
+    params.gated = expected.gated = gated;
+    params.x = x.device(), expected.x = x.host_tensor();
+    params.bias = bias.device_vector(), expected.bias = bias.host_vector();
+    params.y = y.device(), expected.y = y.host_tensor();
+    backend().MatMul(params);
+    ExpectClose(y, reference::MatMul(expected, weight.values));
+  }
+}
+
+// erf(x / sqrt(2)) = 2 gelu(x) / x - 1 to within 2e-7, over every magnitude and both signs: by the
+// product of few rows and by the finishing pass.
+TEST_P(HalfOpTest, GeluIsExactAtEveryMagnitude) {
+  if (dtype() != DType::kFloat32) GTEST_SKIP() << "rounded to half precision afterwards";
+  constexpr int kColumns = 64;
+  std::vector<float> identity(kColumns * kColumns);
+  for (int i = 0; i < kColumns; ++i) identity[i * kColumns + i] = 1.0f;
+  const HostMatrix part = {.data = identity.data(), .rows = kColumns, .cols = kColumns};
+  const auto weight = backend().PackWeight({&part, 1}, dtype());
+  ASSERT_TRUE(weight.ok()) << weight.status();
+  for (int rows : {4, 8192}) {
+    // Exponents -40 to 40, and many numbers where erf bends.
+    std::uniform_real_distribution<float> exponent(-40.0f, 40.0f), near(-7.0f, 7.0f);
+    std::vector<float> values(rows * kColumns);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float magnitude = std::exp2(exponent(random_));
+      values[i] = i % 4 != 0 ? near(random_) : i % 8 == 0 ? magnitude : -magnitude;
+    }
+    values[0] = 0.0f, values[1] = -0.0f, values[2] = 1e30f, values[3] = -1e30f;
+    const TypedArray x(backend(), dtype(), rows, kColumns, values);
+    const TypedArray y = Output(rows, kColumns);
+    MatMulParams params;
+    params.x = x.device();
+    params.weight = weight->get();
+    params.activation = Activation::kGelu;
+    params.y = y.device();
+    backend().MatMul(params);
+    const std::vector<float> actual = y.Read();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double expected = reference::Activate(Activation::kGelu, values[i]);
+      const double erf_error = 2e-7 * 0.5 * std::abs(double{values[i]});
+      ASSERT_LE(std::abs(actual[i] - expected), erf_error + 1.2e-7 * std::abs(expected))
+          << "of " << values[i];
+    }
+  }
+}
+
 TEST_P(HalfOpTest, LogitsAreFloat32) {
   for (int rows : {1, 5, 16, 40}) {
     for (int vocab_size : {8000, 6001}) {
       const Weight weight = RandomWeight(vocab_size, 192);
       const TypedArray x = Random(rows, 192);
       const TypedArray bias = Random(1, vocab_size);
+      // As the engine loads it: float32, and a whole tile of it may be read.
+      const int tiles = (vocab_size + 63) / 64 * 64;
+      const TypedArray padded_bias =
+          TypedArray::Random(backend(), DType::kFloat32, 1, tiles, 1.0f, random_);
+      enum Bias { kNone, kOfX, kPadded };
       for (const auto& [biased, padding] :
-           {std::pair(false, 0), {true, 0}, {false, 63}, {true, 63}}) {
+           {std::pair(kNone, 0), {kOfX, 0}, {kNone, 63}, {kOfX, 63}, {kPadded, 0}, {kPadded, 63}}) {
         const int stride = (vocab_size + padding) / (padding + 1) * (padding + 1);
         const TypedArray y = Output(rows, stride, DType::kFloat32);
         MatMulParams params, expected;
         params.weight = expected.weight = weight.packed.get();
         params.x = x.device();
         expected.x = x.host_tensor();
-        if (biased) {
+        if (biased == kOfX) {
           params.bias = bias.device_vector();
           expected.bias = bias.host_vector();
+        } else if (biased == kPadded) {
+          params.bias = padded_bias.device().Columns(0, vocab_size);
+          expected.bias = padded_bias.host_tensor().Columns(0, vocab_size);
         }
         params.y = y.device().Columns(0, vocab_size);
         params.y_owns_padding = true;
@@ -94,9 +160,9 @@ TEST_P(HalfOpTest, LogitsAreFloat32) {
 
 TEST_P(HalfOpTest, NormAddsTheResidual) {
   // The last two straddle what a launch gets of shared memory without asking.
-  for (int hidden_size : {64, 256, 768, 1023, 5120, 12224, 12288}) {
+  for (int hidden_size : {8, 64, 256, 512, 768, 1000, 1023, 1024, 1032, 5120, 12224, 12288}) {
     for (NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
-      const int rows = RandomInt(1, 40);
+      const int rows = hidden_size == 512 ? 1301 : RandomInt(1, 40);
       const TypedArray x = Random(rows, hidden_size, 2.0f), residual = Random(rows, hidden_size);
       const TypedArray gain = Random(1, hidden_size), bias = Random(1, hidden_size);
       const TypedArray y = Output(rows, hidden_size), sum = Output(rows, hidden_size);
@@ -112,6 +178,28 @@ TEST_P(HalfOpTest, NormAddsTheResidual) {
       const reference::NormResult result = reference::Norm(expected);
       ExpectClose(y, result.y);
       ExpectClose(sum, result.sum);
+    }
+  }
+}
+
+TEST_P(HalfOpTest, NormDoesNotDependOnItsBatch) {
+  for (int hidden_size : {768, 1024, 5120}) {
+    constexpr int kRows = 1200;
+    const TypedArray x = Random(kRows, hidden_size), gain = Random(1, hidden_size);
+    const auto norm = [&](int first, int count) {
+      const TypedArray y = Output(count, hidden_size);
+      NormParams params;
+      params.x = x.device().First(count);
+      params.x.data = static_cast<char*>(params.x.data) + first * hidden_size * SizeOf(dtype());
+      params.gain = gain.device_vector();
+      params.y = y.device();
+      backend().Norm(params);
+      return y.Read();
+    };
+    const std::vector<float> all = norm(0, kRows);
+    for (const auto& [first, count] : {std::pair(0, 1), {1199, 1}, {700, 40}, {3, 1197}}) {
+      const std::vector<float> part = norm(first, count);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), all.begin() + first * hidden_size));
     }
   }
 }
@@ -152,18 +240,22 @@ TEST_P(HalfOpTest, EmbedAddsItsTables) {
 }
 
 TEST_P(HalfOpTest, PoolsEveryWay) {
-  const int hidden_size = 200;
-  const TypedArray hidden = Random(60, hidden_size);
-  const std::vector<int32_t> offsets = {0, 1, 34, 60};
+  const std::vector<int32_t> offsets = {0, 1, 34, 34, 60, 300};
+  const auto num_sequences = static_cast<int>(offsets.size()) - 1;
   const IndexArray device_offsets = Ids(offsets);
-  for (Pooling pooling :
-       {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kMax, Pooling::kMeanSqrtLength}) {
-    for (bool normalize : {false, true}) {
-      const TypedArray output = Output(3, hidden_size, DType::kFloat32);
+  const Pooling ways[] = {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kMax,
+                          Pooling::kMeanSqrtLength};
+  // Many groups of threads a block, few, one; rows of whole 16-byte parts and others.
+  for (int hidden_size : {8, 200, 203, 768, 5000, 12800}) {
+    const TypedArray hidden = Random(300, hidden_size);
+    for (int way = 0; way < 2 * static_cast<int>(std::size(ways)); ++way) {
+      const Pooling pooling = ways[way / 2];
+      const bool normalize = way % 2 != 0;
+      const TypedArray output = Output(num_sequences, hidden_size, DType::kFloat32);
       PoolParams params, expected;
       params.pooling = expected.pooling = pooling;
       params.normalize = expected.normalize = normalize;
-      params.num_sequences = expected.num_sequences = 3;
+      params.num_sequences = expected.num_sequences = num_sequences;
       params.hidden = hidden.device(), expected.hidden = hidden.host_tensor();
       params.offsets = device_offsets.device(), expected.offsets = offsets.data();
       params.output = output.device(), expected.output = output.host_tensor();

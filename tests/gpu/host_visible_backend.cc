@@ -29,6 +29,9 @@ class HostVisibleBackend final : public Backend {
   absl::Status SupportsHeadDim(int head_dim) const override {
     return cuda_->SupportsHeadDim(head_dim);
   }
+  absl::Status SupportsHiddenSize(int hidden_size) const override {
+    return cuda_->SupportsHiddenSize(hidden_size);
+  }
   DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {

@@ -84,6 +84,7 @@ class AttentionTest : public OpTest {
  private:
   AttentionParams MakeQueries(const Batch& batch, Arrays& arrays) {
     AttentionParams params;
+    params.scale = 0.8f;
     params.num_heads = batch.shape.num_heads;
     params.num_kv_heads = batch.shape.num_kv_heads;
     params.head_dim = batch.shape.head_dim;

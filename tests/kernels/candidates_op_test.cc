@@ -182,6 +182,53 @@ TEST_P(CandidatesTest, TiesGoToTheLowerId) {
   }
 }
 
+TEST_P(CandidatesTest, TiesOfManyChunksGoToTheLowerId) {
+  std::vector<float> logits(131073, -2.0f);
+  for (int count : {8, 32}) {
+    for (uint8_t normalize : {0, 1}) {
+      const Found found = Run(logits, 131073, {nullptr}, {normalize}, {count});
+      for (int i = 0; i < count; ++i) EXPECT_EQ(found.ids[i], i);
+    }
+  }
+}
+
+// A device may compute rows without edits by other means: to the same bits. Vocabularies of one
+// chunk, of part of one, and of many; numbers of which many are equal.
+TEST_P(CandidatesTest, AnEditThatChangesNothingChangesNoBit) {
+  for (int vocab_size : {40, 2048, 2055, 30000, 131073}) {
+    for (int count : {1, 8, 32}) {
+      for (float step : {0.0f, 0.5f}) {
+        const int num_rows = 3;
+        std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
+        for (float& logit : logits) {
+          if (step > 0) logit = std::round(logit / step) * step + 0.25f;
+        }
+        LogitsEdits nothing;
+        nothing.biases.push_back({vocab_size / 2, 0.0f});
+        for (uint8_t normalize : {0, 1}) {
+          SCOPED_TRACE(testing::Message() << vocab_size << ", best " << count << ", step " << step
+                                          << (normalize != 0 ? ", normalised" : ""));
+          const std::vector<uint8_t> normalized(num_rows, normalize);
+          const std::vector<int32_t> counts(num_rows, count);
+          const Found plain =
+              Run(logits, vocab_size, {nullptr, nullptr, nullptr}, normalized, counts);
+          // One row of three is edited; then all.
+          const Found mixed =
+              Run(logits, vocab_size, {nullptr, &nothing, nullptr}, normalized, counts);
+          const Found edited =
+              Run(logits, vocab_size, {&nothing, &nothing, &nothing}, normalized, counts);
+          for (const Found* other : {&mixed, &edited}) {
+            EXPECT_EQ(plain.ids, other->ids);
+            ExpectSameBits(plain.values, other->values);
+            ExpectSameBits(plain.log_normalizers, other->log_normalizers);
+            ExpectSameBits(plain.raw_values, other->raw_values);
+          }
+        }
+      }
+    }
+  }
+}
+
 // The best stand close together: in one group of threads of one chunk, or in ascending order.
 TEST_P(CandidatesTest, FindsNeighbours) {
   const int vocab_size = 9000;

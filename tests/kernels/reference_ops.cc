@@ -79,6 +79,7 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   for (int j = 0; j < num_keys; ++j) {
     const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head);
     for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
+    scores[j] *= p.scale;
     if (p.alibi_slopes != nullptr) scores[j] -= p.alibi_slopes[head] * std::abs(position - j);
     if (!p.position_bias.empty()) {
       const int max_distance = static_cast<int>(p.position_bias.dim(-1) - 1) / 2;

@@ -42,9 +42,10 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
   BEAMLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(folder));
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
+  const TransformerSpec& spec = runner->description_.spec;
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
-      MakeBackend(TestDevice(), {dtype, runner->description_.spec.max_head_dim()}, 0,
+      MakeBackend(TestDevice(), {dtype, spec.max_head_dim(), spec.max_hidden_size()}, 0,
                   kTestGpuMemory));
   runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;

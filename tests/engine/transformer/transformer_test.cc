@@ -177,6 +177,18 @@ TEST_F(TransformerTest, RefusesHeadsThatTheDeviceDoesNotCompute) {
   EXPECT_THAT(Error(), HasSubstr("heads are too large"));
 }
 
+TEST_F(TransformerTest, RefusesRowsThatTheDeviceDoesNotNorm) {
+  backend_ = std::make_unique<LateBackend>(1);
+  folder_.WriteJson("config.json", {{"model_type", "gpt2"},
+                                    {"n_layer", 1},
+                                    {"n_embd", LateBackend::kMostHiddenSize + 64},
+                                    {"n_head", LateBackend::kMostHiddenSize / 64 + 1},
+                                    {"n_positions", 5},
+                                    {"vocab_size", 7}});
+  EXPECT_EQ(Create().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Error(), HasSubstr("rows are too long"));
+}
+
 TEST_F(TransformerDeathTest, ChecksBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto created = Create();

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Beamline beside its peers on one GPU: the rows of the speed targets, measured in one run.
+
+usage: peers.py --bin FOLDER --models FOLDER --out FILE.json [--lines BENCH.json ...] [--only REGEX] [--repeat N]
+
+--lines: what cuda_op_bench and cuda_library_bench have measured. Operators are set beside PyTorch (SDPA by cuDNN and
+flash, torch.compile) and Triton in CUDA graphs; whole models, through the engine, beside transformers: eager, in a CUDA
+graph, and torch.compile. `ratio` is how many times as fast as the best peer, `ceiling_share` the part of the time that
+the work takes at this GPU's measured copy and product rates. Every peer is measured `repeat` times; `peer_spread` is
+by how much the results differ. A plot, where matplotlib is, goes to FILE.png.
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+
+import peer_operators
+import shapes
+import timing
+import torch
+
+
+class Table:
+    def __init__(self, options, ceiling):
+        self.options, self.ceiling, self.rows = options, ceiling, []
+
+    def add(self, work, unit, ours, peers, floor):
+        """Seconds; `peers`: {name: [seconds of each repetition]}."""
+        scale = {"us": 1e6, "ms": 1e3}[unit]
+        medians = {name: statistics.median(values) for name, values in peers.items()}
+        best = min(medians, key=medians.get) if medians else None
+        row = {"work": work, "unit": unit, "ours": ours * scale, "peer": medians[best] * scale if best else None,
+               "peer_name": best, "ratio": medians[best] / ours if best else None, "ceiling_share": floor / ours,
+               "peer_spread": max(peers[best]) / min(peers[best]) - 1 if best else None,
+               "peers": {name: value * scale for name, value in medians.items()}}
+        self.rows.append(row)
+        beside = f"{row['peer']:10.2f} {unit}  {row['ratio']:5.2f}x  {best}" if best else "no peer runs here"
+        print(f"{work:<62} {row['ours']:10.2f} {unit} {row['ceiling_share']:5.0%} of ceiling  {beside}", flush=True)
+        with open(self.options.out, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "ceilings": self.ceiling,
+                       "repeat": self.options.repeat, "rows": self.rows}, file, indent=1)
+
+
+def operators(options, table):
+    lines = {}
+    for path in options.lines:
+        with open(path, encoding="utf-8") as file:
+            for line in json.load(file)["lines"]:
+                lines.setdefault(line["name"], []).append(line["us"] * 1e-6)
+    for row in peer_operators.rows(options.only):
+        if row.line not in lines:
+            continue
+        peers = {}
+        for _ in range(options.repeat):
+            for name, seconds in row.peer_seconds().items():
+                peers.setdefault(name, []).append(seconds)
+        table.add(row.line, "us", statistics.median(lines[row.line]), peers, row.floor_seconds(table.ceiling))
+        torch.cuda.empty_cache()
+
+
+def stack_weights(config):
+    """Numbers in the matrices of an encoder's and of a decoder's layers, and of the head."""
+    if config.model_type == "marian":
+        square, inner = config.d_model**2, 2 * config.d_model * config.encoder_ffn_dim
+        return (config.encoder_layers * (4 * square + inner), config.decoder_layers * (6 * square + inner),
+                config.d_model * config.vocab_size)
+    width, layers = config.hidden_size, config.num_hidden_layers
+    inner = getattr(config, "intermediate_size", 4 * width)
+    matrices = layers * (4 * width**2 + 2 * width * inner)
+    return (0, matrices, width * config.vocab_size) if config.model_type == "gpt2" else (matrices, 0, 0)
+
+
+class Models(timing.Timing):
+    """The rows of timing.py with torch.compile among the peers."""
+
+    def __init__(self, options, table):
+        super().__init__(options)
+        self.table, self.floors = table, {}
+
+    def seconds_at_least(self, name, dtype, encoded, steps, rows):
+        """Products of `encoded` tokens, then `steps` decoding steps of `rows` rows each, at the ceilings."""
+        encoder, decoder, head = stack_weights(self.model(name, dtype).config)
+        width = getattr(torch, dtype).itemsize
+        rate = self.table.ceiling["product_flops"]
+
+        def pass_seconds(numbers, tokens):
+            return max(2 * numbers * tokens / rate, numbers * width / self.table.ceiling["copy_bytes"])
+
+        first = encoder or decoder
+        return pass_seconds(first, encoded) + steps * pass_seconds(decoder + head, rows)
+
+    def add(self, work, dtype, peers, own, tokens):
+        self.table.add(f"{work} {dtype}", "ms", own["seconds"], {name: [value] for name, value in peers.items()},
+                       self.floor)
+
+    def encode(self, batch, length, rounds):
+        name, dtype = "bert-base", self.options.half
+        inputs = [self.ids(name, length) for _ in range(batch)]
+        model, ids = self.model(name, dtype), torch.tensor(inputs, device="cuda")
+        work = lambda: model(input_ids=ids)
+        compiled = peer_operators.compiled(model)
+        peers = {"eager": self.peer_seconds(work, rounds), "eager in a CUDA graph": self.peer_seconds(self.graph(work), rounds),
+                 "torch.compile": self.peer_seconds(self.graph(lambda: compiled(input_ids=ids)), rounds)}
+        own = self.beamline.bench(name, "embed", inputs, dtype, batch=batch, warmup=3, rounds=rounds,
+                                  max_batch_tokens=max(4096, batch * length))
+        self.floor = self.seconds_at_least(name, dtype, batch * length, 0, 0)
+        self.add(f"BERT-base B{batch} T{length}", dtype, peers, own, batch * length)
+
+    def encode_ragged(self, count, batch, rounds):
+        # The same draws as timing.py's, whose lengths decide the work.
+        lengths = random.Random()
+        lengths.setstate(self.random.getstate())
+        tokens = sum(min(500, max(4, round(58 * 2.718281828 ** lengths.gauss(0, 0.75)))) for _ in range(count))
+        self.floor = self.seconds_at_least("bert-base", self.options.half, tokens, 0, 0)
+        super().encode_ragged(count, batch, rounds)
+
+    def translate(self, name, batch, tokens, beams, dtype, rounds):
+        self.floor = self.seconds_at_least(name, dtype, batch * tokens, tokens, batch * beams)
+        super().translate(name, batch, tokens, beams, dtype, rounds)
+
+    def write(self, batch, prompt, tokens, rounds):
+        self.floor = self.seconds_at_least("gpt2-124m", "bfloat16", batch * prompt, tokens, batch)
+        super().write(batch, prompt, tokens, rounds)
+
+
+def models(options, table):
+    work = Models(options, table)
+    wanted = [(Models.encode, (1, 32, 20)), (Models.encode, (1, 128, 20)), (Models.encode, (256, 128, 10)),
+              (Models.encode, (32, 512, 10)), (Models.encode_ragged, (512, 64, 5)),
+              (Models.write, (1, 32, 128, 2)), (Models.write, (32, 32, 128, 2)),
+              (Models.translate, ("transformer-base", 1, 32, 4, "float16", 2)),
+              (Models.translate, ("transformer-base", 256, 32, 4, "float16", 2)),
+              (Models.translate, ("transformer-base", 256, 32, 1, "float16", 2))]
+    for method, arguments in wanted:
+        if re.search(options.only, f"{method.__name__} {arguments}"):
+            method(work, *arguments)
+
+
+def plot(table, path):
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [row for row in table.rows if row["ratio"]]
+    figure, axes = pyplot.subplots(figsize=(11, 0.28 * len(rows) + 1.5))
+    axes.barh([row["work"] for row in rows], [row["ratio"] for row in rows],
+              color=["tab:green" if row["ratio"] >= 1 else "tab:red" for row in rows])
+    for i, row in enumerate(rows):
+        axes.text(row["ratio"], i, f" {row['ratio']:.2f}x {row['peer_name']}", va="center", fontsize=7)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"times as fast as the best peer, {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    axes.invert_yaxis()
+    axes.tick_params(labelsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--models", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--lines", action="append", default=[])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--repeat", type=int, default=2)
+    options = parser.parse_args()
+    options.device, options.half, options.max_tokens = "cuda", "float16", 1 << 20
+    table = Table(options, peer_operators.ceilings())
+    print(f"ceilings: copy {table.ceiling['copy_bytes'] * 1e-12:.2f} TB/s, bfloat16 product "
+          f"{table.ceiling['product_flops'] * 1e-12:.0f} TFLOP/s", flush=True)
+    operators(options, table)
+    models(options, table)
+    plot(table, options.out.removesuffix(".json") + ".png")
+    print(f"peers: {len(table.rows)} rows")
+
+
+if __name__ == "__main__":
+    main()
