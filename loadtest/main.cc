@@ -1,5 +1,6 @@
 // beamline-loadtest: loads a Beamline server and measures what its clients would see.
 #include "CLI/CLI.hpp"
+#include "client/library_logs.h"
 #include "fmt/format.h"
 #include "loadtest/options.h"
 #include "loadtest/report/compare.h"
@@ -31,6 +32,7 @@ int Compare(const CompareFlags& flags) {
 }
 
 int Main(int argc, char** argv) {
+  DropLibraryLogs();
   CLI::App app("Loads a Beamline server and measures what its clients would see.");
   app.require_subcommand(1);
   RunFlags run_flags;
