@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/errors.h"
 
@@ -65,7 +66,7 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
     return FieldError("model",
-                      fmt::format("is '{}'; accepted: {}", name.substr(0, 100), Names(use)));
+                      fmt::format("is '{}'; accepted: {}", text::Excerpt(name), Names(use)));
   }
   if (!Suits(*model, use)) {
     return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,

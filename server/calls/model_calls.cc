@@ -1,6 +1,7 @@
 #include "server/calls/model_calls.h"
 
 #include "beamline/v1/models.pb.h"
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/conversion/response.h"
 
@@ -30,7 +31,7 @@ void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   if (model == nullptr) {
     return Fail(
         absl::NotFoundError(fmt::format("there is no model '{}'; models: {}",
-                                        request.name().substr(0, 100), services().models.Names())));
+                                        text::Excerpt(request.name()), services().models.Names())));
   }
   state().SetModel(model->name);
   Reply(Describe(services(), *model));
