@@ -30,8 +30,8 @@ struct ClientOptions {
 };
 
 struct CallOptions {
-  // From now until the whole answer; 0: no limit. A stream that it cuts ends with
-  // FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.
+  // From now until the whole answer; 0, or more than 100 years: no limit. A stream that it cuts
+  // ends with FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.
   std::chrono::milliseconds timeout{0};
 };
 

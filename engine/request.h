@@ -108,9 +108,12 @@ struct GenerateRequest {
   OutputOptions output;
   int32_t priority = 0;    // -100 .. 100, higher first
   std::string client;      // requests of equal priority share fairly between clients
-  std::string request_id;  // the client's, for logs
+  std::string request_id;  // the client's; comes to nothing in the engine
   std::string cache_salt;  // cached prompts are shared with requests of the same salt only
   std::optional<Clock::time_point> deadline;
+  // An answer that must come out larger (engine/pool/answer_size.h) is OUT_OF_RANGE before anything
+  // of it is computed; 0: any size will do.
+  int64_t max_answer_bytes = 0;
 };
 
 enum class FinishReason : uint8_t { kNone, kEos, kStop, kLength, kDeadline, kCancelled };
@@ -189,6 +192,7 @@ struct ScoreRequest {
   std::string request_id;
   std::string cache_salt;
   std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
 struct ContinuationScore {
@@ -226,6 +230,7 @@ struct EncodeRequest {
   std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
 struct Embedding {

@@ -3,6 +3,7 @@
 #include "base/command_line.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
+#include "client/library_logs.h"
 #include "fmt/format.h"
 #include "loadtest/options.h"
 #include "loadtest/report/compare.h"
@@ -45,6 +46,7 @@ int Compare(const CompareFlags& flags) {
 }
 
 int Main(int argc, char** argv) {
+  DropLibraryLogs();
   PrepareStandardStreams();
   CLI::App app("Loads a Beamline server and measures what its clients would see.",
                "beamline-loadtest");

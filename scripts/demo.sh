@@ -69,16 +69,19 @@ start_server() {
   [[ -n $address && -n $metrics_url ]] || fail "cannot read the server's address from: $line"
 }
 
-# Runs the command line as a user would, and prints how long it took.
+# Runs the command line as a user would, prints it so that a shell would take it, and how long it took.
 beamline() {
   local word shown='' started ended status
   for word in "$@"; do
-    if [[ $word == *[!A-Za-z0-9_.=/-]* ]]; then word=\"${word//$'\n'/\\n}\"; fi
+    case $word in
+      *[$'\n"$`\\']*) word=${word@Q} ;;
+      *[!A-Za-z0-9_.=/-]*) word=\"$word\" ;;
+    esac
     shown+=" $word"
   done
   printf '\n$ beamline%s\n' "$shown"
   started=$(date +%s%N)
-  BEAMLINE_ADDRESS=$address timeout 60 $build/client/cli/beamline "$@" </dev/null
+  (cd "$scratch" && BEAMLINE_ADDRESS=$address timeout 60 "$OLDPWD/$build/client/cli/beamline" "$@" </dev/null)
   status=$?
   ended=$(date +%s%N)
   printf '[%d.%03d s]\n' $(((ended - started) / 1000000000)) $(((ended - started) / 1000000 % 1000))
@@ -107,9 +110,13 @@ call_every_rpc() {
   ok --json generate --model write-en --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
 
   title "Many at once (GenerateMany, EncodeMany: every line of a file over one stream, answers in their order)"
-  printf '%s\n' "Cannot open the file." "Save changes before closing?" "No network connection." >"$scratch/prompts"
-  ok translate --file "$scratch/prompts"
-  ok encode --file "$scratch/prompts"
+  local prompts=("Cannot open the file." "Save changes before closing?" "No network connection.")
+  printf '%s\n' "${prompts[@]}" >"$scratch/prompts"
+  printf '\n$ printf %s' "'%s\n'"
+  printf ' "%s"' "${prompts[@]}"
+  printf ' >prompts\n'
+  ok translate --file prompts
+  ok encode --file prompts
 
   title "Score (how likely continuations are, none of them generated; of a translator: translations)"
   ok score --model write-en "Package: vim" $'\nSynopsis:' $'\nElephants:' " is a text editor"

@@ -4,10 +4,10 @@
 
 #include "absl/strings/cord.h"
 #include "engine/engine.h"
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/error_details.h"
-#include "spdlog/spdlog.h"
 
 namespace beamline {
 namespace {
@@ -16,11 +16,6 @@ constexpr char kFieldPayload[] = "beamline.field";
 constexpr std::chrono::milliseconds kRetryDelay{200};
 // Status and details travel in headers, of which clients take 8 KiB and else lose the error.
 constexpr size_t kMaxMessageBytes = 1000;
-
-bool IsFaultOfTheServer(absl::StatusCode code) {
-  return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
-         code == absl::StatusCode::kDataLoss;
-}
 
 // The field that an engine's message is about. It begins with the path in the engine's structs, of
 // which the contract has all but the names of its oneofs: "decoding.sampling.top_p is 3; ..." loses
@@ -42,13 +37,6 @@ std::string TakeField(const google::protobuf::Descriptor& request, std::string& 
   return request.FindFieldByName(first_name(path)) != nullptr ? path : "";
 }
 
-std::string Shorten(std::string_view message) {
-  if (message.size() <= kMaxMessageBytes) return std::string(message);
-  size_t end = kMaxMessageBytes;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
-  return std::string(message.substr(0, end)) + "...";
-}
-
 }  // namespace
 
 absl::Status FieldError(std::string_view field, std::string_view problem) {
@@ -61,13 +49,22 @@ absl::Status NotImplemented(std::string_view what) {
   return absl::UnimplementedError(fmt::format("{} is not implemented by this server", what));
 }
 
+absl::Status AnswerTooLarge(int64_t bytes, int64_t limit) {
+  return absl::OutOfRangeError(
+      fmt::format("the answer has at least {} bytes; accepted: at most {}", bytes, limit));
+}
+
+bool IsFaultOfTheServer(absl::StatusCode code) {
+  return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kDataLoss;
+}
+
 google::rpc::Status ToRpcStatus(const absl::Status& status,
                                 const google::protobuf::Descriptor* request) {
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   std::string message(status.message());
   if (IsFaultOfTheServer(status.code())) {
-    spdlog::error("a request failed: {}: {}", absl::StatusCodeToString(status.code()), message);
     details.set_code(static_cast<int>(absl::StatusCode::kInternal));
     if (!status.GetPayload(kPublicErrorPayload).has_value()) {
       message = "internal error; the server's log has the reason";
@@ -82,8 +79,8 @@ google::rpc::Status ToRpcStatus(const absl::Status& status,
     if (!field.empty()) {
       google::rpc::BadRequest bad_request;
       auto* violation = bad_request.add_field_violations();
-      violation->set_field(field);
-      violation->set_description(Shorten(message));
+      violation->set_field(text::Excerpt(field, kMaxMessageBytes));
+      violation->set_description(text::Excerpt(message, kMaxMessageBytes));
       details.add_details()->PackFrom(bad_request);
     }
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {
@@ -92,16 +89,19 @@ google::rpc::Status ToRpcStatus(const absl::Status& status,
         static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));
     details.add_details()->PackFrom(retry);
   }
-  details.set_message(Shorten(message));
+  details.set_message(text::Excerpt(message, kMaxMessageBytes));
   return details;
+}
+
+grpc::Status ToGrpcStatus(const google::rpc::Status& status) {
+  grpc::Status result;
+  grpc::SetErrorDetails(status, &result);
+  return result;
 }
 
 grpc::Status ToGrpcStatus(const absl::Status& status, const google::protobuf::Message* request) {
   if (status.ok()) return grpc::Status::OK;
-  grpc::Status result;
-  grpc::SetErrorDetails(
-      ToRpcStatus(status, request == nullptr ? nullptr : request->GetDescriptor()), &result);
-  return result;
+  return ToGrpcStatus(ToRpcStatus(status, request == nullptr ? nullptr : request->GetDescriptor()));
 }
 
 }  // namespace beamline

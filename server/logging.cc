@@ -1,20 +1,30 @@
 #include "server/logging.h"
 
+#include <algorithm>
+
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
+namespace {
+
+// Messages of libraries may have several lines.
+void LogLine(const char* library, std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  spdlog::debug("{}: {}", library, message);
+}
+
+}  // namespace
 
 void SetUpLogging() {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("beamline-server"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  gpr_set_log_function([](gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); });
-  google::protobuf::SetLogHandler(
-      [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
-        spdlog::debug("protobuf: {}", message);
-      });
+  gpr_set_log_function([](gpr_log_func_args* args) { LogLine("grpc", args->message); });
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int,
+                                     const std::string& message) { LogLine("protobuf", message); });
 }
 
 void SetLogLevel(const std::string& level) { spdlog::set_level(spdlog::level::from_str(level)); }

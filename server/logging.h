@@ -5,7 +5,7 @@
 
 namespace beamline {
 
-// Once per process. The logs of gRPC and protobuf become ours at level debug.
+// Once per process. The logs of gRPC and protobuf become ours at level debug, one line each.
 void SetUpLogging();
 // level: debug, info, warn, error, off; info until it is called.
 void SetLogLevel(const std::string& level);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/errors.h"
 
@@ -71,7 +72,7 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
   }
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
-    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", name.substr(0, 100),
+    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", text::Excerpt(name),
                                            Names(use), Suggestion(name)));
   }
   if (!Suits(*model, use)) {

@@ -3,10 +3,13 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -15,7 +18,6 @@
 #include "grpcpp/support/proto_buffer_writer.h"
 #include "kernels/status.h"
 #include "server/errors.h"
-#include "unicode/utf8.h"
 
 namespace beamline {
 namespace {
@@ -27,24 +29,15 @@ using google::protobuf::internal::WireFormatLite;
 
 constexpr int kMaxDepth = 16;  // the contract nests four deep
 
-// Offset of the first byte that does not belong to a character; -1: none.
-int32_t FindInvalidUtf8(std::string_view text) {
-  const int32_t size = static_cast<int32_t>(text.size());
-  for (int32_t i = 0; i < size;) {
-    const int32_t begin = i;
-    UChar32 character = 0;
-    U8_NEXT(text.data(), i, size, character);
-    if (character < 0) return begin;
-  }
-  return -1;
-}
+// One length-delimited field: a text or a message.
+struct WireField {
+  const FieldDescriptor* field = nullptr;
+  std::string bytes;
+};
 
-// Why a serialized message does not parse: OK when the fault is not a text's.
-absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
-                             const std::string& prefix, int depth) {
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
-  std::map<int, int> counts;  // of repeated fields so far
+// The next such field that `type` has; nullopt at the end, or where the bytes cannot be read.
+std::optional<WireField> NextField(const Descriptor& type,
+                                   google::protobuf::io::CodedInputStream& input) {
   while (const uint32_t tag = input.ReadTag()) {
     const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
     if (field == nullptr ||
@@ -52,19 +45,35 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
       if (!WireFormatLite::SkipField(&input, tag)) break;
       continue;
     }
-    std::string value;
+    WireField next = {field, {}};
     uint32_t size = 0;
-    if (!input.ReadVarint32(&size) || !input.ReadString(&value, static_cast<int>(size))) break;
+    if (!input.ReadVarint32(&size) || !input.ReadString(&next.bytes, static_cast<int>(size))) break;
+    return next;
+  }
+  return std::nullopt;
+}
+
+google::protobuf::io::CodedInputStream InputOf(std::string_view bytes) {
+  return google::protobuf::io::CodedInputStream(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
+}
+
+// Why a serialized message does not parse: OK when the fault is not a text's.
+absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
+                             const std::string& prefix, int depth) {
+  auto input = InputOf(bytes);
+  std::map<int, int> counts;  // of repeated fields so far
+  while (const auto next = NextField(type, input)) {
+    const FieldDescriptor* field = next->field;
     std::string path = prefix + field->name();
     if (field->is_repeated()) path += fmt::format("[{}]", counts[field->number()]++);
     if (field->type() == FieldDescriptor::TYPE_STRING) {
-      const int32_t offset = FindInvalidUtf8(value);
-      if (offset >= 0) {
-        return FieldError(path, fmt::format("is not UTF-8 at byte {}; accepted: UTF-8", offset));
+      if (const auto offset = text::FindInvalidUtf8(next->bytes)) {
+        return FieldError(path, fmt::format("is not UTF-8 at byte {}; accepted: UTF-8", *offset));
       }
     } else if (field->message_type() != nullptr && depth < kMaxDepth) {
       BEAMLINE_RETURN_IF_ERROR(
-          FindInvalidText(*field->message_type(), value, path + ".", depth + 1));
+          FindInvalidText(*field->message_type(), next->bytes, path + ".", depth + 1));
     }
   }
   return absl::OkStatus();
@@ -133,7 +142,16 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
       fmt::format("the request is not a {} message", message.GetDescriptor()->full_name()));
 }
 
-bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) < 0; }
+std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
+                     std::string_view name) {
+  const std::string bytes = Flatten(buffer);
+  auto input = InputOf(bytes);
+  std::string value;
+  while (auto next = NextField(type, input)) {
+    if (next->field->name() == name) value = std::move(next->bytes);  // the last one counts
+  }
+  return text::FindInvalidUtf8(value).has_value() ? "" : value;
+}
 
 grpc::ByteBuffer SerializeMessage(const Message& message) {
   grpc::ByteBuffer buffer;

@@ -3,6 +3,7 @@
 // UNIMPLEMENTED.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -16,7 +17,20 @@ namespace beamline {
 // the whole message when it cannot be read.
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
 
-bool IsUtf8(std::string_view text);
+// The text of the request's own field `name`, of bytes that need not parse; empty when there is
+// none or it is not UTF-8.
+std::string FindText(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor& type,
+                     std::string_view name);
+
+// ParseMessage, and the request's own name for itself: of requests that do not parse too.
+template <typename Request>
+absl::Status ParseRequest(const grpc::ByteBuffer& buffer, Request& message,
+                          std::string& request_id) {
+  const absl::Status parsed = ParseMessage(buffer, message);
+  request_id =
+      parsed.ok() ? message.request_id() : FindText(buffer, *Request::descriptor(), "request_id");
+  return parsed;
+}
 
 grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
 

@@ -6,8 +6,10 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
+#include "client/library_logs.h"
 
 int main(int argc, char** argv) {
+  beamline::DropLibraryLogs();
   beamline::PrepareStandardStreams();
   beamline::FdStreambuf buffer(STDOUT_FILENO);
   std::ostream out(&buffer);

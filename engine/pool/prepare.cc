@@ -9,8 +9,10 @@
 
 #include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
+#include "engine/pool/answer_size.h"
 #include "engine/pool/prompts.h"
 #include "engine/scheduling/planner.h"
+#include "engine/text/utf8.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -137,6 +139,10 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareGroup(const GenerateRequest& reque
     BEAMLINE_ASSIGN_OR_RETURN(group->echo_text,
                               model.tokenizer->Decode(prompt, request.output.skip_special_tokens));
   }
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckAnswerSize(LeastAnswerBytes(decoding, group->prompt_tokens,
+                                       static_cast<int64_t>(group->echo_text.size()), wants_deltas),
+                      request.max_answer_bytes));
   group->num_sequences = decoding.num_sequences;
   group->seed = decoding.seed;
   group->priority = request.priority;
@@ -179,7 +185,7 @@ absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model)
   if (!request.prompt_name.empty() &&
       std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
     return absl::InvalidArgumentError(
-        fmt::format("prompt_name is '{}'; accepted: {}", request.prompt_name,
+        fmt::format("prompt_name is '{}'; accepted: {}", text::Excerpt(request.prompt_name),
                     names.empty() ? "none, this model has no prompts"
                                   : fmt::format("{}", fmt::join(names, ", "))));
   }
@@ -232,6 +238,8 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> PrepareEncodeJob(const EncodeRequest&
     }
     job->inputs.push_back(std::move(ids));
   }
+  BEAMLINE_RETURN_IF_ERROR(CheckAnswerSize(LeastAnswerBytes(*job, model.info.embedding_dimensions),
+                                           request.max_answer_bytes));
   return job;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/decoding/score_decoder.h"
+#include "engine/pool/answer_size.h"
 #include "engine/pool/prompts.h"
 #include "engine/scheduling/planner.h"
 #include "kernels/status.h"
@@ -125,6 +126,10 @@ absl::StatusOr<std::unique_ptr<Group>> PrepareScoreGroup(const ScoreRequest& req
   const auto prompt_tokens = static_cast<int32_t>(prompt.size());
   BEAMLINE_ASSIGN_OR_RETURN(std::vector<TokenIds> continuations,
                             TokenizeContinuations(request, model, prompt_tokens));
+  if (request.per_token) {
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckAnswerSize(LeastAnswerBytes(continuations), request.max_answer_bytes));
+  }
   const ScoreLimits limits = LimitsFor(*group, continuations, prompt_tokens, model);
   group->num_sequences = static_cast<int32_t>(request.continuations.size());
   group->priority = request.priority;

@@ -111,7 +111,7 @@ absl::Status Regex::FindAll(std::string_view text, std::vector<RegexMatch>* matc
                              scratch.data(), scratch.context());
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
-      return absl::ResourceExhaustedError(
+      return absl::InvalidArgumentError(
           fmt::format("the tokenizer's regular expression gave up on this text at byte {}: {}",
                       start, ErrorMessage(result)));
     }

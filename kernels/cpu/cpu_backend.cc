@@ -21,22 +21,24 @@ namespace {
 
 class CpuBuffer : public Buffer {
  public:
-  CpuBuffer(cpu::AlignedBytes memory, size_t bytes, cpu::CountedBytes counted)
-      : memory_(std::move(memory)), counted_(std::move(counted)) {
+  CpuBuffer(cpu::AlignedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
+            MemoryKind kind)
+      : memory_(std::move(memory)), counted_(std::move(counts), kind, memory_.get(), bytes) {
     data_ = memory_.get();
     size_ = bytes;
   }
 
  private:
   cpu::AlignedBytes memory_;
-  cpu::CountedBytes counted_;
+  cpu::CountedBuffer counted_;  // ends before the memory
 };
 
 // The device's memory is the host's, and every operator is done when it returns.
 class CpuReadBack : public ReadBack {
  public:
-  CpuReadBack(cpu::AlignedBytes memory, size_t bytes, cpu::CountedBytes counted)
-      : memory_(std::move(memory)), counted_(std::move(counted)) {
+  CpuReadBack(cpu::AlignedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
+              MemoryKind kind)
+      : memory_(std::move(memory)), counted_(std::move(counts), kind, memory_.get(), bytes) {
     device_ = memory_.get();
     host_ = memory_.get();
     size_ = bytes;
@@ -47,7 +49,7 @@ class CpuReadBack : public ReadBack {
 
  private:
   cpu::AlignedBytes memory_;
-  cpu::CountedBytes counted_;
+  cpu::CountedBuffer counted_;  // ends before the memory
 };
 
 std::string CpuModelName() {
@@ -87,7 +89,7 @@ class CpuBackend final : public Backend {
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
-  // The threads' scratch memory is not counted.
+  // Pages that have been written. The threads' scratch memory is not counted.
   std::vector<MemoryUse> MemoryUsage() const override { return counts_->Read(); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
@@ -174,7 +176,7 @@ class CpuBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes, MemoryKind kind) {
     try {
       return std::make_unique<Memory>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes,
-                                      cpu::CountedBytes(counts_, kind, bytes));
+                                      counts_, kind);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
     }

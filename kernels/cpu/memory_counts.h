@@ -1,10 +1,12 @@
-// What one CPU backend has allocated, by what it is for.
+// What one CPU backend holds, by what it is for.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,17 +17,25 @@ namespace beamline::cpu {
 // Any thread may count and read.
 class MemoryCounts {
  public:
+  // Memory that is written at once.
   void Add(MemoryKind kind, size_t bytes) { bytes_[static_cast<size_t>(kind)] += bytes; }
   void Subtract(MemoryKind kind, size_t bytes) { bytes_[static_cast<size_t>(kind)] -= bytes; }
-  std::vector<MemoryUse> Read() const {
-    const auto of = [this](MemoryKind kind) { return bytes_[static_cast<size_t>(kind)].load(); };
-    return {{"weights", of(MemoryKind::kWeights)},
-            {"cache", of(MemoryKind::kCache)},
-            {"activations", of(MemoryKind::kActivations)}};
-  }
+  // Memory that may never be written, as a cache of which requests need a part: the system gives
+  // its pages when they are first written, and only those count.
+  void AddBuffer(MemoryKind kind, const std::byte* data, size_t bytes);
+  void RemoveBuffer(const std::byte* data);
+
+  std::vector<MemoryUse> Read() const;
 
  private:
+  struct BufferSize {
+    MemoryKind kind;
+    size_t bytes;
+  };
+
   std::array<std::atomic<size_t>, 3> bytes_ = {};
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, BufferSize> buffers_;  // guarded by mutex_
 };
 
 // Counts bytes for as long as it lives.
@@ -51,6 +61,23 @@ class CountedBytes {
   std::shared_ptr<MemoryCounts> counts_;  // null: counts nothing
   MemoryKind kind_ = MemoryKind::kActivations;
   size_t bytes_ = 0;
+};
+
+// Counts a buffer's pages for as long as it lives, which must be no longer than the buffer.
+class CountedBuffer {
+ public:
+  CountedBuffer(std::shared_ptr<MemoryCounts> counts, MemoryKind kind, const std::byte* data,
+                size_t bytes)
+      : counts_(std::move(counts)), data_(data) {
+    counts_->AddBuffer(kind, data_, bytes);
+  }
+  CountedBuffer(const CountedBuffer&) = delete;
+  CountedBuffer& operator=(const CountedBuffer&) = delete;
+  ~CountedBuffer() { counts_->RemoveBuffer(data_); }
+
+ private:
+  const std::shared_ptr<MemoryCounts> counts_;
+  const std::byte* const data_;
 };
 
 }  // namespace beamline::cpu

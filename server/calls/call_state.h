@@ -1,22 +1,29 @@
-// What every call has in common: its place among the running ones, and its entry in the metrics.
+// What every call has in common: its place among the running ones, and its entry in the metrics and
+// the log.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/pool/worker_pool.h"
+#include "google/protobuf/descriptor.h"
+#include "google/rpc/status.pb.h"
 #include "server/admission.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
 
 namespace beamline {
 
-// Of a stream of requests (GenerateMany, EncodeMany).
 struct StreamLimits {
-  int32_t max_outstanding = 1024;  // requests without a written answer; then reading stops
-  int32_t max_send_bytes = 64 << 20;
+  // Of a stream of requests (GenerateMany, EncodeMany) without a written answer; then reading
+  // stops.
+  int32_t max_outstanding = 1024;
+  int32_t max_send_bytes = 64 << 20;  // of every call, in one message
 };
 
 // What calls work with; outlives them.
@@ -39,20 +46,33 @@ class CallState {
   ServiceContext& services() { return services_; }
   // To be asked before any work is spent; counts refusals.
   absl::Status Admit();
+  // What the engine says to a request, with its refusals counted.
+  template <typename Handle>
+  absl::StatusOr<Handle> CountRefusal(absl::StatusOr<Handle> accepted) {
+    if (!accepted.ok()) RecordRefusal(accepted.status());
+    return accepted;
+  }
   void SetModel(const std::string& model) { record_.model = model; }
-  void SetCode(int code) { record_.code = static_cast<absl::StatusCode>(code); }
+  std::string& request_id() { return record_.request_id; }
+  // The call ends with this error, as the result tells it; `request` as in ToRpcStatus.
+  google::rpc::Status Fail(const absl::Status& status, const google::protobuf::Descriptor* request);
+  // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
+  void SetUnsent() { unsent_ = true; }
   void SetAnswer(const Timing& timing, int32_t generated_tokens) {
     record_.timing = timing;
     record_.generated_tokens = generated_tokens;
   }
-  // The call is over: gives its place back and records it.
+  // The call is over: gives its place back, records it and logs it.
   void Done();
 
  private:
+  void RecordRefusal(const absl::Status& refusal);
+
   ServiceContext& services_;
   const Clock::time_point start_;
   CallRecord record_;
   std::optional<Admission::Permit> permit_;
+  std::atomic<bool> unsent_{false};
 };
 
 }  // namespace beamline

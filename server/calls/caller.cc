@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "grpcpp/support/time.h"
+
 namespace beamline {
 namespace {
 
 constexpr char kClientKey[] = "x-client-id";
 constexpr size_t kMostClientBytes = 256;  // a longer name is cut
+constexpr int64_t kFarthestHours = int64_t{100} * 365 * 24;
 
 // "ipv4:10.0.0.7:41234" and "ipv6:%5B::1%5D:41234" without the port; "unix:..." as it is.
 std::string HostOf(const std::string& peer) {
@@ -15,8 +18,17 @@ std::string HostOf(const std::string& peer) {
 
 }  // namespace
 
+std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
+  const gpr_timespec farthest = gpr_time_from_hours(kFarthestHours, GPR_TIMESPAN);
+  deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
+  if (gpr_time_cmp(deadline, gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), farthest)) > 0) {
+    return std::chrono::system_clock::time_point::max();
+  }
+  return grpc::Timespec2Timepoint(deadline);
+}
+
 Caller CallerOf(const grpc::CallbackServerContext& context) {
-  Caller caller = {context.deadline(), {}};
+  Caller caller = {DeadlineOf(context.raw_deadline()), {}};
   const auto& metadata = context.client_metadata();
   if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
     caller.client.assign(named->second.data(), named->second.size());

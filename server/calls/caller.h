@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
 
 namespace beamline {
@@ -12,6 +13,10 @@ struct Caller {
   std::chrono::system_clock::time_point deadline;
   std::string client;  // requests are shared out fairly between clients
 };
+
+// A call's deadline; time_point::max() when there is none, or none that the clock reaches: in more
+// than 100 years, where a call may ask for 11,000 and system_clock counts to the year 2262.
+std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline);
 
 // The client is what the metadata key `x-client-id` says (a gateway that serves many users sets
 // it), else the peer's address without its port.

@@ -32,7 +32,7 @@ void DeltaBuffer::Add(GenerateDelta delta) {
   const auto last = std::find_if(
       waiting_.rbegin(), waiting_.rend(),
       [&delta](const GenerateDelta& waiting) { return waiting.sequence == delta.sequence; });
-  if (last != waiting_.rend() && MessageBytes(*last) + MessageBytes(delta) <= kMaxMessageBytes) {
+  if (last != waiting_.rend() && MessageBytes(*last) + MessageBytes(delta) <= max_message_bytes_) {
     Append(std::move(delta), *last);
   } else {
     waiting_.push_back(std::move(delta));
@@ -48,7 +48,7 @@ std::vector<GenerateDelta> DeltaBuffer::Take() {
         message.begin(), message.end(),
         [&next](const GenerateDelta& taken) { return taken.sequence == next.sequence; });
     bytes += MessageBytes(next);
-    if (has_sequence || (!message.empty() && bytes > kMaxMessageBytes)) break;
+    if (has_sequence || (!message.empty() && bytes > max_message_bytes_)) break;
     message.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }

@@ -3,6 +3,7 @@
 // than its own request's answer. Messages stay far below the 4 MiB that clients accept by default.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <vector>
@@ -14,8 +15,11 @@ namespace beamline {
 // Not thread safe.
 class DeltaBuffer {
  public:
-  // About how many bytes a message may hold; a single delta may be larger.
+  // About how many bytes a message may hold, and half of what can be sent; a single delta may be
+  // larger.
   static constexpr size_t kMaxMessageBytes = 256 << 10;
+  explicit DeltaBuffer(size_t max_send_bytes = 2 * kMaxMessageBytes)
+      : max_message_bytes_(std::min(kMaxMessageBytes, max_send_bytes / 2)) {}
 
   void Add(GenerateDelta delta);
   bool empty() const { return waiting_.empty(); }
@@ -23,7 +27,8 @@ class DeltaBuffer {
   std::vector<GenerateDelta> Take();
 
  private:
-  std::deque<GenerateDelta> waiting_;  // merged up to kMaxMessageBytes each
+  const size_t max_message_bytes_;
+  std::deque<GenerateDelta> waiting_;  // merged up to max_message_bytes_ each
 };
 
 }  // namespace beamline

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
 #include "engine/engine.h"
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
 #include "server/calls/many_stream.h"
@@ -63,8 +64,8 @@ class ManyCall final : public ManyStream {
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
     typename Method::Request message;
-    const absl::Status parsed = ParseMessage(buffer, message);
-    if (IsUtf8(message.request_id())) item->id = message.request_id();
+    const absl::Status parsed = ParseRequest(buffer, message, item->id);
+    item->state->request_id() = item->id;
     BEAMLINE_RETURN_IF_ERROR(parsed);
     BEAMLINE_RETURN_IF_ERROR(Register(item));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
@@ -85,7 +86,7 @@ class ManyCall final : public ManyStream {
     if (running_.emplace(item->id, item).second) return absl::OkStatus();
     return FieldError("request_id", fmt::format("is '{}', as is that of a request of this stream "
                                                 "which is still unanswered; accepted: another one",
-                                                item->id));
+                                                text::Excerpt(item->id)));
   }
 
   // The request may have ended meanwhile: cancelling it does nothing then.
@@ -116,35 +117,37 @@ class ManyCall final : public ManyStream {
     auto response = Method::Answer(*item.state, **item.result, item.answer);
     if (!response.ok()) return Fail(item, response.status());
     Envelope envelope;
+    envelope.set_request_id(item.id);
     *envelope.mutable_response() = *std::move(response);
-    const int64_t limit = services().stream_limits.max_send_bytes;
-    if (static_cast<int64_t>(envelope.ByteSizeLong() + item.id.size()) + kEnvelopeBytes > limit) {
-      return Fail(item, absl::OutOfRangeError(
-                            fmt::format("the answer has {} bytes; this server sends at most {}",
-                                        envelope.ByteSizeLong(), limit)));
-    }
+    const auto bytes = static_cast<int64_t>(envelope.ByteSizeLong());
+    if (bytes > max_send_bytes()) return Fail(item, AnswerTooLarge(bytes, max_send_bytes()));
     Send(item, envelope);
   }
 
   void Fail(Item& item, const absl::Status& status) {
     Envelope envelope;
-    *envelope.mutable_error() = ToRpcStatus(status, Method::Request::descriptor());
-    item.state->SetCode(envelope.error().code());
+    envelope.set_request_id(item.id);
+    *envelope.mutable_error() = item.state->Fail(status, Method::Request::descriptor());
+    // Under the smallest limits, or with an id that is refused for its length.
+    const auto too_large = [&] {
+      return static_cast<int64_t>(envelope.ByteSizeLong()) > max_send_bytes();
+    };
+    if (too_large()) envelope.mutable_error()->clear_details();
+    if (too_large()) envelope.clear_request_id();
     Send(item, envelope);
   }
 
   // The id is free again from now on: the client may use it as soon as it has the answer.
-  void Send(Item& item, Envelope& envelope) {
+  void Send(Item& item, const Envelope& envelope) {
     {
       std::lock_guard lock(mutex_);
       const auto it = running_.find(item.id);
       if (it != running_.end() && it->second.get() == &item) running_.erase(it);
     }
-    envelope.set_request_id(item.id);
     Answer(SerializeMessage(envelope), std::move(item.state));
   }
 
-  static constexpr int64_t kEnvelopeBytes = 16;  // at most, around id and answer
+  int64_t max_send_bytes() { return services().stream_limits.max_send_bytes; }
 
   const Caller caller_;
   std::mutex mutex_;

@@ -38,6 +38,7 @@ void ManyStream::OnWriteDone(bool ok) {
   }
   std::unique_lock lock(mutex_);
   writing_ = false;
+  if (!ok) waiting_.front().state->SetUnsent();
   DropFront();
   Advance(std::move(lock));
 }
@@ -55,7 +56,7 @@ void ManyStream::OnDone() {
   {
     std::lock_guard lock(mutex_);
     if (!any_taken_) {
-      if (broken_) whole_.SetCode(grpc::StatusCode::CANCELLED);
+      if (broken_) whole_.SetUnsent();
       whole_.Done();
     }
   }
@@ -69,7 +70,10 @@ void ManyStream::DropFront() {
 }
 
 void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
-  while (broken_ && !writing_ && !waiting_.empty()) DropFront();
+  while (broken_ && !writing_ && !waiting_.empty()) {
+    waiting_.front().state->SetUnsent();
+    DropFront();
+  }
   const bool read = !reading_ && !reads_done_ && !broken_ &&
                     outstanding_ < services_.stream_limits.max_outstanding;
   const bool write = !writing_ && !waiting_.empty();

@@ -39,11 +39,13 @@ absl::StatusOr<AnswerOptions> ResolveModel(CallState& call, const Message& messa
 
 // The engine's request, for the model that `answer` tells.
 template <typename Message>
-auto Convert(const Message& message, const Caller& caller, const AnswerOptions& answer) {
+auto Convert(CallState& call, const Message& message, const Caller& caller,
+             const AnswerOptions& answer) {
   auto request = ToEngineRequest(message);
   if (!request.ok()) return request;
   request->model = answer.model;
   request->client = caller.client;
+  request->max_answer_bytes = call.services().stream_limits.max_send_bytes;
   request->deadline = EngineDeadline(caller.deadline, std::chrono::system_clock::now());
   return request;
 }
@@ -56,7 +58,7 @@ absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
   PreparedGenerate prepared;
   BEAMLINE_ASSIGN_OR_RETURN(prepared.answer,
                             ResolveModel(call, message, ModelDirectory::Use::kGenerate));
-  BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(message, caller, prepared.answer));
+  BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(call, message, caller, prepared.answer));
   prepared.answer.sampling = message.has_sampling();
   prepared.answer.return_token_ids = prepared.request.output.return_token_ids;
   return prepared;
@@ -69,7 +71,8 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> GenerateMethod::Submit(CallState&
                                                                       AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(call, message, caller));
   answer = std::move(prepared.answer);
-  return call.services().engine.Generate(std::move(prepared.request), std::move(sink));
+  return call.CountRefusal(
+      call.services().engine.Generate(std::move(prepared.request), std::move(sink)));
 }
 
 absl::StatusOr<v1::GenerateResponse> GenerateMethod::Answer(CallState& call, const Result& result,
@@ -85,8 +88,8 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& c
                                                                     std::shared_ptr<Sink> sink,
                                                                     AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kEncode));
-  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
-  return call.services().engine.Encode(std::move(request), std::move(sink));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer));
+  return call.CountRefusal(call.services().engine.Encode(std::move(request), std::move(sink)));
 }
 
 absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const Result& result,
@@ -101,8 +104,8 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& ca
                                                                    std::shared_ptr<Sink> sink,
                                                                    AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kScore));
-  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(message, caller, answer));
-  return call.services().engine.Score(std::move(request), std::move(sink));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer));
+  return call.CountRefusal(call.services().engine.Score(std::move(request), std::move(sink)));
 }
 
 absl::StatusOr<v1::ScoreResponse> ScoreMethod::Answer(CallState& call, const Result& result,

@@ -1,6 +1,7 @@
 #include "server/calls/model_calls.h"
 
 #include "beamline/v1/models.pb.h"
+#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/conversion/response.h"
 
@@ -29,7 +30,7 @@ void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   const ModelInfo* model = services().models.Find(request.name());
   if (model == nullptr) {
     return Fail(absl::NotFoundError(
-        fmt::format("there is no model '{}'; models: {}{}", request.name().substr(0, 100),
+        fmt::format("there is no model '{}'; models: {}{}", text::Excerpt(request.name()),
                     services().models.Names(), services().models.Suggestion(request.name()))));
   }
   state().SetModel(model->name);

@@ -30,14 +30,18 @@ void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::B
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                                 const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state_.Admit());
-  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+  BEAMLINE_RETURN_IF_ERROR(ParseRequest(buffer, message_, state_.request_id()));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
                             PrepareGenerate(state_, message_, CallerOf(context)));
   answer_ = std::move(prepared.answer);
-  // OnCancel is not called before the service's method has returned, so it sees the handle.
-  BEAMLINE_ASSIGN_OR_RETURN(handle_,
-                            state_.services().engine.Generate(std::move(prepared.request),
-                                                              std::make_shared<Sink>(*this)));
+  BEAMLINE_ASSIGN_OR_RETURN(auto handle,
+                            state_.CountRefusal(state_.services().engine.Generate(
+                                std::move(prepared.request), std::make_shared<Sink>(*this))));
+  // OnCancel is not called before the service's method has returned, so it sees the handle; a
+  // writer may have refused a message by now.
+  std::lock_guard lock(mutex_);
+  handle_ = std::move(handle);
+  if (!refused_.ok()) handle_->Cancel();
   return absl::OkStatus();
 }
 
@@ -63,9 +67,11 @@ void StreamCall::WakeLocked() {
 void StreamCall::Advance() {
   std::vector<GenerateDelta> deltas;
   const absl::StatusOr<GenerateResult>* result = nullptr;
+  absl::Status refused;
   {
     std::lock_guard lock(mutex_);
     if (!broken_) deltas = waiting_.Take();
+    refused = refused_;
     const bool all_taken = broken_ || waiting_.empty();
     if (result_.has_value() && all_taken) result = &*result_;
     if (deltas.empty() && result == nullptr) {
@@ -75,6 +81,8 @@ void StreamCall::Advance() {
   }
   if (result == nullptr) {
     Write(std::move(deltas), nullptr);
+  } else if (!refused.ok()) {
+    Fail(refused);
   } else if (result->ok()) {
     Write(std::move(deltas), &**result);
   } else {
@@ -87,21 +95,36 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
   for (GenerateDelta& delta : deltas) {
     *message.add_deltas() = ToMessage(std::move(delta), answer_);
   }
-  if (end == nullptr) {
-    out_ = SerializeMessage(message);
-    StartWrite(&out_);
-    return;
+  if (end != nullptr) {
+    state_.SetAnswer(end->timing, end->usage.generated_tokens);
+    *message.mutable_end() = ToStreamEnd(*end, answer_);
   }
-  state_.SetAnswer(end->timing, end->usage.generated_tokens);
-  *message.mutable_end() = ToStreamEnd(*end, answer_);
+  const int64_t limit = state_.services().stream_limits.max_send_bytes;
+  if (end != nullptr && !message.deltas().empty() &&
+      static_cast<int64_t>(message.ByteSizeLong()) > limit) {
+    message.clear_end();  // it goes by itself, when these are written
+    end = nullptr;
+  }
+  const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
+  if (bytes > limit) return Refuse(AnswerTooLarge(bytes, limit), end != nullptr);
   out_ = SerializeMessage(message);
+  if (end == nullptr) return StartWrite(&out_);
   StartWriteAndFinish(&out_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
+void StreamCall::Refuse(const absl::Status& status, bool is_last) {
+  if (is_last) return Fail(status);
+  {
+    std::lock_guard lock(mutex_);
+    refused_ = status;
+    broken_ = true;
+    if (handle_ != nullptr) handle_->Cancel();
+  }
+  Advance();  // to the engine's last word, which the call must wait for
+}
+
 void StreamCall::Fail(const absl::Status& status) {
-  const grpc::Status error = ToGrpcStatus(status, &message_);
-  state_.SetCode(error.error_code());
-  Finish(error);
+  Finish(ToGrpcStatus(state_.Fail(status, message_.GetDescriptor())));
 }
 
 void StreamCall::OnWriteDone(bool ok) {
@@ -116,6 +139,7 @@ void StreamCall::OnWriteDone(bool ok) {
 }
 
 void StreamCall::OnCancel() {
+  state_.SetUnsent();
   if (handle_ != nullptr) handle_->Cancel();
 }
 

@@ -24,7 +24,9 @@ namespace beamline {
 
 class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  explicit StreamCall(ServiceContext& services) : state_(services, Rpc::kGenerateStream) {}
+  explicit StreamCall(ServiceContext& services)
+      : state_(services, Rpc::kGenerateStream),
+        waiting_(static_cast<size_t>(services.stream_limits.max_send_bytes)) {}
   // To be called once, within the service's method.
   void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer);
 
@@ -44,6 +46,8 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   // REQUIRES: busy_ is this caller's. Writes what waits, finishes when all is written, or rests.
   void Advance();
   void Write(std::vector<GenerateDelta> deltas, const GenerateResult* end);
+  // A message cannot be sent: the stream ends with the error.
+  void Refuse(const absl::Status& status, bool is_last);
   void Fail(const absl::Status& status);
 
   CallState state_;
@@ -56,7 +60,8 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   DeltaBuffer waiting_;                                   // guarded by mutex_
   std::optional<absl::StatusOr<GenerateResult>> result_;  // guarded by mutex_
   bool busy_ = false;                                     // guarded by mutex_
-  bool broken_ = false;  // guarded by mutex_; the client takes no more
+  bool broken_ = false;   // guarded by mutex_; nothing more is written
+  absl::Status refused_;  // guarded by mutex_; what the stream ends with whatever the engine says
 };
 
 }  // namespace beamline

@@ -38,7 +38,7 @@ absl::Status TokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() const {
+absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() {
   EncodeTextOptions options;
   if (message_.has_add_special_tokens()) {
     options.add_special_tokens = message_.add_special_tokens();
@@ -47,6 +47,8 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() const {
                             tokenizer_->Encode(message_.text(), options));
   v1::TokenizeResponse response;
   response.set_model(model_);
+  const int64_t limit = services().stream_limits.max_send_bytes;
+  auto bytes = static_cast<int64_t>(response.ByteSizeLong());
   for (const Token& token : tokens) {
     v1::Token& out = *response.add_tokens();
     out.set_id(token.id);
@@ -54,6 +56,8 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() const {
     out.set_begin(token.begin);
     out.set_end(token.end);
     out.set_special(token.special);
+    bytes += static_cast<int64_t>(out.ByteSizeLong());
+    if (bytes > limit) return AnswerTooLarge(bytes, limit);  // of the tokens so far
   }
   return response;
 }

@@ -17,7 +17,7 @@ class TokenizeCall final : public UnaryCall {
 
  private:
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  absl::StatusOr<v1::TokenizeResponse> Tokenize() const;
+  absl::StatusOr<v1::TokenizeResponse> Tokenize();
   void Run();
 
   v1::TokenizeRequest message_;

@@ -17,6 +17,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   UnaryCall(ServiceContext& services, Rpc rpc, grpc::ByteBuffer* response)
       : state_(services, rpc), response_(response) {}
 
+  // Also when gRPC did not send the answer.
+  void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
     state_.Done();
     delete this;
@@ -30,13 +32,15 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
   // One of the two, once; the call must not be touched after it.
   void Reply(const google::protobuf::Message& message) {
+    const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
+    const int64_t limit = services().stream_limits.max_send_bytes;
+    if (bytes > limit) return Fail(AnswerTooLarge(bytes, limit));
     *response_ = SerializeMessage(message);
     Finish(grpc::Status::OK);
   }
   void Fail(const absl::Status& status, const google::protobuf::Message* request = nullptr) {
-    const grpc::Status error = ToGrpcStatus(status, request);
-    state_.SetCode(error.error_code());
-    Finish(error);
+    const auto* type = request == nullptr ? nullptr : request->GetDescriptor();
+    Finish(ToGrpcStatus(state_.Fail(status, type)));
   }
 
  private:

@@ -55,8 +55,8 @@ void Metrics::RecordCall(const CallRecord& record) {
   }
 }
 
-void Metrics::RecordRejection(bool draining) {
-  (draining ? rejected_draining_ : rejected_overload_).fetch_add(1, std::memory_order_relaxed);
+void Metrics::RecordRejection(Rejection reason) {
+  rejected_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
 void Metrics::OnStep(const std::string& name, const StepReport& report) {
@@ -102,8 +102,10 @@ void Metrics::CollectCalls(std::vector<prometheus::MetricFamily>& families) cons
     }
   }
   auto rejected = CounterFamily("beamline_rejected_total", "Calls refused before any work");
-  AddValue(rejected, {{"reason", "overload"}}, static_cast<double>(rejected_overload_.load()));
-  AddValue(rejected, {{"reason", "draining"}}, static_cast<double>(rejected_draining_.load()));
+  for (size_t i = 0; i < rejected_.size(); ++i) {
+    AddValue(rejected, {{"reason", std::string(kRejectionNames[i])}},
+             static_cast<double>(rejected_[i].load(std::memory_order_relaxed)));
+  }
   families.push_back(std::move(calls));
   families.push_back(std::move(durations));
   families.push_back(std::move(rejected));

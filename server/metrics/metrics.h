@@ -36,6 +36,16 @@ inline constexpr std::array<std::string_view, 10> kRpcNames = {
     "Generate", "GenerateStream", "GenerateMany", "Encode",     "EncodeMany",
     "Score",    "Tokenize",       "Detokenize",   "ListModels", "GetModel"};
 
+// Why a call was refused before any work: label values of `reason`.
+enum class Rejection : uint8_t {
+  kOverload,    // max_concurrent_requests calls run
+  kQueueFull,   // max_queued_requests wait for the model
+  kDraining,    // the server is about to stop
+  kDeviceFault  // the model's device has failed
+};
+inline constexpr std::array<std::string_view, 4> kRejectionNames = {"overload", "queue_full",
+                                                                    "draining", "device_fault"};
+
 // A call that is over, or one request of a stream of requests.
 struct CallRecord {
   Rpc rpc = Rpc::kGenerate;
@@ -44,6 +54,8 @@ struct CallRecord {
   std::chrono::nanoseconds duration{};
   Timing timing;  // zero when the engine did not answer
   int32_t generated_tokens = 0;
+  std::string request_id;  // the client's, of any bytes; for the log, as is:
+  std::string fault;       // what happened within the server, when it is at fault
 };
 
 class Metrics : public EngineObserver, public prometheus::Collectable {
@@ -51,8 +63,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   explicit Metrics(const std::vector<ModelOptions>& models);
 
   void RecordCall(const CallRecord& record);
-  // reason: "overload" or "draining".
-  void RecordRejection(bool draining);
+  void RecordRejection(Rejection reason);
   void OnStep(const std::string& model, const StepReport& report) override;
 
   // From then on the gauges have values. Null: not any more.
@@ -88,8 +99,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   void CollectEngine(std::vector<prometheus::MetricFamily>& families) const;
 
   std::vector<std::unique_ptr<ModelSeries>> models_;  // the last one is "none"
-  std::atomic<uint64_t> rejected_overload_{0};
-  std::atomic<uint64_t> rejected_draining_{0};
+  std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};
   std::atomic<const Engine*> engine_{nullptr};
   ConnectionStats connections_;
 };

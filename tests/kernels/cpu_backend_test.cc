@@ -66,6 +66,28 @@ TEST(CpuBackendTest, CountsItsMemoryByUse) {
   EXPECT_EQ(read(), none);
 }
 
+TEST(CpuBackendTest, CountsOnlyMemoryThatWasWritten) {
+  const auto backend = MakeCpuBackend({.num_threads = 1});
+  const auto cached = [&backend] {
+    for (const MemoryUse& use : backend->MemoryUsage()) {
+      if (use.name == "cache") return use.bytes;
+    }
+    return size_t{0};
+  };
+  constexpr size_t kPage = 64 << 10;  // as large as any system's
+  constexpr size_t kBytes = 1000 * kPage;
+  const auto cache = backend->Allocate(kBytes, MemoryKind::kCache);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  // A system with huge pages gives more than was written, up to 2 MiB for each of the three.
+  constexpr size_t kHugePage = 2 << 20;
+  EXPECT_LE(cached(), 2 * kPage);
+  const std::vector<std::byte> bytes(100 * kPage, std::byte{1});
+  backend->CopyToDevice(bytes.data(), static_cast<std::byte*>((*cache)->data()) + 500 * kPage,
+                        bytes.size());
+  EXPECT_GE(cached(), bytes.size());
+  EXPECT_LE(cached(), bytes.size() + 2 * kPage + 2 * kHugePage);
+}
+
 std::vector<float> RandomFloats(size_t count) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;

@@ -6,6 +6,7 @@
 #include "absl/strings/cord.h"
 #include "beamline/v1/inference.pb.h"
 #include "engine/engine.h"
+#include "engine/text/utf8.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -100,6 +101,22 @@ TEST(Errors, LongMessagesAreCutBetweenCharacters) {
   EXPECT_LT(status.error_message().size() + status.error_details().size(), 4000u);
   const std::string text = status.error_message().substr(0, status.error_message().size() - 3);
   EXPECT_EQ(text.substr(text.size() - 2), "ü");
+}
+
+TEST(Errors, TextsAreAlwaysUtf8) {
+  const v1::GenerateRequest request;
+  for (const std::string& bad :
+       {std::string("prompt is \xFF\xC3"), "prompt is " + std::string(5000, '\xE2'),
+        std::string("prompt\xED\xA0\x80")}) {
+    const google::rpc::Status status =
+        ToRpcStatus(absl::InvalidArgumentError(bad), request.GetDescriptor());
+    EXPECT_FALSE(text::FindInvalidUtf8(status.message()).has_value()) << status.message();
+    google::rpc::BadRequest details;
+    ASSERT_TRUE(status.details(0).UnpackTo(&details));
+    EXPECT_FALSE(text::FindInvalidUtf8(details.field_violations(0).description()).has_value());
+    EXPECT_THAT(status.message(), HasSubstr("\xEF\xBF\xBD"));
+    EXPECT_LT(status.message().size(), 1010u);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // GenerateMany and EncodeMany: order, errors of single requests, the end of a stream, cancellation,
-// back-pressure.
+// back-pressure. Long because all of them drive one kind of stream.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -133,6 +133,48 @@ TEST_F(ServiceTest, ManyErrorsAnswerOneRequest) {
 
   engine_->Finish(held, TextResult("the first one"));
   EXPECT_EQ(stream.Read().response().sequences(0).text(), "the first one");
+  stream.Close();
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
+TEST_F(ServiceTest, ManyAnswersWhatDoesNotParseUnderItsOwnId) {
+  Serve();
+  Stream stream(server_->address());
+  ASSERT_TRUE(stream.Send("held"));
+  const FakeRequest held = engine_->WaitForRequest(0);
+  ASSERT_TRUE(stream.Send("bad", "b\xFF"));  // protobuf complains on standard error, and sends it
+  v1::GenerateManyResponse answer = stream.Read();
+  EXPECT_EQ(answer.request_id(), "bad");
+  EXPECT_EQ(answer.error().code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(answer.error().message(), "prompt.text is not UTF-8 at byte 1; accepted: UTF-8");
+  ASSERT_TRUE(stream.Send("\xC3 id"));
+  answer = stream.Read();
+  EXPECT_EQ(answer.request_id(), "");
+  EXPECT_THAT(answer.error().message(), HasSubstr("request_id is not UTF-8 at byte 0"));
+  // An id that is refused for its length comes back whole; its text in the message does not.
+  const std::string long_id(5000, 'i');
+  ASSERT_TRUE(stream.Send(long_id));
+  answer = stream.Read();
+  EXPECT_EQ(answer.request_id(), long_id);
+  EXPECT_EQ(answer.error().message(), "request_id has 5000 bytes; accepted: at most 256");
+  engine_->Finish(held, TextResult("ok"));
+  EXPECT_EQ(stream.Read().request_id(), "held");
+  stream.Close();
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
+TEST_F(ServiceTest, ManyErrorsFitTheSmallestLimit) {
+  ServerConfig config;
+  config.max_send_bytes = 1024;
+  Serve(config);
+  Stream stream(server_->address());
+  engine_->Refuse(absl::InvalidArgumentError("prompt is " + std::string(3000, 'x')));
+  for (const std::string& id : {std::string("a"), std::string(256, 'i'), std::string(5000, 'l')}) {
+    ASSERT_TRUE(stream.Send(id));
+    const v1::GenerateManyResponse answer = stream.Read();
+    EXPECT_EQ(answer.error().code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_TRUE(answer.request_id() == id || answer.request_id().empty());
+  }
   stream.Close();
   EXPECT_TRUE(stream.Finish().ok());
 }

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "client/client.h"
+#include "prometheus/metric_family.h"
 #include "server/server.h"
 #include "tests/server/fake_engine.h"
 
@@ -25,6 +29,28 @@ class ServiceTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     client_ = std::make_unique<Client>(ClientOptions{.address = server_->address()});
+  }
+
+  // The value of a counter's sample with these labels, "a=1 b=2"; 0 when there is none.
+  double Counter(const std::string& name, const std::string& labels) const {
+    for (const auto& family : metrics_->Collect()) {
+      if (family.name != name) continue;
+      for (const auto& metric : family.metric) {
+        std::string key;
+        for (const auto& label : metric.label) {
+          key += (key.empty() ? "" : " ") + label.name + "=" + label.value;
+        }
+        if (key == labels) return metric.counter.value;
+      }
+    }
+    return 0;
+  }
+  // Waits for it: a call is counted after its status is on its way.
+  bool CounterReaches(const std::string& name, const std::string& labels, double value) const {
+    for (int i = 0; i < 500 && Counter(name, labels) < value; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return Counter(name, labels) == value;
   }
 
   static v1::GenerateRequest Request() {

@@ -6,6 +6,7 @@
 
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
+#include "engine/text/utf8.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
@@ -113,6 +114,80 @@ TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(ServiceTest, RefusalsAreCountedByTheirReasons) {
+  constexpr char kRejected[] = "beamline_rejected_total";
+  Serve();
+  engine_->Refuse(absl::ResourceExhaustedError("9 requests wait for model 'writer' already"));
+  EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());
+  const auto ignore = [](const v1::GenerateStreamResponse&) { return true; };
+  EXPECT_FALSE(client_->GenerateStream(Request(), ignore, kSoon).ok());
+  const std::vector<v1::GenerateRequest> many(3, Request());
+  client_->GenerateMany(many, kSoon);
+  EXPECT_EQ(Counter(kRejected, "reason=queue_full"), 5);
+  engine_->Refuse(absl::UnavailableError("model 'writer' cannot answer: it broke"));
+  EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());
+  engine_->Refuse(absl::InvalidArgumentError("priority is 101; accepted: -100 to 100"));
+  EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());  // no refusal
+  EXPECT_EQ(Counter(kRejected, "reason=device_fault"), 1);
+  EXPECT_EQ(Counter(kRejected, "reason=overload"), 0);
+}
+
+TEST_F(ServiceTest, RefusalsForLoadAreCounted) {
+  constexpr char kRejected[] = "beamline_rejected_total";
+  ServerConfig config;
+  config.max_concurrent_requests = 1;
+  Serve(config);
+  auto first = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());
+  EXPECT_EQ(Counter(kRejected, "reason=overload"), 1);
+  EXPECT_EQ(Counter(kRejected, "reason=queue_full"), 0);
+  engine_->Finish(request, TextResult("ok"));
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST_F(ServiceTest, AnswersThatAreNotSentAreNotCountedAsOk) {
+  ServerConfig config;
+  config.max_send_bytes = 2048;
+  Serve(config);
+  auto answer = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_EQ(request.request.max_answer_bytes, 2048);
+  engine_->Finish(request, TextResult(std::string(4096, 'x')));
+  const absl::Status status = answer.get().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: at most 2048"));
+  constexpr char kRequests[] = "beamline_requests_total";
+  EXPECT_TRUE(CounterReaches(kRequests, "rpc=Generate model=none code=OUT_OF_RANGE", 1));
+  // A client that is gone before its answer.
+  const auto late = client_->Generate(Request(), {.timeout = std::chrono::milliseconds(100)});
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(engine_->WaitForCancels(1));
+  engine_->Finish(engine_->WaitForRequest(1), TextResult("too late"));
+  EXPECT_TRUE(CounterReaches(kRequests, "rpc=Generate model=none code=CANCELLED", 1));
+  EXPECT_EQ(Counter(kRequests, "rpc=Generate model=none code=OK"), 0);
+}
+
+TEST_F(ServiceTest, ModelNamesAreCutBetweenCharacters) {
+  Serve();
+  for (int padding = 0; padding < 4; ++padding) {
+    std::string name(97 + static_cast<size_t>(padding), 'm');
+    for (int i = 0; i < 10; ++i) name += "\U0001F600";
+    v1::GenerateRequest request = Request();
+    request.set_model(name);
+    v1::TokenizeRequest tokenize;
+    tokenize.set_model(name);
+    for (const absl::Status& status :
+         {client_->Generate(request, kSoon).status(), client_->GetModel(name, kSoon).status(),
+          client_->Tokenize(tokenize, kSoon).status()}) {
+      EXPECT_FALSE(status.ok());
+      const std::string message(status.message());
+      EXPECT_FALSE(text::FindInvalidUtf8(message).has_value()) << message;
+      EXPECT_THAT(message, HasSubstr("writer"));  // what there is stays in the message
+    }
+  }
 }
 
 TEST_F(ServiceTest, AnswersScore) {

@@ -166,5 +166,45 @@ TEST_F(ServiceTest, ManyStreamsCancelledAtAnyMoment) {
   EXPECT_TRUE(server_->Drain(std::chrono::seconds(20)));
 }
 
+TEST_F(ServiceTest, StreamOfTooLargeAMessageEndsWithTheReason) {
+  ServerConfig config;
+  config.max_send_bytes = 2048;
+  Serve(config);
+  const auto ignore = [](const v1::GenerateStreamResponse&) { return true; };
+  const auto stream = [&] { return client_->GenerateStream(Request(), ignore, kSoon).status(); };
+  // A delta that is too large by itself; what follows is dropped.
+  auto end = std::async(std::launch::async, stream);
+  FakeRequest request = engine_->WaitForRequest(0);
+  request.sink->OnDelta(TextDelta(std::string(4096, 'x'), 1));
+  EXPECT_TRUE(engine_->WaitForCancels(1));
+  request.sink->OnDelta(TextDelta("later", 2));
+  engine_->Finish(request, TextResult("", FinishReason::kCancelled));
+  EXPECT_EQ(end.get().code(), absl::StatusCode::kOutOfRange);
+  // The last message.
+  end = std::async(std::launch::async, stream);
+  request = engine_->WaitForRequest(1);
+  GenerateResult result = TextResult("");
+  result.prompt_logprobs.resize(1000, {.chosen = {7, -1.0f}, .top = {}});
+  engine_->Finish(request, std::move(result));
+  EXPECT_EQ(end.get().code(), absl::StatusCode::kOutOfRange);
+  // Many small deltas go in messages that fit.
+  end = std::async(std::launch::async, stream);
+  request = engine_->WaitForRequest(2);
+  for (int i = 0; i < 2000; ++i) request.sink->OnDelta(TextDelta("word ", i));
+  engine_->Finish(request, TextResult(""));
+  EXPECT_TRUE(end.get().ok());
+  // The last deltas and the end, which fit one by one.
+  end = std::async(std::launch::async, stream);
+  request = engine_->WaitForRequest(3);
+  request.sink->OnDelta(TextDelta(std::string(1500, 'x'), 1));
+  result = TextResult("");
+  result.prompt_logprobs.resize(100, {.chosen = {7, -1.0f}, .top = {}});
+  engine_->Finish(request, std::move(result));
+  EXPECT_TRUE(end.get().ok());
+  constexpr char kRequests[] = "beamline_requests_total";
+  EXPECT_TRUE(CounterReaches(kRequests, "rpc=GenerateStream model=none code=OUT_OF_RANGE", 2));
+  EXPECT_TRUE(CounterReaches(kRequests, "rpc=GenerateStream model=none code=OK", 2));
+}
+
 }  // namespace
 }  // namespace beamline

@@ -63,6 +63,23 @@ TEST(Wire, NamesTheTextThatIsNotUtf8) {
               StartsWith("inputs[1].text is not UTF-8 at byte 3"));
 }
 
+TEST(Wire, FindsTextsOfWhatDoesNotParse) {
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("ab#");
+  request.set_request_id("mine");
+  const auto find = [](const grpc::ByteBuffer& buffer) {
+    return FindText(buffer, *v1::GenerateRequest::descriptor(), "request_id");
+  };
+  EXPECT_EQ(find(Tampered(request, "ab#", "ab\xFF")), "mine");
+  EXPECT_EQ(find(Tampered(request, "mine", "m\xC3ne")), "");
+  EXPECT_EQ(find(Buffer(request.SerializeAsString() + "\xFF")), "mine");
+  v1::GenerateRequest later;
+  later.set_request_id("last");
+  EXPECT_EQ(find(Buffer(request.SerializeAsString() + later.SerializeAsString())), "last");
+  EXPECT_EQ(find(Buffer("")), "");
+  EXPECT_EQ(find(Buffer(request.SerializeAsString().substr(0, 4))), "");
+}
+
 TEST(Wire, RefusesTornMessages) {
   v1::GenerateRequest request;
   request.mutable_prompt()->set_text("a text that is cut");

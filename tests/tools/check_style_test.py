@@ -128,6 +128,21 @@ class CheckStyle(unittest.TestCase):
         self.assert_fault("engine/a.cc", "int x;", "no newline at the end")
         self.assert_fault("engine/a.cc", "int x;\r\n", "trailing space")
 
+    def test_proto_items_without_a_comment_fail(self):
+        def message(*lines):
+            return 'syntax = "proto3";\noption optimize_for = SPEED;\n' + "\n".join(lines) + "\n"
+
+        for item in ("  string name = 1;", "  optional int32 name = 2;", "  repeated a.B name = 3;", "  map<int32, float> name = 4;",
+                     "  NAME = 5;", "  NAME = -1;", "  rpc Name(A) returns (B);", "  int32 name = 6 [deprecated = true];",
+                     "    google.rpc.Status name = 12;"):
+            name = "NAME" if "NAME" in item else "Name" if "Name" in item else "name"
+            self.assert_fault("proto/a.proto", message("message M {", item, "}"), f"{name} without a comment above it")
+            self.assert_fault("proto/a.proto", message("message M {", "  // Another's.", "  int32 x = 9;", item, "}"),
+                              f"proto/a.proto:6: {name} without a comment above it")
+            self.assert_fault("proto/a.proto", message("message M {", "  // Far.", "", item, "}"), "without a comment above it")
+            self.assert_clean("proto/a.proto", message("message M {", "  // What it is.", item, "}"))
+        self.assert_clean("proto/a.proto", message("message M {", "  reserved 4;", "  oneof kind {", "  }", "}"))
+
     def test_data_and_generated_files_are_excepted(self):
         self.assert_clean("tests/golden/a.json", "{}\t\n" * 1000)
         self.assert_clean("build/a.cc", "\t\n")

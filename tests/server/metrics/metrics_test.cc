@@ -90,7 +90,7 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   metrics.RecordCall(record);
   metrics.RecordCall(
       {.rpc = Rpc::kEncode, .model = "no such model", .code = absl::StatusCode::kInvalidArgument});
-  metrics.RecordRejection(true);
+  metrics.RecordRejection(Rejection::kDraining);
   const auto families = metrics.Collect();
 
   std::map<std::string, double> calls;

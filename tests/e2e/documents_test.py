@@ -1,0 +1,239 @@
+"""What the documents show works: their commands run, their configuration loads, and the metrics that they list are
+those of a server, in both directions.
+
+Of each ```sh block every line is a command (a line that ends with a backslash goes on); of a ```text block those that
+begin with "$ ", as a session shows them. A program is run or stands in EXCUSED with the reason; one that is in neither
+list is a fault, so that no example is left out in silence. A command must end with status 0, or with 1 where the
+session shows its error.
+
+usage: documents_test.py --source FOLDER --build FOLDER [unittest's arguments]
+"""
+
+import argparse
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+DOCUMENTS = ("README.md", "docs/operating.md", "docs/loadtest.md")
+PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
+SHELL = {"printf", "cat"}
+EXCUSED = {
+    "cmake": "builds the tree that this test belongs to",
+    "scripts/install_packages.sh": "installs packages",
+    "scripts/demo.sh": "builds, and calls what this test calls",
+    "scripts/test.sh": "runs this test",
+    "grpcurl": "in no distribution",
+    "curl": "shows the metrics, which this test reads itself",
+}
+# Load as documented, for a shorter time.
+SHORTER = ((r"--duration \d+", "--duration 2"), (r"--warmup \d+", "--warmup 0.5"))
+TIMEOUT_S = 120
+
+options = None  # of the command line
+
+
+def read(path):
+    with open(os.path.join(options.source, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(path, language):
+    """(line number, lines) of each fenced block of a language."""
+    found, begin = [], None
+    for number, line in enumerate(read(path).split("\n"), 1):
+        if begin is None and line.startswith("```"):
+            begin, kind, lines = number, line[3:], []
+        elif begin is not None and line == "```":
+            if kind == language:
+                found.append((begin, lines))
+            begin = None
+        elif begin is not None:
+            lines.append(line)
+    return found
+
+
+def commands(path):
+    """(line number, command, expected status) of every command that a document shows."""
+    for begin, lines in blocks(path, "sh"):
+        command = ""
+        for number, line in enumerate(lines, begin + 1):
+            command += line
+            if command.endswith("\\"):
+                command = command[:-1]
+                continue
+            if command.strip() and not command.startswith("#"):
+                yield number, re.sub(r"\s+#.*$", "", command), 0
+            command = ""
+    for begin, lines in blocks(path, "text"):
+        for number, line in enumerate(lines, begin + 1):
+            if line.startswith("$ "):
+                output = next(iter(lines[number - begin :]), "")
+                yield number, line[2:], 1 if output.startswith("beamline: ") else 0
+
+
+class Server:
+    """A demo server on free ports, stopped by its id."""
+
+    def __init__(self, folder):
+        self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")  # pylint: disable=consider-using-with
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        match = re.search(r"serving on (\S+) \(metrics (\S+)\)", line)
+        if not match:
+            self.process.kill()
+            raise RuntimeError(f"the server did not start: {line} {open(self.log.name, encoding='utf-8').read()}")
+        self.address, self.metrics_url = match.groups()
+
+    def scrape(self):
+        with urllib.request.urlopen(self.metrics_url, timeout=30) as answer:
+            return answer.read().decode()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+        return status
+
+
+def documented_metrics():
+    """Type and labels by name, of the table in docs/operating.md. Labels stand behind "by"."""
+    section = read("docs/operating.md").split("\n## Metrics\n")[1].split("\n## ")[0]
+    found = {}
+    for names, kind, meaning in re.findall(r"^\| (`.*?`) \| (\w+) \| (.*) \|$", section, re.M):
+        labels = set()
+        for phrase in re.findall(r"\bby ((?:`\w+`(?:, | and )?)+)", meaning):
+            labels |= set(re.findall(r"`(\w+)`", phrase))
+        for name in re.findall(r"`(\w+)`", names):
+            found[name] = (kind, labels)
+    return found
+
+
+def exposed_metrics(text):
+    """The same of a scrape; labels None for a metric without a sample."""
+    found = {name: (kind, None) for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M)}
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
+        family = name if name in found else re.sub(r"_(bucket|sum|count)$", "", name)
+        seen = set(re.findall(r'(\w+)="', labels)) - {"le", "quantile", "model"}
+        found[family] = (found[family][0], (found[family][1] or set()) | seen)
+    return found
+
+
+class Documents(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        bin_folder = os.path.join(cls.folder, "bin")
+        os.mkdir(bin_folder)
+        for program, folder in PROGRAMS.items():
+            os.symlink(os.path.join(options.build, folder, program), os.path.join(bin_folder, program))
+        os.environ["PATH"] = bin_folder + os.pathsep + os.environ["PATH"]
+        # Relative paths of the documents begin at the repository's root, and results stay out of it.
+        cls.work = os.path.join(cls.folder, "work")
+        os.mkdir(cls.work)
+        for name in ("loadtest", "models", "proto", "tests"):
+            os.symlink(os.path.join(options.source, name), os.path.join(cls.work, name))
+        cls.server = Server(cls.folder)
+        os.environ["BEAMLINE_ADDRESS"] = cls.server.address
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        shutil.rmtree(cls.folder)
+        assert status == 0, f"the server ended with status {status}"
+
+    def run_command(self, command):
+        return subprocess.run(["bash", "-c", command], cwd=self.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)
+
+    def adapted(self, command):
+        """The documented command for this server; None when its program is excused."""
+        command = re.sub(r"^build/release/\S+/(beamline\S*)", r"\1", command.removesuffix("&").strip())
+        program = command.split()[0]
+        if program in EXCUSED:
+            return None
+        self.assertIn(program, {*PROGRAMS, *SHELL}, "is neither run nor excused")
+        if program == "beamline-server":
+            return command + " --print-config"  # checks every flag, and ends
+        if command.startswith("beamline-loadtest run"):
+            if "--duration" not in command:
+                command += " --duration 10"  # the default
+            command += f" --target {self.server.address}"
+        for pattern, shorter in SHORTER:
+            command = re.sub(pattern, shorter, command)
+        return command
+
+    def test_1_commands_do_what_the_documents_say(self):
+        ran = 0
+        for path in DOCUMENTS:
+            for number, command, status in commands(path):
+                with self.subTest(place=f"{path}:{number}", command=command):
+                    adapted = self.adapted(command)
+                    if adapted is None:
+                        continue
+                    done = self.run_command(adapted)
+                    ran += 1
+                    self.assertEqual(done.returncode, status, done.stdout)
+        self.assertGreater(ran, 20)
+
+    def test_2_examples_have_newlines_where_they_mean_them(self):
+        for path in DOCUMENTS:
+            for number, command, _ in commands(path):
+                for double_quoted in re.findall(r'(?<!\$)"(?:\\.|[^"\\])*"', re.sub(r"\$?'(?:\\.|[^'\\])*'", "", command)):
+                    self.assertNotIn("\\n", double_quoted, f"{path}:{number}: the shell leaves this \\n as it is")
+
+    def test_3_configuration_loads(self):
+        for begin, lines in blocks("docs/operating.md", "yaml"):
+            with open(os.path.join(self.work, "server.yaml"), "w", encoding="utf-8") as file:
+                file.write("\n".join(lines))
+            done = self.run_command("beamline-server --config server.yaml --print-config")
+            self.assertEqual(done.returncode, 0, f"docs/operating.md:{begin}: {done.stdout}")
+
+    def test_4_workload_runs(self):
+        with open(os.path.join(self.work, "texts.jsonl"), "w", encoding="utf-8") as file:
+            file.write('{"text": "Package: vim"}\n{"text": "Package: zip"}\n')
+        for begin, lines in blocks("docs/loadtest.md", "yaml"):
+            with open(os.path.join(self.work, "workload.yaml"), "w", encoding="utf-8") as file:
+                file.write("\n".join(lines))
+            done = self.run_command(f"beamline-loadtest run --workload workload.yaml --requests 20 --rate 20 --target {self.server.address}")
+            self.assertEqual(done.returncode, 0, f"docs/loadtest.md:{begin}: {done.stdout}")
+
+    def test_5_metrics_are_documented_and_documented_metrics_are_there(self):
+        self.server.scrape()  # which the next one counts
+        documented, exposed = documented_metrics(), exposed_metrics(self.server.scrape())
+        self.assertEqual(sorted(documented), sorted(exposed))
+        for name, (kind, labels) in exposed.items():
+            self.assertEqual(documented[name][0], kind, name)
+            if labels is not None:
+                self.assertEqual(documented[name][1], labels, name)
+
+    @unittest.skipUnless(importlib.util.find_spec("grpc_tools"), "needs Python's grpcio-tools and googleapis-common-protos")
+    def test_6_python_example_runs(self):
+        (_, lines), = blocks("README.md", "python")
+        with open(os.path.join(self.work, "example.py"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines).replace("localhost:50051", self.server.address))
+        protoc, = re.findall(r"`python -m (grpc_tools\.protoc [^`]*)`", read("README.md").replace("\n", " "))
+        done = self.run_command(f"{sys.executable} -m {protoc} && {sys.executable} example.py")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertTrue(done.stdout.strip())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--build", required=True)
+    options, rest = parser.parse_known_args()
+    unittest.main(argv=sys.argv[:1] + rest)
