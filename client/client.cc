@@ -15,9 +15,6 @@
 namespace beamline {
 namespace {
 
-// A longer timeout is none; the clock of deadlines ends in the year 2262.
-constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::years(100);
-
 void SetDeadline(const CallOptions& options, grpc::ClientContext& context) {
   if (options.timeout.count() > 0 && options.timeout <= kLongestTimeout) {
     context.set_deadline(std::chrono::system_clock::now() + options.timeout);

@@ -29,6 +29,9 @@ struct ClientOptions {
   int32_t max_message_bytes = 64 << 20;     // of an answer
 };
 
+// A longer timeout is none; the clock of deadlines ends in the year 2262.
+inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::years(100);
+
 struct CallOptions {
   // From now until the whole answer; 0, or more than 100 years: no limit. A stream that it cuts
   // ends with FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.

@@ -40,7 +40,9 @@ class ManyStream {
   ManyStream(Open open, const Client::Source<Request>& source,
              const Client::OnAnswer<Response>& on_answer, const ManyLimits& limits)
       : open_(std::move(open)), source_(source), on_answer_(on_answer), limits_(limits) {
-    if (limits.whole.count() > 0) deadline_ = Clock::now() + limits.whole;
+    if (limits.whole.count() > 0 && limits.whole <= kLongestTimeout) {
+      deadline_ = Clock::now() + limits.whole;
+    }
   }
 
   // Returns when every request that the source gave is answered: OK when the source came to its

@@ -51,6 +51,22 @@ TEST_F(ServiceTest, TakesTheClientFromTheMetadata) {
   EXPECT_TRUE(answer.get().ok());
 }
 
+TEST_F(ServiceTest, ClientsTimeoutsBeyondTheClockAreNone) {
+  Serve();
+  v1::EncodeRequest request;
+  request.add_inputs()->set_text("a");
+  const std::vector<v1::EncodeRequest> many(2, request);
+  for (const std::chrono::milliseconds timeout :
+       {std::chrono::milliseconds(std::chrono::years(300)),
+        std::chrono::milliseconds(std::chrono::years(600)), std::chrono::milliseconds::max()}) {
+    const auto response = client_->Encode(request, {.timeout = timeout});
+    EXPECT_TRUE(response.ok()) << response.status();
+    for (const auto& answer : client_->EncodeMany(many, {.timeout = timeout})) {
+      EXPECT_TRUE(answer.ok()) << answer.status();
+    }
+  }
+}
+
 TEST_F(ServiceTest, AnswersThatComeBeforeTheHandle) {
   Serve();
   v1::EncodeRequest request;
