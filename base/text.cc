@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kGap = " ... ";
 
+constexpr std::string_view kReplacement = "\uFFFD";
+
 bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // Insertions, deletions, replacements and swaps of neighbours that make one text of the other; case
@@ -37,44 +39,62 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// The length in bytes of the character that the text begins with; 0 when it begins with none.
+size_t FirstCharacter(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  uint32_t code = first & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if (!ContinuesCharacter(text[i])) return 0;
+    code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+  }
+  const uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
+  const bool is_surrogate = code >= 0xD800 && code < 0xE000;
+  return code < least || code > 0x10FFFF || is_surrogate ? 0 : length;
+}
+
+std::string Printable(std::string_view text) {
+  std::string printable;
+  while (!text.empty()) {
+    const size_t length = FirstCharacter(text);
+    const bool is_control = static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F;
+    printable += length == 0 ? kReplacement : is_control ? " " : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return printable;
+}
+
 }  // namespace
 
 bool IsValidUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    if (first < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC2 || first > 0xF4 || text.size() - i < length) return false;
-    uint32_t code = first & (0x7Fu >> length);
-    for (size_t j = 1; j < length; ++j) {
-      if (!ContinuesCharacter(text[i + j])) return false;
-      code = code << 6 | (static_cast<unsigned char>(text[i + j]) & 0x3Fu);
-    }
-    const uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
-    if (code < least || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    i += length;
+  while (!text.empty()) {
+    const size_t length = FirstCharacter(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
   }
   return true;
 }
 
 std::string Shorten(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
+  // What is left out of a long text need not be made printable.
+  const bool is_long = text.size() > 4 * max_bytes;
+  const std::string first = Printable(is_long ? text.substr(0, max_bytes) : text);
+  const std::string last = is_long ? Printable(text.substr(text.size() - max_bytes)) : first;
+  if (!is_long && first.size() <= max_bytes) return first;
+  // The beginning says where, the end what would be right: two thirds for the one.
   const size_t kept = max_bytes - kGap.size();
   size_t head = kept * 2 / 3;
-  size_t tail = text.size() - (kept - head);
-  while (head > 0 && ContinuesCharacter(text[head])) --head;
-  while (tail < text.size() && ContinuesCharacter(text[tail])) ++tail;
-  return fmt::format("{}{}{}", text.substr(0, head), kGap, text.substr(tail));
+  size_t tail = last.size() - (kept - head);
+  while (head > 0 && ContinuesCharacter(first[head])) --head;
+  while (tail < last.size() && ContinuesCharacter(last[tail])) ++tail;
+  return fmt::format("{}{}{}", first.substr(0, head), kGap, last.substr(tail));
 }
 
 std::string ErrorLine(std::string_view program, std::string_view message) {
   std::string line = fmt::format(
       "{}: {}", program, Shorten(message, kMaxErrorLineBytes - program.size() - sizeof(": ")));
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  std::replace_if(line.begin(), line.end(), is_control, ' ');
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
 }

@@ -16,11 +16,12 @@ bool IsValidUtf8(std::string_view text);
 // The longest line that a program writes about an error, its end included.
 inline constexpr size_t kMaxErrorLineBytes = 480;
 
-// At most `max_bytes` bytes: of a longer text its beginning and its end, " ... " between them. Does
-// not cut UTF-8 characters. REQUIRES: max_bytes >= 16.
+// At most `max_bytes` of one line of UTF-8: U+FFFD for each byte that is part of no character, a
+// space for each control character; of a longer text its beginning and its end, " ... " between
+// them. REQUIRES: max_bytes >= 16.
 std::string Shorten(std::string_view text, size_t max_bytes);
 
-// "PROGRAM: MESSAGE\n", at most kMaxErrorLineBytes long; control characters become spaces.
+// "PROGRAM: MESSAGE\n", shortened to kMaxErrorLineBytes.
 std::string ErrorLine(std::string_view program, std::string_view message);
 
 // Of the status's message.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/decoding/default_checks.h"
 #include "engine/pool/cache_size.h"
@@ -211,7 +212,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOption
   auto model = LoadUnnamed(options, context);
   if (model.ok()) return model;
   // Long names must not push the file's out of the line.
-  const std::string folder = Excerpt(options.folder, kMaxFolderBytes);
+  const std::string folder = Shorten(options.folder, kMaxFolderBytes);
   std::string message(model.status().message());
   if (const size_t begin = message.find(options.folder); begin != std::string::npos) {
     message.replace(begin, options.folder.size(), folder);
@@ -220,7 +221,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOption
   const bool of_device = code == absl::StatusCode::kUnavailable ||
                          code == absl::StatusCode::kResourceExhausted ||
                          code == absl::StatusCode::kInternal;
-  message = fmt::format("model '{}': {}", Excerpt(options.name, kMaxNameBytes), message);
+  message = fmt::format("model '{}': {}", Shorten(options.name, kMaxNameBytes), message);
   return WithShortMessage(absl::Status(code, message),
                           of_device ? kMaxDeviceErrorBytes : kMaxErrorBytes);
 }

@@ -1,19 +1,14 @@
-// Error messages as one short line, whatever the files and names hold that they quote.
+// Error messages that begin with the place of the fault and are one short line.
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 
 namespace beamline {
 
-// At most max_bytes of valid UTF-8 without control characters; of a longer text the beginning and
-// the end, with " ... " between them. REQUIRES: max_bytes >= 16.
-std::string Excerpt(std::string_view text, size_t max_bytes);
-
-// The status with Excerpt(message, max_bytes) for its message. Payloads stay behind.
+// The status with Shorten(message, max_bytes) (base/text.h) for its message. Payloads stay behind.
 absl::Status WithShortMessage(const absl::Status& status, size_t max_bytes);
 
 // The status with "<place>: " before its message, unless that begins with the place already.

@@ -2,26 +2,41 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace beamline {
 namespace {
 
-TEST(Text, ShortenKeepsBeginningAndEnd) {
-  EXPECT_EQ(Shorten("0123456789abcdef", 16), "0123456789abcdef");
-  const std::string text = "begin" + std::string(10'000, 'x') + "end";
-  const std::string shortened = Shorten(text, 100);
-  EXPECT_LE(shortened.size(), 100u);
-  EXPECT_TRUE(shortened.starts_with("beginx"));
-  EXPECT_TRUE(shortened.ends_with("xend"));
-  EXPECT_NE(shortened.find("x ... x"), std::string::npos);
+TEST(Text, ShortenLeavesShortTextsAsTheyAre) {
+  for (const char* text : {"", "fält aus", "0123456789abcdef"}) EXPECT_EQ(Shorten(text, 16), text);
 }
 
-TEST(Text, ShortenCutsNoCharacter) {
-  std::string text;
-  for (int i = 0; i < 100; ++i) text += "ä€𝄞";
-  for (size_t size = 16; size < 60; ++size) {
-    EXPECT_TRUE(IsValidUtf8(Shorten(text, size))) << size;
-    EXPECT_LE(Shorten(text, size).size(), size);
+TEST(Text, ShortenKeepsBeginningAndEnd) {
+  EXPECT_EQ(Shorten("beginning and the end", 16), "beginni ...  end");
+  EXPECT_EQ(Shorten("beginning" + std::string(10'000'000, 'x') + "end", 16), "beginni ... xend");
+}
+
+TEST(Text, ShortenCutsBetweenCharacters) {
+  for (const char* character : {"ä", "€", "𝄞"}) {
+    for (size_t prefix = 0; prefix < 4; ++prefix) {
+      std::string text(prefix, 'x');
+      for (int i = 0; i < 1000; ++i) text += character;
+      for (size_t size : {size_t{16}, size_t{17}, size_t{40}, size_t{999}}) {
+        const std::string cut = Shorten(text, size);
+        EXPECT_LE(cut.size(), size);
+        EXPECT_GE(cut.size() + 8, size);
+        EXPECT_TRUE(IsValidUtf8(cut)) << cut;
+        EXPECT_EQ(cut.find("\uFFFD"), std::string::npos) << cut;
+      }
+    }
   }
+}
+
+TEST(Text, ShortenMakesOneLineOfUtf8) {
+  EXPECT_EQ(Shorten(std::string("a\nb\0c\x7F\xFF", 7), 16), "a b c \uFFFD");
+  const std::string cut = Shorten(std::string(100'000, '\xC3'), 40);
+  EXPECT_LE(cut.size(), 40u);
+  EXPECT_TRUE(IsValidUtf8(cut));
 }
 
 TEST(Text, Utf8) {
