@@ -38,7 +38,6 @@ const std::vector<BadGenerate>& BadGenerates() {
       {"model", [](auto& m) { m.clear_model(); }},  // two models generate
       {"model", [](auto& m) { m.set_model("embed-en"); }},
       {"prompt", [](auto& m) { m.clear_prompt(); }},
-      {"prompt.text", [](auto& m) { m.mutable_prompt()->set_text(""); }},
       {"prompt.ids", [](auto& m) { m.mutable_prompt()->mutable_ids(); }},
       {"prompt.ids[0]", [](auto& m) { m.mutable_prompt()->mutable_ids()->add_ids(-1); }},
       {"prompt.ids[0]", [](auto& m) { m.mutable_prompt()->mutable_ids()->add_ids(6000); }},

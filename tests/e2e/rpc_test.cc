@@ -263,7 +263,9 @@ TEST(Rpc, CompressedRequestsAreRefused) {
 
 TEST(Rpc, MetricsTellWhatHappened) {
   ASSERT_TRUE(SharedClient().Generate(Write("Package: "), kSoon).ok());
-  EXPECT_FALSE(SharedClient().Generate(Write(""), kSoon).ok());
+  v1::GenerateRequest refused = Write("Package: ");
+  refused.mutable_limits()->set_max_new_tokens(0);
+  EXPECT_FALSE(SharedClient().Generate(refused, kSoon).ok());
   const std::string text = SharedServer().Scrape();
   EXPECT_THAT(text, HasSubstr("200 OK"));
   for (const char* part :
