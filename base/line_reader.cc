@@ -13,6 +13,7 @@ bool LineReader::TakeLine(std::string& line) {
   searched_ = std::min(end, buffer_.size());
   if (end == std::string::npos && !(at_end_ && begin_ < buffer_.size())) return false;
   line.assign(buffer_, begin_, searched_ - begin_);
+  if (line.ends_with('\r')) line.pop_back();
   begin_ = searched_ = std::min(searched_ + 1, buffer_.size());
   return true;
 }

@@ -14,8 +14,8 @@ class LineReader {
   // The descriptor outlives the reader.
   explicit LineReader(int fd) : fd_(fd) {}
 
-  // The next line without its end; a last line needs none. kNotYet when no whole line has come
-  // within `timeout`; what came of it is kept. After kError, errno says why.
+  // The next line without its end, \n or \r\n; a last line needs none. kNotYet when no whole line
+  // has come within `timeout`; what came of it is kept. After kError, errno says why.
   Outcome Next(std::string& line, std::chrono::milliseconds timeout);
 
  private:

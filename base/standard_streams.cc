@@ -11,9 +11,9 @@
 #include "fmt/format.h"
 
 namespace beamline {
+namespace {
 
-void PrepareStandardStreams() {
-  signal(SIGPIPE, SIG_IGN);
+void OpenMissingStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) != -1) continue;
     // In the direction that is of no use: reading or writing fails with EBADF. The lowest free
@@ -21,6 +21,15 @@ void PrepareStandardStreams() {
     if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }
+
+// Before the initializers of the shared libraries, the only place where this is in time: they open
+// descriptors of their own, and reading "standard input" would wait for one of these for ever.
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*const open_missing_streams)() = OpenMissingStreams;
+
+}  // namespace
+
+void PrepareStandardStreams() { signal(SIGPIPE, SIG_IGN); }
 
 absl::Status FlushStandardOutput() {
   errno = 0;

@@ -6,8 +6,9 @@
 namespace beamline {
 
 // To be called first in main. A pipe that nobody reads any more is an error of write from now on
-// and no signal. Standard descriptors that the caller closed are kept occupied, so that no file or
-// connection gets their number and what was meant for a terminal; using them fails as before.
+// and no signal. A program that links this has standard descriptors that its caller closed kept
+// occupied from its start, so that no file or connection gets their number and what was meant for a
+// terminal; using them fails as before.
 void PrepareStandardStreams();
 
 // Writes out what stdio holds for standard output. An error when any write to it failed.

@@ -149,6 +149,9 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
        "before has ended: static:N at most N together, serial one at a time");
   number("--concurrency", flags.concurrency, "closed loop of so many requests instead", 0,
          1'000'000);
+  for (const char* of_open_loop : {"--rate", "--arrivals", "--burst-size"}) {
+    app.get_option("--concurrency")->excludes(app.get_option(of_open_loop));
+  }
   number("--duration", flags.duration_s, "s, after the warm-up", 0.01, 86400.0);
   number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
   number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "base/file.h"
 #include "client/target.h"
@@ -119,11 +121,24 @@ absl::Status PrepareVerifier(const std::string& target, milliseconds timeout, Ve
   return verifier.RecordExpected(*v1::Inference::NewStub(*channel), timeout);
 }
 
+// Whether both would be written to one file, where the second takes the place of the first.
+bool AreOneFile(const std::string& one, const std::string& other) {
+  if (one.empty() || other.empty()) return false;
+  std::error_code error;
+  const auto path = std::filesystem::weakly_canonical(one, error);
+  if (error || path != std::filesystem::weakly_canonical(other, error)) return false;
+  return !std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error);
+}
+
 // What can be known before the test runs, however long it then takes.
 absl::Status CheckFlags(const RunFlags& flags) {
   absl::Status status = CheckTarget("--target", flags.target);
   if (status.ok() && !flags.json_file.empty()) status = CheckWritable("--json", flags.json_file);
   if (status.ok() && !flags.log_file.empty()) status = CheckWritable("--log", flags.log_file);
+  if (status.ok() && AreOneFile(flags.json_file, flags.log_file)) {
+    status = absl::InvalidArgumentError(
+        fmt::format("--log is '{}', as --json; accepted: another file", flags.log_file));
+  }
   for (const std::string& code : flags.expected_codes) {
     if (status.ok()) status = CheckStatusName("--expect-code", code);
   }

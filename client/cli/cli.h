@@ -28,7 +28,9 @@ struct GlobalOptions {
   bool json = false;
 
   CallOptions call() const {
-    return {std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000))};
+    // Rounded up: zero would be no limit.
+    return {std::chrono::ceil<std::chrono::milliseconds>(
+        std::chrono::duration<double>(timeout_seconds))};
   }
 };
 

@@ -98,6 +98,8 @@ absl::Status AnswerLines(const Session& session, LineSource& lines,
     if (!session.console.out.good()) lines.Stop();
   };
   const absl::Status end = run(source, take);
+  // A call that ended before it took a line says nothing of the lines.
+  if (!end.ok() && lines.num_lines() == 0) return end;
   if (absl::Status status = lines.status(); !status.ok()) return status;
   return end.ok() ? answers.Result() : end;
 }

@@ -205,7 +205,11 @@ absl::StatusOr<Workload> ParseRoot(const YAML::Node& root, const fs::path& folde
 
 absl::StatusOr<Workload> ParseWorkload(const std::string& yaml, const fs::path& folder) {
   try {
-    auto workload = ParseRoot(YAML::Load(yaml), folder);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    if (documents.size() > 1) {
+      return absl::InvalidArgumentError("workload: has a second document; accepted: one");
+    }
+    auto workload = ParseRoot(documents.empty() ? YAML::Node() : documents[0], folder);
     if (workload.ok()) workload->source = yaml;
     return workload;
   } catch (const YAML::Exception& error) {

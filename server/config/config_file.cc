@@ -102,7 +102,10 @@ std::string Absolute(const std::string& path) {
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--config", path, kMaxFileBytes));
   try {
-    return ReadConfig(path, YAML::Load(text), config);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      return At(path, documents[1].Mark(), "is a second document; accepted: one");
+    return ReadConfig(path, documents.empty() ? YAML::Node() : documents[0], config);
   } catch (const YAML::Exception& error) {
     return At(path, error.mark, error.msg);
   }

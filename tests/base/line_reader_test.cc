@@ -54,6 +54,17 @@ TEST_F(LineReaderTest, GivesLinesAsTheyCome) {
   EXPECT_EQ(reader.Next(line_, milliseconds(1000)), Outcome::kEnd);
 }
 
+TEST_F(LineReaderTest, ALineMayEndAsOnWindows) {
+  LineReader reader(ends_[0]);
+  Write("one\r\n\r\na\rb\r\r\nlast\r");
+  CloseWriter();
+  for (const char* expected : {"one", "", "a\rb\r", "last"}) {
+    EXPECT_EQ(reader.Next(line_, milliseconds(1000)), Outcome::kLine);
+    EXPECT_EQ(line_, expected);
+  }
+  EXPECT_EQ(reader.Next(line_, milliseconds(1000)), Outcome::kEnd);
+}
+
 TEST_F(LineReaderTest, KeepsWhatASplitOnLinesWouldGive) {
   for (const std::string text : {"", "\n", "a", "a\n", "\n\n", "a\n\nb", "a\nb\n\n"}) {
     std::array<int, 2> ends;

@@ -27,6 +27,16 @@ Result RunWith(std::vector<const char*> arguments) {
   return result;
 }
 
+TEST(GlobalOptions, AShortTimeoutIsNotNone) {
+  GlobalOptions options;
+  options.timeout_seconds = 1e-6;
+  EXPECT_EQ(options.call().timeout.count(), 1);
+  options.timeout_seconds = 1.5;
+  EXPECT_EQ(options.call().timeout.count(), 1500);
+  options.timeout_seconds = 0;
+  EXPECT_EQ(options.call().timeout.count(), 0);
+}
+
 TEST(Run, HelpIsForTheCommandThatIsGiven) {
   const Result all = RunWith({"--help"});
   EXPECT_EQ(all.status, 0);

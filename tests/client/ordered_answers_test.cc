@@ -36,6 +36,16 @@ TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
   EXPECT_EQ(answers.Result(), absl::InvalidArgumentError("1 of 3 lines failed"));
 }
 
+TEST_F(OrderedAnswersTest, ACallThatFailsBeforeTheFirstLineIsTheError) {
+  Answers answers(session_, [](const v1::EncodeResponse&) { FAIL(); });
+  LineSource lines(console_);
+  const absl::Status status = AnswerLines<v1::EncodeRequest>(
+      session_, lines, answers,
+      [](const std::string&) -> absl::StatusOr<v1::EncodeRequest> { return v1::EncodeRequest(); },
+      [](const auto&, const auto&) { return absl::UnavailableError("no server"); });
+  EXPECT_EQ(status, absl::UnavailableError("no server"));
+}
+
 TEST_F(OrderedAnswersTest, JsonIsOneMessageALine) {
   options_.json = true;
   Answers answers(session_, [](const v1::EncodeResponse&) { FAIL(); });

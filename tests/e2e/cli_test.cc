@@ -254,6 +254,20 @@ TEST(Cli, OutputThatCannotBeWrittenEndsIt) {
   EXPECT_THAT(process.err(), HasSubstr("status 1\n"));
 }
 
+// Nothing else takes the number of a closed standard input, to be read in its place.
+TEST(Cli, AClosedStandardInputIsAnErrorAtOnce) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"translate"},
+                                                    {"encode", "-"},
+                                                    {"tokenize", "--model", "embed-en"}}) {
+    std::vector<std::string> all = {"-c", "exec timeout 20 \"$0\" \"$@\" <&-", BEAMLINE_CLI_BINARY,
+                                    "--address", SharedServer().address()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    ChildProcess process("/bin/sh", all);
+    EXPECT_EQ(process.Wait(), 1) << arguments[0];
+    EXPECT_THAT(process.err(), HasSubstr("standard input cannot be read: Bad file descriptor"));
+  }
+}
+
 TEST(Cli, SlipsAreRecognized) {
   EXPECT_THAT(Beamline({"translat", "x"}).err, HasSubstr("did you mean 'translate'?"));
   EXPECT_THAT(Beamline({"generate", "--gredy", "x"}).err, HasSubstr("did you mean '--greedy'?"));

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/command_line.h"
 #include "loadtest/traffic/address.h"
 #include "loadtest/traffic/batching.h"
 #include "nlohmann/json.hpp"
@@ -66,6 +67,11 @@ TEST(RunTest, WhatCannotWorkIsSaidFirst) {
   EXPECT_THAT(fault([](RunFlags& flags) { flags.json_file = "/"; }), HasSubstr("--json is '/'"));
   EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/no/log"; }),
               HasSubstr("--log is '/no/log'"));
+  EXPECT_THAT(fault([](RunFlags& flags) {
+                flags.json_file = testing::TempDir() + "/one";
+                flags.log_file = testing::TempDir() + "/./one";
+              }),
+              HasSubstr("as --json; accepted: another file"));
   EXPECT_THAT(fault([](RunFlags& flags) { flags.expected_codes = {"RESOURCE_EXHAUSTD"}; }),
               HasSubstr("did you mean 'RESOURCE_EXHAUSTED'?"));
   EXPECT_THAT(fault([](RunFlags& flags) { flags.target = "127.0.0.1"; }),
@@ -73,6 +79,17 @@ TEST(RunTest, WhatCannotWorkIsSaidFirst) {
   EXPECT_EQ(server.num_requests(), 0);
   EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/dev/full"; }),
               HasSubstr("--log /dev/full was not written to its end"));
+}
+
+TEST(RunFlags, AClosedLoopHasNoRate) {
+  for (const char* of_open_loop : {"--rate=5", "--arrivals=burst", "--burst-size=2"}) {
+    CLI::App app;
+    RunFlags flags;
+    AddRunFlags(app, flags);
+    const char* const arguments[] = {"run", "--concurrency", "3", of_open_loop};
+    EXPECT_THAT(std::string(ParseArguments(app, 4, arguments).status().message()),
+                HasSubstr("excludes"));
+  }
 }
 
 TEST(RunTest, MeasuresWhatTheServerDoes) {

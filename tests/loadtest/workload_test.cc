@@ -115,6 +115,7 @@ TEST(WorkloadFileTest, NamesWhatIsWrong) {
       {"requests: [{kind: tokenize, prompt: {tokens: 5}}]", "takes a text"},
       {"requests: [{kind: encode, prompt: {jsonl: nowhere.jsonl}}]", "cannot be read"},
       {"requests: [", "workload: "},
+      {"requests: [{kind: encode, prompt: {text: a}}]\n---\nseed: 1\n", "a second document"},
       {"request: []", "workload.request: unknown key; did you mean 'requests'?"},
       {"requests: []\nrequests: []", "workload.requests: given twice"},
       {"requests: [{kind: generat, prompt: {text: a}}]", "did you mean 'generate'?"},

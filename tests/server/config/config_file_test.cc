@@ -69,6 +69,7 @@ TEST_F(ConfigFile, WhatIsWrittenTwiceOrForNothingIsRefused) {
               HasSubstr(":2: models is given twice"));
   EXPECT_THAT(Error("models: []\n"), HasSubstr(":1: models is empty; accepted: at least one"));
   EXPECT_THAT(Error("[a]: 1\n"), HasSubstr("must be a single word"));
+  EXPECT_THAT(Error("threads: 1\n---\nthreads: 2\n"), HasSubstr(":3: is a second document"));
 }
 
 TEST_F(ConfigFile, SlipsAreRecognized) {
