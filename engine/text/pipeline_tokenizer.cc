@@ -177,6 +177,12 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<To
   added_tokens_.ExtractFromNormalized(&split);
   if (pre_tokenizer_ != nullptr) BEAMLINE_RETURN_IF_ERROR(pre_tokenizer_->Split(&split));
 
+  if (split.has_outgrown()) {
+    return absl::InvalidArgumentError(
+        fmt::format("the tokenizer's normalizer or pre-tokenizer makes more than {} bytes of the "
+                    "text's {}",
+                    MaxRewrittenBytes(text.size()), text.size()));
+  }
   tokens->reserve(split.pieces().size() + split.pieces().size() / 2);
   std::vector<WordToken> word_tokens;
   for (const Piece& piece : split.pieces()) {
