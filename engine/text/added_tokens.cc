@@ -95,6 +95,11 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
     AlignedText text;
     text.Assign(token.content, 0);
     if (normalizer != nullptr) BEAMLINE_RETURN_IF_ERROR(normalizer->Normalize(&text));
+    if (text.has_outgrown()) {
+      return absl::InvalidArgumentError(
+          fmt::format("added_tokens: the normalizer makes more than {} bytes of \"{}\"",
+                      MaxRewrittenBytes(token.content.size()), token.content));
+    }
     token.decoded = text.text();
     if (token.decoded.empty()) {
       return absl::InvalidArgumentError(

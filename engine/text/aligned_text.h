@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,29 +27,49 @@ inline ByteRange WholeCharacters(std::string_view text, size_t begin, size_t end
   return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
 }
 
-// Appends text together with its origin.
+// How long a text of so many bytes may become. Twice the growth of the worst Unicode normalization;
+// a tokenizer.json may ask for any ("a" by a megabyte, or by "aa" sixty times over).
+inline size_t MaxRewrittenBytes(size_t bytes) {
+  constexpr size_t kFloor = size_t{16} << 20;
+  return std::min<size_t>(std::max(kFloor, 32 * bytes), std::numeric_limits<int32_t>::max());
+}
+
+// Appends text together with its origin. From the append on that `max_bytes` have no room for it
+// appends nothing and is full.
 class AlignedWriter {
  public:
-  AlignedWriter(std::string* text, std::vector<ByteRange>* sources)
-      : text_(text), sources_(sources) {}
+  AlignedWriter(std::string* text, std::vector<ByteRange>* sources, size_t max_bytes)
+      : text_(text), sources_(sources), max_bytes_(max_bytes) {}
+
+  bool full() const { return full_; }
 
   void Append(char32_t c, ByteRange source) {
+    if (!HasRoomFor(4)) return;
     AppendUtf8(c, text_);
     sources_->resize(text_->size(), source);
   }
   void Append(std::string_view text, ByteRange source) {
+    if (!HasRoomFor(text.size())) return;
     text_->append(text);
     sources_->resize(text_->size(), source);
   }
   // REQUIRES: one origin for each byte of text.
   void Append(std::string_view text, const ByteRange* sources) {
+    if (!HasRoomFor(text.size())) return;
     text_->append(text);
     sources_->insert(sources_->end(), sources, sources + text.size());
   }
 
  private:
+  bool HasRoomFor(size_t bytes) {
+    full_ = full_ || bytes > max_bytes_ - text_->size();
+    return !full_;
+  }
+
   std::string* text_;
   std::vector<ByteRange>* sources_;
+  const size_t max_bytes_;
+  bool full_ = false;
 };
 
 // A character of the new text in a Transform. It takes the place of one old character, and with a
@@ -66,6 +87,8 @@ class AlignedText {
     text_ = text;
     base_ = base;
     identity_ = true;
+    has_outgrown_ = false;
+    max_bytes_ = MaxRewrittenBytes(text.size());
   }
   // A segment of text that was rewritten before. REQUIRES: sources[i] is the origin of text[i].
   void Assign(std::string_view text, const ByteRange* sources) {
@@ -73,11 +96,16 @@ class AlignedText {
     sources_.assign(sources, sources + text.size());
     base_ = text.empty() ? 0 : sources[0].begin;
     identity_ = false;
+    has_outgrown_ = false;
+    max_bytes_ = MaxRewrittenBytes(text.size());
   }
 
   const std::string& text() const { return text_; }
   // Where the segment begins in the original text.
   int32_t base() const { return base_; }
+  // Whether rewriting made more of the segment than MaxRewrittenBytes; it is cut then, and no
+  // tokens should be made of it.
+  bool has_outgrown() const { return has_outgrown_; }
 
   // Origin of the bytes [begin, end) of text(). REQUIRES: begin < end.
   ByteRange Source(size_t begin, size_t end) const {
@@ -93,8 +121,9 @@ class AlignedText {
   void Rewrite(Write write) {
     spare_text_.clear();
     spare_sources_.clear();
-    AlignedWriter writer(&spare_text_, &spare_sources_);
+    AlignedWriter writer(&spare_text_, &spare_sources_, max_bytes_);
     write(&writer);
+    has_outgrown_ = has_outgrown_ || writer.full();
     text_.swap(spare_text_);
     sources_.swap(spare_sources_);
     identity_ = false;
@@ -149,6 +178,8 @@ class AlignedText {
   std::vector<ByteRange> sources_;
   int32_t base_ = 0;
   bool identity_ = true;
+  bool has_outgrown_ = false;
+  size_t max_bytes_ = 0;
   std::string spare_text_;
   std::vector<ByteRange> spare_sources_;
 };

@@ -5,6 +5,11 @@
 #include "fmt/format.h"
 
 namespace beamline::text {
+namespace {
+
+constexpr size_t kMaxKeyBytes = 0xFFFF;  // BytesTrieBuilder's
+
+}  // namespace
 
 absl::StatusOr<ByteTrie> ByteTrie::Build(
     const std::vector<std::pair<std::string_view, int32_t>>& entries) {
@@ -13,6 +18,10 @@ absl::StatusOr<ByteTrie> ByteTrie::Build(
   bool any = false;
   for (const auto& [key, value] : entries) {
     if (key.empty()) continue;
+    if (key.size() > kMaxKeyBytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("a token of {} bytes; accepted: at most {}", key.size(), kMaxKeyBytes));
+    }
     builder.add(icu::StringPiece(key.data(), static_cast<int32_t>(key.size())), value, error);
     any = true;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/added_tokens.h"
 #include "engine/text/component_json.h"
@@ -179,13 +180,11 @@ std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocab
                                        config.Role("pad_token", "<pad>")};
   contents.insert(contents.end(), config.special_tokens.begin(), config.special_tokens.end());
   std::vector<AddedToken> tokens = config.added_tokens;
+  absl::flat_hash_set<std::string> known;
+  for (const AddedToken& token : tokens) known.insert(token.content);
   int32_t next_id = vocabulary.num_tokens();
   for (const std::string& content : contents) {
-    if (content.empty() || std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) {
-          return token.content == content;
-        })) {
-      continue;
-    }
+    if (content.empty() || !known.insert(content).second) continue;
     AddedToken token;
     token.content = content;
     const std::optional<int32_t> id = vocabulary.Find(content);
@@ -214,6 +213,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
       parts.target_vocabulary,
       LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
 
+  const std::string eos = config.Role("eos_token", "</s>");
+  if (eos.empty()) return root.Error("\"eos_token\" is \"\"; a text must end with a token");
   const std::string unk = config.Role("unk_token", "<unk>");
   const std::optional<int32_t> unk_id = parts.source_vocabulary.Find(unk);
   if (!unk_id.has_value()) {
@@ -225,7 +226,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
       AddedTokens::Make(SpecialTokens(config, parts.source_vocabulary), /*normalizer=*/nullptr);
   if (!added_tokens.ok()) return WithPlace(config.place, added_tokens.status());
   parts.added_tokens = *std::move(added_tokens);
-  parts.eos_id = parts.added_tokens.Find(config.Role("eos_token", "</s>"))->id;
+  parts.eos_id = parts.added_tokens.Find(eos)->id;
   parts.model_max_length = config.model_max_length;
   return std::make_unique<MarianTokenizer>(std::move(parts));
 }

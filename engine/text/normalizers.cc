@@ -20,7 +20,10 @@ class SequenceNormalizer : public Normalizer {
   explicit SequenceNormalizer(std::vector<std::unique_ptr<Normalizer>> steps)
       : steps_(std::move(steps)) {}
   absl::Status Normalize(AlignedText* text) const override {
-    for (const auto& step : steps_) BEAMLINE_RETURN_IF_ERROR(step->Normalize(text));
+    for (const auto& step : steps_) {
+      if (text->has_outgrown()) break;
+      BEAMLINE_RETURN_IF_ERROR(step->Normalize(text));
+    }
     return absl::OkStatus();
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/text/decoders.h"
 #include "engine/text/encode_text.h"
 #include "engine/text/literal_replacer.h"
@@ -106,17 +107,15 @@ absl::Status PipelineTokenizer::AddTokens(const JsonNode& root, const TokenizerC
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, root.Array("added_tokens"));
     BEAMLINE_ASSIGN_OR_RETURN(tokens, ReadAddedTokens(list, vocabulary));
   }
-  const auto is_known = [&](std::string_view content) {
-    return std::any_of(tokens.begin(), tokens.end(),
-                       [&](const AddedToken& token) { return token.content == content; });
-  };
+  absl::flat_hash_set<std::string> known;
+  for (const AddedToken& token : tokens) known.insert(token.content);
   for (const AddedToken& token : config.added_tokens) {
-    if (!is_known(token.content)) tokens.push_back(token);
+    if (known.insert(token.content).second) tokens.push_back(token);
   }
   // A token with a role is special even when tokenizer.json does not list it.
   for (const std::string& content : config.special_tokens) {
     const std::optional<int32_t> id = vocabulary.Find(content);
-    if (!id.has_value() || is_known(content)) continue;
+    if (!id.has_value() || !known.insert(content).second) continue;
     AddedToken token;
     token.content = content;
     token.id = *id;
@@ -178,6 +177,12 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<To
   added_tokens_.ExtractFromNormalized(&split);
   if (pre_tokenizer_ != nullptr) BEAMLINE_RETURN_IF_ERROR(pre_tokenizer_->Split(&split));
 
+  if (split.has_outgrown()) {
+    return absl::InvalidArgumentError(
+        fmt::format("the tokenizer's normalizer or pre-tokenizer makes more than {} bytes of the "
+                    "text's {}",
+                    MaxRewrittenBytes(text.size()), text.size()));
+  }
   tokens->reserve(split.pieces().size() + split.pieces().size() / 2);
   std::vector<WordToken> word_tokens;
   for (const Piece& piece : split.pieces()) {

@@ -56,6 +56,9 @@ class SplitText {
     pieces_ = std::move(cut_pieces);
   }
 
+  // Whether rewriting made more of the text than MaxRewrittenBytes; the rest is gone then.
+  bool has_outgrown() const { return has_outgrown_; }
+
   // Rewrites the text of each unfinished piece: rewrite(AlignedText*). Pieces that become empty go.
   template <typename RewritePiece>
   void RewritePieces(RewritePiece rewrite) {
@@ -63,7 +66,7 @@ class SplitText {
     std::vector<ByteRange> new_sources;
     new_text.reserve(text().size() + 16);
     new_sources.reserve(text().size() + 16);
-    AlignedWriter writer(&new_text, &new_sources);
+    AlignedWriter writer(&new_text, &new_sources, MaxRewrittenBytes(original_.size()));
     std::vector<Piece> new_pieces;
     new_pieces.reserve(pieces_.size());
     for (const Piece& piece : pieces_) {
@@ -73,11 +76,14 @@ class SplitText {
         scratch_.Assign(PieceText(piece), piece.begin);
       }
       if (!piece.finished()) rewrite(&scratch_);
+      has_outgrown_ = has_outgrown_ || scratch_.has_outgrown() || writer.full();
+      if (has_outgrown_) break;
       if (scratch_.text().empty()) continue;
       const auto begin = static_cast<int32_t>(new_text.size());
       scratch_.CopyTo(0, scratch_.text().size(), &writer);
       new_pieces.push_back({begin, static_cast<int32_t>(new_text.size()), piece.token_id});
     }
+    has_outgrown_ = has_outgrown_ || writer.full();
     text_ = std::move(new_text);
     sources_ = std::move(new_sources);
     pieces_ = std::move(new_pieces);
@@ -87,6 +93,7 @@ class SplitText {
  private:
   std::string_view original_;
   bool rewritten_ = false;
+  bool has_outgrown_ = false;
   std::string text_;
   std::vector<ByteRange> sources_;  // one for each byte of text_
   std::vector<Piece> pieces_;

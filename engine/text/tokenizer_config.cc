@@ -1,10 +1,10 @@
 #include "engine/text/tokenizer_config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
 #include "fmt/format.h"
@@ -30,10 +30,10 @@ std::optional<std::string> TokenContent(const json& token) {
 }
 
 absl::Status CollectSpecialTokens(const JsonNode& file, std::vector<std::string>* tokens) {
+  absl::flat_hash_set<std::string> known(tokens->begin(), tokens->end());
   const auto add = [&](const json& token) {
     const std::optional<std::string> content = TokenContent(token);
-    if (content.has_value() && !content->empty() &&
-        std::find(tokens->begin(), tokens->end(), *content) == tokens->end()) {
+    if (content.has_value() && !content->empty() && known.insert(*content).second) {
       tokens->push_back(*content);
     }
     return content.has_value();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -128,6 +129,10 @@ INSTANTIATE_TEST_SUITE_P(
         Value{kEmbed, "tokenizer_config.json", "/model_max_length", "x", "model_max_length"},
         Value{kWrite, "special_tokens_map.json", "/eos_token", 5, "\"eos_token\" is 5, expected a"},
         Value{kEmbed, "tokenizer_config.json", "/sep_token", json::object(), "\"sep_token\" is {}"},
+        Value{kTranslate, "tokenizer_config.json", "/eos_token", "", "\"eos_token\" is \"\""},
+        Value{kTranslate, "tokenizer_config.json", "/eos_token", {{"content", ""}}, "eos_token"},
+        Value{kEmbed, "tokenizer.json", "/added_tokens/0/content", std::string(70000, 'q'),
+              "a token of 70000 bytes; accepted: at most 65535"},
         Value{kTranslate, "tokenizer_config.json", "/separate_vocabs", 3, "separate_vocabs"}),
     NameOf);
 
@@ -143,6 +148,24 @@ TEST(HostileFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
   folder.files().Remove("generation_config.json");
   folder.Patch("config.json", "/temperature", -1);
   ExpectShortErrorWith(folder.Load(), "/config.json: temperature is -1; accepted: above 0");
+}
+
+// Each was once compared with all before it, for minutes.
+TEST(HostileFoldersTest, HundredsOfThousandsOfSpecialTokens) {
+  json names = json::array(), added = json::object();
+  for (int i = 0; i < 200000; ++i) {
+    names.push_back("<t" + std::to_string(i) + ">");
+    added[std::to_string(i)] = {{"content", "<a" + std::to_string(i) + ">"}};
+  }
+  for (const char* model : {kWrite, kEmbed, kTranslate}) {
+    const HostileFolder folder(model);
+    const auto start = std::chrono::steady_clock::now();
+    folder.files().WriteJson("special_tokens_map.json", {{"additional_special_tokens", names}});
+    EXPECT_TRUE(folder.Load().ok());
+    folder.files().WriteJson("tokenizer_config.json", {{"added_tokens_decoder", added}});
+    EXPECT_EQ(folder.Load().ok(), std::string(model) == kTranslate);  // the others' are too many
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << model;
+  }
 }
 
 TEST(HostileFoldersTest, ATokenizerLargerThanTheVocabularyNamesTheConfig) {

@@ -118,6 +118,67 @@ absl::Status LoadText(const std::string& tokenizer_json) {
   return status;
 }
 
+json Sequence(int count, const json& step) {
+  return {{"type", "Sequence"}, {"normalizers", std::vector<json>(count, step)}};
+}
+
+json Replace(const std::string& content) {
+  return {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", content}};
+}
+
+// What a normalizer may do to a text is the file's choice; the memory that it takes is not.
+TEST(HostileFilesTest, NormalizersThatMakeMuchOfLittle) {
+  const json normalizers[] = {
+      Sequence(64, Replace("aa")),                    // 2^64 bytes
+      Sequence(4, Sequence(16, Replace("aa"))),       // the same, in parts
+      Sequence(2, Replace(std::string(10000, 'a'))),  // 10^8
+      Replace(std::string(20 << 20, 'b')),            // too much at once
+      Sequence(40, {{"type", "Prepend"}, {"prepend", std::string(1 << 20, 'x')}}),
+      Sequence(40, {{"type", "ByteLevel"}}),  // doubles what it has respelled
+  };
+  for (const json& normalizer : normalizers) {
+    json file = SmallBpe();
+    file["normalizer"] = normalizer;
+    const auto tokenizer =
+        text::PipelineTokenizer::Make(file, "x/tokenizer.json", text::TokenizerConfig());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    for (const char* text : {"a\xC3\xA9", "b <s> a\xC3\xA9<s>", "a"}) {
+      const auto tokens = (*tokenizer)->Encode(text, {});
+      if (tokens.ok()) {
+        EXPECT_STREQ(text, "a");  // which ByteLevel leaves as it is
+        continue;
+      }
+      EXPECT_EQ(tokens.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(tokens.status().message()), HasSubstr("more than 16777216 bytes"));
+    }
+  }
+}
+
+// Many pieces, each of which becomes large but not too large.
+TEST(HostileFilesTest, NormalizersThatMakeMuchOfEachPiece) {
+  json file = SmallBpe();
+  file["normalizer"] = Replace(std::string(1 << 20, 'b'));
+  const auto tokenizer =
+      text::PipelineTokenizer::Make(file, "x/tokenizer.json", text::TokenizerConfig());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  std::string text;
+  for (int i = 0; i < 10000; ++i) text += "a<s>";
+  const auto tokens = (*tokenizer)->Encode(text, {});
+  EXPECT_EQ(tokens.status().code(), absl::StatusCode::kInvalidArgument) << tokens.status();
+}
+
+// Growth that languages need is no attack.
+TEST(HostileFilesTest, NormalizersThatMakeSomeOfLittle) {
+  json file = SmallBpe();
+  file["normalizer"] = Sequence(10, Replace("aa"));
+  const auto tokenizer =
+      text::PipelineTokenizer::Make(file, "x/tokenizer.json", text::TokenizerConfig());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto tokens = (*tokenizer)->Encode("aba", {});
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(tokens->size(), 2048u);  // of the 1,024 before the b the last one joins it
+}
+
 TEST(HostileFilesTest, BrokenJsonIsRefused) {
   for (const std::string& file :
        {std::string(), std::string("{"), std::string("\xFF\xFE"), std::string("[1, 2]"),
