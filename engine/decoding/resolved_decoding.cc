@@ -229,18 +229,32 @@ absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
   return absl::OkStatus();
 }
 
+// As transformers, which finds no token to choose where the forced one is suppressed.
+absl::Status CheckForcedToken(std::string_view field, int32_t forced,
+                              const ResolvedDecoding& decoding) {
+  BEAMLINE_RETURN_IF_ERROR(CheckInt(field, forced, 0, decoding.vocab_size - 1));
+  const std::vector<int32_t>& suppressed = decoding.suppress_tokens;
+  if (std::find(suppressed.begin(), suppressed.end(), forced) == suppressed.end()) {
+    return absl::OkStatus();
+  }
+  return RangeError(field, fmt::to_string(forced),
+                    "ids that suppress_tokens, the request's and the model's, leave");
+}
+
+// Behind ResolveBans.
 absl::Status ResolveForcedTokens(const ShapingOptions& shaping, const GenerationDefaults& defaults,
-                                 int32_t vocab_size, ResolvedDecoding& decoding) {
+                                 ResolvedDecoding& decoding) {
   if (defaults.forced_bos_token_id.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(CheckInt("generation_config.json: forced_bos_token_id",
-                                      *defaults.forced_bos_token_id, 0, vocab_size - 1));
+    BEAMLINE_RETURN_IF_ERROR(CheckForcedToken("generation_config.json: forced_bos_token_id",
+                                              *defaults.forced_bos_token_id, decoding));
     decoding.forced_bos = *defaults.forced_bos_token_id;
   }
-  if (shaping.forced_eos.has_value() || defaults.forced_eos_token_id.has_value()) {
-    const auto forced =
-        Choose("shaping.forced_eos", shaping.forced_eos, defaults.forced_eos_token_id, -1);
-    BEAMLINE_RETURN_IF_ERROR(CheckInt(forced.field, forced.value, 0, vocab_size - 1));
-    decoding.forced_eos = forced.value;
+  const bool requested = shaping.forced_eos.has_value();
+  if (requested || defaults.forced_eos_token_id.has_value()) {
+    decoding.forced_eos = requested ? *shaping.forced_eos : *defaults.forced_eos_token_id;
+    BEAMLINE_RETURN_IF_ERROR(CheckForcedToken(
+        requested ? "shaping.forced_eos" : "generation_config.json: forced_eos_token_id",
+        decoding.forced_eos, decoding));
   }
   return absl::OkStatus();
 }
@@ -271,8 +285,7 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
   BEAMLINE_RETURN_IF_ERROR(
       ResolveBans(request.shaping, defaults, tokenizer, limits.vocab_size, decoding));
   BEAMLINE_RETURN_IF_ERROR(ResolveBiases(request.shaping, limits.vocab_size, decoding));
-  BEAMLINE_RETURN_IF_ERROR(
-      ResolveForcedTokens(request.shaping, defaults, limits.vocab_size, decoding));
+  BEAMLINE_RETURN_IF_ERROR(ResolveForcedTokens(request.shaping, defaults, decoding));
   return decoding;
 }
 

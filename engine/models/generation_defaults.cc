@@ -95,8 +95,6 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   };
 
   GenerationDefaults defaults = has_file ? GenerationDefaults() : std::move(family);
-  // The family's own end token may be outside of a smaller vocabulary, a file's may not.
-  std::erase_if(defaults.eos_token_ids, [&](int32_t id) { return id >= vocab_size; });
   if (fields.Has("eos_token_id")) defaults.eos_token_ids = fields.Ids("eos_token_id");
   if (defaults.eos_token_ids.size() > kMaxStopTokenIds) {
     fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));

@@ -74,8 +74,9 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   description.spec.ignored_tensors = {prefix + "h.*.attn.bias", prefix + "h.*.attn.masked_bias"};
   if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
 
+  // What an empty prompt stands for. transformers takes no end from the class where the files have
+  // none.
   description.generation.bos_token_id = 50256;
-  description.generation.eos_token_ids = {50256};
   return description;
 }
 

@@ -129,10 +129,8 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
                                 {shared_table, encoder_table, decoder_table});
   }
 
+  // transformers takes no other id from the class where the files have none.
   description.generation.decoder_start_token_id = 58100;
-  description.generation.eos_token_ids = {0};
-  description.generation.pad_token_id = 58100;
-  description.generation.forced_eos_token_id = 0;
   return description;
 }
 

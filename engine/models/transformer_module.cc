@@ -36,6 +36,14 @@ nlohmann::json ObjectField(const nlohmann::json& object, const char* name, Confi
   return nlohmann::json::object();
 }
 
+// sentence-transformers cuts texts at their ends unless it is told otherwise.
+void RequireTruncation(const nlohmann::json& arguments, ConfigFields& fields) {
+  if (!fields.Has("truncation")) return;
+  const nlohmann::json& value = arguments["truncation"];
+  if (value == true || value == "longest_first" || value == "only_first") return;
+  fields.Fault("truncation", "only true is supported");
+}
+
 class TransformerModuleReader {
  public:
   TransformerModuleReader(const nlohmann::json& object, const std::string& file,
@@ -100,6 +108,7 @@ class TransformerModuleReader {
       BEAMLINE_RETURN_IF_ERROR(groups.status());
       ConfigFields nested(arguments, fmt::format("{}: processing_kwargs: {}", file_, group));
       nested.RequireKnown({"max_length", "padding", "truncation", "return_tensors"});
+      RequireTruncation(arguments, nested);
       defaults_.max_input_tokens = nested.Size("max_length", defaults_.max_input_tokens);
       BEAMLINE_RETURN_IF_ERROR(nested.status());
     }

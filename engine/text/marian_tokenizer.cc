@@ -178,7 +178,7 @@ std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocab
   std::vector<std::string> contents = {config.Role("eos_token", "</s>"),
                                        config.Role("unk_token", "<unk>"),
                                        config.Role("pad_token", "<pad>")};
-  contents.insert(contents.end(), config.special_tokens.begin(), config.special_tokens.end());
+  for (const AddedToken& token : config.special_tokens) contents.push_back(token.content);
   std::vector<AddedToken> tokens = config.added_tokens;
   absl::flat_hash_set<std::string> known;
   for (const AddedToken& token : tokens) known.insert(token.content);
@@ -209,6 +209,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
   BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));
+  if (root.Has("sp_model_kwargs") && !config.json["sp_model_kwargs"].empty()) {
+    return root.Error(fmt::format("\"sp_model_kwargs\" is {}; no arguments are supported",
+                                  config.json["sp_model_kwargs"].dump()));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(
       parts.target_vocabulary,
       LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));

@@ -109,22 +109,22 @@ absl::Status PipelineTokenizer::AddTokens(const JsonNode& root, const TokenizerC
   }
   absl::flat_hash_set<std::string> known;
   for (const AddedToken& token : tokens) known.insert(token.content);
-  for (const AddedToken& token : config.added_tokens) {
-    if (known.insert(token.content).second) tokens.push_back(token);
-  }
-  // A token with a role is special even when tokenizer.json does not list it.
-  for (const std::string& content : config.special_tokens) {
-    const std::optional<int32_t> id = vocabulary.Find(content);
-    if (!id.has_value() || !known.insert(content).second) continue;
-    AddedToken token;
-    token.content = content;
-    token.id = *id;
-    token.normalized = false;
-    token.special = true;
-    tokens.push_back(std::move(token));
-  }
   vocab_size_ = vocabulary.size();
   for (const AddedToken& token : tokens) vocab_size_ = std::max(vocab_size_, token.id + 1);
+  // As transformers does: whatever id tokenizer_config.json gives a token that tokenizer.json does
+  // not have, it comes behind all others.
+  const auto add_missing = [&](AddedToken token) {
+    if (!known.insert(token.content).second) return;
+    const std::optional<int32_t> id = vocabulary.Find(token.content);
+    token.id = id.has_value() ? *id : vocab_size_++;
+    tokens.push_back(std::move(token));
+  };
+  std::vector<AddedToken> configured = config.added_tokens;
+  std::ranges::stable_sort(configured, {}, &AddedToken::id);
+  for (const AddedToken& token : configured) add_missing(token);
+  listed_size_ = vocab_size_;
+  // A token with a role is special even when tokenizer.json does not list it.
+  for (const AddedToken& token : config.special_tokens) add_missing(token);
   BEAMLINE_ASSIGN_OR_RETURN(added_tokens_, AddedTokens::Make(std::move(tokens), normalizer_.get()));
   return absl::OkStatus();
 }

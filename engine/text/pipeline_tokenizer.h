@@ -32,6 +32,7 @@ class PipelineTokenizer : public Tokenizer {
                                      bool skip_special_tokens) const override;
   std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const override;
   int32_t vocab_size() const override { return vocab_size_; }
+  int32_t source_vocab_size() const override { return listed_size_; }
   std::string TokenText(int32_t id) const override;
   std::optional<int32_t> TokenId(std::string_view token_text) const override;
   bool IsSpecial(int32_t id) const override;
@@ -61,6 +62,7 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<TokenSpaces> token_spaces_;  // of the model's; only when offsets are trimmed
   bool byte_level_ = false;
   int32_t vocab_size_ = 0;
+  int32_t listed_size_ = 0;  // without special tokens that have no id in the files
   int64_t model_max_length_ = 0;
 };
 

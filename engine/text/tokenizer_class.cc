@@ -7,6 +7,7 @@
 #include "engine/text/component_json.h"
 #include "engine/text/normalizers.h"
 #include "engine/text/pre_tokenizers.h"
+#include "fmt/format.h"
 #include "kernels/status.h"
 
 namespace beamline::text {
@@ -26,6 +27,50 @@ std::string StringMember(const json& object, const char* key) {
   return object[key].get<std::string>();
 }
 
+// The id of a token that tokenizer.json has; null where it has none.
+json IdOf(const json& tokenizer, const std::string& content) {
+  const auto added = tokenizer.find("added_tokens");
+  if (added != tokenizer.end() && added->is_array()) {
+    for (const json& token : *added) {
+      if (StringMember(token, "content") == content && token.contains("id")) return token["id"];
+    }
+  }
+  const json& model = tokenizer["model"];
+  const auto vocab = model.find("vocab");
+  if (vocab == model.end()) return nullptr;
+  if (vocab->is_object()) return vocab->value(content, json());
+  for (size_t id = 0; vocab->is_array() && id < vocab->size(); ++id) {  // pieces and scores
+    const json& piece = (*vocab)[id];
+    if (piece.is_array() && !piece.empty() && piece[0] == content) return id;
+  }
+  return nullptr;
+}
+
+// A role of tokenizer_config.json, and the token that has it where the file does not say.
+using Role = std::pair<const char*, const char*>;
+
+// {first} text {last}, for which a class takes its own tokens whatever tokenizer.json says. Without
+// such tokens the file's template stays, unless they were asked for.
+absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const Role& last,
+                         const char* type, json& tokenizer) {
+  json ids = json::array();
+  for (const Role& role : {first, last}) {
+    const std::string content = config.Role(role.first, role.second);
+    const json id = IdOf(tokenizer, content);
+    if (!id.is_null()) {
+      ids.push_back(json::array({content, id}));
+    } else if (config.json.contains(role.first)) {
+      return JsonNode(config.json, config.place)
+          .Error(fmt::format("\"{}\" is {}, which tokenizer.json does not have", role.first,
+                             config.json[role.first].dump()));
+    }
+  }
+  if (ids.size() == 2) {
+    tokenizer["post_processor"] = {{"type", type}, {"cls", ids[0]}, {"sep", ids[1]}};
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", true));
@@ -37,30 +82,31 @@ absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
                              {"strip_accents", strip_accents},
                              {"lowercase", lowercase}};
   tokenizer["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
-  const std::string cls = config.Role("cls_token", "[CLS]");
-  const std::string sep = config.Role("sep_token", "[SEP]");
-  const json& model = tokenizer["model"];
-  const auto vocab = model.find("vocab");
-  if (tokenizer["post_processor"].is_null() && vocab != model.end() && vocab->contains(cls) &&
-      vocab->contains(sep)) {
-    json processor = {{"type", "BertProcessing"},
-                      {"cls", json::array({cls, (*vocab)[cls]})},
-                      {"sep", json::array({sep, (*vocab)[sep]})}};
-    tokenizer["post_processor"] = std::move(processor);
-  }
-  return absl::OkStatus();
+  tokenizer["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
+  tokenizer["model"]["unk_token"] = config.Role("unk_token", "[UNK]");
+  return SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"}, "BertProcessing",
+                     tokenizer);
 }
 
-// Roberta's and GPT-2's.
-absl::Status ApplyByteLevel(const TokenizerConfig& config, json& tokenizer) {
+// GPT-2's, whose template stays the file's.
+absl::Status ApplyGpt2(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", false));
   tokenizer["normalizer"] = nullptr;
   tokenizer["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", prefix_space}};
+  tokenizer["decoder"] = {{"type", "ByteLevel"}};
+  return absl::OkStatus();
+}
+
+absl::Status ApplyRoberta(const TokenizerConfig& config, json& tokenizer) {
+  BEAMLINE_RETURN_IF_ERROR(ApplyGpt2(config, tokenizer));
+  BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "<s>"}, {"sep_token", "</s>"},
+                                       "RobertaProcessing", tokenizer));
   json& post_processor = tokenizer["post_processor"];
   if (StringMember(post_processor, "type") == "RobertaProcessing") {
+    const JsonNode settings(config.json, config.place);
     BEAMLINE_ASSIGN_OR_RETURN(const bool trim, settings.BoolOr("trim_offsets", true));
-    post_processor["add_prefix_space"] = prefix_space;
+    post_processor["add_prefix_space"] = tokenizer["pre_tokenizer"]["add_prefix_space"];
     post_processor["trim_offsets"] = trim;
   }
   return absl::OkStatus();
@@ -88,13 +134,15 @@ absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers", json::array({{{"type", "WhitespaceSplit"}}, metaspace})}};
-  return absl::OkStatus();
+  tokenizer["decoder"] = metaspace;
+  return SetTemplate(config, {"bos_token", "<s>"}, {"eos_token", "</s>"}, "BertProcessing",
+                     tokenizer);
 }
 
 constexpr std::array<TokenizerClass, 4> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
-    {"roberta", "RobertaTokenizer", "BPE", ApplyByteLevel},
-    {"gpt2", "GPT2Tokenizer", "BPE", ApplyByteLevel},
+    {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
+    {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
 }};
 

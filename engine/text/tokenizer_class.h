@@ -9,10 +9,10 @@
 
 namespace beamline::text {
 
-// transformers builds the normalizer and the pre-tokenizer of a BertTokenizer, RobertaTokenizer,
-// GPT2Tokenizer or XLMRobertaTokenizer by the settings of tokenizer_config.json, whatever
-// tokenizer.json has in their place, and BertTokenizer's template where that has none; this does
-// the same to `tokenizer`. Without a tokenizer_class the class is that of config.json's model_type;
+// transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
+// BertTokenizer, RobertaTokenizer, GPT2Tokenizer (but its template) or XLMRobertaTokenizer by the
+// settings of tokenizer_config.json, whatever tokenizer.json has in their place; this does the same
+// to `tokenizer`. Without a tokenizer_class the class is that of config.json's model_type;
 // `model_config` is null where there is no such file. Other classes leave the file as it is. Faults
 // in what is replaced are named, with `place`.
 absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const nlohmann::json& model_config,

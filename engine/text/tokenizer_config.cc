@@ -29,25 +29,42 @@ std::optional<std::string> TokenContent(const json& token) {
   return std::nullopt;
 }
 
-absl::Status CollectSpecialTokens(const JsonNode& file, std::vector<std::string>* tokens) {
-  absl::flat_hash_set<std::string> known(tokens->begin(), tokens->end());
-  const auto add = [&](const json& token) {
-    const std::optional<std::string> content = TokenContent(token);
-    if (content.has_value() && !content->empty() && known.insert(*content).second) {
-      tokens->push_back(*content);
+// A special token; one that is a string alone is looked for in the text as it stands.
+absl::StatusOr<AddedToken> MakeSpecialToken(const JsonNode& file, const json& token) {
+  AddedToken made;
+  made.content = TokenContent(token).value_or("");
+  made.special = true;
+  made.normalized = false;
+  if (!token.is_object()) return made;
+  const JsonNode node(token, file.place());
+  BEAMLINE_ASSIGN_OR_RETURN(made.single_word, node.BoolOr("single_word", false));
+  BEAMLINE_ASSIGN_OR_RETURN(made.lstrip, node.BoolOr("lstrip", false));
+  BEAMLINE_ASSIGN_OR_RETURN(made.rstrip, node.BoolOr("rstrip", false));
+  BEAMLINE_ASSIGN_OR_RETURN(made.normalized, node.BoolOr("normalized", false));
+  return made;
+}
+
+absl::Status CollectSpecialTokens(const JsonNode& file, std::vector<AddedToken>* tokens) {
+  absl::flat_hash_set<std::string> known;
+  for (const AddedToken& token : *tokens) known.insert(token.content);
+  const auto add = [&](const json& token) -> absl::Status {
+    BEAMLINE_ASSIGN_OR_RETURN(AddedToken made, MakeSpecialToken(file, token));
+    if (!made.content.empty() && known.insert(made.content).second) {
+      tokens->push_back(std::move(made));
     }
-    return content.has_value();
+    return absl::OkStatus();
   };
   for (const char* role : kRoles) {
     if (!file.Has(role)) continue;
     const json& token = file.value()[role];
-    if (!add(token)) {
+    if (!TokenContent(token).has_value()) {
       return file.Error(fmt::format("\"{}\" is {}, expected a token", role, token.dump()));
     }
+    BEAMLINE_RETURN_IF_ERROR(add(token));
   }
   for (const char* list : kTokenLists) {
     if (!file.Has(list) || !file.value()[list].is_structured()) continue;
-    for (const json& token : file.value()[list]) add(token);
+    for (const json& token : file.value()[list]) BEAMLINE_RETURN_IF_ERROR(add(token));
   }
   return absl::OkStatus();
 }
@@ -104,6 +121,9 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
   BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(map_place));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens, ReadAddedTokensDecoder(root));
+  // Special tokens that a text spells would be cut into pieces as any other text.
+  BEAMLINE_ASSIGN_OR_RETURN(const bool split, root.BoolOr("split_special_tokens", false));
+  if (split) return root.Error("\"split_special_tokens\" is true; only false is supported");
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
   BEAMLINE_RETURN_IF_ERROR(
       CollectSpecialTokens(JsonNode(special_map, map_place), &config.special_tokens));

@@ -16,7 +16,8 @@ struct TokenizerConfig {
   nlohmann::json json = nlohmann::json::object();  // tokenizer_config.json; {} when there is none
   std::string place;                               // its file name, for errors
   std::vector<AddedToken> added_tokens;            // of "added_tokens_decoder"
-  std::vector<std::string> special_tokens;  // the values of unk_token and the like, then others
+  std::vector<AddedToken>
+      special_tokens;  // the values of unk_token and the like, then others; no ids
   bool clean_up_tokenization_spaces = false;
   int64_t model_max_length = 0;  // 0: absent or absurd
 

@@ -163,6 +163,12 @@ TEST(ResolveDecoding, ChecksTheShaping) {
       {"shaping.suppress_tokens[0] is 10; accepted: 0 to 9",
        [](auto& r) { r.shaping.suppress_tokens = {10}; }},
       {"shaping.forced_eos is -1; accepted: 0 to 9", [](auto& r) { r.shaping.forced_eos = -1; }},
+      {"shaping.forced_eos is 3; accepted: ids that suppress_tokens, the request's and the "
+       "model's, leave",
+       [](auto& r) {
+         r.shaping.forced_eos = 3;
+         r.shaping.suppress_tokens = {2, 3};
+       }},
   });
 }
 

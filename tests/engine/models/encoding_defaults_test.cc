@@ -200,6 +200,8 @@ TEST_F(EncodingDefaultsTest, RefuseOtherSettingsOfTheTransformer) {
               HasSubstr("processor_kwargs: do_lower_case is true; no such field"));
   EXPECT_THAT(error({{"processing_kwargs", {{"text", {{"add_special_tokens", false}}}}}}),
               HasSubstr("processing_kwargs: text: add_special_tokens is false; no such field"));
+  EXPECT_THAT(error({{"processing_kwargs", {{"common", {{"truncation", false}}}}}}),
+              HasSubstr("processing_kwargs: common: truncation is false; only true"));
   EXPECT_THAT(
       error({{"modality_config",
               {{"text", {{"method", "forward"}, {"method_output_name", "pooler_output"}}}}}}),

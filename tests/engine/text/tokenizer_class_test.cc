@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/text/byte_alphabet.h"
@@ -108,6 +109,61 @@ TEST_F(TokenizerClassTest, XlmRobertaSplitsAtSpaces) {
   EXPECT_THAT(Ids(tokenizer, json::object(), "xlm-roberta", "A  b"), ElementsAre(0, 8, 6, 7, 2));
   const json bare = {{"add_prefix_space", false}};
   EXPECT_THAT(Ids(tokenizer, bare, "xlm-roberta", "A  b"), ElementsAre(0, 3, 7, 2));
+}
+
+TEST_F(TokenizerClassTest, ClassesTakeTheTemplateOfTheirConfig) {
+  const json other = {{"cls_token", "dog"}, {"sep_token", "[PAD]"}, {"unk_token", "e"}};
+  EXPECT_THAT(Ids(Bert(true), other, "bert", "e cat"), ElementsAre(5, 8, 8, 0));
+  json roberta = Roberta(false);
+  roberta["post_processor"] = {{"type", "ByteLevel"}};
+  EXPECT_THAT(Ids(roberta, json::object(), "roberta", ""), ElementsAre(0, 2));
+  json added = Bert(true);
+  added["added_tokens"] = json::array({{{"id", 12}, {"content", "<c>"}, {"special", true}}});
+  EXPECT_THAT(Ids(added, {{"cls_token", "<c>"}}, "bert", "e"), ElementsAre(12, 8, 3));
+
+  folder_.WriteJson("tokenizer_config.json", {{"cls_token", "<none>"}});
+  EXPECT_THAT(std::string(LoadTokenizer(folder_.path()).status().message()),
+              HasSubstr("\"cls_token\" is \"<none>\", which tokenizer.json does not have"));
+}
+
+TEST_F(TokenizerClassTest, XlmRobertaKeepsTheFirstSpaceThatItDidNotAdd) {
+  const json vocab =
+      json::parse(R"([["<s>",0],["<pad>",0],["</s>",0],["<unk>",0],["▁a",-1],["a",-2]])");
+  const json tokenizer = {{"decoder", {{"type", "Metaspace"}, {"replacement", "▁"}}},
+                          {"model", {{"type", "Unigram"}, {"unk_id", 3}, {"vocab", vocab}}}};
+  for (const auto& [prefix_space, text] : {std::pair(true, "a a"), std::pair(false, " a a")}) {
+    Ids(tokenizer, {{"add_prefix_space", prefix_space}}, "xlm-roberta", "a");
+    const auto loaded = LoadTokenizer(folder_.path());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->Decode(std::vector<int32_t>{4, 4}, true).value(), text);
+  }
+}
+
+TEST_F(TokenizerClassTest, SpecialTokensThatTheFileLacksComeBehind) {
+  const json config = {
+      {"mask_token", {{"content", "<m>"}, {"lstrip", true}}},
+      {"extra_special_tokens", {"<x>"}},
+      {"pad_token", "<p>"},
+  };
+  EXPECT_THAT(Ids(Bert(true), config, "bert", "e <m><x>e<p>"), ElementsAre(2, 8, 13, 14, 8, 12, 3));
+  const auto loaded = LoadTokenizer(folder_.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->vocab_size(), 15);
+  EXPECT_EQ((*loaded)->source_vocab_size(), 12);
+  EXPECT_EQ((*loaded)->Decode(std::vector<int32_t>{8, 14}, false).value(), "e <x>");
+}
+
+TEST_F(TokenizerClassTest, ConfiguredTokensThatTheFileLacksComeBehindInTheirOrder) {
+  const json config = {
+      {"added_tokens_decoder", {{"10", {{"content", "<b>"}}}, {"6", {{"content", "<a>"}}}}}};
+  EXPECT_THAT(Ids(Bert(true), config, "bert", "<b>e<a>dog"), ElementsAre(2, 13, 8, 12, 5, 3));
+}
+
+TEST_F(TokenizerClassTest, SplitSpecialTokensAreRefused) {
+  folder_.WriteJson("tokenizer.json", Bert(true));
+  folder_.WriteJson("tokenizer_config.json", {{"split_special_tokens", true}});
+  EXPECT_THAT(std::string(LoadTokenizer(folder_.path()).status().message()),
+              HasSubstr("\"split_special_tokens\" is true; only false is supported"));
 }
 
 TEST_F(TokenizerClassTest, TypesOfTokensAreRefused) {

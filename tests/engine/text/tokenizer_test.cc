@@ -249,6 +249,17 @@ TEST(TokenizerTest, MarianCutsALanguageCode) {
   EXPECT_EQ(Ids(*tokenizer, "a </s> b"), (std::vector<int32_t>{14, 0, 561, 0}));
 }
 
+TEST(TokenizerTest, MarianRefusesArgumentsOfItsModels) {
+  TemporaryFolder folder;
+  for (const char* name : {"source.spm", "target.spm", "vocab.json"}) {
+    fs::copy(kRoot / "models/translate-en-de" / name, folder.path() / name);
+  }
+  std::ofstream(folder.path() / "tokenizer_config.json")
+      << R"({"sp_model_kwargs": {"enable_sampling": true}})";
+  EXPECT_THAT(std::string(LoadTokenizer(folder.path().string()).status().message()),
+              HasSubstr("\"sp_model_kwargs\" is {\"enable_sampling\":true}; no arguments are"));
+}
+
 // The same rows from the files that were there before tokenizer.json.
 void ExpectGoldenRows(const fs::path& folder, const std::string& model) {
   const auto tokenizer = Load(folder);
