@@ -104,7 +104,9 @@ Decoding OddDecoding(OddValues& odd) {
     default: {
       BeamOptions beam;
       beam.num_groups = random.Chance(0.3) ? odd.Int(1, 3) : 1;
-      beam.width = random.Chance(0.1) ? odd.Int(1, 64) : beam.num_groups * odd.Int(1, 4);
+      // Odd values are the largest integers, too.
+      const int64_t whole_groups = int64_t{beam.num_groups} * odd.Int(1, 4);
+      beam.width = random.Chance(0.1) ? odd.Int(1, 64) : static_cast<int32_t>(whole_groups);
       if (random.Chance(0.5)) beam.num_sequences = odd.Int(1, beam.width);
       if (random.Chance(0.5)) beam.length_penalty = odd.Float(-10.0f, 10.0f);
       if (random.Chance(0.5)) beam.early_stopping = static_cast<EarlyStopping>(random.Int(0, 2));

@@ -78,7 +78,8 @@ void ExpectSourceIds(Engine& engine, int32_t vocab_size) {
 
 // The answers of the folder's expected.json.
 void ExpectGoldenAnswers(Engine& engine, const std::string& name) {
-  for (const json& row : GoldenFile("random/" + name + "/expected.json")["rows"]) {
+  const json golden = GoldenFile("random/" + name + "/expected.json");
+  for (const json& row : golden["rows"]) {
     GenerateRequest request = TranslateIds(row["input_ids"].get<TokenIds>());
     request.limits.max_new_tokens = row["max_new_tokens"].get<int32_t>();
     request.decoding = GreedyOptions();
