@@ -76,9 +76,9 @@ if [[ $sanitizers == yes ]]; then
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1
   step "configure asan" 120 cmake --preset asan
-  step "build asan" 1500 cmake --build build/asan -j "$jobs" --target tests/engine/all tests/server/all
-  run_tests asan-engine 600 --test-dir build/asan/tests/engine
-  run_tests asan-server 300 --test-dir build/asan/tests/server
+  step "build asan" 1800 cmake --build build/asan -j "$jobs" --target tests/engine/all tests/server/all
+  run_tests asan-engine 1200 --test-dir build/asan/tests/engine
+  run_tests asan-server 600 --test-dir build/asan/tests/server
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
   threaded=(engine_test run_ahead_test engine_soak_test scheduler_test thread_pool_test)
   step "configure tsan" 120 cmake --preset tsan
