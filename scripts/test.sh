@@ -83,6 +83,6 @@ if [[ $sanitizers == yes ]]; then
   threaded=(engine_test run_ahead_test engine_soak_test scheduler_test thread_pool_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
-  run_tests tsan 600 --test-dir build/tsan -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
+  run_tests tsan 900 --test-dir build/tsan -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
 fi
 finish
