@@ -64,8 +64,8 @@ class ManyCall final : public ManyStream {
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
     typename Method::Request message;
-    const absl::Status parsed = ParseRequest(buffer, message, item->id);
-    item->state->request_id() = item->id;
+    const absl::Status parsed = item->state->Parse(buffer, message);
+    item->id = item->state->request_id();
     BEAMLINE_RETURN_IF_ERROR(parsed);
     BEAMLINE_RETURN_IF_ERROR(Register(item));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());

@@ -25,7 +25,7 @@ void ListModelsCall::Start() {
 
 void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   v1::GetModelRequest request;
-  const absl::Status parsed = ParseMessage(buffer, request);
+  const absl::Status parsed = state().Parse(buffer, request);
   if (!parsed.ok()) return Fail(parsed, &request);
   const ModelInfo* model = services().models.Find(request.name());
   if (model == nullptr) {
@@ -33,7 +33,6 @@ void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
                                                 Shorten(request.name()), services().models.Names(),
                                                 services().models.Suggestion(request.name()))));
   }
-  state().SetModel(model->name);
   Reply(Describe(services(), *model));
 }
 
