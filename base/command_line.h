@@ -44,29 +44,40 @@ std::optional<Number> ParseNumber(std::string_view text, Number low, Number high
                               const std::string& accepted);
 
 // A number, `value` may be optional. CLI11's own reading takes -1 for 2^64 - 1, 010 for eight and
-// 99999999999999999999 for the largest number there is.
+// 99999999999999999999 for the largest number there is. `accepted` is how errors call the range.
 template <typename Value, typename Number>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, Value& value,
-                       const std::string& help, Number low, Number high) {
+                       const std::string& help, Number low, Number high,
+                       const std::string& accepted) {
   return app
       .add_option_function<std::string>(
           name,
-          [&value, name, low, high](const std::string& text) {
+          [&value, name, low, high, accepted](const std::string& text) {
             const auto number = ParseNumber<Number>(text, low, high);
-            if (!number) RefuseValue(name, text, fmt::format("{} to {}", low, high));
+            if (!number) RefuseValue(name, text, accepted);
             value = *number;
           },
           help)
       ->type_name(std::is_integral_v<Number> ? "N" : "X");
 }
+template <typename Value, typename Number>
+CLI::Option* AddNumber(CLI::App& app, const std::string& name, Value& value,
+                       const std::string& help, Number low, Number high) {
+  return AddNumber(app, name, value, help, low, high, fmt::format("{} to {}", low, high));
+}
 
-// Of all that the type holds.
+// Any that the type holds; what of them means something, whoever gets it says.
 template <typename Number>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, std::optional<Number>& value,
                        const std::string& help) {
   using Limits = std::numeric_limits<Number>;
+  constexpr bool kWhole = std::is_integral_v<Number>;
+  const std::string accepted =
+      kWhole && !std::is_signed_v<Number> ? fmt::format("0 to {}", Limits::max())
+      : kWhole ? fmt::format("a whole number of {} bits", Limits::digits + 1)
+               : "a finite number";
   return AddNumber<std::optional<Number>, Number>(app, name, value, help, Limits::lowest(),
-                                                  Limits::max());
+                                                  Limits::max(), accepted);
 }
 
 }  // namespace beamline

@@ -1,9 +1,11 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -11,6 +13,22 @@ namespace beamline {
 namespace {
 
 constexpr std::string_view kGap = " ... ";
+
+// Characters that show nothing, or change how a terminal orders and breaks what stands around them:
+// bidirectional controls, line and paragraph separators, invisible formats, tags. Joiners
+// (U+200C, U+200D) belong to words.
+constexpr std::array<std::pair<uint32_t, uint32_t>, 12> kInvisible = {{{0xAD, 0xAD},
+                                                                       {0x61C, 0x61C},
+                                                                       {0x180E, 0x180E},
+                                                                       {0x200B, 0x200B},
+                                                                       {0x200E, 0x200F},
+                                                                       {0x2028, 0x202E},
+                                                                       {0x2060, 0x206F},
+                                                                       {0xFEFF, 0xFEFF},
+                                                                       {0xFFF9, 0xFFFB},
+                                                                       {0x1D173, 0x1D17A},
+                                                                       {0xE0001, 0xE0001},
+                                                                       {0xE0020, 0xE007F}}};
 
 constexpr std::string_view kReplacement = "\uFFFD";
 
@@ -39,28 +57,50 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// The length in bytes of the character that the text begins with; 0 when it begins with none.
-size_t FirstCharacter(std::string_view text) {
+struct Character {
+  uint32_t code = 0;
+  size_t length = 0;  // in bytes; 0: none
+};
+
+// The character that the text begins with.
+Character FirstCharacter(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return 1;
+  if (first < 0x80) return {first, 1};
   const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return {};
   uint32_t code = first & (0x7Fu >> length);
   for (size_t i = 1; i < length; ++i) {
-    if (!ContinuesCharacter(text[i])) return 0;
+    if (!ContinuesCharacter(text[i])) return {};
     code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
   }
   const uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
   const bool is_surrogate = code >= 0xD800 && code < 0xE000;
-  return code < least || code > 0x10FFFF || is_surrogate ? 0 : length;
+  if (code < least || code > 0x10FFFF || is_surrogate) return {};
+  return {code, length};
+}
+
+// Of ASCII and of Latin-1; the latter's CSI is a terminal's as ESC [ is.
+bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+
+bool IsInvisible(uint32_t code) {
+  return std::any_of(kInvisible.begin(), kInvisible.end(), [code](const auto& range) {
+    return code >= range.first && code <= range.second;
+  });
 }
 
 std::string Printable(std::string_view text) {
   std::string printable;
   while (!text.empty()) {
-    const size_t length = FirstCharacter(text);
-    const bool is_control = static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F;
-    printable += length == 0 ? kReplacement : is_control ? " " : text.substr(0, length);
+    const auto [code, length] = FirstCharacter(text);
+    if (length == 0) {
+      printable += kReplacement;
+    } else if (IsControl(code)) {
+      printable += ' ';
+    } else if (IsInvisible(code)) {
+      printable += fmt::format("<U+{:04X}>", code);
+    } else {
+      printable += text.substr(0, length);
+    }
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return printable;
@@ -70,8 +110,17 @@ std::string Printable(std::string_view text) {
 
 bool IsValidUtf8(std::string_view text) {
   while (!text.empty()) {
-    const size_t length = FirstCharacter(text);
+    const size_t length = FirstCharacter(text).length;
     if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+bool IsPlainText(std::string_view text) {
+  while (!text.empty()) {
+    const auto [code, length] = FirstCharacter(text);
+    if (length == 0 || IsControl(code) || IsInvisible(code)) return false;
     text.remove_prefix(length);
   }
   return true;

@@ -13,13 +13,18 @@ namespace beamline {
 // Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool IsValidUtf8(std::string_view text);
 
+// Whether all of it shows as it is: UTF-8 without control characters, bidirectional controls and
+// other characters that a terminal does not show.
+bool IsPlainText(std::string_view text);
+
 // The longest line that a program writes about an error, its end included.
 inline constexpr size_t kMaxErrorLineBytes = 480;
 
-// At most `max_bytes` of one line of UTF-8: U+FFFD for each byte that is part of no character, a
-// space for each control character; of a longer text its beginning and its end, " ... " between
-// them. REQUIRES: max_bytes >= 16.
-std::string Shorten(std::string_view text, size_t max_bytes);
+// At most `max_bytes` of one line of UTF-8 for people: U+FFFD for each byte that is part of no
+// character, a space for each control character, "<U+202E>" for what would reorder the line or
+// not show; of a longer text its beginning and its end, " ... " between them. REQUIRES: max_bytes
+// >= 16.
+std::string Shorten(std::string_view text, size_t max_bytes = 100);
 
 // "PROGRAM: MESSAGE\n", shortened to kMaxErrorLineBytes.
 std::string ErrorLine(std::string_view program, std::string_view message);

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/pool/prepare.h"
 #include "engine/pool/prepare_score.h"
 #include "engine/pool/replica.h"
 #include "engine/pool/worker_pool.h"
 #include "engine/scheduling/ticket.h"
-#include "engine/text/utf8.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -157,8 +157,8 @@ absl::StatusOr<Replica*> EngineImpl::Find(const std::string& name) const {
     if (replica->model().options.name == name) return replica.get();
     names.push_back(replica->model().options.name);
   }
-  return absl::NotFoundError(fmt::format("model is '{}'; this server has: {}", text::Excerpt(name),
-                                         fmt::join(names, ", ")));
+  return absl::NotFoundError(
+      fmt::format("model is '{}'; this server has: {}", Shorten(name), fmt::join(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Ticket>> EngineImpl::Accept(Replica& replica) {

@@ -12,6 +12,8 @@
 
 namespace {
 
+constexpr char kUsage[] = "usage: beamline-example-generate GENERATOR_FOLDER ENCODER_FOLDER TEXT\n";
+
 // Prints the text as it comes, then the figures.
 class PrintingSink : public beamline::GenerateSink {
  public:
@@ -43,8 +45,15 @@ int Fail(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   beamline::PrepareStandardStreams();
+  const bool wants_help =
+      argc == 2 && (argv[1] == std::string("--help") || argv[1] == std::string("-h"));
+  if (wants_help) {
+    std::fputs(kUsage, stdout);
+    const absl::Status written = beamline::FlushStandardOutput();
+    return written.ok() ? 0 : Fail(written);
+  }
   if (argc != 4) {
-    std::fprintf(stderr, "usage: beamline-example-generate GENERATOR_FOLDER ENCODER_FOLDER TEXT\n");
+    std::fputs(kUsage, stderr);
     return 2;
   }
   beamline::EngineOptions options;

@@ -161,7 +161,7 @@ absl::StatusOr<bool> RunLoadTest(const RunFlags& flags, const std::string& comma
   if (!channel.ok()) return channel.status();
   const auto models = ListModels(*channel);
   if (!models.ok()) return models.status();
-  if (const auto status = ResolveVocabularies(*models, *workload); !status.ok()) return status;
+  if (const auto status = ResolveModels(*models, *workload); !status.ok()) return status;
 
   const RequestFactory factory(*workload, flags.seed);
   std::optional<Verifier> verifier;

@@ -12,7 +12,9 @@ build_packages=(
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libyaml-cpp-dev prometheus-cpp-dev
   libdnnl-dev libhwy-dev libicu-dev libpcre2-dev
 )
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang-format python3)
+test_packages=(
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format python3 python3-grpcio python3-protobuf
+)
 
 wanted=("${build_packages[@]}")
 for option in "$@"; do

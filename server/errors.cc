@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "absl/strings/cord.h"
+#include "base/text.h"
 #include "engine/engine.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/error_details.h"
@@ -79,8 +79,8 @@ google::rpc::Status ToRpcStatus(const absl::Status& status,
     if (!field.empty()) {
       google::rpc::BadRequest bad_request;
       auto* violation = bad_request.add_field_violations();
-      violation->set_field(text::Excerpt(field, kMaxMessageBytes));
-      violation->set_description(text::Excerpt(message, kMaxMessageBytes));
+      violation->set_field(Shorten(field, kMaxMessageBytes));
+      violation->set_description(Shorten(message, kMaxMessageBytes));
       details.add_details()->PackFrom(bad_request);
     }
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {
@@ -89,7 +89,7 @@ google::rpc::Status ToRpcStatus(const absl::Status& status,
         static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));
     details.add_details()->PackFrom(retry);
   }
-  details.set_message(text::Excerpt(message, kMaxMessageBytes));
+  details.set_message(Shorten(message, kMaxMessageBytes));
   return details;
 }
 

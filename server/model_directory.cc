@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/errors.h"
 
@@ -72,8 +71,8 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
   }
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
-    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", text::Excerpt(name),
-                                           Names(use), Suggestion(name)));
+    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", Shorten(name), Names(use),
+                                           Suggestion(name)));
   }
   if (!Suits(*model, use)) {
     return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,

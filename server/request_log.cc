@@ -1,7 +1,8 @@
 #include "server/request_log.h"
 
+#include <string_view>
+
 #include "absl/strings/escaping.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
@@ -25,8 +26,9 @@ spdlog::level::level_enum LevelOf(const CallRecord& record) {
   }
 }
 
-std::string Quoted(const std::string& text, size_t most_bytes) {
-  return "\"" + absl::CEscape(text::Excerpt(text, most_bytes)) + "\"";
+std::string Quoted(std::string_view text, size_t most_bytes) {
+  const bool is_long = text.size() > most_bytes;
+  return "\"" + absl::CEscape(std::string(text.substr(0, most_bytes))) + (is_long ? "...\"" : "\"");
 }
 
 }  // namespace

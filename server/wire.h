@@ -22,16 +22,6 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Mess
 std::string FindText(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor& type,
                      std::string_view name);
 
-// ParseMessage, and the request's own name for itself: of requests that do not parse too.
-template <typename Request>
-absl::Status ParseRequest(const grpc::ByteBuffer& buffer, Request& message,
-                          std::string& request_id) {
-  const absl::Status parsed = ParseMessage(buffer, message);
-  request_id =
-      parsed.ok() ? message.request_id() : FindText(buffer, *Request::descriptor(), "request_id");
-  return parsed;
-}
-
 grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
 
 }  // namespace beamline

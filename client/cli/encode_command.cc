@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
@@ -85,13 +86,6 @@ double Similarity(std::span<const float> a, std::span<const float> b) {
   return norms > 0 ? dot / norms : 0;
 }
 
-std::string Shorten(const std::string& text) {
-  if (text.size() <= kShownTextBytes) return text;
-  size_t end = kShownTextBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
 std::string FirstValues(const v1::Embedding& embedding) {
   std::string values;
   for (int i = 0; i < std::min(kShownValues, embedding.values_size()); ++i) {
@@ -108,7 +102,7 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
   bool one_each = true;
   for (int i = 0; i < response.embeddings_size(); ++i) {
     const v1::Embedding& embedding = response.embeddings(i);
-    rows.push_back({std::to_string(i + 1), Shorten(texts[static_cast<size_t>(i)]),
+    rows.push_back({std::to_string(i + 1), Shorten(texts[static_cast<size_t>(i)], kShownTextBytes),
                     std::to_string(embedding.num_tokens()), std::to_string(embedding.num_vectors()),
                     std::to_string(embedding.dimensions()), FirstValues(embedding)});
     vectors.emplace_back(embedding.values().data(), embedding.values().size());

@@ -30,6 +30,7 @@ struct Arguments {
   std::string input;
   BenchTask run;
   ModelOptions model;
+  std::string dtype = "float32";
   int max_new_tokens = 64;
   int threads = 0;
   int warmup = 1;
@@ -45,6 +46,7 @@ absl::Status Run(Arguments arguments) {
   EngineOptions options;
   options.num_threads = arguments.threads;
   ModelOptions& model = options.models.emplace_back(arguments.model);
+  model.dtype = kDTypes.at(arguments.dtype);
   model.folder = arguments.models + "/" + model.name;
   model.max_sequences = std::max(model.max_sequences, task.batch * task.beam_width);
   model.prefix_cache = false;  // the inputs run repeatedly: every prompt must be computed
@@ -89,7 +91,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   AddPath(app, "--input", arguments.input,
           "A JSON array of token ids a line, or {\"ids\": [...], \"max_new_tokens\": N}")
       ->required();
-  app.add_option("--dtype", model.dtype)->transform(CLI::CheckedTransformer(kDTypes));
+  app.add_option("--dtype", arguments.dtype, "What to compute in")
+      ->check(CLI::IsMember(kDTypes))
+      ->capture_default_str();
   app.add_option("--device", model.device, "auto, cpu, cuda, cuda:1, ...");
   const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
                                            int64_t low, int64_t high) {

@@ -43,19 +43,40 @@ bool IsIntWithin(const nlohmann::json& value, int64_t min, int64_t max) {
 ConfigFields::ConfigFields(const nlohmann::json& object, std::string file)
     : object_(object), file_(std::move(file)) {}
 
+std::string_view ConfigFields::Written(std::string_view name) const {
+  const auto is_there = [this](std::string_view key) {
+    const auto field = object_.find(key);
+    return field != object_.end() && !field->is_null();
+  };
+  for (const auto& [own, other] : aliases_) {
+    if (own == name && !is_there(name) && is_there(other)) return other;
+  }
+  return name;
+}
+
 const nlohmann::json* ConfigFields::Find(std::string_view name) const {
-  const auto field = object_.find(name);
+  const auto field = object_.find(Written(name));
   return field == object_.end() || field->is_null() ? nullptr : &*field;
 }
 
 bool ConfigFields::Has(std::string_view name) const { return Find(name) != nullptr; }
 
+void ConfigFields::Alias(std::string_view name, std::string_view other) {
+  const nlohmann::json* own = Find(name);
+  const nlohmann::json* alias = Find(other);
+  if (own != nullptr && alias != nullptr && *own != *alias) {
+    Fault(other, fmt::format("it is {}'s other name, which is {}", name, own->dump()));
+  }
+  aliases_.emplace_back(name, other);
+}
+
 void ConfigFields::Fault(std::string_view name, std::string_view fault) {
   if (!status_.ok()) return;
   const nlohmann::json* field = Find(name);
   status_ = absl::InvalidArgumentError(
-      field == nullptr ? fmt::format("{}: {} is missing; {}", file_, name, fault)
-                       : fmt::format("{}: {} is {}; {}", file_, name, field->dump(), fault));
+      field == nullptr
+          ? fmt::format("{}: {} is missing; {}", file_, name, fault)
+          : fmt::format("{}: {} is {}; {}", file_, Written(name), field->dump(), fault));
 }
 
 std::optional<int32_t> ConfigFields::OptionalInt(std::string_view name, int32_t min, int32_t max) {

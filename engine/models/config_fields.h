@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/request.h"
@@ -23,6 +25,9 @@ class ConfigFields {
   ConfigFields(const nlohmann::json& object, std::string file);
 
   bool Has(std::string_view name) const;
+
+  // `name` may be written as `other`, as transformers' classes allow; both must agree.
+  void Alias(std::string_view name, std::string_view other);
 
   // With a fallback the field may be absent, without one it must be there.
   int32_t Int(std::string_view name, int32_t min, int32_t max,
@@ -52,8 +57,10 @@ class ConfigFields {
 
  private:
   const nlohmann::json* Find(std::string_view name) const;  // null: absent
+  std::string_view Written(std::string_view name) const;    // the name that the file has for it
 
   const nlohmann::json& object_;
+  std::vector<std::pair<std::string_view, std::string_view>> aliases_;
   std::string file_;
   absl::Status status_;
 };

@@ -38,9 +38,9 @@ std::vector<TokenIds> ReadBadWords(ConfigFields& fields, const nlohmann::json& s
                     id.get<uint64_t>() < static_cast<uint64_t>(vocab_size);
            });
   };
-  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_word)) {
+  if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_word)) {
     fields.Fault("bad_words_ids",
-                 fmt::format("lists of token ids below {} are expected", vocab_size));
+                 fmt::format("one or more lists of token ids below {} are expected", vocab_size));
     return words;
   }
   for (const nlohmann::json& word : value) words.push_back(word.get<TokenIds>());
@@ -53,6 +53,7 @@ std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::j
   const nlohmann::json& value = source["stop_strings"];
   const nlohmann::json list = value.is_array() ? value : nlohmann::json::array({value});
   std::vector<std::string> strings;
+  if (list.empty()) fields.Fault("stop_strings", "one or more strings are expected");
   for (const nlohmann::json& string : list) {
     const size_t bytes = string.is_string() ? string.get_ref<const std::string&>().size() : 0;
     if (bytes == 0 || bytes > kMaxStopStringBytes || list.size() > kMaxStopStrings) {
@@ -63,6 +64,18 @@ std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::j
     strings.push_back(string.get<std::string>());
   }
   return strings;
+}
+
+TokenIds ReadEosTokens(ConfigFields& fields) {
+  TokenIds ids = fields.Ids("eos_token_id");
+  // transformers pads with the first end token where there is no other.
+  if (ids.empty() && !fields.Has("pad_token_id")) {
+    fields.Fault("eos_token_id", "without pad_token_id one or more token ids are expected");
+  }
+  if (ids.size() > kMaxStopTokenIds) {
+    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));
+  }
+  return ids;
 }
 
 // How many answers, by which of transformers' methods.
@@ -95,10 +108,7 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
   };
 
   GenerationDefaults defaults = has_file ? GenerationDefaults() : std::move(family);
-  if (fields.Has("eos_token_id")) defaults.eos_token_ids = fields.Ids("eos_token_id");
-  if (defaults.eos_token_ids.size() > kMaxStopTokenIds) {
-    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));
-  }
+  if (fields.Has("eos_token_id")) defaults.eos_token_ids = ReadEosTokens(fields);
   for (const int32_t id : defaults.eos_token_ids) {
     if (id >= vocab_size) {
       fields.Fault("eos_token_id", fmt::format("ids from 0 to {} are expected", vocab_size - 1));
@@ -119,6 +129,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
       fields.Fault("decoder_start_token_id",
                    fmt::format("an id from 0 to {} is expected", vocab_size - 1));
     }
+  }
+  if (fields.Has("suppress_tokens") && !source["suppress_tokens"].is_array()) {
+    fields.Fault("suppress_tokens", "a list of token ids is expected");
   }
   defaults.suppress_tokens = fields.Ids("suppress_tokens");
   for (const int32_t id : defaults.suppress_tokens) {

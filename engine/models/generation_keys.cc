@@ -1,8 +1,11 @@
 #include "engine/models/generation_keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -47,7 +50,6 @@ constexpr std::string_view kHarmless[] = {
     "assistant_ensemble_weight",
     "assistant_lookbehind",
     "cache_config",
-    "compile_config",
     "continuous_batching_config",
     "disable_compile",
     "low_memory",
@@ -68,17 +70,21 @@ constexpr std::string_view kHarmless[] = {
     "transformers_version",
     "trust_remote_code",
     "use_cache",
-    "use_mtp",
+};
+
+// Refused unless null. Of most of them transformers refuses an empty list too, and an empty
+// watermarking_config is one of defaults.
+constexpr std::string_view kRefused[] = {
+    "compile_config",      "constraints", "dola_layers",   "exponential_decay_length_penalty",
+    "force_words_ids",     "max_time",    "sequence_bias", "top_h",
+    "watermarking_config",
 };
 
 // Refused unless null or empty.
-constexpr std::string_view kRefused[] = {
-    "begin_suppress_tokens", "constraints",
-    "dola_layers",           "exponential_decay_length_penalty",
-    "force_words_ids",       "forced_decoder_ids",
-    "generation_kwargs",     "max_time",
-    "sequence_bias",         "top_h",
-    "watermarking_config",
+constexpr std::string_view kRefusedLists[] = {
+    "begin_suppress_tokens",
+    "forced_decoder_ids",
+    "generation_kwargs",
 };
 
 // Refused when true.
@@ -86,6 +92,7 @@ constexpr std::string_view kRefusedTrue[] = {
     "force_bos_token_to_be_generated",
     "is_assistant",
     "token_healing",
+    "use_mtp",
 };
 
 // Refused unless they say the value that does nothing.
@@ -101,13 +108,19 @@ constexpr std::pair<std::string_view, float> kNeutral[] = {
 };
 
 constexpr std::string_view kCacheImplementation = "cache_implementation";
+// Those of transformers that lose nothing, so without "quantized".
+constexpr std::string_view kCaches[] = {
+    "dynamic",          "hybrid",           "hybrid_chunked",
+    "offloaded",        "offloaded_hybrid", "offloaded_hybrid_chunked",
+    "offloaded_static", "sliding_window",   "static",
+};
 
 bool IsKnown(std::string_view key) {
   const auto is_in = [key](const auto& names) {
     return std::find(std::begin(names), std::end(names), key) != std::end(names);
   };
   return key.starts_with('_') || key == kCacheImplementation || is_in(kRead) || is_in(kHarmless) ||
-         is_in(kRefused) || is_in(kRefusedTrue) ||
+         is_in(kRefused) || is_in(kRefusedLists) || is_in(kRefusedTrue) ||
          std::any_of(std::begin(kNeutral), std::end(kNeutral),
                      [key](const auto& entry) { return entry.first == key; });
 }
@@ -116,6 +129,9 @@ bool IsKnown(std::string_view key) {
 
 void RefuseOtherMethods(ConfigFields& fields, const nlohmann::json& source) {
   for (const std::string_view name : kRefused) {
+    if (fields.Has(name)) fields.Fault(name, "not supported");
+  }
+  for (const std::string_view name : kRefusedLists) {
     if (fields.Has(name) && !source.find(name)->empty()) fields.Fault(name, "not supported");
   }
   for (const std::string_view name : kRefusedTrue) fields.RequireBool(name, false, false);
@@ -124,9 +140,9 @@ void RefuseOtherMethods(ConfigFields& fields, const nlohmann::json& source) {
       fields.Fault(name, fmt::format("only {} is supported", neutral));
     }
   }
-  // The only cache of transformers that loses something.
-  if (fields.String(kCacheImplementation, "") == "quantized") {
-    fields.Fault(kCacheImplementation, "not supported");
+  const std::string cache = fields.String(kCacheImplementation, std::string(kCaches[0]));
+  if (std::find(std::begin(kCaches), std::end(kCaches), cache) == std::end(kCaches)) {
+    fields.Fault(kCacheImplementation, fmt::format("supported are {}", fmt::join(kCaches, ", ")));
   }
 }
 

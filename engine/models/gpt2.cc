@@ -33,6 +33,11 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
   FamilyDescription description;
   StackSpec& decoder = description.spec.decoder.emplace();
+  config.Alias("n_embd", "hidden_size");
+  config.Alias("n_layer", "num_hidden_layers");
+  config.Alias("n_head", "num_attention_heads");
+  config.Alias("n_positions", "max_position_embeddings");
+  config.RequireBool("is_encoder_decoder", false, false);
   decoder.num_layers = config.Size("n_layer", 12);
   decoder.hidden_size = config.Size("n_embd", 768);
   decoder.num_heads = config.Size("n_head", 12);

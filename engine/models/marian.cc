@@ -89,6 +89,10 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
   FamilyDescription description;
   TransformerSpec& spec = description.spec;
+  config.Alias("d_model", "hidden_size");
+  config.Alias("encoder_layers", "num_hidden_layers");
+  config.Alias("encoder_attention_heads", "num_attention_heads");
+  config.RequireBool("is_encoder_decoder", true, true);
   StackSpec& encoder = spec.encoder.emplace(Stack(config, "encoder"));
   StackSpec& decoder = spec.decoder.emplace(Stack(config, "decoder"));
   const bool tied = config.Bool("tie_word_embeddings", true);

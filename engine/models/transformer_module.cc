@@ -40,7 +40,9 @@ nlohmann::json ObjectField(const nlohmann::json& object, const char* name, Confi
 void RequireTruncation(const nlohmann::json& arguments, ConfigFields& fields) {
   if (!fields.Has("truncation")) return;
   const nlohmann::json& value = arguments["truncation"];
-  if (value == true || value == "longest_first" || value == "only_first") return;
+  if (value.is_boolean() && value.get<bool>()) return;
+  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  if (name == "longest_first" || name == "only_first") return;
   fields.Fault("truncation", "only true is supported");
 }
 

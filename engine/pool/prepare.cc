@@ -7,12 +7,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
 #include "engine/pool/answer_size.h"
 #include "engine/pool/prompts.h"
 #include "engine/scheduling/planner.h"
-#include "engine/text/utf8.h"
 #include "kernels/status.h"
 
 namespace beamline {
@@ -185,7 +185,7 @@ absl::Status CheckEncode(const EncodeRequest& request, const LoadedModel& model)
   if (!request.prompt_name.empty() &&
       std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
     return absl::InvalidArgumentError(
-        fmt::format("prompt_name is '{}'; accepted: {}", text::Excerpt(request.prompt_name),
+        fmt::format("prompt_name is '{}'; accepted: {}", Shorten(request.prompt_name),
                     names.empty() ? "none, this model has no prompts"
                                   : fmt::format("{}", fmt::join(names, ", "))));
   }

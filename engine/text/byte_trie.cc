@@ -5,12 +5,6 @@
 #include "fmt/format.h"
 
 namespace beamline::text {
-namespace {
-
-constexpr size_t kMaxKeyBytes = 0xFFFF;  // BytesTrieBuilder's
-
-}  // namespace
-
 absl::StatusOr<ByteTrie> ByteTrie::Build(
     const std::vector<std::pair<std::string_view, int32_t>>& entries) {
   UErrorCode error = U_ZERO_ERROR;
@@ -18,9 +12,9 @@ absl::StatusOr<ByteTrie> ByteTrie::Build(
   bool any = false;
   for (const auto& [key, value] : entries) {
     if (key.empty()) continue;
-    if (key.size() > kMaxKeyBytes) {
+    if (key.size() > kMaxTokenBytes) {
       return absl::InvalidArgumentError(
-          fmt::format("a token of {} bytes; accepted: at most {}", key.size(), kMaxKeyBytes));
+          fmt::format("a token of {} bytes; accepted: at most {}", key.size(), kMaxTokenBytes));
     }
     builder.add(icu::StringPiece(key.data(), static_cast<int32_t>(key.size())), value, error);
     any = true;

@@ -3,6 +3,7 @@
 
 #include <unicode/bytestrie.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "absl/status/statusor.h"
 
 namespace beamline::text {
+
+inline constexpr size_t kMaxTokenBytes = 0xFFFF;  // icu::BytesTrieBuilder's
 
 class ByteTrie {
  public:

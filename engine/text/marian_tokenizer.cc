@@ -218,7 +218,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
       LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
 
   const std::string eos = config.Role("eos_token", "</s>");
-  if (eos.empty()) return root.Error("\"eos_token\" is \"\"; a text must end with a token");
+  if (eos.empty()) {
+    return JsonNode(config.json, config.PlaceOf("eos_token"))
+        .Error("\"eos_token\" is \"\"; a text must end with a token");
+  }
   const std::string unk = config.Role("unk_token", "<unk>");
   const std::optional<int32_t> unk_id = parts.source_vocabulary.Find(unk);
   if (!unk_id.has_value()) {

@@ -60,7 +60,7 @@ absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const
     if (!id.is_null()) {
       ids.push_back(json::array({content, id}));
     } else if (config.json.contains(role.first)) {
-      return JsonNode(config.json, config.place)
+      return JsonNode(config.json, config.PlaceOf(role.first))
           .Error(fmt::format("\"{}\" is {}, which tokenizer.json does not have", role.first,
                              config.json[role.first].dump()));
     }

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "engine/checkpoint/json_file.h"
+#include "engine/text/byte_trie.h"
 #include "engine/text/component_json.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
@@ -49,6 +50,10 @@ absl::Status CollectSpecialTokens(const JsonNode& file, std::vector<AddedToken>*
   for (const AddedToken& token : *tokens) known.insert(token.content);
   const auto add = [&](const json& token) -> absl::Status {
     BEAMLINE_ASSIGN_OR_RETURN(AddedToken made, MakeSpecialToken(file, token));
+    if (made.content.size() > kMaxTokenBytes) {
+      return file.Error(fmt::format("a token of {} bytes; accepted: at most {}",
+                                    made.content.size(), kMaxTokenBytes));
+    }
     if (!made.content.empty() && known.insert(made.content).second) {
       tokens->push_back(std::move(made));
     }
@@ -100,6 +105,24 @@ absl::StatusOr<int64_t> ReadMaxLength(const JsonNode& root) {
   return static_cast<int64_t>(length);
 }
 
+void MergeSpecialTokensMap(const json& map, TokenizerConfig& config) {
+  const auto take = [&](const char* key) {
+    if (!map.contains(key)) return;
+    const bool extends = std::string_view(key) == "extra_special_tokens" && map[key].is_array() &&
+                         config.json.contains(key) && config.json[key].is_array();
+    json value = extends ? config.json[key] : json::array();
+    if (extends) {
+      value.insert(value.end(), map[key].begin(), map[key].end());
+    } else {
+      value = map[key];
+    }
+    config.json[key] = std::move(value);
+    config.from_map.insert(key);
+  };
+  for (const char* role : kRoles) take(role);
+  for (const char* list : kTokenLists) take(list);
+}
+
 absl::StatusOr<json> ReadOptionalObject(const std::string& path) {
   auto object = ReadJsonObject(path, kMaxTokenizerFileBytes);
   if (absl::IsNotFound(object.status())) return json::object();
@@ -113,20 +136,32 @@ std::string TokenizerConfig::Role(const char* role, std::string_view otherwise) 
   return TokenContent(json[role]).value_or(std::string(otherwise));
 }
 
+const std::string& TokenizerConfig::PlaceOf(std::string_view role) const {
+  return from_map.contains(role) ? map_place : place;
+}
+
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
   TokenizerConfig config;
   config.place = folder + "/tokenizer_config.json";
   BEAMLINE_ASSIGN_OR_RETURN(config.json, ReadOptionalObject(config.place));
-  const std::string map_place = folder + "/special_tokens_map.json";
-  BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(map_place));
+  config.map_place = folder + "/special_tokens_map.json";
+  BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(config.map_place));
+  std::vector<AddedToken> of_map;
+  BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(JsonNode(special_map, config.map_place), &of_map));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens, ReadAddedTokensDecoder(root));
   // Special tokens that a text spells would be cut into pieces as any other text.
   BEAMLINE_ASSIGN_OR_RETURN(const bool split, root.BoolOr("split_special_tokens", false));
   if (split) return root.Error("\"split_special_tokens\" is true; only false is supported");
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
-  BEAMLINE_RETURN_IF_ERROR(
-      CollectSpecialTokens(JsonNode(special_map, map_place), &config.special_tokens));
+  // transformers reads the older file where the newer one does not list its tokens, and then takes
+  // its word for it.
+  if (!config.json.contains("added_tokens_decoder")) {
+    MergeSpecialTokensMap(special_map, config);
+    config.special_tokens.clear();
+    BEAMLINE_RETURN_IF_ERROR(
+        CollectSpecialTokens(JsonNode(config.json, config.place), &config.special_tokens));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(config.clean_up_tokenization_spaces,
                             root.BoolOr("clean_up_tokenization_spaces", false));
   BEAMLINE_ASSIGN_OR_RETURN(config.model_max_length, ReadMaxLength(root));

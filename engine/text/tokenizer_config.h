@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,9 +16,13 @@
 namespace beamline::text {
 
 struct TokenizerConfig {
-  nlohmann::json json = nlohmann::json::object();  // tokenizer_config.json; {} when there is none
-  std::string place;                               // its file name, for errors
-  std::vector<AddedToken> added_tokens;            // of "added_tokens_decoder"
+  // tokenizer_config.json, {} when there is none, with the tokens of special_tokens_map.json in
+  // place of its own where that file counts.
+  nlohmann::json json = nlohmann::json::object();
+  std::string place;                            // tokenizer_config.json's name, for errors
+  std::string map_place;                        // special_tokens_map.json's
+  std::set<std::string, std::less<>> from_map;  // the keys that are that file's
+  std::vector<AddedToken> added_tokens;         // of "added_tokens_decoder"
   std::vector<AddedToken>
       special_tokens;  // the values of unk_token and the like, then others; no ids
   bool clean_up_tokenization_spaces = false;
@@ -23,6 +30,8 @@ struct TokenizerConfig {
 
   // The token that plays a role, as "eos_token", or `otherwise`.
   std::string Role(const char* role, std::string_view otherwise) const;
+  // The file that says which token plays a role.
+  const std::string& PlaceOf(std::string_view role) const;
 };
 
 // Files that are not there are like empty ones.

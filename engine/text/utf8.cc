@@ -74,18 +74,4 @@ void DrainLossy(std::string* pending, bool at_end, std::string* out) {
   pending->erase(0, position);
 }
 
-std::string Excerpt(std::string_view text, size_t most_bytes) {
-  std::string excerpt;
-  for (size_t position = 0; position < text.size();) {
-    const std::string_view rest = text.substr(position);
-    const Utf8Scan scan = ScanUtf8(rest);
-    const std::string_view part =
-        scan.kind == Utf8Scan::kValid ? rest.substr(0, scan.length) : kReplacementCharacter;
-    if (excerpt.size() + part.size() > most_bytes) return excerpt + "...";
-    excerpt += part;
-    position += scan.length;
-  }
-  return excerpt;
-}
-
 }  // namespace beamline::text

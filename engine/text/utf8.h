@@ -33,10 +33,6 @@ std::optional<size_t> FindInvalidUtf8(std::string_view bytes);
 // character stays in *pending, unless `at_end`, which makes it invalid too.
 void DrainLossy(std::string* pending, bool at_end, std::string* out);
 
-// `text` for a message to people: always valid UTF-8, with U+FFFD for each part that is not, and of
-// at most `most_bytes`, then cut between characters and followed by "...".
-std::string Excerpt(std::string_view text, size_t most_bytes = 100);
-
 inline bool IsContinuationByte(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
 // REQUIRES: lead starts a valid character.

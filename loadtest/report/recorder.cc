@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -59,7 +60,8 @@ void Recorder::Record(const RequestRecord& record) {
   summary.lateness.Record(record.Lateness().count());
   if (record.ending == Ending::kError && summary_.error_examples.size() < kMaxErrorExamples) {
     summary_.error_examples.push_back(fmt::format("request {} ({}): {}: {}", record.index,
-                                                  summary.name, record.code, record.message));
+                                                  summary.name, record.code,
+                                                  Shorten(record.message, kMaxErrorLineBytes)));
   }
   if (record.ending != Ending::kOk) return;
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "loadtest/traffic/status_name.h"
 
 namespace beamline::loadtest {
@@ -13,10 +14,42 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
 
-bool Serves(const v1::Model& model, const RequestClass& of) {
-  if (!of.model.empty()) return model.name() == of.model;
-  const bool encodes = of.kind == Kind::kEncode || of.kind == Kind::kEncodeMany;
+bool CanDo(const v1::Model& model, Kind kind) {
+  if (kind == Kind::kTokenize) return true;
+  const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
   return encodes == (model.task() == v1::TASK_ENCODE);
+}
+
+// The server would say the same of every request.
+absl::StatusOr<const v1::Model*> Resolve(const std::vector<v1::Model>& models,
+                                         const RequestClass& of) {
+  std::vector<std::string> names;  // of those that can do it
+  const v1::Model* named = nullptr;
+  const v1::Model* last = nullptr;
+  for (const v1::Model& model : models) {
+    if (model.name() == of.model) named = &model;
+    if (!CanDo(model, of.kind)) continue;
+    names.push_back(model.name());
+    last = &model;
+  }
+  const std::string accepted = names.empty() ? "none, the server has no model for it"
+                                             : fmt::format("{}", fmt::join(names, ", "));
+  if (of.model.empty()) {
+    if (names.size() == 1) return last;
+    const std::string message =
+        fmt::format("{}: no model is named; accepted: {}", of.name, accepted);
+    return names.empty() ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+  }
+  if (named == nullptr) {
+    return absl::NotFoundError(fmt::format("{}: model is '{}'; accepted: {}{}", of.name,
+                                           Shorten(of.model), accepted,
+                                           DidYouMean(of.model, names)));
+  }
+  if (!CanDo(*named, of.kind)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: model is '{}', which cannot do it; accepted: {}", of.name, of.model, accepted));
+  }
+  return named;
 }
 
 }  // namespace
@@ -41,30 +74,16 @@ std::string DescribeModel(const v1::Model& model) {
                      v1::DataType_Name(model.data_type()), model.num_parameters(), devices);
 }
 
-absl::Status ResolveVocabularies(const std::vector<v1::Model>& models, Workload& workload) {
+absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workload) {
   for (RequestClass& of : workload.classes) {
-    if (!of.prompt.tokens) continue;
-    int num_found = 0;
-    for (const v1::Model& model : models) {
-      if (!Serves(model, of)) continue;
-      ++num_found;
-      // Prompts and continuations are drawn from the same ids.
-      of.vocab_size = model.vocab_size();
-      if (model.input_vocab_size() > 0) {
-        of.vocab_size = std::min(of.vocab_size, model.input_vocab_size());
-      }
+    const auto model = Resolve(models, of);
+    if (!model.ok()) return model.status();
+    // Prompts and continuations are drawn from the same ids.
+    of.vocab_size = (*model)->vocab_size();
+    if ((*model)->input_vocab_size() > 0) {
+      of.vocab_size = std::min(of.vocab_size, (*model)->input_vocab_size());
     }
-    if (num_found == 0) {
-      std::vector<std::string> names;
-      for (const v1::Model& model : models) names.push_back(model.name());
-      return absl::NotFoundError(fmt::format("{}: the server has no model \"{}\"{}", of.name,
-                                             of.model, DidYouMean(of.model, names)));
-    }
-    if (num_found > 1) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: the server has several models, name one in \"model\"", of.name));
-    }
-    if (of.vocab_size < 1) {
+    if (of.prompt.tokens && of.vocab_size < 1) {
       return absl::InvalidArgumentError(
           fmt::format("{}: the server does not tell the model's vocabulary size", of.name));
     }

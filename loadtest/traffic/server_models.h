@@ -19,8 +19,9 @@ absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Ch
 // "write-en: GPT2LMHeadModel, FLOAT32, 12345678 parameters, cpu".
 std::string DescribeModel(const v1::Model& model);
 
-// Sets the vocabulary sizes that prompts of random tokens need. An empty model name stands for the
-// only model with the task. NotFound when there is none, InvalidArgument when there are several.
-absl::Status ResolveVocabularies(const std::vector<v1::Model>& models, Workload& workload);
+// Finds the model of each class of requests, and sets the vocabulary sizes that prompts of random
+// tokens need. An empty model name stands for the only model that can do it. NotFound when there is
+// none, InvalidArgument when the named one cannot do it or when there are several.
+absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workload);
 
 }  // namespace beamline::loadtest

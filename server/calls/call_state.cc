@@ -4,8 +4,24 @@
 
 #include "server/errors.h"
 #include "server/request_log.h"
+#include "server/wire.h"
 
 namespace beamline {
+
+absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
+  const absl::Status parsed = ParseMessage(buffer, message);
+  const auto text = [&](const char* name) -> std::string {
+    const auto* field = message.GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr) return "";
+    return parsed.ok() ? message.GetReflection()->GetString(message, field)
+                       : FindText(buffer, *message.GetDescriptor(), name);
+  };
+  record_.request_id = text("request_id");
+  const bool is_get_model = record_.rpc == Rpc::kGetModel;
+  const ModelInfo* named = services_.models.Find(text(is_get_model ? "name" : "model"));
+  if (named != nullptr) SetModel(named->name);
+  return parsed;
+}
 
 absl::Status CallState::Admit() {
   absl::StatusOr<Admission::Permit> permit = services_.admission.Admit();

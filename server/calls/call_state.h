@@ -12,7 +12,9 @@
 #include "engine/engine.h"
 #include "engine/pool/worker_pool.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "server/admission.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
@@ -52,8 +54,11 @@ class CallState {
     if (!accepted.ok()) RecordRefusal(accepted.status());
     return accepted;
   }
+  // What the client sent, as a message. The call is recorded under the model and the request_id
+  // that can be read of it, even if it is none.
+  absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   void SetModel(const std::string& model) { record_.model = model; }
-  std::string& request_id() { return record_.request_id; }
+  const std::string& request_id() const { return record_.request_id; }
   // The call ends with this error, as the result tells it; `request` as in ToRpcStatus.
   google::rpc::Status Fail(const absl::Status& status, const google::protobuf::Descriptor* request);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.

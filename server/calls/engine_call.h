@@ -49,7 +49,7 @@ class EngineCall final : public UnaryCall {
 
   absl::Status Submit(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
     BEAMLINE_RETURN_IF_ERROR(state().Admit());
-    BEAMLINE_RETURN_IF_ERROR(ParseRequest(buffer, message_, state().request_id()));
+    BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.
     BEAMLINE_ASSIGN_OR_RETURN(handle_, Method::Submit(state(), message_, CallerOf(context),
                                                       std::make_shared<Sink>(*this), answer_));

@@ -10,9 +10,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/text.h"
 #include "beamline/v1/inference.pb.h"
 #include "engine/engine.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
 #include "server/calls/many_stream.h"
@@ -64,8 +64,8 @@ class ManyCall final : public ManyStream {
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
     typename Method::Request message;
-    const absl::Status parsed = ParseRequest(buffer, message, item->id);
-    item->state->request_id() = item->id;
+    const absl::Status parsed = item->state->Parse(buffer, message);
+    item->id = item->state->request_id();
     BEAMLINE_RETURN_IF_ERROR(parsed);
     BEAMLINE_RETURN_IF_ERROR(Register(item));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
@@ -86,7 +86,7 @@ class ManyCall final : public ManyStream {
     if (running_.emplace(item->id, item).second) return absl::OkStatus();
     return FieldError("request_id", fmt::format("is '{}', as is that of a request of this stream "
                                                 "which is still unanswered; accepted: another one",
-                                                text::Excerpt(item->id)));
+                                                Shorten(item->id)));
   }
 
   // The request may have ended meanwhile: cancelling it does nothing then.

@@ -55,10 +55,8 @@ void ManyStream::OnCancel() {
 void ManyStream::OnDone() {
   {
     std::lock_guard lock(mutex_);
-    if (!any_taken_) {
-      if (broken_) whole_.SetUnsent();
-      whole_.Done();
-    }
+    // One that broke may have brought a message too large, which gRPC refuses without a word here.
+    if (!any_taken_ && !broken_) whole_.Done();
   }
   delete this;
 }

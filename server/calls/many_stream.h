@@ -51,7 +51,7 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void DropFront();  // REQUIRES: mutex_
 
   ServiceContext& services_;
-  CallState whole_;      // counts the stream as one call when it has brought no request
+  CallState whole_;      // counts a stream that ended in order without a request as one call
   grpc::ByteBuffer in_;  // the read in flight
 
   std::mutex mutex_;  // guards all below

@@ -1,7 +1,7 @@
 #include "server/calls/model_calls.h"
 
+#include "base/text.h"
 #include "beamline/v1/models.pb.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "server/conversion/response.h"
 
@@ -25,15 +25,14 @@ void ListModelsCall::Start() {
 
 void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   v1::GetModelRequest request;
-  const absl::Status parsed = ParseMessage(buffer, request);
+  const absl::Status parsed = state().Parse(buffer, request);
   if (!parsed.ok()) return Fail(parsed, &request);
   const ModelInfo* model = services().models.Find(request.name());
   if (model == nullptr) {
-    return Fail(absl::NotFoundError(
-        fmt::format("there is no model '{}'; models: {}{}", text::Excerpt(request.name()),
-                    services().models.Names(), services().models.Suggestion(request.name()))));
+    return Fail(absl::NotFoundError(fmt::format("there is no model '{}'; models: {}{}",
+                                                Shorten(request.name()), services().models.Names(),
+                                                services().models.Suggestion(request.name()))));
   }
-  state().SetModel(model->name);
   Reply(Describe(services(), *model));
 }
 

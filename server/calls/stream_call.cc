@@ -30,7 +30,7 @@ void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::B
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                                 const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state_.Admit());
-  BEAMLINE_RETURN_IF_ERROR(ParseRequest(buffer, message_, state_.request_id()));
+  BEAMLINE_RETURN_IF_ERROR(state_.Parse(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
                             PrepareGenerate(state_, message_, CallerOf(context)));
   answer_ = std::move(prepared.answer);

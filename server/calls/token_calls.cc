@@ -33,7 +33,7 @@ void TokenizeCall::Start(const grpc::ByteBuffer& buffer) {
 
 absl::Status TokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state().Admit());
-  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+  BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(tokenizer_, ResolveTokenizer(state(), message_.model(), model_));
   return absl::OkStatus();
 }
@@ -77,7 +77,7 @@ void DetokenizeCall::Start(const grpc::ByteBuffer& buffer) {
 
 absl::Status DetokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state().Admit());
-  BEAMLINE_RETURN_IF_ERROR(ParseMessage(buffer, message_));
+  BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(tokenizer_, ResolveTokenizer(state(), message_.model(), model_));
   const int32_t vocab_size = tokenizer_->vocab_size();
   for (int i = 0; i < message_.ids_size(); ++i) {

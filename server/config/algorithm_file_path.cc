@@ -10,6 +10,10 @@ constexpr char kFileName[] = "beamline/cublaslt-algorithms.txt";
 
 }  // namespace
 
+bool IsAlgorithmPath(std::string_view setting) {
+  return !setting.empty() && setting != "auto" && setting != "off";
+}
+
 std::string AlgorithmFilePath(std::string_view setting) {
   if (setting == "off") return "";
   if (setting != "auto") return std::string(setting);

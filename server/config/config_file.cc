@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
+#include "server/config/algorithm_file_path.h"
 #include "yaml-cpp/yaml.h"
 
 namespace beamline {
@@ -50,6 +51,11 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
   return status.ok() ? status : At(path, value.Mark(), std::string(status.message()));
 }
 
+// A path of the file at `path`, to which it is relative.
+std::string BesideFile(const std::string& path, const std::string& written) {
+  return (std::filesystem::path(path).parent_path() / written).string();
+}
+
 absl::StatusOr<ModelOptions> ReadModel(const std::string& path, const YAML::Node& node) {
   if (!node.IsMap()) return At(path, node.Mark(), "a model must have a name and a folder");
   ModelOptions model;
@@ -59,9 +65,7 @@ absl::StatusOr<ModelOptions> ReadModel(const std::string& path, const YAML::Node
     BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
     BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
   }
-  if (!model.folder.empty()) {
-    model.folder = (std::filesystem::path(path).parent_path() / model.folder).string();
-  }
+  if (!model.folder.empty()) model.folder = BesideFile(path, model.folder);
   return model;
 }
 
@@ -74,6 +78,9 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
     BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
     if (key != "models") {
       BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
+      if (key == "algorithm_file" && IsAlgorithmPath(config.algorithm_file)) {
+        config.algorithm_file = BesideFile(path, config.algorithm_file);
+      }
       continue;
     }
     if (!entry.second.IsSequence()) return At(path, entry.first.Mark(), "models must be a list");
@@ -112,7 +119,7 @@ absl::Status LoadConfigFile(const std::string& path, ServerConfig& config) {
 }
 
 std::string PrintConfig(ServerConfig config) {
-  if (config.algorithm_file != "auto" && config.algorithm_file != "off") {
+  if (IsAlgorithmPath(config.algorithm_file)) {
     config.algorithm_file = Absolute(config.algorithm_file);
   }
   for (ModelOptions& model : config.models) model.folder = Absolute(model.folder);

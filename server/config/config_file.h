@@ -1,6 +1,7 @@
 // The configuration file, YAML with the names of Settings:
 //
 //   listen: 0.0.0.0:50051
+//   algorithm_file: algorithms.txt       # relative to the file, as folders are
 //   models:
 //     - name: translate-en-de
 //       folder: models/translate-en-de   # relative to the file

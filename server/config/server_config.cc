@@ -277,12 +277,11 @@ absl::Status CheckModelName(const std::string& name) {
     return absl::InvalidArgumentError(
         "model is named 'none', which metrics call no model; accepted: another name");
   }
-  const bool has_control = std::any_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
-  if (!IsValidUtf8(name) || has_control) {
-    return absl::InvalidArgumentError(fmt::format(
-        "model is named '{}'; accepted: UTF-8 without control characters", Shorten(name, 100)));
+  if (!IsPlainText(name)) {
+    return absl::InvalidArgumentError(
+        fmt::format("model is named '{}'; accepted: UTF-8 without control characters and others "
+                    "that do not show",
+                    Shorten(name)));
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,33 @@ TEST(Text, ShortenMakesOneLineOfUtf8) {
   EXPECT_TRUE(IsValidUtf8(cut));
 }
 
+// An error line must not be able to look like another, nor to command the terminal.
+TEST(Text, ShortenShowsWhatWouldNotShow) {
+  EXPECT_EQ(Shorten("a\u202Eb"), "a<U+202E>b");
+  for (const char* hidden : {"\u00AD", "\u061C", "\u180E", "\u200B", "\u200E", "\u200F", "\u2028",
+                             "\u2029", "\u202A", "\u202E", "\u2060", "\u2066", "\u2069", "\u206F",
+                             "\uFEFF", "\uFFF9", "\U0001D173", "\U000E0001", "\U000E0041"}) {
+    const std::string shown = Shorten(std::string("x") + hidden + "y");
+    EXPECT_TRUE(shown.starts_with("x<U+") && shown.ends_with(">y")) << shown;
+    EXPECT_FALSE(IsPlainText(hidden)) << shown;
+  }
+  for (const char* control : {"\x01", "\n", "\x1B", "\x7F", "\u0080", "\u009B", "\u009F"}) {
+    EXPECT_EQ(Shorten(std::string("x") + control + "y"), "x y");
+    EXPECT_FALSE(IsPlainText(control));
+  }
+  // Joiners belong to words, and no-break spaces and accents show.
+  for (const char* plain : {"", "a b", "\u00A0", "\u00E4", "a\u0308", "\u0645\u06CC\u200C\u062E",
+                            "\u2027", "\u202F", "\u2070", "\U0001F468\u200D\U0001F467", "\uFE0F"}) {
+    EXPECT_EQ(Shorten(plain), plain);
+    EXPECT_TRUE(IsPlainText(plain)) << plain;
+  }
+  EXPECT_FALSE(IsPlainText("\xFF"));
+  // The longer spelling counts for the length.
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "\u202E";
+  EXPECT_LE(Shorten(many, 50).size(), 50u);
+}
+
 TEST(Text, Utf8) {
   for (const char* valid : {"", "a", "ä", "€", "𝄞", "\x7F", "\xF4\x8F\xBF\xBF"}) {
     EXPECT_TRUE(IsValidUtf8(valid)) << valid;

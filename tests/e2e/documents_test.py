@@ -10,7 +10,6 @@ usage: documents_test.py --source FOLDER --build FOLDER [unittest's arguments]
 """
 
 import argparse
-import importlib.util
 import os
 import re
 import shutil
@@ -219,16 +218,6 @@ class Documents(unittest.TestCase):
             self.assertEqual(documented[name][0], kind, name)
             if labels is not None:
                 self.assertEqual(documented[name][1], labels, name)
-
-    @unittest.skipUnless(importlib.util.find_spec("grpc_tools"), "needs Python's grpcio-tools and googleapis-common-protos")
-    def test_6_python_example_runs(self):
-        (_, lines), = blocks("README.md", "python")
-        with open(os.path.join(self.work, "example.py"), "w", encoding="utf-8") as file:
-            file.write("\n".join(lines).replace("localhost:50051", self.server.address))
-        protoc, = re.findall(r"`python -m (grpc_tools\.protoc [^`]*)`", read("README.md").replace("\n", " "))
-        done = self.run_command(f"{sys.executable} -m {protoc} && {sys.executable} example.py")
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertTrue(done.stdout.strip())
 
 
 if __name__ == "__main__":

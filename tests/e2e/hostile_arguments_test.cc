@@ -19,6 +19,7 @@ namespace {
 using testing::AnyOf;
 using testing::Eq;
 using testing::HasSubstr;
+using testing::Not;
 using Arguments = std::vector<std::string>;
 
 constexpr std::chrono::seconds kLimit{10};
@@ -228,6 +229,45 @@ TEST_F(HostileArguments, EveryProgramTellsItsVersion) {
     EXPECT_EQ(process.Wait(kLimit), 0);
     EXPECT_THAT(process.out(), HasSubstr(std::filesystem::path(program).filename().string() + " "));
   }
+}
+
+// In words, not in those of the parser's types.
+TEST_F(HostileArguments, HelpIsForPeople) {
+  for (const Arguments& command : {Arguments{BEAMLINE_SERVER_BINARY},
+                                   {BEAMLINE_CLI_BINARY},
+                                   {BEAMLINE_CLI_BINARY, "generate"},
+                                   {BEAMLINE_CLI_BINARY, "encode"},
+                                   {BEAMLINE_CLI_BINARY, "score"},
+                                   {BEAMLINE_LOADTEST_BINARY, "run"},
+                                   {BEAMLINE_LOADTEST_BINARY, "compare"},
+                                   {BEAMLINE_BENCH_BINARY},
+                                   {BEAMLINE_EXAMPLE_BINARY}}) {
+    Arguments arguments(command.begin() + 1, command.end());
+    arguments.push_back("--help");
+    ChildProcess process(command[0], arguments);
+    EXPECT_EQ(process.Wait(kLimit), 0) << command[0];
+    EXPECT_EQ(process.err(), "");
+    EXPECT_THAT(process.out(), HasSubstr(std::filesystem::path(command[0]).filename().string()));
+    for (const char* raw : {"ENUM", "->", "value in", "UINT", "INT:", "FLOAT:"}) {
+      EXPECT_THAT(process.out(), Not(HasSubstr(raw))) << command[0];
+    }
+  }
+}
+
+TEST_F(HostileArguments, TheBenchmarkTakesTypesByName) {
+  const Arguments embed = {"--models", std::string(BEAMLINE_SOURCE_DIR) + "/models",
+                           "--model",  "embed-en",
+                           "--task",   "embed",
+                           "--device", "cpu",
+                           "--input",  Write("ids", "[2, 100, 3]\n")};
+  Arguments wrong = embed;
+  wrong.insert(wrong.end(), {"--dtype", "float64"});
+  ExpectRefused(BEAMLINE_BENCH_BINARY, wrong, "float64");
+  Arguments right = embed;
+  right.insert(right.end(), {"--dtype", "float32"});
+  ChildProcess process(BEAMLINE_BENCH_BINARY, right);
+  EXPECT_EQ(process.Wait(), 0) << process.err();
+  EXPECT_THAT(process.out(), HasSubstr("\"dtype\":\"float32\""));
 }
 
 // What cannot be written is told, and nothing ends by a signal.

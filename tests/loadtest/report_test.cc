@@ -83,6 +83,18 @@ TEST(RecorderTest, FailedRequestsDoNotFlatterTheLatencies) {
   EXPECT_EQ(embed.lateness.count(), 1);
 }
 
+TEST(RecorderTest, MessagesOfTheServerAreOneLineEach) {
+  Recorder recorder({{"chat", "generate_stream"}}, {}, milliseconds(0));
+  RequestRecord record = MakeStream(5, 1, 4);
+  record.ending = Ending::kError;
+  record.code = "ABORTED";
+  record.message = "gone\n\u202Eaway" + std::string(10'000, 'x');
+  recorder.Record(record);
+  const std::string example = recorder.Summarize().error_examples.at(0);
+  EXPECT_THAT(example, HasSubstr("(chat): ABORTED: gone <U+202E>awayxx"));
+  EXPECT_LT(example.size(), 600U);
+}
+
 TEST(RecorderTest, GoodRequestsKeepEveryObjective) {
   EXPECT_EQ(MakeReport({.ttft_ms = 11}).summary.total.good, 100);
   EXPECT_EQ(MakeReport({.ttft_ms = 9}).summary.total.good, 0);

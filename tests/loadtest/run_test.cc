@@ -76,6 +76,10 @@ TEST(RunTest, WhatCannotWorkIsSaidFirst) {
               HasSubstr("did you mean 'RESOURCE_EXHAUSTED'?"));
   EXPECT_THAT(fault([](RunFlags& flags) { flags.target = "127.0.0.1"; }),
               HasSubstr("--target is '127.0.0.1'; accepted: host:port"));
+  EXPECT_EQ(fault([](RunFlags& flags) { flags.requests.model = "wirte"; }),
+            "generate_stream: model is 'wirte'; accepted: write; did you mean 'write'?");
+  EXPECT_EQ(fault([](RunFlags& flags) { flags.requests.model = "embed"; }),
+            "generate_stream: model is 'embed', which cannot do it; accepted: write");
   EXPECT_EQ(server.num_requests(), 0);
   EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/dev/full"; }),
               HasSubstr("--log /dev/full was not written to its end"));
@@ -120,6 +124,7 @@ TEST(RunTest, AStallIsNotOmitted) {
     RunFlags flags = MakeFlags(200, 1);
     flags.arrivals = "constant";
     flags.requests.kinds = {"tokenize"};
+    flags.requests.model = "write";
     // Even when the sender itself has to wait for the server.
     flags.max_in_flight = max_in_flight;
     const auto [succeeded, result] = Load(server, flags);
@@ -274,7 +279,7 @@ requests:
   - {kind: encode, prompt: {tokens: uniform:1:9}, batch: 3}
   - {kind: encode_many, prompt: {words: uniform:1:9}, batch: 3}
   - {kind: score, prompt: {words: 3}, batch: 2}
-  - {kind: tokenize, prompt: {words: 3}}
+  - {kind: tokenize, model: write, prompt: {words: 3}}
 )";
 
 TEST(RunTest, EveryKindIsSentAndVerified) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/client.h"
 #include "prometheus/metric_family.h"
@@ -19,10 +20,11 @@ namespace beamline {
 
 class ServiceTest : public testing::Test {
  protected:
-  void Serve(ServerConfig config = {}) {
+  // counted: the models that metrics know, else all are "none".
+  void Serve(ServerConfig config = {}, const std::vector<ModelOptions>& counted = {}) {
     config.listen = "127.0.0.1:0";
     config.metrics_listen = "off";
-    metrics_ = std::make_shared<Metrics>(std::vector<ModelOptions>{});
+    metrics_ = std::make_shared<Metrics>(counted);
     auto engine = std::make_unique<FakeEngine>();
     engine_ = engine.get();
     auto server = Server::Start(config, metrics_, std::move(engine), [this] { ++faults_; });

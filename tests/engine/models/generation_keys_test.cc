@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/models/models.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
@@ -101,21 +103,39 @@ std::string Error(const json& generation) {
 }
 
 TEST(GenerationKeysTest, RefuseOtherMethodsByName) {
-  const json refused = {{"top_h", 0.4},
-                        {"token_healing", true},
-                        {"dola_layers", "high"},
-                        {"max_time", 2.5},
-                        {"is_assistant", true},
-                        {"begin_suppress_tokens", {3}},
-                        {"exponential_decay_length_penalty", {5, 1.1}},
-                        {"cache_implementation", "quantized"},
-                        {"penalty_alpha", 0.6},
-                        {"guidance_scale", 1.5},
-                        {"forced_decoder_ids", {{1, 2}}},
-                        {"num_return_sequences", 2},
-                        {"stop_strings", {"a", ""}},
-                        {"made_up", 1}};
-  for (const auto& [key, value] : refused.items()) {
+  const std::vector<std::pair<std::string, json>> refused = {
+      {"top_h", 0.4},
+      {"token_healing", true},
+      {"dola_layers", "high"},
+      {"max_time", 2.5},
+      {"is_assistant", true},
+      {"begin_suppress_tokens", {3}},
+      {"exponential_decay_length_penalty", {5, 1.1}},
+      {"cache_implementation", "quantized"},
+      {"penalty_alpha", 0.6},
+      {"guidance_scale", 1.5},
+      {"forced_decoder_ids", {{1, 2}}},
+      {"num_return_sequences", 2},
+      {"stop_strings", {"a", ""}},
+      {"made_up", 1},
+      // What transformers raises an error for.
+      {"eos_token_id", json::array()},
+      {"constraints", json::array()},
+      {"force_words_ids", json::array()},
+      {"dola_layers", json::array()},
+      {"sequence_bias", json::object()},
+      {"exponential_decay_length_penalty", json::array()},
+      {"bad_words_ids", json::array()},
+      {"stop_strings", json::array()},
+      {"suppress_tokens", 5},
+      {"begin_suppress_tokens", 5},
+      {"compile_config", json::object()},
+      {"cache_implementation", "bogus"},
+      {"cache_implementation", ""},
+      {"use_mtp", true},
+      // Not empty: a watermark of the defaults.
+      {"watermarking_config", json::object()}};
+  for (const auto& [key, value] : refused) {
     EXPECT_THAT(Error({{key, value}}), HasSubstr("generation_config.json: " + key + " is ")) << key;
   }
   EXPECT_THAT(Error({{"do_sample", true}, {"num_beams", 2}}), HasSubstr("do_sample is true"));
@@ -134,6 +154,11 @@ TEST(GenerationKeysTest, TakeWhatChangesNoAnswer) {
                          {"prompt_lookup_num_tokens", 3},
                          {"remove_invalid_values", true},
                          {"begin_suppress_tokens", json::array()},
+                         {"suppress_tokens", json::array()},
+                         {"eos_token_id", json::array()},
+                         {"pad_token_id", 3},
+                         {"use_mtp", false},
+                         {"constraints", nullptr},
                          {"penalty_alpha", 0.0}};
   EXPECT_EQ(Error(harmless), "");
 }

@@ -150,6 +150,36 @@ TEST(DescribeModelTest, ReadsGpt2AttentionScales) {
   EXPECT_EQ(Folder(config).Described().spec.decoder->attention_scale, 1.0f);
 }
 
+// transformers' classes take these names for their own.
+TEST(DescribeModelTest, TakesTheOtherNamesOfSizes) {
+  json config = {{"model_type", "gpt2"},   {"hidden_size", 24},
+                 {"num_hidden_layers", 5}, {"num_attention_heads", 3},
+                 {"n_positions", nullptr}, {"max_position_embeddings", 77}};
+  const StackSpec gpt2 = Folder(config).Described().spec.decoder.value();
+  EXPECT_EQ(gpt2.hidden_size, 24);
+  EXPECT_EQ(gpt2.num_layers, 5);
+  EXPECT_EQ(gpt2.num_heads, 3);
+  EXPECT_EQ(gpt2.max_positions, 77);
+  config["n_head"] = 4;
+  EXPECT_THAT(std::string(Folder(config).Describe().status().message()),
+              HasSubstr("num_attention_heads is 3; it is n_head's other name, which is 4"));
+  config = {{"model_type", "gpt2"}, {"hidden_size", "x"}};
+  EXPECT_THAT(std::string(Folder(config).Describe().status().message()),
+              HasSubstr("config.json: hidden_size is \"x\"; a whole number"));
+
+  config = {{"model_type", "marian"},
+            {"hidden_size", 64},
+            {"num_hidden_layers", 3},
+            {"num_attention_heads", 8}};
+  const ModelDescription marian = Folder(config, {"final_logits_bias"}).Described();
+  EXPECT_EQ(marian.spec.encoder->hidden_size, 64);
+  EXPECT_EQ(marian.spec.decoder->hidden_size, 64);
+  EXPECT_EQ(marian.spec.encoder->num_layers, 3);
+  EXPECT_EQ(marian.spec.decoder->num_layers, 12);  // its own field alone says
+  EXPECT_EQ(marian.spec.encoder->num_heads, 8);
+  EXPECT_EQ(marian.spec.decoder->num_heads, 16);
+}
+
 TEST(DescribeModelTest, FindsMarianEmbeddings) {
   json config = {{"model_type", "marian"}, {"d_model", 64}};
   ModelDescription model =

@@ -76,26 +76,6 @@ TEST(DecodersTest, BpeMarksBecomeSpacesButTheLast) {
             "ab c");
 }
 
-TEST(Utf8Test, ExcerptsAreShortAndValid) {
-  EXPECT_EQ(Excerpt("short"), "short");
-  EXPECT_EQ(Excerpt(""), "");
-  EXPECT_EQ(Excerpt("12345", 5), "12345");
-  EXPECT_EQ(Excerpt("123456", 5), "12345...");
-  EXPECT_EQ(Excerpt("a\u00e4\u4e2d\U0001F600", 10), "a\u00e4\u4e2d\U0001F600");
-  EXPECT_EQ(Excerpt("a\u00e4\u4e2d\U0001F600", 9), "a\u00e4\u4e2d...");
-  EXPECT_EQ(Excerpt("a\u00e4\u4e2d\U0001F600", 2), "a...");
-  EXPECT_EQ(Excerpt("a\xFFz\xF0\x9F"), "a\uFFFDz\uFFFD");
-  for (size_t most = 0; most < 40; ++most) {
-    for (const char* text : {"\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d\u4e2d"
-                             "\u4e2d\u4e2d\u4e2d\u4e2d",
-                             "\x80\xC3\xE4\xB8\xED\xA0\x80\xF5\xC0\xAF\xE4\xB8\xAD\xF0\x9F\x98"}) {
-      const std::string excerpt = Excerpt(text, most);
-      EXPECT_EQ(FindInvalidUtf8(excerpt), std::nullopt) << most;
-      EXPECT_LE(excerpt.size(), most + 3);
-    }
-  }
-}
-
 TEST(Utf8Test, FindsTheFirstInvalidByte) {
   EXPECT_EQ(FindInvalidUtf8("plain ASCII text of some length"), std::nullopt);
   EXPECT_EQ(FindInvalidUtf8("\u00e4\u4e2d\U0001F600"), std::nullopt);

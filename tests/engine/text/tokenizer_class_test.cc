@@ -126,6 +126,27 @@ TEST_F(TokenizerClassTest, ClassesTakeTheTemplateOfTheirConfig) {
               HasSubstr("\"cls_token\" is \"<none>\", which tokenizer.json does not have"));
 }
 
+// transformers takes the word of special_tokens_map.json where tokenizer_config.json has no
+// added_tokens_decoder.
+TEST_F(TokenizerClassTest, TheMapOfSpecialTokensCountsWhereNoneAreListed) {
+  const json of_bert = {{"tokenizer_class", "BertTokenizer"}};
+  const auto ids = [&](const json& config, const json& map) {
+    folder_.WriteJson("special_tokens_map.json", map);
+    return Ids(Bert(true), config, "bert", "dog e");
+  };
+  EXPECT_THAT(ids(of_bert, json::object()), ElementsAre(2, 5, 8, 3));
+  EXPECT_THAT(ids(of_bert, {{"cls_token", "-"}, {"sep_token", "e"}}), ElementsAre(11, 5, 8, 8));
+  json config = of_bert;
+  config["cls_token"] = "dog";
+  EXPECT_THAT(ids(config, {{"cls_token", "-"}}), ElementsAre(11, 5, 8, 3));
+  EXPECT_THAT(ids(config, {{"cls_token", {{"content", "-"}}}}), ElementsAre(11, 5, 8, 3));
+  config = of_bert;
+  config["added_tokens_decoder"] = json::object();
+  EXPECT_THAT(ids(config, {{"cls_token", "-"}}), ElementsAre(2, 5, 8, 3));
+  config["added_tokens_decoder"] = {{"2", {{"content", "[CLS]"}, {"special", true}}}};
+  EXPECT_THAT(ids(config, {{"cls_token", "-"}}), ElementsAre(2, 5, 8, 3));
+}
+
 TEST_F(TokenizerClassTest, XlmRobertaKeepsTheFirstSpaceThatItDidNotAdd) {
   const json vocab =
       json::parse(R"([["<s>",0],["<pad>",0],["</s>",0],["<unk>",0],["▁a",-1],["a",-2]])");

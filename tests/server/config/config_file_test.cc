@@ -84,6 +84,20 @@ TEST_F(ConfigFile, IsARegularFile) {
   EXPECT_THAT(std::string(LoadConfigFile("/dev/zero", config).message()), HasSubstr("a device"));
 }
 
+TEST_F(ConfigFile, PathsAreRelativeToTheFile) {
+  const auto algorithm_file = [this](const std::string& written) {
+    ServerConfig config;
+    EXPECT_TRUE(LoadConfigFile(Write("algorithm_file: " + written + "\n"), config).ok());
+    return config.algorithm_file;
+  };
+  const std::filesystem::path folder = std::filesystem::path(Write("")).parent_path();
+  EXPECT_EQ(algorithm_file("choices.txt"), (folder / "choices.txt").string());
+  EXPECT_EQ(algorithm_file("/abs/choices.txt"), "/abs/choices.txt");
+  for (const char* word : {"auto", "off", "''"}) {
+    EXPECT_EQ(algorithm_file(word), *word == '\'' ? "" : word);
+  }
+}
+
 TEST_F(ConfigFile, PrintedFoldersMeanTheSameFromAnywhere) {
   ServerConfig config;
   config.algorithm_file = "choices.txt";

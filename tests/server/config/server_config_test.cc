@@ -123,7 +123,7 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
   config.models[0].name = config.models[1].name = "m";
   config.models[0].folder = config.models[1].folder = "f";
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("'m' is given twice"));
-  for (const char* bad : {"none", "a\nb", "\xFF"}) {
+  for (const char* bad : {"none", "a\nb", "\xFF", "a\u202Eb", "a\u0085b"}) {
     config.models[1].name = bad;
     EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model is named '")) << bad;
   }

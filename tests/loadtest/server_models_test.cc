@@ -1,0 +1,101 @@
+#include "loadtest/traffic/server_models.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace beamline::loadtest {
+namespace {
+
+std::vector<v1::Model> Models(const std::vector<std::pair<std::string, v1::Task>>& named) {
+  std::vector<v1::Model> models;
+  for (const auto& [name, task] : named) {
+    v1::Model& model = models.emplace_back();
+    model.set_name(name);
+    model.set_task(task);
+    model.set_vocab_size(100);
+  }
+  return models;
+}
+
+absl::Status Resolve(const std::vector<v1::Model>& models, Kind kind, const std::string& name,
+                     Workload* resolved = nullptr) {
+  Workload workload;
+  RequestClass& of = workload.classes.emplace_back();
+  of.name = "class";
+  of.kind = kind;
+  of.model = name;
+  const absl::Status status = ResolveModels(models, workload);
+  if (resolved != nullptr) *resolved = workload;
+  return status;
+}
+
+const auto kAll = Models({{"write", v1::TASK_GENERATE}, {"embed", v1::TASK_ENCODE}});
+
+TEST(ServerModels, TheOnlyOneThatCanDoItIsMeant) {
+  for (const Kind kind :
+       {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany, Kind::kScore}) {
+    EXPECT_EQ(Resolve(kAll, kind, ""), absl::OkStatus());
+    EXPECT_EQ(Resolve(kAll, kind, "write"), absl::OkStatus());
+    EXPECT_EQ(
+        Resolve(kAll, kind, "embed"),
+        absl::InvalidArgumentError("class: model is 'embed', which cannot do it; accepted: write"));
+  }
+  for (const Kind kind : {Kind::kEncode, Kind::kEncodeMany}) {
+    EXPECT_EQ(Resolve(kAll, kind, ""), absl::OkStatus());
+    EXPECT_EQ(
+        Resolve(kAll, kind, "write"),
+        absl::InvalidArgumentError("class: model is 'write', which cannot do it; accepted: embed"));
+  }
+  EXPECT_EQ(Resolve(kAll, Kind::kTokenize, "embed"), absl::OkStatus());
+  EXPECT_EQ(Resolve(kAll, Kind::kTokenize, ""),
+            absl::InvalidArgumentError("class: no model is named; accepted: write, embed"));
+  EXPECT_EQ(Resolve(Models({{"embed", v1::TASK_ENCODE}}), Kind::kTokenize, ""), absl::OkStatus());
+}
+
+TEST(ServerModels, OneThatIsNotThereIsNamedWithThoseThatAre) {
+  EXPECT_EQ(Resolve(kAll, Kind::kGenerate, "wirte"),
+            absl::NotFoundError("class: model is 'wirte'; accepted: write; did you mean 'write'?"));
+  EXPECT_EQ(
+      Resolve(Models({{"embed", v1::TASK_ENCODE}}), Kind::kGenerate, "x"),
+      absl::NotFoundError("class: model is 'x'; accepted: none, the server has no model for it"));
+  EXPECT_EQ(Resolve({}, Kind::kEncode, ""),
+            absl::NotFoundError(
+                "class: no model is named; accepted: none, the server has no model for it"));
+  const auto two = Models({{"a", v1::TASK_GENERATE}, {"b", v1::TASK_TRANSLATE}});
+  EXPECT_EQ(Resolve(two, Kind::kScore, ""),
+            absl::InvalidArgumentError("class: no model is named; accepted: a, b"));
+}
+
+// The smaller of a translator's two: prompts and continuations are drawn from the same ids.
+TEST(ServerModels, TellTheVocabularyOfRandomTokens) {
+  auto models = kAll;
+  models[0].set_input_vocab_size(60);
+  Workload workload;
+  EXPECT_TRUE(Resolve(models, Kind::kGenerate, "write", &workload).ok());
+  EXPECT_EQ(workload.classes[0].vocab_size, 60);
+  EXPECT_TRUE(Resolve(models, Kind::kEncode, "embed", &workload).ok());
+  EXPECT_EQ(workload.classes[0].vocab_size, 100);
+  models[0].clear_vocab_size();
+  models[0].clear_input_vocab_size();
+  EXPECT_TRUE(Resolve(models, Kind::kGenerate, "write", &workload).ok());
+  workload.classes[0].prompt.tokens = *Distribution::Parse("5");
+  EXPECT_EQ(
+      ResolveModels(models, workload),
+      absl::InvalidArgumentError("class: the server does not tell the model's vocabulary size"));
+}
+
+TEST(ServerModels, AreDescribedInALine) {
+  v1::Model model = kAll[0];
+  model.set_architecture("GPT2LMHeadModel");
+  model.set_data_type(v1::DATA_TYPE_FLOAT32);
+  model.set_num_parameters(1234);
+  model.add_replicas()->set_device("cpu");
+  EXPECT_EQ(DescribeModel(model),
+            "write: GPT2LMHeadModel, DATA_TYPE_FLOAT32, 1234 parameters, cpu");
+}
+
+}  // namespace
+}  // namespace beamline::loadtest
