@@ -18,6 +18,7 @@
 #include "fmt/format.h"
 #include "loadtest/run.h"
 #include "tests/e2e/server_process.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -106,7 +107,7 @@ Round RunRound(const ServerProcess& server, uint64_t seed) {
   flags.num_connections = 4;
   flags.num_threads = 2;
   flags.verify = true;
-  flags.json_file = testing::TempDir() + "/soak_" + std::to_string(getpid()) + ".json";
+  flags.json_file = ScratchPath("soak.json");
   const auto succeeded = loadtest::RunLoadTest(flags, "soak_test");
   EXPECT_TRUE(succeeded.ok()) << succeeded.status();
   Round round{.succeeded = succeeded.ok() && *succeeded};
