@@ -248,6 +248,35 @@ TEST(EncodeConversion, TakesEveryField) {
   EXPECT_EQ(request->priority, 2);
 }
 
+TEST(EncodeConversion, EveryPoolingAndTruncationIsItsOwn) {
+  const std::vector<std::pair<v1::Pooling, std::optional<Pooling>>> poolings = {
+      {v1::POOLING_MODEL, std::nullopt},
+      {v1::POOLING_MEAN, Pooling::kMean},
+      {v1::POOLING_CLS, Pooling::kCls},
+      {v1::POOLING_LAST, Pooling::kLast}};
+  v1::EncodeRequest message;
+  message.add_inputs()->set_text("a");
+  for (const auto& [sent, expected] : poolings) {
+    message.set_pooling(sent);
+    const auto request = ToEngineRequest(message);
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(request->pooling, expected) << sent;
+    EXPECT_FALSE(request->per_token);
+  }
+  const std::vector<std::pair<v1::Truncation, EncodeTruncation>> truncations = {
+      {v1::TRUNCATION_NONE, EncodeTruncation::kNone},
+      {v1::TRUNCATION_RIGHT, EncodeTruncation::kRight},
+      {v1::TRUNCATION_LEFT, EncodeTruncation::kLeft}};
+  for (const auto& [sent, expected] : truncations) {
+    message.set_truncate(sent);
+    EXPECT_EQ(ToEngineRequest(message)->truncate, expected) << sent;
+  }
+  // What is not set stays the model's.
+  EXPECT_FALSE(ToEngineRequest(message)->normalize.has_value());
+  EXPECT_EQ(ToEngineRequest(message)->dimensions, 0);
+  EXPECT_EQ(ToEngineRequest(message)->prompt_name, "");
+}
+
 TEST(EncodeConversion, NoPoolingIsPerToken) {
   v1::EncodeRequest message;
   message.add_inputs()->set_text("a");
