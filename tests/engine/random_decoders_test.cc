@@ -127,16 +127,24 @@ TEST_P(RandomDecodersTest, BeamsAreTheReferences) {
   }
 }
 
+std::string NameOf(const testing::TestParamInfo<Decoder>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecodersTest,
                          ::testing::Values(Decoder{"gpt2-3x40", 0, 131},
                                            Decoder{"gpt2-5x8-deep", 0, 97},
-                                           Decoder{"gpt2-1x80-bare", 0, 203}));
+                                           Decoder{"gpt2-1x80-bare", 0, 203}),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                          ::testing::Values(Decoder{"marian-3x40", 131, 131, 130},
                                            Decoder{"marian-5x8-deep", 97, 83, 82},
                                            Decoder{"marian-1x80-shards", 77, 77, 76},
                                            Decoder{"marian-2x16-target", 61, 97, 60},
-                                           Decoder{"marian-2x16-untied", 61, 61, 60}));
+                                           Decoder{"marian-2x16-untied", 61, 61, 60}),
+                         NameOf);
 
 }  // namespace
 }  // namespace beamline

@@ -10,6 +10,7 @@
 
 #include "engine/pool/prepare.h"
 #include "tests/engine/demo_engine.h"
+#include "tests/engine/late_replica.h"
 
 namespace beamline {
 namespace {
@@ -22,17 +23,6 @@ class CountingObserver : public EngineObserver {
   }
   std::string expected_model;
   std::atomic<int> steps = 0, tokens = 0;
-};
-
-class EncodeSinkThatWaits : public EncodeSink {
- public:
-  void OnFinish(absl::StatusOr<EncodeResult> result) override {
-    result_.set_value(std::move(result));
-  }
-  absl::StatusOr<EncodeResult> Wait() { return result_.get_future().get(); }
-
- private:
-  std::promise<absl::StatusOr<EncodeResult>> result_;
 };
 
 class ReplicaTest : public testing::Test {
@@ -147,7 +137,7 @@ TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
   request.inputs = {TokenIds{2, 9, 3}, TokenIds{2, 9, 10, 11, 3}};
   auto job = PrepareEncodeJob(request, replica_->model());
   ASSERT_TRUE(job.ok()) << job.status();
-  auto sink = std::make_shared<EncodeSinkThatWaits>();
+  auto sink = std::make_shared<RecordingEncodeSink>();
   Submit(*std::move(job), sink);
   const auto result = sink->Wait();
   ASSERT_TRUE(result.ok()) << result.status();
