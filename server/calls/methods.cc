@@ -46,7 +46,8 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   request->model = answer.model;
   request->client = caller.client;
   request->max_answer_bytes = call.services().stream_limits.max_send_bytes;
-  request->deadline = EngineDeadline(caller.deadline, std::chrono::system_clock::now());
+  request->deadline =
+      EngineDeadline(caller.deadline, std::chrono::system_clock::now(), Clock::now());
   return request;
 }
 

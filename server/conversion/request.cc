@@ -249,13 +249,14 @@ absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
 }
 
 std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
-                                                std::chrono::system_clock::time_point now) {
+                                                std::chrono::system_clock::time_point call_now,
+                                                Clock::time_point now) {
   using std::chrono::milliseconds;
   if (call_deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  const auto left = std::chrono::duration_cast<Clock::duration>(call_deadline - now);
+  const auto left = std::chrono::duration_cast<Clock::duration>(call_deadline - call_now);
   const Clock::duration margin =
       std::clamp<Clock::duration>(left / 10, milliseconds(2), milliseconds(50));
-  return Clock::now() + left - margin;
+  return now + left - margin;
 }
 
 }  // namespace beamline

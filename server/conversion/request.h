@@ -18,8 +18,10 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 
 // The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with
-// FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one.
+// FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one. `call_now` and `now` are
+// the same moment.
 std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
-                                                std::chrono::system_clock::time_point now);
+                                                std::chrono::system_clock::time_point call_now,
+                                                Clock::time_point now);
 
 }  // namespace beamline

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/scratch_path.h"
+
 namespace beamline {
 namespace {
 
@@ -15,9 +17,7 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() : folder_(testing::TempDir() + "beamline_file_test_" + std::to_string(getpid())) {
-    std::filesystem::create_directory(folder_);
-  }
+  FileTest() : folder_(ScratchPath("files")) { std::filesystem::create_directory(folder_); }
   ~FileTest() override { std::filesystem::remove_all(folder_); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   std::string Pipe() const {

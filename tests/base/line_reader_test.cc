@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/scratch_path.h"
+
 namespace beamline {
 namespace {
 
@@ -80,7 +82,7 @@ TEST_F(LineReaderTest, KeepsWhatASplitOnLinesWouldGive) {
 }
 
 TEST_F(LineReaderTest, LongLinesArePieced) {
-  const std::string path = testing::TempDir() + "line_reader_" + std::to_string(getpid());
+  const std::string path = ScratchPath("lines");
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   unlink(path.c_str());
   const std::string text = std::string(300'000, 'x') + "\n" + std::string(70'000, 'y');

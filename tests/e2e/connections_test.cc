@@ -123,6 +123,9 @@ TEST(Connections, OneAddressLeavesRoomForOthers) {
   EXPECT_FALSE(other.IsClosed(std::chrono::milliseconds(100)));
   EXPECT_EQ(server.Metric("beamline_connections_refused_total{reason=\"peer_limit\"}"), 1);
   EXPECT_EQ(server.Metric("beamline_connections_accepted_total"), 4);
+  EXPECT_EQ(server.Metric("beamline_connections_open{state=\"speaking\"}"), 4);
+  EXPECT_EQ(server.Metric("beamline_connections_open{state=\"silent\"}"), 0);
+  EXPECT_EQ(server.Metric("beamline_accept_errors_total"), 0);
   EXPECT_EQ(server.Metric("beamline_accepting"), 1);
   server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().Wait(), 0);
@@ -130,12 +133,14 @@ TEST(Connections, OneAddressLeavesRoomForOthers) {
 }
 
 TEST(Connections, HandshakesHaveATimeLimit) {
-  ServerProcess server(WithModel({"--handshake-timeout-ms", "300"}));
+  ServerProcess server(WithModel({"--handshake-timeout-ms", "1000"}));
   RawConnection silent(server.port());
   RawConnection half(server.port());
   ASSERT_TRUE(half.Send(Http2Hello().substr(0, 10)));
   RawConnection without_settings(server.port());
   ASSERT_TRUE(without_settings.Send(Http2Hello().substr(0, 24)));
+  EXPECT_TRUE(Eventually(
+      [&] { return server.Metric("beamline_connections_open{state=\"silent\"}") == 2; }));
   for (RawConnection* each : {&silent, &half, &without_settings}) {
     EXPECT_TRUE(each->IsClosed(std::chrono::seconds(5)));
   }

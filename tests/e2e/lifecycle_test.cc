@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/e2e/server_process.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -78,7 +79,7 @@ TEST(Lifecycle, WrongCommandLinesAreOneLine) {
 class DamagedModel : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("beamline_damaged_" + std::to_string(getpid()));
+    folder_ = ScratchPath("damaged");
     fs::remove_all(folder_);
     fs::copy(DemoModel("write-en"), folder_, fs::copy_options::recursive);
   }

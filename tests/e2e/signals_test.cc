@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <atomic>
 #include <fstream>
 #include <future>
 #include <string>
@@ -16,6 +15,7 @@ namespace beamline {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
 
@@ -76,54 +76,80 @@ TEST(Signals, AnIdleServerStopsAtOnce) {
   }
 }
 
-TEST(Signals, DrainTimeoutCancelsWhatTakesTooLong) {
-  ServerProcess server(
-      {"--model", "write-en=" + DemoModel("write-en"), "--drain-timeout-ms", "50"});
-  Client client({.address = server.address()});
-  std::atomic<bool> stop{false};
-  std::atomic<int> answers{0};
-  std::vector<std::thread> clients;
-  for (int i = 0; i < 2; ++i) {
-    clients.emplace_back([&] {
-      v1::GenerateRequest request;
-      request.mutable_prompt()->set_text("Package: ");
-      request.mutable_sampling()->set_num_sequences(32);
-      request.mutable_limits()->set_max_new_tokens(500);
-      request.mutable_limits()->set_ignore_eos(true);
-      while (!stop) {
-        const auto answer = client.Generate(request, kSoon);
-        if (!answer.ok()) break;
-        ++answers;
-      }
+// A server that computes for minutes what one stream of requests has asked for.
+class BusyServer {
+ public:
+  explicit BusyServer(const std::string& drain_timeout_ms)
+      : server_({"--model", "write-en=" + DemoModel("write-en"), "--drain-timeout-ms",
+                 drain_timeout_ms}),
+        client_({.address = server_.address()}) {
+    v1::GenerateRequest request;
+    request.mutable_prompt()->set_text("Package: ");
+    request.mutable_sampling()->set_num_sequences(64);
+    request.mutable_limits()->set_max_new_tokens(500);
+    request.mutable_limits()->set_ignore_eos(true);
+    answers_ = std::async(std::launch::async, [this, request] {
+      const std::vector<v1::GenerateRequest> many(200, request);
+      return client_.GenerateMany(many, {.timeout = std::chrono::seconds(60)});
     });
+    const auto until = Now() + std::chrono::seconds(30);
+    while (server_.Metric("beamline_running_sequences{model=\"write-en\"}") < 1) {
+      if (Now() > until) ADD_FAILURE() << "nothing runs";
+      if (Now() > until) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+
+  ChildProcess& process() { return server_.process(); }
+  // Whether the first signal has arrived: the server is no more what a balancer sends calls to.
+  bool BecomesNotServing() const {
+    Client other({.address = server_.address()});
+    const auto until = Now() + std::chrono::seconds(10);
+    while (Now() < until) {
+      const auto health = other.Health("", kSoon);
+      if (health.ok() && !*health) return true;
+    }
+    return false;
+  }
+  void ExpectThatTheRestFailed() {
+    const auto answers = answers_.get();
+    ASSERT_FALSE(answers.empty());
+    EXPECT_FALSE(answers.back().ok());
+  }
+
+ private:
+  static std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
+
+  ServerProcess server_;
+  Client client_;
+  std::future<std::vector<absl::StatusOr<v1::GenerateResponse>>> answers_;
+};
+
+TEST(Signals, DrainTimeoutCancelsWhatTakesTooLong) {
+  constexpr std::chrono::milliseconds kDrain{700};
+  BusyServer server("700");
   const auto begin = std::chrono::steady_clock::now();
   server.process().Signal(SIGINT);
   EXPECT_EQ(server.process().Wait(std::chrono::seconds(20)), 0);
-  // The 50 ms, a step that runs, and the time to close; the rest is for a loaded machine.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, kDrain);
+  // A step that runs, and the time to close; the rest is for a loaded machine.
+  EXPECT_LT(took, kDrain + std::chrono::milliseconds(3000));
+  EXPECT_THAT(server.process().err(), HasSubstr("finishing what runs, at most 700 ms"));
   EXPECT_THAT(server.process().err(), HasSubstr("the drain timeout cancelled"));
-  stop = true;
-  for (std::thread& thread : clients) thread.join();
+  server.ExpectThatTheRestFailed();
 }
 
 TEST(Signals, SecondSignalEndsAtOnce) {
-  ServerProcess server({"--model", "write-en=" + DemoModel("write-en")});
-  Client client({.address = server.address()});
-  v1::GenerateRequest request;
-  request.mutable_prompt()->set_text("Package: ");
-  request.mutable_sampling()->set_num_sequences(64);
-  request.mutable_limits()->set_max_new_tokens(500);
-  request.mutable_limits()->set_ignore_eos(true);
-  auto answer = std::async(std::launch::async, [&] { return client.Generate(request, kSoon); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  BusyServer server("60000");
   server.process().Signal(SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  server.process().Signal(SIGTERM);
-  const int status = server.process().Wait(std::chrono::seconds(20));
-  EXPECT_TRUE(status == 128 + SIGTERM || status == 0) << status;  // 0: it had finished already
-  static_cast<void>(answer.get());
+  ASSERT_TRUE(server.BecomesNotServing());
+  const auto begin = std::chrono::steady_clock::now();
+  server.process().Signal(SIGINT);
+  EXPECT_EQ(server.process().Wait(std::chrono::seconds(20)), 128 + SIGINT);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
+  EXPECT_THAT(server.process().err(), Not(HasSubstr("stopped")));
+  server.ExpectThatTheRestFailed();
 }
 
 // Whether the process handles SIGTERM by now.

@@ -18,6 +18,7 @@
 #include "fmt/format.h"
 #include "loadtest/run.h"
 #include "tests/e2e/server_process.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -38,7 +39,7 @@ constexpr int kWarmupRounds = 3;
 constexpr int kThreadSlack = 4;
 // Of the median of the later half of the rounds over that of the first. A round may take a new
 // malloc arena or tear one apart, some 20 MiB for good, which the medians leave out unless it
-// happens in the middle. With ten rounds of 600 requests, 11 KiB lost in each request would show.
+// happens in the middle. With six rounds of 600 requests, 19 KiB lost in each request would show.
 constexpr int64_t kMemorySlackKib = 32 << 10;
 // Small enough that the warm-up touches every block.
 constexpr char kCache[] = ",cache_bytes=37748736";
@@ -106,7 +107,7 @@ Round RunRound(const ServerProcess& server, uint64_t seed) {
   flags.num_connections = 4;
   flags.num_threads = 2;
   flags.verify = true;
-  flags.json_file = testing::TempDir() + "/soak_" + std::to_string(getpid()) + ".json";
+  flags.json_file = ScratchPath("soak.json");
   const auto succeeded = loadtest::RunLoadTest(flags, "soak_test");
   EXPECT_TRUE(succeeded.ok()) << succeeded.status();
   Round round{.succeeded = succeeded.ok() && *succeeded};
@@ -133,7 +134,7 @@ int64_t MedianMemory(std::vector<Footprint> footprints) {
 }
 
 TEST(Soak, FiveHundredImpatientRequestsOfEveryKind) {
-  const int num_rounds = std::max(2, FromEnvironment("BEAMLINE_SOAK_ROUNDS", 10));
+  const int num_rounds = std::max(2, FromEnvironment("BEAMLINE_SOAK_ROUNDS", 6));
   ServerProcess server(Models());
   std::vector<Footprint> footprints;
   for (int i = 0; i < kWarmupRounds + num_rounds; ++i) {

@@ -14,15 +14,9 @@
 #include "engine/engine.h"
 #include "tests/engine/test_device.h"
 #include "tests/kernels/test_gpu_memory.h"
+#include "tests/sanitized.h"
 
 namespace beamline {
-
-// Sanitizers take some twenty times as long, so that the longer tests do less under them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;

@@ -171,13 +171,24 @@ TEST_F(EncodeOptionsTest, DimensionsAreAPrefixThatIsNormalisedAgainWhereAllWere)
 }
 
 TEST_F(EncodeOptionsTest, PoolingAndNormalisingAreTheRequests) {
-  Serve("cls, normalize True");
-  const std::vector<float> cls = Expected();
-  Serve("mean, normalize False");
-  EncodeRequest request = Request(Text());
-  request.pooling = Pooling::kCls;
-  request.normalize = true;
-  Expect(request, cls);
+  const std::vector<std::pair<Pooling, std::string>> poolings = {{Pooling::kMean, "mean"},
+                                                                 {Pooling::kCls, "cls"},
+                                                                 {Pooling::kLast, "lasttoken"},
+                                                                 {Pooling::kMax, "max"}};
+  for (const auto& [pooling, name] : poolings) {
+    for (const bool normalize : {false, true}) {
+      SCOPED_TRACE(name);
+      Serve(name + ", normalize " + (normalize ? "True" : "False"));
+      const std::vector<float> expected = Expected();
+      // Over a folder that does otherwise.
+      const std::string other = pooling == Pooling::kMean ? "cls" : "mean";
+      Serve(other + ", normalize " + (normalize ? "False" : "True"));
+      EncodeRequest request = Request(Text());
+      request.pooling = pooling;
+      request.normalize = normalize;
+      Expect(request, expected);
+    }
+  }
 }
 
 TEST_F(EncodeOptionsTest, VectorsOfTokensHaveTheMeanOfTheText) {

@@ -80,6 +80,7 @@ TEST(EngineGoldenTest, BeamSearchVariants) {
 }
 
 TEST(EngineGoldenTest, WriteGreedyWithLogprobs) {
+  int num_penalised = 0, num_beams = 0;
   for (const json& row : GoldenRows("write.jsonl")) {
     GenerateRequest request = Write(row["text"], 48);
     request.output.return_logprobs = true;
@@ -101,13 +102,24 @@ TEST(EngineGoldenTest, WriteGreedyWithLogprobs) {
       EXPECT_NEAR(sequence.logprobs[0].top[k].logprob,
                   row["first_top5"][k]["logprob"].get<double>(), 1e-3);
     }
+    if (row.contains("beam4")) {
+      GenerateRequest search = Write(row["text"], 48);
+      search.decoding = BeamOptions{.width = 4, .num_sequences = 4};
+      const auto beams = SharedEngine().GenerateAndWait(search);
+      ASSERT_TRUE(beams.ok()) << beams.status();
+      ExpectBeams(*beams, row["beam4"], row["text"]);
+      ++num_beams;
+    }
     if (row.contains("repetition_penalty_1.3_ids")) {
       request.shaping.repetition_penalty = 1.3f;
       const auto penalised = SharedEngine().GenerateAndWait(request);
       ASSERT_TRUE(penalised.ok()) << penalised.status();
       EXPECT_EQ(penalised->sequences[0].ids, row["repetition_penalty_1.3_ids"].get<TokenIds>());
+      ++num_penalised;
     }
   }
+  EXPECT_EQ(num_penalised, 5);
+  EXPECT_EQ(num_beams, 5);
 }
 
 TEST(EngineGoldenTest, EmbeddingsAloneAndTogether) {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -32,7 +32,7 @@ constexpr uint16_t kHuge = 0x7F7F;  // the largest bfloat16
 class DoctoredModel {
  public:
   DoctoredModel(const std::string& name, const std::string& position_table) {
-    folder_ = fs::path(testing::TempDir()) / FolderName(name);
+    folder_ = ScratchPath("doctored-" + name);
     fs::remove_all(folder_);
     fs::copy(Demo(name).folder, folder_, fs::copy_options::recursive);
     const fs::path file = folder_ / "model.safetensors";
@@ -58,9 +58,6 @@ class DoctoredModel {
   }
 
  private:
-  static std::string FolderName(const std::string& name) {
-    return "beamline_doctored_" + name + "_" + std::to_string(getpid());
-  }
   static std::string Read(const fs::path& file) {
     std::ifstream stream(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};

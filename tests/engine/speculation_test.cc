@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/engine/demo_engine.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -122,7 +123,7 @@ TEST(SpeculationTest, AnswersOfASmallCacheAreThoseOfPlainGreedyDecoding) {
 std::string WithTokenizer(const std::string& checkpoint) {
   namespace fs = std::filesystem;
   const fs::path source = fs::path(BEAMLINE_SOURCE_DIR) / "tests/golden/random" / checkpoint;
-  const fs::path folder = fs::path(testing::TempDir()) / ("speculation-" + checkpoint);
+  const fs::path folder = ScratchPath("speculation-" + checkpoint);
   fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const auto config = nlohmann::json::parse(std::ifstream(source / "config.json"));
   nlohmann::json vocab;

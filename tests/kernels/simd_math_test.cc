@@ -60,7 +60,8 @@ double WorstUlps(Function function, double (*exact)(double), const std::vector<f
     const double expected = exact(x[i]);
     const float rounded = std::abs(static_cast<float>(expected));
     const double ulp = std::nextafter(rounded, kInfinity) - rounded;
-    worst = std::max(worst, std::abs(y[i] - expected) / ulp);
+    const double ulps = std::abs(y[i] - expected) / ulp;
+    if (!(ulps <= worst)) worst = ulps;  // NaN, too
   }
   return worst;
 }

@@ -13,6 +13,7 @@
 #include "loadtest/report/recorder.h"
 #include "loadtest/report/result_json.h"
 #include "loadtest/report/terminal.h"
+#include "tests/scratch_path.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -20,8 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
 
 // A stream sent 1 ms late whose first token comes 10 ms after the intended time, then one each
 // `gap_ms`.
@@ -103,7 +102,7 @@ TEST(RecorderTest, GoodRequestsKeepEveryObjective) {
 }
 
 TEST(RecorderTest, LogsEveryRequest) {
-  const std::string path = TempPath("requests.jsonl");
+  const std::string path = ScratchPath("requests.jsonl");
   {
     Recorder recorder({{"chat", "generate_stream"}}, {}, milliseconds(0));
     ASSERT_TRUE(recorder.OpenLog(path).ok());
@@ -142,7 +141,7 @@ TEST(ResultJsonTest, HasTheWholeSchema) {
 }
 
 TEST(ResultJsonTest, ReadsWhatItWrote) {
-  const std::string path = TempPath("result.json");
+  const std::string path = ScratchPath("result.json");
   const RunReport report = MakeReport({.ttft_ms = 11});
   ASSERT_TRUE(WriteResult(report, path).ok());
   const auto result = ReadResult(path);
@@ -160,13 +159,13 @@ TEST(ResultJsonTest, ReadsWhatItWrote) {
 }
 
 TEST(ResultJsonTest, OtherFilesAreRefused) {
-  const std::string path = TempPath("other.json");
+  const std::string path = ScratchPath("other.json");
   for (const char* text : {"", "[1]", "{}", "{\"schema\": \"beamline.loadtest/1\"}",
                            "{\"schema\": \"beamline.loadtest/1\", \"total\": 3}"}) {
     std::ofstream(path) << text;
     EXPECT_EQ(ReadResult(path).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
-  EXPECT_FALSE(ReadResult(TempPath("nowhere.json")).ok());
+  EXPECT_FALSE(ReadResult(ScratchPath("nowhere.json")).ok());
 }
 
 TEST(TerminalTest, ShowsWhatMatters) {
@@ -178,7 +177,7 @@ TEST(TerminalTest, ShowsWhatMatters) {
 }
 
 TEST(PlotTest, IsSelfContainedAndEscaped) {
-  const std::string path = TempPath("plotted.json");
+  const std::string path = ScratchPath("plotted.json");
   ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
   const std::vector<Result> results = {*ReadResult(path), *ReadResult(path)};
   const std::string svg = PlotSvg(results);
@@ -192,14 +191,14 @@ TEST(PlotTest, IsSelfContainedAndEscaped) {
   EXPECT_THAT(html, Not(HasSubstr("href")));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
   EXPECT_THAT(html, HasSubstr("requests/s"));
-  EXPECT_TRUE(WritePlot(results, TempPath("plot.html")).ok());
-  EXPECT_TRUE(WritePlot(results, TempPath("plot.svg")).ok());
-  EXPECT_FALSE(WritePlot(results, TempPath("plot.pdf")).ok());
+  EXPECT_TRUE(WritePlot(results, ScratchPath("plot.html")).ok());
+  EXPECT_TRUE(WritePlot(results, ScratchPath("plot.svg")).ok());
+  EXPECT_FALSE(WritePlot(results, ScratchPath("plot.pdf")).ok());
 }
 
 // Every curve has the colour and dashes of one line of the legend, and its label.
 TEST(PlotTest, EveryCurveIsInTheLegend) {
-  const std::string path = TempPath("many.json");
+  const std::string path = ScratchPath("many.json");
   ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
   std::vector<Result> results(10, *ReadResult(path));
   for (size_t i = 0; i < 8; ++i) results[i].label = "run " + std::to_string(i);
@@ -238,10 +237,10 @@ TEST(PlotTest, OneValueIsDrawn) {
 }
 
 TEST(PlotTest, WhatCannotBeWrittenIsSaid) {
-  EXPECT_FALSE(CheckPlotPath(::testing::TempDir() + "/nothing/plot.svg").ok());
+  EXPECT_FALSE(CheckPlotPath(ScratchPath("nothing/plot.svg")).ok());
   EXPECT_THAT(std::string(CheckPlotPath("plot.pdf").message()),
               HasSubstr("--plot is 'plot.pdf'; accepted: a name in .svg or .html"));
-  EXPECT_FALSE(WriteResult(MakeReport({}), ::testing::TempDir()).ok());
+  EXPECT_FALSE(WriteResult(MakeReport({}), ScratchPath("")).ok());
   EXPECT_FALSE(WriteResult(MakeReport({}), "/dev/full").ok());
 }
 

@@ -17,6 +17,7 @@
 #include "loadtest/traffic/batching.h"
 #include "nlohmann/json.hpp"
 #include "tests/loadtest/scripted_server.h"
+#include "tests/scratch_path.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -33,7 +34,7 @@ struct Outcome {
 
 Outcome Load(const ScriptedServer& server, RunFlags flags) {
   flags.target = server.target();
-  flags.json_file = ::testing::TempDir() + "/run.json";
+  flags.json_file = ScratchPath("run.json");
   std::filesystem::remove(flags.json_file);
   Outcome outcome{.succeeded = RunLoadTest(flags, "test")};
   std::ifstream file(flags.json_file);
@@ -50,7 +51,7 @@ RunFlags MakeFlags(double rate, double duration_s) {
 }
 
 std::string WriteWorkload(const std::string& yaml) {
-  const std::string path = ::testing::TempDir() + "/workload.yaml";
+  const std::string path = ScratchPath("workload.yaml");
   std::ofstream(path) << yaml;
   return path;
 }
@@ -68,8 +69,8 @@ TEST(RunTest, WhatCannotWorkIsSaidFirst) {
   EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/no/log"; }),
               HasSubstr("--log is '/no/log'"));
   EXPECT_THAT(fault([](RunFlags& flags) {
-                flags.json_file = testing::TempDir() + "/one";
-                flags.log_file = testing::TempDir() + "/./one";
+                flags.json_file = ScratchPath("one");
+                flags.log_file = ScratchPath("./one");
               }),
               HasSubstr("as --json; accepted: another file"));
   EXPECT_THAT(fault([](RunFlags& flags) { flags.expected_codes = {"RESOURCE_EXHAUSTD"}; }),
@@ -158,7 +159,7 @@ struct SentAndEnded {
 // Every request of a run that succeeded, in the order of sending.
 std::vector<SentAndEnded> RunBatched(const Script& script, RunFlags flags) {
   ScriptedServer server(script);
-  flags.log_file = ::testing::TempDir() + "/batches.jsonl";
+  flags.log_file = ScratchPath("batches.jsonl");
   const auto [succeeded, result] = Load(server, flags);
   EXPECT_TRUE(succeeded.ok() && *succeeded) << succeeded.status();
   EXPECT_EQ(result["load"]["batching"], flags.batching);

@@ -261,6 +261,7 @@ TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->sequences(0).text(), "finished");
   EXPECT_TRUE(drained.get());
+  EXPECT_EQ(Counter("beamline_rejected_total", "reason=draining"), 1);
 }
 
 TEST_F(ServiceTest, ABrokenDeviceIsToldByHealth) {

@@ -69,6 +69,18 @@ TEST_P(RandomEncoderTest, HiddenStatesAreTheReferences) {
   }
 }
 
+TEST_P(RandomEncoderTest, MeansAreTheReferences) {
+  std::vector<TokenIds> inputs;
+  for (const auto& row : rows_) inputs.push_back(row["input_ids"].get<TokenIds>());
+  const Matrix means = runner_->Embed(inputs);
+  ASSERT_EQ(means.num_rows(), static_cast<int64_t>(rows_.size()));
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    SCOPED_TRACE(i);
+    ExpectRows(means, static_cast<int64_t>(i), nlohmann::json::array({0}),
+               nlohmann::json::array({rows_[i]["mean"]}), Tolerance(rows_[i]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
                          ::testing::Values("bert-3x40", "bert-5x8-deep", "bert-1x80-shards"));
 // Their inputs have the pad token inside, which takes up no position.

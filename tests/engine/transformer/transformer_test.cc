@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -193,6 +194,7 @@ TEST_F(TransformerDeathTest, ChecksBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto created = Create();
   ASSERT_TRUE(created.ok()) << created.status();
+  std::filesystem::remove_all(folder_.path());  // the processes that die here would leave theirs
   Transformer& transformer = **created;
   const StepBatch valid = batch_;
   const auto expect_death = [&](const char* what, auto edit) {

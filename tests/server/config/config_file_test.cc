@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/scratch_path.h"
+
 namespace beamline {
 namespace {
 
@@ -14,9 +16,9 @@ using testing::HasSubstr;
 class ConfigFile : public testing::Test {
  protected:
   std::string Write(const std::string& text) {
-    const auto path = std::filesystem::path(testing::TempDir()) / "beamline_config_test.yaml";
+    const std::string path = ScratchPath("config.yaml");
     std::ofstream(path) << text;
-    return path.string();
+    return path;
   }
   std::string Error(const std::string& text) {
     ServerConfig config;
@@ -57,7 +59,7 @@ TEST_F(ConfigFile, ErrorsNameTheLine) {
   EXPECT_THAT(Error("models:\n  - {name: a, speed: 3}\n"), HasSubstr("no setting 'speed'"));
   EXPECT_THAT(Error("threads: [1]\n"), HasSubstr("must be a single value"));
   EXPECT_THAT(Error("- a\n- b\n"), HasSubstr("must be a mapping"));
-  EXPECT_THAT(Error("a: [1\nb: 2"), HasSubstr("beamline_config_test.yaml:"));
+  EXPECT_THAT(Error("a: [1\nb: 2"), HasSubstr("config.yaml:"));
 }
 
 TEST_F(ConfigFile, WhatIsWrittenTwiceOrForNothingIsRefused) {
@@ -79,7 +81,7 @@ TEST_F(ConfigFile, SlipsAreRecognized) {
 
 TEST_F(ConfigFile, IsARegularFile) {
   ServerConfig config;
-  EXPECT_THAT(std::string(LoadConfigFile(testing::TempDir(), config).message()),
+  EXPECT_THAT(std::string(LoadConfigFile(ScratchPath(""), config).message()),
               HasSubstr("a folder; accepted: a regular file"));
   EXPECT_THAT(std::string(LoadConfigFile("/dev/zero", config).message()), HasSubstr("a device"));
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "server/config/demo_models.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -46,9 +47,8 @@ TEST(Flags, DemoModelsMissingIsAClearMessage) {
 }
 
 TEST(Flags, GoBeforeTheFile) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "beamline_flags_test.yaml";
-  std::ofstream(path) << "listen: 127.0.0.1:1\nthreads: 3\nmodels: [{name: f, folder: f}]\n";
-  const std::string file = path.string();
+  const std::string file = ScratchPath("flags.yaml");
+  std::ofstream(file) << "listen: 127.0.0.1:1\nthreads: 3\nmodels: [{name: f, folder: f}]\n";
   auto line = Parse({"--listen", "127.0.0.1:2", "--config", file.c_str()});
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_EQ(line->config.listen, "127.0.0.1:2");

@@ -248,6 +248,35 @@ TEST(EncodeConversion, TakesEveryField) {
   EXPECT_EQ(request->priority, 2);
 }
 
+TEST(EncodeConversion, EveryPoolingAndTruncationIsItsOwn) {
+  const std::vector<std::pair<v1::Pooling, std::optional<Pooling>>> poolings = {
+      {v1::POOLING_MODEL, std::nullopt},
+      {v1::POOLING_MEAN, Pooling::kMean},
+      {v1::POOLING_CLS, Pooling::kCls},
+      {v1::POOLING_LAST, Pooling::kLast}};
+  v1::EncodeRequest message;
+  message.add_inputs()->set_text("a");
+  for (const auto& [sent, expected] : poolings) {
+    message.set_pooling(sent);
+    const auto request = ToEngineRequest(message);
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(request->pooling, expected) << sent;
+    EXPECT_FALSE(request->per_token);
+  }
+  const std::vector<std::pair<v1::Truncation, EncodeTruncation>> truncations = {
+      {v1::TRUNCATION_NONE, EncodeTruncation::kNone},
+      {v1::TRUNCATION_RIGHT, EncodeTruncation::kRight},
+      {v1::TRUNCATION_LEFT, EncodeTruncation::kLeft}};
+  for (const auto& [sent, expected] : truncations) {
+    message.set_truncate(sent);
+    EXPECT_EQ(ToEngineRequest(message)->truncate, expected) << sent;
+  }
+  // What is not set stays the model's.
+  EXPECT_FALSE(ToEngineRequest(message)->normalize.has_value());
+  EXPECT_EQ(ToEngineRequest(message)->dimensions, 0);
+  EXPECT_EQ(ToEngineRequest(message)->prompt_name, "");
+}
+
 TEST(EncodeConversion, NoPoolingIsPerToken) {
   v1::EncodeRequest message;
   message.add_inputs()->set_text("a");
@@ -270,19 +299,26 @@ TEST(EncodeConversion, RefusesByName) {
 }
 
 TEST(EngineDeadline, IsALittleEarlierThanTheCall) {
-  const auto now = std::chrono::system_clock::now();
-  EXPECT_FALSE(EngineDeadline(std::chrono::system_clock::time_point::max(), now).has_value());
-  const auto check = [now](int call_ms, int margin_ms) {
-    const auto before = Clock::now();
-    const auto deadline = EngineDeadline(now + std::chrono::milliseconds(call_ms), now);
-    ASSERT_TRUE(deadline.has_value());
-    const auto left = std::chrono::duration<double, std::milli>(*deadline - before).count();
-    EXPECT_NEAR(left, call_ms - margin_ms, 20.0) << call_ms;
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  using System = std::chrono::system_clock;
+  const System::time_point call_now = System::time_point() + std::chrono::years(56);
+  const Clock::time_point now = Clock::time_point() + std::chrono::hours(70);
+  EXPECT_FALSE(EngineDeadline(System::time_point::max(), call_now, now).has_value());
+  const auto margin = [&](microseconds left) {
+    const auto deadline = EngineDeadline(call_now + left, call_now, now);
+    EXPECT_TRUE(deadline.has_value());
+    return now + left - deadline.value_or(now);
   };
-  check(10000, 50);
-  check(100, 10);
-  check(5, 2);
-  check(-1000, 2);
+  // A tenth of what is left, at least 2 ms and at most 50.
+  EXPECT_EQ(margin(milliseconds(10000)), milliseconds(50));
+  EXPECT_EQ(margin(microseconds(500010)), milliseconds(50));
+  EXPECT_EQ(margin(microseconds(499990)), microseconds(49999));
+  EXPECT_EQ(margin(milliseconds(100)), milliseconds(10));
+  EXPECT_EQ(margin(microseconds(20010)), microseconds(2001));
+  EXPECT_EQ(margin(microseconds(19990)), milliseconds(2));
+  EXPECT_EQ(margin(milliseconds(0)), milliseconds(2));
+  EXPECT_EQ(margin(milliseconds(-1000)), milliseconds(2));
 }
 
 }  // namespace

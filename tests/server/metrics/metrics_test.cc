@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <map>
@@ -113,6 +114,109 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   for (const auto& metric : Find(families, "beamline_rejected_total").metric) {
     EXPECT_EQ(metric.counter.value, Label(metric, "reason") == "draining" ? 1 : 0);
   }
+  const auto& durations = Find(families, "beamline_request_duration_seconds");
+  ASSERT_EQ(durations.metric.size(), 2u);
+  EXPECT_EQ(Label(durations.metric[0], "model"), "b");
+  EXPECT_EQ(durations.metric[0].histogram.sample_count, 2u);
+  EXPECT_NEAR(durations.metric[0].histogram.sample_sum, 0.060, 1e-9);
+}
+
+// Every number of the engine's statistics, none of them the same, under its own name.
+TEST(Metrics, TellWhatTheEngineCounts) {
+  FakeEngine engine;
+  ModelStats stats;
+  stats.waiting_requests = 1;
+  stats.running_sequences = 2;
+  stats.used_blocks = 3;
+  stats.total_blocks = 10;
+  stats.prompt_tokens = 11;
+  stats.cached_prompt_tokens = 12;
+  stats.generated_tokens = 13;
+  stats.encoded_tokens = 14;
+  stats.preemptions = 15;
+  stats.cancelled = 16;
+  stats.speculative_proposed = 17;
+  stats.speculative_accepted = 18;
+  engine.SetStats(stats);
+  engine.OnFault([](const std::string&, const absl::Status&) {});
+  engine.Break("embedder", absl::UnavailableError("it broke"));
+  Metrics metrics(TwoModels());
+  const auto none = metrics.Collect();  // without an engine
+  EXPECT_TRUE(std::none_of(none.begin(), none.end(), [](const MetricFamily& family) {
+    return family.name == "beamline_generated_tokens_total";
+  }));
+  metrics.SetEngine(&engine);
+  std::map<std::string, double> values;
+  for (const auto& family : metrics.Collect()) {
+    for (const auto& metric : family.metric) {
+      if (Label(metric, "model") != "writer" && family.name != "beamline_replica_up") continue;
+      std::string name = family.name;
+      for (const auto& label : metric.label) {
+        if (label.name != "model" || label.value != "writer") name += "/" + label.value;
+      }
+      const bool counts = family.type == prometheus::MetricType::Counter;
+      values[name] = counts ? metric.counter.value : metric.gauge.value;
+    }
+  }
+  const std::map<std::string, double> expected = {
+      {"beamline_waiting_requests", 1},
+      {"beamline_running_sequences", 2},
+      {"beamline_kv_blocks/used", 3},
+      {"beamline_kv_blocks/free", 7},
+      {"beamline_prompt_tokens_total/computed", 11},
+      {"beamline_prompt_tokens_total/cached", 12},
+      {"beamline_prefix_cache_hit_tokens_total", 12},
+      {"beamline_generated_tokens_total", 13},
+      {"beamline_encoded_tokens_total", 14},
+      {"beamline_preemptions_total", 15},
+      {"beamline_cancelled_total", 16},
+      {"beamline_speculative_tokens_total/proposed", 17},
+      {"beamline_speculative_tokens_total/accepted", 18},
+      {"beamline_model_info/FakeLMHeadModel/fake:0", 1},
+      {"beamline_replica_up/0/fake:0", 1},
+      {"beamline_replica_up/embedder/0/fake:0", 0}};
+  EXPECT_EQ(values, expected);
+}
+
+TEST(Metrics, TellWhatTheAcceptorCounts) {
+  Metrics metrics({});
+  ConnectionStats& stats = metrics.connections();
+  stats.accepted = 21;
+  stats.accept_errors = 22;
+  stats.silent = 23;
+  stats.open = 24;
+  for (int i = 0; i < 3; ++i) stats.Count(Refusal::kTimeout);
+  stats.Count(Refusal::kLimit);
+  std::map<std::string, double> values;
+  const auto read = [&] {
+    for (const auto& family : metrics.Collect()) {
+      if (family.name.find("connections") == std::string::npos &&
+          family.name.find("accept") == std::string::npos) {
+        continue;
+      }
+      const bool counts = family.type == prometheus::MetricType::Counter;
+      for (const auto& metric : family.metric) {
+        const std::string label = metric.label.empty() ? "" : "/" + metric.label[0].value;
+        values[family.name + label] = counts ? metric.counter.value : metric.gauge.value;
+      }
+    }
+  };
+  read();
+  const std::map<std::string, double> expected = {
+      {"beamline_connections_accepted_total", 21},
+      {"beamline_accept_errors_total", 22},
+      {"beamline_connections_open/silent", 23},
+      {"beamline_connections_open/speaking", 24},
+      {"beamline_connections_refused_total/limit", 1},
+      {"beamline_connections_refused_total/peer_limit", 0},
+      {"beamline_connections_refused_total/timeout", 3},
+      {"beamline_connections_refused_total/displaced", 0},
+      {"beamline_connections_refused_total/protocol", 0},
+      {"beamline_accepting", 1}};
+  EXPECT_EQ(values, expected);
+  stats.accepting = false;
+  read();
+  EXPECT_EQ(values.at("beamline_accepting"), 0);
 }
 
 TEST(Metrics, RecordsSteps) {

@@ -1,0 +1,79 @@
+// Settings that only a running server shows: what it logs, and its threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "tests/e2e/server_process.h"
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(30)};
+
+std::vector<std::string> WithModel(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--device", "cpu", "--model",
+                                     "embed-en=" BEAMLINE_SOURCE_DIR "/models/embed-en"});
+  return arguments;
+}
+
+// What a server of this level logs about an answered and a refused request, and about its end.
+std::string LogOf(const std::string& level) {
+  ServerProcess server(WithModel({"--log-level", level}));
+  Client client({.address = server.address()});
+  v1::EncodeRequest request;
+  request.set_request_id("answered");
+  request.add_inputs()->set_text("a text editor");
+  EXPECT_TRUE(client.Encode(request, kSoon).ok());
+  request.set_request_id("refused");
+  request.set_dimensions(100000);
+  EXPECT_EQ(client.Encode(request, kSoon).status().code(), absl::StatusCode::kInvalidArgument);
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  return server.process().err();
+}
+
+TEST(Settings, LogLevelCutsTheLog) {
+  for (const char* level : {"warn", "error", "off"}) EXPECT_EQ(LogOf(level), "") << level;
+  const std::string info = LogOf("info");
+  EXPECT_THAT(info, HasSubstr(" info model 'embed-en' computes in float32 on cpu"));
+  EXPECT_THAT(info, HasSubstr("request_id=\"refused\" code=INVALID_ARGUMENT"));
+  EXPECT_THAT(info, HasSubstr(" info stopped: every request was answered"));
+  EXPECT_THAT(info, Not(HasSubstr("\"answered\"")));
+  EXPECT_THAT(info, Not(HasSubstr(" debug ")));
+  EXPECT_THAT(LogOf("debug"), HasSubstr(" debug request rpc=Encode model=\"embed-en\" "
+                                        "request_id=\"answered\" code=OK"));
+}
+
+TEST(Settings, ComputeThreadsAreAsManyAsAsked) {
+  for (const char* threads : {"1", "3"}) {
+    ServerProcess server(WithModel({"--threads", threads}));
+    server.process().Signal(SIGTERM);
+    EXPECT_EQ(server.process().Wait(), 0);
+    const std::string words = *threads == '1' ? ", 1 thread," : ", 3 threads,";
+    EXPECT_THAT(server.process().err(), HasSubstr(words));
+  }
+}
+
+// The server tokenizes for Tokenize, the engine for the rest: each has its threads.
+TEST(Settings, TokenizerAndWriterThreadsAreAsManyAsAsked) {
+  const auto threads = [](const char* tokenizer_threads, const char* writer_threads) {
+    ServerProcess server(WithModel({"--threads", "1", "--tokenizer-threads", tokenizer_threads,
+                                    "--writer-threads", writer_threads}));
+    return server.Metric("process_threads");
+  };
+  constexpr double kNoise = 8;  // gRPC's own threads come and go
+  const double few = threads("1", "1");
+  EXPECT_GT(few, 0);
+  EXPECT_NEAR(threads("41", "1"), few + 80, kNoise);
+  EXPECT_NEAR(threads("1", "41"), few + 40, kNoise);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,150 @@
+// Greedy and beam answers of the randomly initialised decoders against what transformers answers
+// (tests/golden/random; fields: tests/golden/README.md), through the whole engine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/engine/random_model.h"
+#include "tests/golden/golden_rows.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::json;
+
+struct Decoder {
+  const char* name;
+  int32_t source_size;  // 0: no encoder
+  int32_t vocab_size;   // of the ids that it generates
+  int32_t banned = -1;  // by its generation_config.json; -1: none
+};
+
+// A log-probability errs as its logit does, and as the sum that normalises it.
+double Tolerance(const json& row) {
+  return 2 * std::max(2e-5, 10 * row["float32_error"].get<double>());
+}
+
+EarlyStopping EarlyStoppingOf(const json& value) {
+  if (value == "never") return EarlyStopping::kExhaustive;
+  return value.get<bool>() ? EarlyStopping::kEager : EarlyStopping::kHeuristic;
+}
+
+class RandomDecodersTest : public ::testing::TestWithParam<Decoder> {
+ protected:
+  void SetUp() override {
+    const Decoder& decoder = GetParam();
+    if (decoder.source_size > 0) {
+      model_ =
+          std::make_unique<RandomTranslator>(decoder.name, decoder.source_size, decoder.vocab_size);
+    } else {
+      model_ = std::make_unique<RandomStack>(decoder.name, decoder.vocab_size,
+                                             /*with_template=*/false);
+    }
+    auto engine = Serve({model_->Options("model")});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+    rows_ = GoldenFile(std::string("random/") + decoder.name + "/expected.json")["rows"];
+    ASSERT_EQ(rows_.size(), 5u);
+  }
+
+  static GenerateRequest Request(const json& row, Decoding decoding) {
+    GenerateRequest request;
+    request.model = "model";
+    request.prompt = row["input_ids"].get<TokenIds>();
+    request.limits.max_new_tokens = row["max_new_tokens"].get<int32_t>();
+    request.decoding = std::move(decoding);
+    return request;
+  }
+
+  std::unique_ptr<LinkedModel> model_;
+  std::unique_ptr<Engine> engine_;
+  json rows_;
+};
+
+TEST_P(RandomDecodersTest, GreedyAnswersAreTheReferences) {
+  std::vector<GenerateRequest> requests;
+  for (const json& row : rows_) {
+    requests.push_back(Request(row, GreedyOptions()));
+    requests.back().output.return_logprobs = true;
+    requests.back().output.logprobs = 5;
+  }
+  const auto results = RunTogether(requests, *engine_);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_TRUE(results[i].ok()) << results[i].status();
+    const GeneratedSequence& sequence = results[i]->sequences[0];
+    const json& golden = rows_[i]["greedy"];
+    const double tolerance = Tolerance(rows_[i]);
+    ASSERT_EQ(sequence.ids, golden["ids"].get<TokenIds>());
+    ASSERT_EQ(sequence.logprobs.size(), golden["logprobs"].size());
+    for (size_t p = 0; p < sequence.logprobs.size(); ++p) {
+      EXPECT_NEAR(sequence.logprobs[p].chosen.logprob, golden["logprobs"][p].get<double>(),
+                  tolerance);
+    }
+    // What may not be chosen is not among the likeliest ones here.
+    ASSERT_EQ(sequence.logprobs[0].top.size(), 5u);
+    auto found = sequence.logprobs[0].top.begin();
+    for (const json& token : golden["first_top5"]) {
+      if (token["id"] == GetParam().banned) continue;
+      EXPECT_EQ(found->id, token["id"].get<int32_t>());
+      EXPECT_NEAR(found->logprob, token["logprob"].get<double>(), tolerance);
+      ++found;
+    }
+    EXPECT_GE(found - sequence.logprobs[0].top.begin(), 4);
+  }
+}
+
+TEST_P(RandomDecodersTest, BeamsAreTheReferences) {
+  std::vector<GenerateRequest> requests;
+  for (const json& row : rows_) {
+    ASSERT_EQ(row["beams"].size(), 3u);
+    for (const json& beams : row["beams"]) {
+      requests.push_back(
+          Request(row, BeamOptions{.width = beams["num_beams"].get<int32_t>(),
+                                   .num_sequences = beams["num_return"].get<int32_t>(),
+                                   .length_penalty = beams["length_penalty"].get<float>(),
+                                   .early_stopping = EarlyStoppingOf(beams["early_stopping"])}));
+    }
+  }
+  const auto results = RunTogether(requests, *engine_);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const json& row = rows_[i / 3];
+    const json& beams = row["beams"][i % 3];
+    SCOPED_TRACE(testing::Message() << "row " << i / 3 << ", " << beams["num_beams"] << " beams");
+    ASSERT_TRUE(results[i].ok()) << results[i].status();
+    ASSERT_EQ(results[i]->sequences.size(), beams["num_return"].get<size_t>());
+    ASSERT_EQ(results[i]->sequences.size(), beams["hypotheses"].size());
+    for (size_t h = 0; h < beams["hypotheses"].size(); ++h) {
+      const json& hypothesis = beams["hypotheses"][h];
+      EXPECT_EQ(results[i]->sequences[h].ids, hypothesis["ids"].get<TokenIds>());
+      EXPECT_NEAR(results[i]->sequences[h].score, hypothesis["score"].get<double>(),
+                  Tolerance(row));
+    }
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<Decoder>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecodersTest,
+                         ::testing::Values(Decoder{"gpt2-3x40", 0, 131},
+                                           Decoder{"gpt2-5x8-deep", 0, 97},
+                                           Decoder{"gpt2-1x80-bare", 0, 203}),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
+                         ::testing::Values(Decoder{"marian-3x40", 131, 131, 130},
+                                           Decoder{"marian-5x8-deep", 97, 83, 82},
+                                           Decoder{"marian-1x80-shards", 77, 77, 76},
+                                           Decoder{"marian-2x16-target", 61, 97, 60},
+                                           Decoder{"marian-2x16-untied", 61, 61, 60}),
+                         NameOf);
+
+}  // namespace
+}  // namespace beamline

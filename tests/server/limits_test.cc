@@ -1,0 +1,88 @@
+// What gRPC itself refuses by the server's settings: large requests, compressed ones, and clients
+// that ping too often.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "beamline/v1/inference.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/server/accept/raw_connection.h"
+#include "tests/server/service_fixture.h"
+
+namespace beamline {
+namespace {
+
+using testing::HasSubstr;
+
+// Of exactly so many bytes on the wire.
+v1::EncodeRequest EncodeOf(size_t bytes) {
+  v1::EncodeRequest request;
+  std::string& text = *request.add_inputs()->mutable_text();
+  while (request.ByteSizeLong() < bytes) text.append(bytes - request.ByteSizeLong(), 'x');
+  while (request.ByteSizeLong() > bytes) text.pop_back();
+  EXPECT_EQ(request.ByteSizeLong(), bytes);
+  return request;
+}
+
+TEST_F(ServiceTest, TakesRequestsUpToItsLimit) {
+  ServerConfig config;
+  config.max_receive_bytes = 5000;
+  Serve(config);
+  EXPECT_TRUE(client_->Encode(EncodeOf(5000), kSoon).ok());
+  const absl::Status status = client_->Encode(EncodeOf(5001), kSoon).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("5001 vs. 5000"));
+  EXPECT_TRUE(CounterReaches("beamline_requests_total", "rpc=Encode model=none code=OK", 1));
+  EXPECT_EQ(Counter("beamline_requests_total", "rpc=Encode model=none code=RESOURCE_EXHAUSTED"), 0);
+}
+
+TEST_F(ServiceTest, RefusesCompressedRequests) {
+  Serve();
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  for (const auto& [algorithm, code] :
+       {std::pair(GRPC_COMPRESS_NONE, grpc::StatusCode::OK),
+        std::pair(GRPC_COMPRESS_GZIP, grpc::StatusCode::UNIMPLEMENTED),
+        std::pair(GRPC_COMPRESS_DEFLATE, grpc::StatusCode::UNIMPLEMENTED)}) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::EncodeResponse response;
+    const grpc::Status status = stub->Encode(&context, EncodeOf(10000), &response);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+  }
+}
+
+// RFC 9113, 6.7.
+std::string PingFrame() { return std::string("\0\0\x08\x06\0\0\0\0\0", 9) + "beamline"; }
+
+// A connection that has spoken HTTP/2 and then pings so often, with this time between.
+bool IsSentAway(const std::string& address, int pings, std::chrono::milliseconds interval) {
+  RawConnection connection(std::atoi(address.c_str() + address.rfind(':') + 1));
+  EXPECT_TRUE(connection.Send(Http2Hello()));
+  EXPECT_TRUE(connection.IsAnswered());
+  for (int i = 0; i < pings; ++i) {
+    if (!connection.Send(PingFrame())) return true;
+    std::this_thread::sleep_for(interval);
+  }
+  return connection.IsClosed(std::chrono::milliseconds(500));
+}
+
+TEST_F(ServiceTest, SendsAwayClientsThatPingTooOften) {
+  ServerConfig config;
+  config.min_ping_interval_ms = 60000;
+  Serve(config);
+  EXPECT_FALSE(IsSentAway(server_->address(), 1, std::chrono::milliseconds(1)));
+  EXPECT_TRUE(IsSentAway(server_->address(), 8, std::chrono::milliseconds(5)));
+}
+
+TEST_F(ServiceTest, LetsClientsPingAsOftenAsTheyMay) {
+  ServerConfig config;
+  config.min_ping_interval_ms = 10;
+  Serve(config);
+  EXPECT_FALSE(IsSentAway(server_->address(), 12, std::chrono::milliseconds(25)));
+}
+
+}  // namespace
+}  // namespace beamline
