@@ -1,12 +1,15 @@
 #include "kernels/cuda_loader.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -47,11 +50,29 @@ absl::StatusOr<std::filesystem::path> FindModule() {
                                             kCudaModuleFile, fmt::join(tried, ", ")));
 }
 
+// dlopen maps a file that was cut short, and reading past its end is SIGBUS. The section headers
+// are a library's last bytes. What is no library at all dlopen itself refuses.
+absl::Status CheckWhole(const std::filesystem::path& path) {
+  Elf64_Ehdr header = {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return absl::OkStatus();
+  }
+  const uintmax_t whole = header.e_shoff + uintmax_t{header.e_shentsize} * header.e_shnum;
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size >= whole) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("the CUDA backend {} is cut short: {} of {} bytes", path.string(), size, whole));
+}
+
 absl::StatusOr<Module> OpenModule() {
   if (dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) == nullptr) {
     return absl::UnavailableError(fmt::format("no NVIDIA driver: {}", dlerror()));
   }
   BEAMLINE_ASSIGN_OR_RETURN(const std::filesystem::path path, FindModule());
+  BEAMLINE_RETURN_IF_ERROR(CheckWhole(path));
   // Never closed: CUDA does not survive being unloaded.
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

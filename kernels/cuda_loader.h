@@ -8,9 +8,9 @@
 
 namespace beamline {
 
-// The backend of one GPU. UNAVAILABLE when there is no NVIDIA driver, no module or no such GPU;
-// FAILED_PRECONDITION when the GPU is too old or the module is of another build. The message says
-// which, and where the module was looked for: in the file that the environment variable
+// The backend of one GPU. UNAVAILABLE when there is no NVIDIA driver, no whole module or no such
+// GPU; FAILED_PRECONDITION when the GPU is too old or the module is of another build. The message
+// says which, and where the module was looked for: in the file that the environment variable
 // BEAMLINE_CUDA_MODULE names; beside the executable; in ../lib and ../lib/beamline; in the build
 // tree.
 // The first backend of a GPU takes the memory for all of them, as `memory` says; it goes back with

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Collects what scripts/gpu_run.sh, gpu_models.sh and gpu_peers.sh need on another machine: the GPU tests and
+# Collects what scripts/gpu_lane.py, gpu_run.sh, gpu_models.sh and gpu_peers.sh need on another machine: the GPU tests and
 # benchmarks, the server, the CUDA backend and the shared libraries that a bare distribution lacks,
 # compressed, and the runners themselves.
 #
@@ -28,7 +28,7 @@ binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
 strip "$bundle"/bin/* "$bundle"/lib/*
-cp "$source_folder"/scripts/gpu_{run,models,peers}.sh "$bundle/"
+cp "$source_folder"/scripts/gpu_{run,models,peers}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
 cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
 rm -rf "$bundle/tools/__pycache__"
 git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"

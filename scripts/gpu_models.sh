@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Shows on a machine with an NVIDIA GPU that whole models are right there, and how fast they are: the
 # demo models' golden files in float32, float16 and bfloat16; 1,000 requests over gRPC; models of
-# well-known sizes next to transformers; timings next to PyTorch. Ends with a table of what passed.
+# well-known sizes next to transformers; timings next to PyTorch. Ends with a table of what passed; the exit status is
+# 1 when something failed or was skipped. (scripts/gpu_lane.py runs the first three among all that shows correctness.)
 #
 #   gpu_models.sh OUTPUT_FOLDER [golden|load|parity|timing ...]      (default: all)
 #
@@ -52,13 +53,17 @@ fi
 } 2>/dev/null | tee "$output/machine.txt"
 
 table=()
+failed=0
 run() {  # NAME PATTERN COMMAND...: keeps the log; the last lines that match go to the table
   local name=$1 pattern=$2 begin=$SECONDS status=0
   shift 2
   "$@" >"$output/$name.log" 2>&1 || status=$?
   table+=("$(printf '%-20s exit %-4s %4ss  %s' "$name" "$status" "$((SECONDS - begin))" \
     "$(grep -E "$pattern" "$output/$name.log" | tail -2 | tr -s ' ' | tr '\n' ' ' | cut -c1-200)")")
-  if [[ $status != 0 ]]; then tail -n 30 "$output/$name.log"; fi
+  if [[ $status != 0 ]] || grep -q '^\[  SKIPPED ' "$output/$name.log"; then
+    failed=1
+    tail -n 30 "$output/$name.log"
+  fi
 }
 
 gtest='^\[  (PASSED|FAILED|SKIPPED) '
@@ -99,6 +104,7 @@ for step in "${steps[@]}"; do
       ;;
     *)
       table+=("$step: unknown step")
+      failed=1
       ;;
   esac
 done
@@ -106,3 +112,4 @@ done
 rm -r "$programs"
 (cd "$output" && tar -czf logs.tgz --remove-files -- ./*.log)
 printf '%s\n' "${table[@]}" | tee "$output/table.txt"
+exit $failed

@@ -67,14 +67,15 @@ class CudaTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
-    if (backend.ok()) backend_ = std::move(*backend).release();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = std::move(*backend).release();
   }
   static void TearDownTestSuite() {
     delete backend_;
     backend_ = nullptr;
   }
   void SetUp() override {
-    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+    ASSERT_NE(backend_, nullptr) << "the CUDA backend did not open";
     device().BeginOperator();
     seed_ = std::random_device()();
     random_.seed(seed_);
@@ -117,9 +118,5 @@ class CudaTypedTest : public CudaTest, public testing::WithParamInterface<DType>
  protected:
   DType dtype() const { return GetParam(); }
 };
-
-inline std::string DTypeName(const testing::TestParamInfo<DType>& test_info) {
-  return Name(test_info.param);
-}
 
 }  // namespace beamline

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "tests/gpu/half_op_fixture.h"
+#include "tests/kernels/small_cases.h"
 
 namespace beamline {
 namespace {
@@ -47,7 +48,7 @@ std::vector<float> Angles(int num_positions, int head_dim) {
 class HalfHeadsTest : public HalfOpTest {};
 INSTANTIATE_TEST_SUITE_P(Types, HalfHeadsTest,
                          testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16),
-                         [](const auto& test_info) { return std::string(Name(test_info.param)); });
+                         DTypeName);
 
 TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
   constexpr int kHidden = 128, kBlockSize = 16, kNumBlocks = 5;
@@ -60,7 +61,7 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
     const TypedArray bias = Random(1, width);
     const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
                              Angles(100, shape.head_dim));
-    for (int num_tokens : {1, 2, 8, 9, 16, 21}) {
+    for (int num_tokens : Cases<int>({1, 2, 8, 9, 16, 21}, {2, 21})) {
       const TypedArray x = Random(num_tokens, kHidden);
       std::vector<int32_t> slots(kNumBlocks * kBlockSize), positions(num_tokens);
       std::iota(slots.begin(), slots.end(), 0);

@@ -26,14 +26,15 @@ class HalfOpTest : public testing::TestWithParam<DType> {
  protected:
   static void SetUpTestSuite() {
     auto backend = MakeCudaBackend(0, kTestGpuMemory);
-    if (backend.ok()) backend_ = std::move(*backend).release();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = std::move(*backend).release();
   }
   static void TearDownTestSuite() {
     delete backend_;
     backend_ = nullptr;
   }
   void SetUp() override {
-    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+    ASSERT_NE(backend_, nullptr) << "the CUDA backend did not open";
     seed_ = std::random_device()();
     random_.seed(seed_);
   }

@@ -262,9 +262,6 @@ class Fp8Matrix {
 };
 
 TEST_F(LtTest, Float8WithScales) {
-  if (device().properties().major * 10 + device().properties().minor < 89) {
-    GTEST_SKIP() << "float8 needs compute capability 8.9";
-  }
   const Shape s = {40, 64, 96};
   const Fp8Matrix a(backend(), s.m, s.k, random()), b(backend(), s.n, s.k, random());
   // Each 16 bytes apart.
@@ -281,6 +278,12 @@ TEST_F(LtTest, Float8WithScales) {
   LtProduct product = {.a = a.tensor(), .b = b.tensor(), .transpose_b = true};
   product.a_scale = scale;
   product.b_scale = scale + 4;
+  if (device().properties().major * 10 + device().properties().minor < 89) {
+    const StridedMatrix d = Poisoned(DType::kFloat32, s.m, s.n, s.n);
+    product.d = d.tensor();
+    EXPECT_FALSE(products().Run(product).ok());  // no GPU older than 8.9 has float8
+    return;
+  }
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     SCOPED_TRACE(Name(dtype));
     const StridedMatrix d = Poisoned(dtype, s.m, s.n, s.n);

@@ -135,10 +135,8 @@ TEST_F(MemoryUsageTest, RefusesWhatIsPastTheLimit) {
 class GpuMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "no CUDA device";
-    cudaSetDevice(0);
-    cudaMemGetInfo(&free_, &total_);
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ASSERT_EQ(cudaMemGetInfo(&free_, &total_), cudaSuccess);
   }
   size_t free_ = 0, total_ = 0;
 };

@@ -8,9 +8,11 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/check.h"
 #include "tests/kernels/reference_ops.h"
@@ -145,5 +147,10 @@ class IndexArray {
   std::vector<int32_t> host_;
   std::unique_ptr<Buffer> buffer_;
 };
+
+// The name of a test's type.
+inline std::string DTypeName(const testing::TestParamInfo<DType>& test_info) {
+  return Name(test_info.param);
+}
 
 }  // namespace beamline

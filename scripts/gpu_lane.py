@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""The GPU correctness lane: everything that shows on a machine with an NVIDIA GPU that Beamline is right there.
+
+usage: gpu_lane.py OUTPUT_FOLDER [--build FOLDER] [--module FILE] [--jobs N] [--limit SECONDS] [--only REGEX] [PART ...]
+
+Parts (default: all): operators, the kernels against their float64 twins; sanitize, the same on small cases under
+compute-sanitizer; golden, the demo models' and random models' golden files; models, a server under load and models of
+well-known sizes next to transformers (python3 must have both and torch).
+
+Runs from a bundle of scripts/gpu_bundle.sh, in the repository as the working folder; --build names a build folder to
+take the programs from instead. --module names another CUDA backend than the build's: one that is broken on purpose must
+fail here.
+
+A step passes when its program ends with status 0 within its limit, says how many tests it ran, that is not none, and
+all of them passed: a skip is a failure, and so are a program that is missing, a finding of a sanitizer and a report
+without its last line. The exit status is 0 when every step passed, and 1 otherwise; --only REGEX runs the steps whose
+names match. OUTPUT_FOLDER/table.txt is written step by step, OUTPUT_FOLDER/logs.tar holds every log that is done.
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+PARTS = ("operators", "sanitize", "golden", "models")
+# Where the build has what the bundle has in bin/.
+BUILD_FOLDERS = ("tests/gpu", "tests/kernels", "tests/engine", "tests/engine/transformer", "engine/bench", "server",
+                 "loadtest")
+# Equal bits in every batch, which cuBLASLt does not give; these are no tests of the CUDA backend (tests/gpu).
+SAME_BITS = "*RowsDoNotDependOnTheirBatch*:*SequencesDoNotDependOnTheirBatch*:*ChunkedPrefillGivesTheSameBits*"
+CUBLASLT = ("/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/*-linux-gnu",
+            f"{sys.prefix}/lib/python*/site-packages/nvidia/*/lib")
+CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "initcheck": "ERROR SUMMARY: 0 errors",
+         "racecheck": "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"}
+# What runs under the sanitizers, the longest first: name, program, filter, and the tools that do not see it. Together
+# every kernel file of kernels/cuda.
+SMALL_CASES = (
+    ("matmul", "cuda_half_op_test", "*MatMulWithEveryEpilogue/float*", ()),
+    ("rows", "cuda_half_op_test",
+     "*HalfOp*Norm*/float16:*Embed*/float16:*PoolsEveryWay/float16:*ProjectsHeads*/float16", ()),
+    ("attention", "cuda_half_op_test",
+     "*CrossAttention*/float*:*LargeScores*/bfloat16:*Prefill*/float16:*InPlace/float16", ()),
+    # racecheck takes the waits of cuBLASLt's kernels for bulk copies for races; ours of these have no shared memory.
+    ("finish", "cuda_half_op_test", "*ManyRowsAreFinished/bfloat16:*Logits*/float16", ("racecheck",)),
+    ("overlap", "cuda_half_op_test", "*Overlap*/float16", ()),
+    ("short", "cuda_half_op_test", "*ShortContexts*/float32:*ShortContexts*/bfloat16:*MiddlingContexts*/float16", ()),
+    ("splits", "cuda_half_op_test", "*LongContextsOfGroups/float32:*LongContextsOfGroups/bfloat16", ()),
+    ("choice", "cuda_op_test",
+     "*CandidatesTest.MatchesReference/*:*Candidates*Ties*:*FindsNeighbours*:*MergesManyChunks*:*FiltersALarge*:"
+     "*NeverDraws*:*FillTokens*:*Replay*", ()),
+    # No kernel of cuBLASLt is in the first two.
+    ("gradients", "cuda_library_test",
+     "*ColumnSums*/float16:*PassOfTheirOwn*/bfloat16:*LtSumsTest.AddsToItsOutput/float16", ()),
+    # One recording test makes a refused call on purpose; one of the device's fills it with minutes of norms.
+    ("moves", "cuda_library_test",
+     "*CopyTest.*/float16:*CopyTest.*/float32:RecorderTest.*:DeviceTest.*:"
+     "-*RunsWhatCannotBeRecorded*:*AReadBackThatIsNotDone*", ()),
+    ("softmax", "cuda_library_test",
+     "*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16:QueryScale*", ()),
+    ("beams", "cuda_op_test", "*BeamOpTest*", ()),
+)
+
+
+class Step:
+    """One line of the table: commands one after the other, with one log and one limit of seconds.
+
+    `judge` takes the log of a run that ended with status 0 and gives the fault ("" when there is none) and what to say.
+    A step that is `alone` measures what others on the GPU would disturb. `program` is there or the step fails.
+    """
+
+    def __init__(self, part, name, commands, limit_s, judge, program, alone=False, **environment):
+        self.part, self.name, self.commands, self.limit_s = part, name, commands, limit_s
+        self.judge, self.program, self.alone, self.environment = judge, program, alone, environment
+
+
+def judge_tests(log):
+    """Of what GoogleTest prints at its end."""
+    ran = re.search(r"^\[==========\] (\d+) tests? from \d+ test suites? ran", log, re.M)
+    passed = re.search(r"^\[  PASSED  \] (\d+) tests?\.", log, re.M)
+    skipped = re.search(r"^\[  SKIPPED \] (\d+) tests?, listed below", log, re.M)
+    if not ran or not passed:
+        return "no summary of tests", ""
+    said = f"{passed.group(1)} of {ran.group(1)} tests passed"
+    if skipped:
+        return f"{skipped.group(1)} skipped", said
+    if ran.group(1) != passed.group(1):
+        return "not all passed", said
+    return ("" if int(ran.group(1)) > 0 else "no test ran"), said
+
+
+def judge_sanitizer(tool):
+    def judge(log):
+        fault, said = judge_tests(log)
+        summary = re.findall(r"^========= (?:\w+ )?SUMMARY: .*|^========= ERROR SUMMARY: .*", log, re.M)
+        said += f"; {summary[-1].strip('= ') if summary else ''}"
+        if not fault and (len(summary) != 1 or CLEAN[tool] not in summary[0]):
+            fault = "a finding of the sanitizer" if summary else "no summary of the sanitizer"
+        return fault, said
+    return judge
+
+
+def judge_report(name):
+    def judge(log):
+        line = re.search(rf"^{name}: .*$", log, re.M)
+        if not line:
+            return "no report", ""
+        return ("" if line.group(0).startswith(f"{name}: ok") else "the report says so"), line.group(0)
+    return judge
+
+
+class Lane:
+    """The steps on one machine."""
+
+    def __init__(self, options):
+        self.options = options
+        self.here = os.path.dirname(os.path.abspath(__file__))
+        self.output = os.path.abspath(options.output)
+        os.makedirs(self.output, exist_ok=True)
+        self.logs = tempfile.mkdtemp(prefix="gpu_lane_")
+        self.lock = threading.Lock()  # guards what follows: one step at a time comes to its end
+        self.results = {}
+        self.tools = os.path.join(self.here, "tools")
+        if options.build:
+            self.tools = os.path.join(self.here, "../tools/gpu_models")
+        elif not os.path.isdir(os.path.join(self.here, "bin")):  # not unpacked yet
+            with tarfile.open(os.path.join(self.here, "payload.tar.xz")) as payload:
+                payload.extractall(self.here)
+        self.module = os.path.abspath(options.module) if options.module else self.find("kernels/cuda", "lib", "libbeamline_cuda.so")
+        # cuBLASLt comes with the toolkit or with a Python package.
+        found = [path for pattern in CUBLASLT for path in glob.glob(os.path.join(pattern, "libcublasLt.so.13"))]
+        libraries = [os.path.join(self.here, "lib")] + [os.path.dirname(path) for path in found[:1]]
+        if os.environ.get("LD_LIBRARY_PATH"):
+            libraries.append(os.environ["LD_LIBRARY_PATH"])
+        self.libraries = ":".join(libraries)
+        self.environment = dict(os.environ, BEAMLINE_CUDA_MODULE=self.module, BEAMLINE_TEST_DEVICE="cuda",
+                                BEAMLINE_REQUIRE_GPU="1", PYTHONUNBUFFERED="1")
+        self.place_source()
+
+    def find(self, build_folder, bundle_folder, name):
+        if self.options.build:
+            return os.path.join(os.path.abspath(self.options.build), build_folder, name)
+        return os.path.join(self.here, bundle_folder, name)
+
+    def program(self, name):
+        for folder in BUILD_FOLDERS:
+            path = self.find(folder, "bin", name)
+            if os.access(path, os.X_OK):
+                break
+        return path
+
+    def place_source(self):
+        """The tests find the models and the golden files where they were built."""
+        note = os.path.join(self.here, "source_folder")
+        if self.options.build or not os.path.exists(note):
+            return
+        with open(note, encoding="utf-8") as file:
+            source = file.read().strip()
+        if not os.path.exists(source):
+            os.makedirs(os.path.dirname(source), exist_ok=True)
+            os.symlink(os.getcwd(), source)
+
+    def wrap_programs(self):
+        """A folder of the programs that sees their libraries; Python has its own."""
+        folder = os.path.join(self.logs, "programs")
+        os.makedirs(folder, exist_ok=True)
+        for name in ("beamline-server", "beamline-loadtest", "beamline-bench", "model_probe"):
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nLD_LIBRARY_PATH={shlex.quote(self.libraries)} '
+                           f'exec {shlex.quote(self.program(name))} "$@"\n')
+            os.chmod(path, 0o755)
+        return folder
+
+    def steps(self):
+        def test(part, name, program, limit_s, *arguments, **how):
+            path = self.program(program)
+            return Step(part, name, [[path, *arguments]], limit_s, judge_tests, path, **how)
+
+        yield test("operators", "half_ops", "cuda_half_op_test", 240)
+        yield test("operators", "loader", "cuda_loader_test", 60)
+        # Its memory counts want the GPU for themselves.
+        yield test("operators", "library", "cuda_library_test", 240, alone=True)
+        yield test("operators", "ops", "cuda_op_test", 240, f"--gtest_filter=-{SAME_BITS}")
+        for tool in ("racecheck", "initcheck", "memcheck"):
+            for name, program, tests, blind in SMALL_CASES:
+                if tool in blind:
+                    continue
+                path = self.program(program)
+                command = [self.options.sanitizer, "--tool", tool, "--error-exitcode", "9", path,
+                           f"--gtest_filter={tests}"]
+                yield Step("sanitize", f"{tool}_{name}", [command], 300, judge_sanitizer(tool), path,
+                           BEAMLINE_SMALL_CASES="1")
+        yield test("golden", "golden_engine", "engine_golden_test", 120)
+        yield test("golden", "golden_forward", "demo_models_test", 60)
+        yield test("golden", "random_forward", "random_models_test", 60)
+        yield test("golden", "golden_half", "reduced_precision_test", 200)
+        # These take most of the GPU's memory, and the first counts what is used of it.
+        programs, python = self.wrap_programs(), sys.executable
+        yield Step("models", "load", [[python, f"{self.tools}/load.py", "--bin", programs, "--models", "models",
+                                       "--workload", "loadtest/workloads/soak.yaml", "--device", "cuda", "--out",
+                                       f"{self.output}/load.json"]], 150, judge_report("load"),
+                   f"{self.tools}/load.py", alone=True)
+        checkpoints = os.path.join(self.logs, "checkpoints")
+        yield Step("models", "parity",
+                   [[python, f"{self.tools}/make_checkpoints.py", checkpoints],
+                    [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
+                     "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity.json"]],
+                   300, judge_report("parity"), f"{self.tools}/parity.py", alone=True)
+
+    def run(self, step):
+        """The fault, what to say, and the log."""
+        environment = dict(self.environment, **step.environment)
+        limit_s = min(step.limit_s, self.options.limit)
+        end = time.monotonic() + limit_s
+        path = os.path.join(self.logs, step.name + ".log")
+        with open(path, "w", encoding="utf-8") as log:
+            if not os.path.isfile(step.program):
+                return f"{os.path.basename(step.program)} is missing", "", path
+            for command in step.commands:
+                # Python has its own libraries.
+                of_python = command[0] == sys.executable
+                own = environment if of_python else dict(environment, LD_LIBRARY_PATH=self.libraries)
+                try:
+                    child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=own,
+                                             stdin=subprocess.DEVNULL, start_new_session=True)
+                except OSError as error:
+                    return f"{error}", "", path
+                try:
+                    status = child.wait(timeout=max(0.1, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
+                    return f"not done in {limit_s:g} s", "", path
+                if status != 0:
+                    with open(path, encoding="utf-8", errors="replace") as file:
+                        return f"exit status {status}", step.judge(file.read())[1], path
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return (*step.judge(file.read()), path)
+
+    def finish(self, step):
+        begin = time.monotonic()
+        fault, said, path = self.run(step)
+        line = f"{'FAILED' if fault else 'passed':6} {step.name:20} {time.monotonic() - begin:5.0f} s  " + \
+            "; ".join(part for part in (fault, said) if part)
+        with self.lock:
+            self.results[step.name] = not fault
+            print(line, flush=True)
+            if fault:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    print("\n".join("    " + row[:300] for row in file.read().splitlines()[-25:]), flush=True)
+            with open(os.path.join(self.output, "table.txt"), "a", encoding="utf-8") as table:
+                table.write(line + "\n")
+            # Appended and closed, so that a lane that is killed leaves what was done.
+            with tarfile.open(os.path.join(self.output, "logs.tar"), "a") as logs:
+                logs.add(path, os.path.basename(path))
+
+    def main(self):
+        wanted = [step for step in self.steps()
+                  if step.part in self.options.parts and re.search(self.options.only, step.name)]
+        if not wanted:
+            print("FAILED: no step has that name")
+            return 1
+        for name in ("table.txt", "logs.tar"):
+            if os.path.exists(os.path.join(self.output, name)):
+                os.remove(os.path.join(self.output, name))
+        begin = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            list(pool.map(self.finish, [step for step in wanted if not step.alone]))
+        for step in wanted:
+            if step.alone:
+                self.finish(step)
+        failed = sum(not passed for passed in self.results.values())
+        line = f"{len(wanted)} steps, {failed} failed, {time.monotonic() - begin:.0f} s"
+        with open(os.path.join(self.output, "table.txt"), "a", encoding="utf-8") as table:
+            table.write(line + "\n")
+        print(line)
+        return 1 if failed > 0 or len(self.results) != len(wanted) else 0
+
+
+def describe_machine(output, here):
+    rows = [time.strftime("%FT%RZ", time.gmtime())]
+    try:
+        rows.append(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
+                                    "--format=csv,noheader"], capture_output=True, text=True, timeout=60)
+                    .stdout.strip())
+        with open(os.path.join(here, "commit"), encoding="utf-8") as file:
+            rows.append("commit " + file.read().strip())
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+    with open(os.path.join(output, "machine.txt"), "w", encoding="utf-8") as file:
+        file.write("\n".join(rows) + "\n")
+    print("\n".join(rows), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", metavar="OUTPUT_FOLDER")
+    parser.add_argument("parts", nargs="*", metavar="PART", default=PARTS, help="operators, sanitize, golden, models")
+    parser.add_argument("--build", help="a build folder, instead of the bundle that this file lies in")
+    parser.add_argument("--module", help="the CUDA backend to open")
+    parser.add_argument("--jobs", type=int, default=4, help="steps beside each other (each takes a fifth of the GPU)")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for any step, at most")
+    parser.add_argument("--sanitizer",
+                        default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer")
+    options = parser.parse_intermixed_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"PART is {', '.join(sorted(unknown))}; accepted: {', '.join(PARTS)}")
+    lane = Lane(options)
+    describe_machine(lane.output, lane.here)
+    sys.exit(lane.main())
+
+
+if __name__ == "__main__":
+    main()

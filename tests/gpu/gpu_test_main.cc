@@ -1,0 +1,51 @@
+// The main of the tests that need a GPU: without one they are skipped, with a status of their own,
+// and nothing else is. A backend that does not open where there is a GPU fails them. With
+// BEAMLINE_REQUIRE_GPU=1 in the environment a skip is a failure, of the program and of a test in
+// it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "tests/kernels/gpu_presence.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in cmake/BeamlineTargets.cmake
+
+bool GpuIsRequired() {
+  const char* required = std::getenv("BEAMLINE_REQUIRE_GPU");
+  return required != nullptr && std::string_view(required) == "1";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleMock(&argc, argv);
+  if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
+  const auto gpus = beamline::CountGpusOfDriver();
+  if (!gpus.ok()) {
+    std::fprintf(stderr, "FAILED: %s\n", gpus.status().ToString().c_str());
+    return kFailed;
+  }
+  if (*gpus == 0) {
+    const bool required = GpuIsRequired();
+    std::fprintf(stderr, "%s: this machine has no GPU, no test ran\n",
+                 required ? "FAILED" : "SKIPPED");
+    return required ? kFailed : kSkipped;
+  }
+  const int status = RUN_ALL_TESTS();
+  const auto& tests = *testing::UnitTest::GetInstance();
+  if (tests.successful_test_count() + tests.failed_test_count() == 0) {
+    std::fprintf(stderr, "FAILED: no test ran\n");
+    return kFailed;
+  }
+  if (GpuIsRequired() && tests.skipped_test_count() > 0) {
+    std::fprintf(stderr, "FAILED: %d tests were skipped\n", tests.skipped_test_count());
+    return kFailed;
+  }
+  return status;
+}
