@@ -223,6 +223,8 @@ TEST_F(MetricsTest, OfTheBatchAreWhatRunsAndWhatWaits) {
   auto next =
       std::async(std::launch::async, [&] { return client_->Generate(Write("a", 1), kSoon); });
   EXPECT_TRUE(Eventually([&] { return gauge(waiting) == 1; }));
+  // Until their first step all sequences hold the prompt's block together.
+  EXPECT_TRUE(Eventually([&] { return gauge(used) >= 64; }));
   const Samples now = Scrape(*server_);
   EXPECT_GE(now.at(used), 64);
   EXPECT_EQ(now.at(used) + now.at(free), blocks);
