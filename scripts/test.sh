@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: release build with warnings as errors, every ctest test, then the engine and the server
+# All tests: release build with warnings as errors, every ctest test, then all but end-to-end ones
 # under AddressSanitizer + UBSan, and the engine's threads under ThreadSanitizer. Ends with
 # "N passed, N failed".
 # usage: scripts/test.sh [--fast] [--only REGEX]
@@ -76,11 +76,16 @@ if [[ $sanitizers == yes ]]; then
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1
   step "configure asan" 120 cmake --preset asan
-  step "build asan" 1800 cmake --build build/asan -j "$jobs" --target tests/engine/all tests/server/all
-  run_tests asan-engine 1200 --test-dir build/asan/tests/engine
-  run_tests asan-server 600 --test-dir build/asan/tests/server
+  asan_parts=(base kernels engine server client)
+  asan_targets=()
+  for part in "${asan_parts[@]}"; do asan_targets+=("tests/$part/all"); done
+  step "build asan" 1800 cmake --build build/asan -j "$jobs" --target "${asan_targets[@]}"
+  # Beside each other: their figures are no timings here.
+  for part in "${asan_parts[@]}"; do
+    run_tests "asan-$part" 1200 --test-dir "build/asan/tests/$part" -j "$jobs"
+  done
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
-  threaded=(engine_test run_ahead_test engine_soak_test scheduler_test thread_pool_test)
+  threaded=(engine_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
   run_tests tsan 900 --test-dir build/tsan -R "^($(IFS='|'; echo "${threaded[*]}"))\$"

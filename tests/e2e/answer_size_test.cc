@@ -168,7 +168,9 @@ TEST(AnswerSize, WhatTheRequestTellsIsNotComputed) {
   expect_refused(server.client.Generate(request, kSoon).status());
   const auto ignore = [](const v1::GenerateStreamResponse&) { return true; };
   expect_refused(server.client.GenerateStream(request, ignore, kSoon).status());
-  EXPECT_THAT(server.process.Scrape(), Not(HasSubstr("beamline_step_seconds_count")));
+  const std::string metrics = server.process.Scrape();
+  EXPECT_THAT(metrics, HasSubstr("beamline_step_seconds histogram"));
+  EXPECT_THAT(metrics, Not(HasSubstr("beamline_step_seconds_count")));
   // A stream is sent in pieces that fit.
   request = Write(300);
   request.mutable_output()->set_logprobs(20);

@@ -71,7 +71,7 @@ TEST(Log, EveryLineHasItsForm) {
 TEST(Log, TheCommandLineSaysNothingOfItsLibraries) {
   ChildProcess program(BEAMLINE_CLI_BINARY, {"--address", SharedServer().address(), "generate",
                                              "--model", "write-en", "ab\xFF"});
-  EXPECT_NE(program.Wait(), 0);
+  EXPECT_EQ(program.Wait(), 2);
   EXPECT_THAT(program.err(), testing::StartsWith("beamline: "));
   EXPECT_THAT(program.err(), HasSubstr("UTF-8"));
   EXPECT_THAT(program.err(), testing::Not(HasSubstr("libprotobuf")));
