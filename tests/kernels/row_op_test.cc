@@ -99,9 +99,9 @@ TEST_P(RowOpTest, NormMatchesReference) {
   }
 }
 
-// A large common offset is where a variance of squares minus the square of the mean would fail (by a tenth
-// and more). What a sum of 256 floats near 1,000 rounds, a walk of steps of 0.008 to 0.016, moves the mean by
-// some 5e-4; the tolerance is four times that.
+// A large common offset is where a variance of squares minus the square of the mean would fail (by
+// a tenth and more). What a sum of 256 floats near 1,000 rounds, a walk of steps of 0.008 to 0.016,
+// moves the mean by some 5e-4; the tolerance is four times that.
 TEST_P(RowOpTest, NormKeepsPrecisionFarFromZero) {
   const int hidden_size = 256;
   std::vector<float> values = RandomFloats(hidden_size);
