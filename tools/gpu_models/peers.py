@@ -8,11 +8,13 @@ usage: peers.py --bin FOLDER --models FOLDER --out FILE.json [--lines BENCH.json
 flash, torch.compile) and Triton in CUDA graphs; whole models, through the engine, beside transformers: eager, in a CUDA
 graph, and torch.compile. `ratio` is how many times as fast as the best peer, `ceiling_share` the part of the time that
 the work takes at this GPU's measured copy and product rates. Every peer is measured `repeat` times; `peer_spread` is
-by how much the results differ. A plot, where matplotlib is, goes to FILE.png; --draw makes it elsewhere.
+by how much the results differ. A page goes to FILE.md and, where matplotlib is, a plot to FILE.png; --draw makes both
+of FILE.json.
 """
 
 import argparse
 import json
+import os
 import random
 import re
 import statistics
@@ -150,6 +152,25 @@ def models(options, table):
             print(f"{row} FAILED: {error}", flush=True)
 
 
+def write_page(document, path):
+    ceilings = document["ceilings"]
+    lines = ["# Beamline beside its peers on one GPU", "",
+             f"{document['device']}, PyTorch {document['torch']}; `scripts/gpu_peers.sh`. Operators are measured {document['repeat']} times, inside CUDA",
+             "graphs; whole models, ours through the engine, are the median of several rounds. The ceiling is the time of the row's bytes or operations at the",
+             f"rates measured in the same run: a copy {ceilings['copy_bytes'] * 1e-12:.2f} TB/s, a bfloat16 product "
+             f"{ceilings['product_flops'] * 1e-12:.0f} TFLOP/s. \"Times as fast\": as the best peer.", "",
+             "| work | ours | best peer | | times as fast | of the ceiling | other peers |",
+             "| --- | ---: | ---: | --- | ---: | ---: | --- |"]
+    for row in document["rows"]:
+        unit, best = row["unit"], row["peer_name"]
+        others = ", ".join(f"{name} {value:.4g}" for name, value in row["peers"].items() if name != best)
+        beside = f"{row['peer']:.4g} {unit} | {best} | {row['ratio']:.2f}" if best else "| |"
+        lines.append(f"| {row['work']} | {row['ours']:.4g} {unit} | {beside} | {row['ceiling_share']:.0%} | {others} |")
+    lines += ["", f"![times as fast as the best peer]({os.path.basename(path).removesuffix('.md')}.png)"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
 def plot(document, path):
     try:
         import matplotlib
@@ -173,6 +194,11 @@ def plot(document, path):
     figure.savefig(path, dpi=120)
 
 
+def show(document, path):
+    write_page(document, path.removesuffix(".json") + ".md")
+    plot(document, path.removesuffix(".json") + ".png")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw")
@@ -185,7 +211,7 @@ def main():
     options = parser.parse_args()
     if options.draw:
         with open(options.draw, encoding="utf-8") as file:
-            plot(json.load(file), options.draw.removesuffix(".json") + ".png")
+            show(json.load(file), options.draw)
         return
     options.device, options.half, options.max_tokens = "cuda", "float16", 1 << 20
     table = Table(options, peer_operators.ceilings())
@@ -193,7 +219,7 @@ def main():
           f"{table.ceiling['product_flops'] * 1e-12:.0f} TFLOP/s", flush=True)
     operators(options, table)
     models(options, table)
-    plot(table.document, options.out.removesuffix(".json") + ".png")
+    show(table.document, options.out)
     print(f"peers: {len(table.rows)} rows")
 
 
