@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets Beamline beside its peers on a machine with an NVIDIA GPU, row by row of the speed targets, in one run: ours, the
-# best peer, how many times as fast, and the part of this GPU's ceiling. Writes peers.json and peers.png, and a table.
+# best peer, how many times as fast, and the part of this GPU's ceiling. Writes peers.json, a page of it
+# (peers.md, peers.png), and a table.
 #
 #   gpu_peers.sh OUTPUT_FOLDER [operators|library|models ...]      (default: all)
 #

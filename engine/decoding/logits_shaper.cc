@@ -9,6 +9,8 @@ namespace {
 
 constexpr float kBan = -std::numeric_limits<float>::infinity();
 
+void Ban(int32_t token, LogitsEdits& edits) { edits.biases.push_back({token, kBan}); }
+
 }  // namespace
 
 ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
@@ -33,17 +35,46 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
       constant_biases.push_back({word[0], kBan});
     }
   }
+  if (depends_on_tokens()) return;
+  const std::array forced = {-1, forced_bos, forced_eos};
+  for (size_t bans = 0; bans < (min_new_tokens > 0 ? 2 : 1); ++bans) {
+    for (size_t i = 0; i < forced.size(); ++i) {
+      if (i > 0 && forced[i] < 0) continue;
+      LogitsEdits& edits = edits_by_length_[bans][i];
+      edits.biases = constant_biases;
+      if (bans > 0) {
+        for (const int32_t token : end_tokens) Ban(token, edits);
+      }
+      edits.forced_id = forced[i];
+    }
+  }
+}
+
+int32_t ShapingRules::ForcedAfter(int32_t prompt_size, int32_t num_generated) const {
+  if (num_generated == max_new_tokens - 1 && forced_eos >= 0) return forced_eos;
+  // transformers forces the first token only after a prompt of one token, the decoder's start.
+  return prompt_size + num_generated == 1 ? forced_bos : -1;
+}
+
+const LogitsEdits& ShapingRules::EditsAfter(int32_t prompt_size, int32_t num_generated) const {
+  const int32_t forced = ForcedAfter(prompt_size, num_generated);
+  const size_t which = forced < 0 ? 0 : forced == forced_bos ? 1 : 2;
+  return edits_by_length_[bans_ends(num_generated) ? 1 : 0][which];
+}
+
+LogitsShaper::Own::Own(const ShapingRules& rules)
+    : ngrams(std::max(rules.no_repeat_ngram_size, 1)) {
+  edits.repetition_penalty = rules.repetition_penalty;
+  edits.presence_penalty = rules.presence_penalty;
+  edits.frequency_penalty = rules.frequency_penalty;
+  edits.biases = rules.constant_biases;
 }
 
 LogitsShaper::LogitsShaper(std::shared_ptr<const ShapingRules> rules,
                            std::span<const int32_t> prompt)
-    : rules_(std::move(rules)),
-      prompt_size_(static_cast<int32_t>(prompt.size())),
-      ngrams_(std::max(rules_->no_repeat_ngram_size, 1)) {
-  edits_.repetition_penalty = rules_->repetition_penalty;
-  edits_.presence_penalty = rules_->presence_penalty;
-  edits_.frequency_penalty = rules_->frequency_penalty;
-  edits_.biases = rules_->constant_biases;
+    : rules_(std::move(rules)), prompt_size_(static_cast<int32_t>(prompt.size())) {
+  if (!rules_->depends_on_tokens()) return;
+  own_ = std::make_unique<Own>(*rules_);
   if (rules_->needs_history()) {
     for (const int32_t token : prompt) AppendToHistory(token);
   }
@@ -53,57 +84,67 @@ LogitsShaper::LogitsShaper(std::shared_ptr<const ShapingRules> rules,
   UpdateEdits();
 }
 
+LogitsShaper::LogitsShaper(const LogitsShaper& other)
+    : rules_(other.rules_),
+      prompt_size_(other.prompt_size_),
+      num_generated_(other.num_generated_),
+      own_(other.own_ == nullptr ? nullptr : std::make_unique<Own>(*other.own_)) {}
+
 void LogitsShaper::Append(int32_t token) {
   ++num_generated_;
+  if (own_ == nullptr) return;
   if (rules_->needs_history()) AppendToHistory(token);
   if (rules_->penalizes()) CountToken(token, /*generated=*/true);
   UpdateEdits();
 }
 
+const LogitsEdits* LogitsShaper::edits() const {
+  const LogitsEdits& edits =
+      own_ != nullptr ? own_->edits : rules_->EditsAfter(prompt_size_, num_generated_);
+  return edits.empty() ? nullptr : &edits;
+}
+
 void LogitsShaper::AppendToHistory(int32_t token) {
-  history_.push_back(token);
-  if (rules_->no_repeat_ngram_size > 0) ngrams_.Append(history_);
+  own_->history.push_back(token);
+  if (rules_->no_repeat_ngram_size > 0) own_->ngrams.Append(own_->history);
 }
 
 void LogitsShaper::CountToken(int32_t token, bool generated) {
-  const auto index = static_cast<int32_t>(edits_.penalties.size());
-  const auto [entry, inserted] = penalty_index_.try_emplace(token, index);
-  if (inserted) edits_.penalties.push_back({token, 0, 0});
-  LogitsEdits::Penalty& penalty = edits_.penalties[entry->second];
+  std::vector<LogitsEdits::Penalty>& penalties = own_->edits.penalties;
+  const auto index = static_cast<int32_t>(penalties.size());
+  const auto [entry, inserted] = own_->penalty_index.try_emplace(token, index);
+  if (inserted) penalties.push_back({token, 0, 0});
+  LogitsEdits::Penalty& penalty = penalties[entry->second];
   ++penalty.prompt_or_output_count;
   if (generated) ++penalty.output_count;
 }
 
 void LogitsShaper::UpdateEdits() {
-  edits_.biases.resize(rules_->constant_biases.size());
+  LogitsEdits& edits = own_->edits;
+  const TokenIds& history = own_->history;
+  edits.biases.resize(rules_->constant_biases.size());
   if (rules_->no_repeat_ngram_size > 0) {
-    followers_.clear();
-    ngrams_.FindFollowers(history_, followers_);
-    for (const int32_t token : followers_) Ban(token);
+    own_->followers.clear();
+    own_->ngrams.FindFollowers(history, own_->followers);
+    for (const int32_t token : own_->followers) Ban(token, edits);
   }
-  if (!rules_->bad_words.empty() && !history_.empty()) {
-    if (const auto words = rules_->bad_words.find(history_.back());
+  if (!rules_->bad_words.empty() && !history.empty()) {
+    if (const auto words = rules_->bad_words.find(history.back());
         words != rules_->bad_words.end()) {
       for (const TokenIds& word : words->second) {
         const std::span<const int32_t> prefix = std::span(word).first(word.size() - 1);
-        if (prefix.size() <= history_.size() &&
-            std::equal(prefix.rbegin(), prefix.rend(), history_.rbegin())) {
-          Ban(word.back());
+        if (prefix.size() <= history.size() &&
+            std::equal(prefix.rbegin(), prefix.rend(), history.rbegin())) {
+          Ban(word.back(), edits);
         }
       }
     }
   }
-  if (num_generated_ < rules_->min_new_tokens) {
-    for (const int32_t token : rules_->end_tokens) Ban(token);
+  if (rules_->bans_ends(num_generated_)) {
+    for (const int32_t token : rules_->end_tokens) Ban(token, edits);
   }
-  // transformers forces the first token only after a prompt of one token, the decoder's start.
-  edits_.forced_id = prompt_size_ + num_generated_ == 1 ? rules_->forced_bos : -1;
-  if (num_generated_ == rules_->max_new_tokens - 1 && rules_->forced_eos >= 0) {
-    edits_.forced_id = rules_->forced_eos;
-  }
+  edits.forced_id = rules_->ForcedAfter(prompt_size_, num_generated_);
 }
-
-void LogitsShaper::Ban(int32_t token) { edits_.biases.push_back({token, kBan}); }
 
 float UneditedLogit(const LogitsEdits* edits, int32_t token, float edited_score) {
   if (edits == nullptr) return edited_score;

@@ -6,6 +6,7 @@
 // suppressed tokens, logit_bias. A forced token overrides them all.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,37 +44,58 @@ struct ShapingRules {
   // Whether an edit depends on which tokens came before, not only on how many.
   bool depends_on_tokens() const { return penalizes() || needs_history(); }
   bool needs_history() const { return no_repeat_ngram_size > 0 || !bad_words.empty(); }
+
+  bool bans_ends(int32_t num_generated) const { return num_generated < min_new_tokens; }
+  // The token that has to come behind so many; -1: none.
+  int32_t ForcedAfter(int32_t prompt_size, int32_t num_generated) const;
+  // The edits of all sequences of a length. REQUIRES: !depends_on_tokens().
+  const LogitsEdits& EditsAfter(int32_t prompt_size, int32_t num_generated) const;
+
+ private:
+  // By whether end tokens are banned, and whether none, the first or the last token is forced.
+  std::array<std::array<LogitsEdits, 3>, 2> edits_by_length_;
 };
 
-// One sequence's. Copied when the sequence forks.
+// One sequence's. Copied when the sequence forks: at no cost while its tokens do not matter.
 class LogitsShaper {
  public:
   // prompt: what the decoder consumed before the first generated token; it counts for the
   // repetition penalty, n-grams and bad words.
   LogitsShaper(std::shared_ptr<const ShapingRules> rules, std::span<const int32_t> prompt);
+  LogitsShaper(const LogitsShaper& other);
+  LogitsShaper& operator=(const LogitsShaper& other) { return *this = LogitsShaper(other); }
+  LogitsShaper(LogitsShaper&&) = default;
+  LogitsShaper& operator=(LogitsShaper&&) = default;
 
   void Append(int32_t token);
   // For the next token; null when nothing is edited. Valid until Append.
-  const LogitsEdits* edits() const { return edits_.empty() ? nullptr : &edits_; }
+  const LogitsEdits* edits() const;
   // What the repetition penalty makes of the token's log-probability: a factor.
   float RepetitionFactor(int32_t token) const {
-    return penalty_index_.contains(token) ? rules_->repetition_penalty : 1.0f;
+    return own_ != nullptr && own_->penalty_index.contains(token) ? rules_->repetition_penalty
+                                                                  : 1.0f;
   }
 
  private:
+  // What a sequence has of its own when its edits depend on its tokens.
+  struct Own {
+    explicit Own(const ShapingRules& rules);
+
+    TokenIds history;  // with needs_history() only
+    NgramIndex ngrams;
+    absl::flat_hash_map<int32_t, int32_t> penalty_index;  // token to its place in edits.penalties
+    std::vector<int32_t> followers;
+    LogitsEdits edits;
+  };
+
   void AppendToHistory(int32_t token);
   void CountToken(int32_t token, bool generated);
   void UpdateEdits();
-  void Ban(int32_t token);
 
   std::shared_ptr<const ShapingRules> rules_;
   int32_t prompt_size_;
   int32_t num_generated_ = 0;
-  TokenIds history_;  // with needs_history() only
-  NgramIndex ngrams_;
-  absl::flat_hash_map<int32_t, int32_t> penalty_index_;  // token to its place in edits_.penalties
-  std::vector<int32_t> followers_;
-  LogitsEdits edits_;
+  std::unique_ptr<Own> own_;  // null: the rules do not depend on tokens
 };
 
 // The model's own logit of a token whose edited score is known: the edits undone in reverse order.

@@ -4,8 +4,9 @@
 // While a device computes a step, the next one is planned and launched on the assumption that every
 // sequence goes on; its new tokens are taken on the device (StepBatch::fills). When the results are
 // read, the rows whose sequences have ended are dropped, and what the step behind computed for them
-// is not looked at. A step that is done when the host is ready to plan (always so on the CPU), or
-// whose results decide what comes next (beams, edits that depend on the tokens), is read first.
+// is not looked at. A step whose results decide what comes next (edits that depend on the tokens)
+// is read first, and so is one that is done when the host is ready to plan, where the device itself
+// is the host (the CPU): another device that is done waits for its next step.
 #pragma once
 
 #include <array>

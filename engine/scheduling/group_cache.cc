@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/beam_tails.h"
 #include "kernels/check.h"
 
 namespace beamline {
@@ -98,31 +97,48 @@ void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, i
 }
 
 void GroupCache::Fork(Group& group, std::span<const Continuation> continuations) {
-  std::vector<int32_t> parents;
-  parents.reserve(continuations.size());
-  for (const Continuation& next : continuations) parents.push_back(next.parent);
-  Descend(group, parents);
+  parents_.clear();
+  for (const Continuation& next : continuations) parents_.push_back(next.parent);
+  Descend(group, parents_);
   for (size_t i = 0; i < continuations.size(); ++i) Extend(group.rows[i], continuations[i]);
 }
 
 void GroupCache::Descend(Group& group, std::span<const int32_t> parents) {
-  std::vector<int32_t> children(group.rows.size(), 0);
-  for (const int32_t parent : parents) ++children[parent];
-
-  std::vector<Sequence> rows;
-  rows.reserve(parents.size());
-  for (const int32_t index : parents) {
-    Sequence& parent = group.rows[index];
-    if (--children[index] == 0) {
-      rows.push_back(std::move(parent));  // the last child takes the parent's place
-      parent.blocks.clear();
-    } else {
-      for (const int32_t block : parent.blocks) pool_.AddReference(block);
-      rows.push_back(parent);
-    }
+  std::vector<Sequence>& rows = group.rows;
+  const auto stays = [&](size_t row) { return parents[row] == static_cast<int32_t>(row); };
+  if (parents.size() == rows.size()) {
+    size_t row = 0;
+    while (row < rows.size() && stays(row)) ++row;
+    if (row == rows.size()) return;  // as a rule
   }
-  for (Sequence& childless : group.rows) pool_.ReleaseAll(childless.blocks);
-  group.rows = std::move(rows);
+  std::vector<int32_t>& children = children_;
+  children.assign(rows.size(), 0);
+  for (const int32_t parent : parents) ++children[parent];
+  // Rows without children go back first: those of parents with several take their memory over.
+  childless_.clear();
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (children[row] > 0) continue;
+    pool_.ReleaseAll(rows[row].blocks);
+    childless_.push_back(std::move(rows[row]));
+  }
+  next_rows_.clear();
+  for (const int32_t index : parents) {
+    Sequence& parent = rows[index];
+    if (--children[index] == 0) {
+      next_rows_.push_back(std::move(parent));  // the last child takes the parent's place
+      continue;
+    }
+    for (const int32_t block : parent.blocks) pool_.AddReference(block);
+    if (childless_.empty()) {
+      next_rows_.push_back(parent);
+      continue;
+    }
+    childless_.back() = parent;
+    next_rows_.push_back(std::move(childless_.back()));
+    childless_.pop_back();
+  }
+  rows.swap(next_rows_);
+  next_rows_.clear();
 }
 
 void GroupCache::Extend(Sequence& row, const Continuation& next) {
@@ -146,26 +162,27 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
 void GroupCache::ReorderBeams(Group& group, std::span<const Continuation> continuations) {
   const size_t num_rows = group.rows.size();
   // Beams that the search did not find stay where they are (AdvanceBeamsParams).
-  std::vector<int32_t> parents(num_rows);
-  std::iota(parents.begin(), parents.end(), 0);
-  for (const Continuation& next : continuations) parents[next.assumed] = next.parent;
-  std::vector<BeamTail> tails(num_rows);
-  AssignTails(parents, tails);
+  parents_.resize(num_rows);
+  std::iota(parents_.begin(), parents_.end(), 0);
+  for (const Continuation& next : continuations) parents_[next.assumed] = next.parent;
+  tails_.resize(num_rows);
+  AssignTails(parents_, tails_);
 
   // The last block of a row and the word of its token are the place's, or move by the rule.
   const int32_t position = group.rows[0].num_computed - 1;
   const bool tail_moves = position % block_size_ != 0;
-  std::vector<int32_t> blocks, words;
+  last_blocks_.clear();
+  token_words_.clear();
   for (Sequence& row : group.rows) {
     BEAMLINE_CHECK(static_cast<int32_t>(row.blocks.size()) == position / block_size_ + 1);
-    blocks.push_back(row.blocks.back());
-    words.push_back(row.token_word);
+    last_blocks_.push_back(row.blocks.back());
+    token_words_.push_back(row.token_word);
     row.blocks.pop_back();
   }
-  Descend(group, parents);
+  Descend(group, parents_);
   for (size_t i = 0; i < num_rows; ++i) {
-    group.rows[i].blocks.push_back(blocks[tail_moves ? tails[i].blocks_of : i]);
-    group.rows[i].token_word = words[i];
+    group.rows[i].blocks.push_back(last_blocks_[tail_moves ? tails_[i].blocks_of : i]);
+    group.rows[i].token_word = token_words_[i];
   }
 }
 
@@ -180,21 +197,22 @@ void GroupCache::Settle(Group& group, std::span<const Continuation> continuation
     }
     ReorderBeams(group, continuations);
   }
-  std::vector<Sequence> rows;
-  rows.reserve(continuations.size());
+  // Those that came true keep their order.
+  size_t kept = 0;
   for (const Continuation& next : continuations) {
-    Sequence row = std::move(group.rows[next.assumed]);
-    group.rows[next.assumed].blocks.clear();
+    const auto assumed = static_cast<size_t>(next.assumed);
+    BEAMLINE_CHECK(assumed >= kept && assumed < group.rows.size());
+    if (assumed != kept) std::swap(group.rows[kept], group.rows[assumed]);
+    Sequence& row = group.rows[kept++];
     BEAMLINE_CHECK(row.tokens.back() == kUnknownToken);
     row.tokens.back() = next.token;
     const auto length = static_cast<int32_t>(row.tokens.size());
     if (row.num_computed == length && length % block_size_ == 0) {
       Index(group, row, length / block_size_ - 1, length / block_size_);
     }
-    rows.push_back(std::move(row));
   }
-  for (Sequence& ended : group.rows) pool_.ReleaseAll(ended.blocks);
-  group.rows = std::move(rows);
+  for (size_t row = kept; row < group.rows.size(); ++row) pool_.ReleaseAll(group.rows[row].blocks);
+  group.rows.resize(kept);
 }
 
 void GroupCache::Release(Group& group) {

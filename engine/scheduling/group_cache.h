@@ -7,6 +7,7 @@
 #include "engine/cache/block_pool.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/scheduling/group.h"
+#include "kernels/beam_tails.h"
 
 namespace beamline {
 
@@ -68,6 +69,11 @@ class GroupCache {
   PrefixIndex index_;
   int32_t block_size_;
   bool share_prefixes_;
+
+  // Kept for their memory.
+  std::vector<int32_t> parents_, children_, last_blocks_, token_words_;
+  std::vector<BeamTail> tails_;
+  std::vector<Sequence> next_rows_, childless_;
 };
 
 }  // namespace beamline

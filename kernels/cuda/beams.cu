@@ -1,10 +1,10 @@
 // The operators of beam search that run between two steps, so that no step waits for the host to
 // read which beams go on.
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch_values.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scalar.cuh"
 
@@ -16,20 +16,21 @@ constexpr int kTileColumns = 32;
 constexpr int kCopyThreads = 128;
 constexpr int kLayersPerLaunch = 32;
 
-// A BeamSearch, its host arrays staged: scores and ids count from the beginnings of theirs.
+// A BeamSearch, its host arrays sent along: scores and ids count from the beginnings of theirs.
 struct SearchArgs {
   int32_t first_row, num_rows, width;
   int32_t first_beam;
-  int32_t first_score;  // of the staged ones; < 0: -1 - a word of `words`
+  int32_t first_score;  // of the host's; < 0: -1 - a word of `words`
   int32_t first_end, last_end;
   int32_t renormalize;
 };
 
 struct AdvanceArgs {
-  const SearchArgs* searches;
-  const float* staged_scores;
-  const int32_t* end_ids;
-  const int32_t* counts;  // [num_rows]
+  LaunchValues values_of_host;  // at these offsets:
+  int searches;                 // [num_searches]
+  int host_scores;
+  int end_ids;
+  int counts;  // [num_rows]
   const float* words;
   const float* normalizers;  // [num_rows]; of searches that renormalize
   const float* values;
@@ -62,13 +63,16 @@ __device__ inline Head WarpBest(Head head) {
 
 // Grid: searches; a warp each, which merges the rows' sorted lists. Bound by its launch: a search
 // looks at some tens of candidates.
-__global__ void AdvanceBeamsKernel(AdvanceArgs args) {
+__global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
   extern __shared__ int heads[];  // of each row, the best candidate not taken
   WaitForEarlierKernels();
-  const SearchArgs search = args.searches[blockIdx.x];
+  const LaunchValues& host = args.values_of_host;
+  const auto search = host.Get<SearchArgs>(args.searches, blockIdx.x);
   const int lane = threadIdx.x;
-  const float* scores = search.first_score >= 0 ? args.staged_scores + search.first_score
-                                                : args.words + (-1 - search.first_score);
+  const auto score_of = [&](int row) {
+    return search.first_score >= 0 ? host.Get<float>(args.host_scores, search.first_score + row)
+                                   : args.words[-1 - search.first_score + row];
+  };
   const auto candidate = [&](int row) {
     return static_cast<int64_t>(search.first_row + row) * args.max_count + heads[row];
   };
@@ -78,12 +82,12 @@ __global__ void AdvanceBeamsKernel(AdvanceArgs args) {
   while (beam < search.width) {
     Head best = {-INFINITY, search.num_rows};
     for (int row = lane; row < search.num_rows; row += kWarpSize) {
-      if (heads[row] >= args.counts[search.first_row + row]) continue;
+      if (heads[row] >= host.Get<int32_t>(args.counts, search.first_row + row)) continue;
       float value = args.values[candidate(row)];
       if (search.renormalize != 0) {
         value = __fsub_rn(value, args.normalizers[search.first_row + row]);
       }
-      const Head head = {__fadd_rn(value, scores[row]), row};
+      const Head head = {__fadd_rn(value, score_of(row)), row};
       // A NaN is not above -infinity either.
       if (head.score > -INFINITY && Better(head, best)) best = head;
     }
@@ -95,7 +99,7 @@ __global__ void AdvanceBeamsKernel(AdvanceArgs args) {
     __syncwarp();
     bool ends = false;
     for (int i = search.first_end + lane; i < search.last_end; i += kWarpSize) {
-      ends = ends || args.end_ids[i] == token;
+      ends = ends || host.Get<int32_t>(args.end_ids, i) == token;
     }
     if (__any_sync(kFullMask, ends)) continue;
     if (lane == 0) {
@@ -118,13 +122,14 @@ struct TailCopy {
 };
 
 struct ReorderArgs {
-  const BeamTables* groups;
+  LaunchValues values_of_host;  // at these offsets:
+  int groups;                   // BeamTables
+  int first_copies;             // of each group, in `copies`
   const int32_t* words;
   int32_t* block_tables;
   int max_blocks;
   int32_t* slots;
   int block_size;
-  const int32_t* first_copies;  // of each group, in `copies`
   TailCopy* copies;
 };
 
@@ -155,10 +160,12 @@ __device__ inline int TailRow(const int* parents, int n, int i, bool& copied) {
 }
 
 // Grid: groups. Bound by its launch.
-__global__ void ReorderKernel(ReorderArgs args) {
+__global__ void ReorderKernel(const __grid_constant__ ReorderArgs args) {
   extern __shared__ int shared[];
   WaitForEarlierKernels();
-  const BeamTables group = args.groups[blockIdx.x];
+  const LaunchValues& host = args.values_of_host;
+  const auto group = host.Get<BeamTables>(args.groups, blockIdx.x);
+  const auto first_copy = host.Get<int32_t>(args.first_copies, blockIdx.x);
   const int n = group.num_rows;
   int* const parents = shared;
   int* const tails = shared + n;
@@ -182,7 +189,7 @@ __global__ void ReorderKernel(ReorderArgs args) {
       args.slots[group.first_token + row] = block * args.block_size + group.num_filled;
       if (copied) copy = {tails[parents[row]], block, group.num_filled};
     }
-    args.copies[args.first_copies[blockIdx.x] + row] = copy;
+    args.copies[first_copy + row] = copy;
   }
   for (int first = 0; first < group.column; first += kTileColumns) {
     const int width = min(kTileColumns, group.column - first);
@@ -250,15 +257,15 @@ void CopyTails(Device& device, std::span<const KvLayer> layers, const TailCopy* 
 }  // namespace
 
 void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
-  // All host arrays in one transfer.
   std::vector<SearchArgs> searches;
-  std::vector<int32_t> scores, end_ids;
+  std::vector<float> scores;
+  std::vector<int32_t> end_ids;
   int32_t num_beams = 0;
   int most_rows = 0;
   for (const BeamSearch& search : params.searches) {
     const int32_t first_score =
         search.scores.empty() ? -1 - search.score_word : static_cast<int32_t>(scores.size());
-    for (const float score : search.scores) scores.push_back(std::bit_cast<int32_t>(score));
+    scores.insert(scores.end(), search.scores.begin(), search.scores.end());
     const auto first_end = static_cast<int32_t>(end_ids.size());
     end_ids.insert(end_ids.end(), search.end_ids.begin(), search.end_ids.end());
     searches.push_back({search.first_row, search.num_rows, search.width, num_beams, first_score,
@@ -267,23 +274,15 @@ void AdvanceBeams(Device& device, const AdvanceBeamsParams& params) {
     num_beams += search.width;
     most_rows = std::max(most_rows, search.num_rows);
   }
-  constexpr size_t kSearchWords = sizeof(SearchArgs) / sizeof(int32_t);
-  std::vector<int32_t> packed(searches.size() * kSearchWords);
-  std::copy_n(reinterpret_cast<const int32_t*>(searches.data()), packed.size(), packed.data());
-  const size_t first_score = packed.size();
-  packed.insert(packed.end(), scores.begin(), scores.end());
-  const size_t first_end = packed.size();
-  packed.insert(packed.end(), end_ids.begin(), end_ids.end());
-  const size_t first_count = packed.size();
-  packed.insert(packed.end(), params.counts.begin(), params.counts.end());
-  const int32_t* staged = device.Stage(std::span<const int32_t>(packed));
+  AdvanceArgs args = {};
+  LaunchValuesBuilder values;
+  args.searches = values.Add(std::span(searches));
+  args.host_scores = values.Add(std::span(scores));
+  args.end_ids = values.Add(std::span(end_ids));
+  args.counts = values.Add(params.counts);
+  values.Send(device, args.values_of_host);
   if (!device.ok()) return;
 
-  AdvanceArgs args = {};
-  args.searches = reinterpret_cast<const SearchArgs*>(staged);
-  args.staged_scores = reinterpret_cast<const float*>(staged + first_score);
-  args.end_ids = staged + first_end;
-  args.counts = staged + first_count;
   args.words = params.words;
   args.normalizers = params.normalizers;
   args.values = params.values;
@@ -308,8 +307,10 @@ void ReorderBeams(Device& device, const ReorderBeamsParams& params) {
     any_filled = any_filled || group.num_filled > 0;
   }
   ReorderArgs args = {};
-  args.groups = device.Stage(params.groups);
-  args.first_copies = device.Stage(std::span<const int32_t>(first_copies));
+  LaunchValuesBuilder values;
+  args.groups = values.Add(params.groups);
+  args.first_copies = values.Add(std::span(first_copies));
+  values.Send(device, args.values_of_host);
   args.copies = device.TakeScratch<TailCopy>(num_rows);
   if (!device.ok()) return;
   args.words = params.words;

@@ -21,6 +21,7 @@ void AppendSorted(const std::vector<Entry>& entries, std::vector<Entry>& all) {
 FlatEdits FlattenEdits(const TopCandidatesParams& params) {
   FlatEdits flat;
   const auto vocab_size = static_cast<int32_t>(params.logits.dim(-1));
+  flat.rows.reserve(params.counts.size());
   for (size_t r = 0; r < params.counts.size(); ++r) {
     CandidateRow row;
     row.count = std::min(params.counts[r], vocab_size);
@@ -36,6 +37,7 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
     if (edits != nullptr && edits->forced_id >= 0 && edits->forced_id < vocab_size) {
       row.forced_id = edits->forced_id;
       row.normalization = Normalization::kNone;  // the scores are 0 and -infinity
+      flat.any_other = true;
       flat.rows.push_back(row);
       continue;
     }
@@ -53,7 +55,10 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       row.normalization = Normalization::kBeforeEdits;
       flat.any_before_edits = true;
     }
-    row.plain = !row.edited && row.count <= kMostPlainCandidates;
+    // Bans of the padding or of an end token, as translators and minimal lengths have them.
+    row.plain = row.count <= kMostPlainCandidates && !in_place &&
+                row.first_penalty == row.last_penalty &&
+                row.last_bias - row.first_bias <= kMostPlainBiases;
     (row.plain ? flat.any_plain : flat.any_other) = true;
     flat.rows.push_back(row);
   }

@@ -18,8 +18,9 @@ enum class Normalization : uint8_t {
   kBeforeEdits,  // a pass of its own finds the normaliser first
 };
 
-// The most candidates of a plain row.
+// The most candidates and biases of a plain row.
 inline constexpr int kMostPlainCandidates = 32;
+inline constexpr int kMostPlainBiases = 8;
 
 // What one row asks for. Penalties and biases are ranges of the call's arrays, sorted by id, so
 // that whoever owns a stretch of the vocabulary finds its own.
@@ -28,7 +29,7 @@ struct CandidateRow {
   int32_t forced_id = -1;
   Normalization normalization = Normalization::kNone;
   bool edited = false;
-  bool plain = false;           // nothing is edited, few candidates are wanted
+  bool plain = false;           // few candidates are wanted, and nothing but few biases edits them
   bool edits_in_place = false;  // the row's logits receive the edits
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;

@@ -1,5 +1,6 @@
 // Operators that move rows: embedding, gathering, block copies.
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/launch_values.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/scalar.cuh"
@@ -135,11 +136,13 @@ __global__ void CopyBlocksKernel(char* keys, char* values, const BlockCopy* copi
 }
 
 // Bound by its launch: a step has at most some hundreds of fills.
-__global__ void FillTokensKernel(const int32_t* words, const TokenFill* fills, int num_fills,
-                                 int32_t* token_ids) {
+__global__ void FillTokensKernel(const int32_t* words, const __grid_constant__ LaunchValues fills,
+                                 int num_fills, int32_t* token_ids) {
   WaitForEarlierKernels();
   const int index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (index < num_fills) token_ids[fills[index].target] = words[fills[index].source];
+  if (index >= num_fills) return;
+  const auto fill = fills.Get<TokenFill>(0, index);
+  token_ids[fill.target] = words[fill.source];
 }
 
 }  // namespace
@@ -200,12 +203,15 @@ void GatherRows(Device& device, const Tensor& input, const int32_t* rows, const 
 
 void FillTokens(Device& device, const int32_t* words, std::span<const TokenFill> fills,
                 int32_t* token_ids) {
-  const TokenFill* staged = device.Stage(fills);
+  LaunchValuesBuilder values;
+  values.Add(fills);
+  LaunchValues sent = {};
+  values.Send(device, sent);
   if (!device.ok()) return;
   const int count = static_cast<int>(fills.size());
   LaunchOverlapped(device, "FillTokens", FillTokensKernel,
                    int64_t{(count + kMostThreads - 1) / kMostThreads}, kMostThreads,
-                   /*shared_bytes=*/0, words, staged, count, token_ids);
+                   /*shared_bytes=*/0, words, sent, count, token_ids);
 }
 
 void CopyBlocks(Device& device, const KvLayer& layer, std::span<const BlockCopy> copies) {

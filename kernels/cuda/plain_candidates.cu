@@ -1,7 +1,7 @@
-// TopCandidates of rows without edits and with few candidates, as a beam search or a greedy step
-// wants them. A warp finds the best of a chunk of the vocabulary and the sum of its exponentials
-// with the logits in registers and without a block's barriers; the last warp of a row to finish
-// merges the row's chunks.
+// TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
+// step wants them. A warp finds the best of a chunk of the vocabulary and the sum of its
+// exponentials with the logits in registers and without a block's barriers; the last warp of a row
+// to finish merges the row's chunks.
 #include "kernels/cuda/candidate_args.cuh"
 #include "kernels/cuda/ordered_key.cuh"
 
@@ -33,6 +33,20 @@ struct Chunk {
   __device__ bool Has(int i) const { return Id(i) < end; }
 };
 constexpr int kValuesEach = kChunk / kWarpSize;
+
+// The few edits of a row, in the order of their ids.
+struct Biases {
+  const LogitsEdits::Bias* entries;
+  int count;
+
+  __device__ float Edited(int id, float score) const {
+    for (int i = 0; i < count; ++i) {
+      if (entries[i].id == id) score += entries[i].value;
+    }
+    return score;
+  }
+};
+
 using Values = float[kShares][kKeysPerThread];  // element j of share w: id first + (8 j + w) * 32
 
 __device__ void LoadValues(const Chunk& chunk, Values& values) {
@@ -45,6 +59,25 @@ __device__ void LoadValues(const Chunk& chunk, Values& values) {
       values[w][j] = whole || chunk.Has(i) ? chunk.logits[chunk.Id(i)] : -INFINITY;
     }
   }
+}
+
+// Whether the chunk that begins at `begin` has any of the biases; adds those to this lane's values.
+__device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, Values& values) {
+  bool any = false;
+  for (int b = 0; b < biases.count; ++b) {
+    const LogitsEdits::Bias bias = biases.entries[b];
+    if (bias.id < begin || bias.id >= min(begin + kChunk, chunk.end)) continue;
+    any = true;
+    const int own = (bias.id - begin) % kWarpSize == Lane() ? (bias.id - begin) / kWarpSize : -1;
+#pragma unroll
+    for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+      for (int j = 0; j < kKeysPerThread; ++j) {
+        if (own == j * kShares + w) values[w][j] += bias.value;
+      }
+    }
+  }
+  return any;
 }
 
 // Exchanges sums with the lane `offset` away; Combine gets the lower lane's first, as in
@@ -132,9 +165,9 @@ __device__ void StartList(List& list) {
   __syncwarp();
 }
 
-// The chunk's best `count` to `best`, descending. `maximum`: of this lane's values.
-__device__ void SelectChunk(const Chunk& chunk, const Values& values, float maximum, int count,
-                            List& list, uint64_t* best) {
+// The chunk's best `count` to `best`, descending. values: edited; `maximum`: of this lane's.
+__device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Values& values,
+                            float maximum, int count, List& list, uint64_t* best) {
   const uint32_t threshold = ThresholdOf(chunk.Has(0) ? OrderedKey(maximum) : 0, count);
   // NaN counts as -infinity, and a comparison with it is false.
   const bool all = threshold <= kLowest;
@@ -149,7 +182,9 @@ __device__ void SelectChunk(const Chunk& chunk, const Values& values, float maxi
     }
   }
   // Few do, and they are read again: an array of registers has no run-time index.
-  const auto key_of = [&](int i) { return CandidateKey(chunk.logits[chunk.Id(i)], chunk.Id(i)); };
+  const auto key_of = [&](int i) {
+    return CandidateKey(biases.Edited(chunk.Id(i), chunk.logits[chunk.Id(i)]), chunk.Id(i));
+  };
   StartList(list);
   for (; reach != 0; reach &= reach - 1) {
     Append(key_of(__ffsll(static_cast<long long>(reach)) - 1), list);
@@ -193,9 +228,19 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
   __syncwarp();
 }
 
+// Brings the edits to the logits of a row that all of its warps have read.
+__device__ void StoreEdited(const Biases& biases, int vocab_size, float* logits) {
+  __syncwarp();
+  for (int i = Lane(); i < biases.count; i += kWarpSize) {
+    const int id = biases.entries[i].id;
+    const bool first = i == 0 || biases.entries[i - 1].id != id;  // of those of one id
+    if (first && id >= 0 && id < vocab_size) logits[id] = biases.Edited(id, logits[id]);
+  }
+}
+
 // What a row asked for, from what its chunks found; by one warp.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
-                               List& list) {
+                               const Biases& biases, List& list) {
   float2 normalizer = WarpNormalizer(args, r);
   normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
   normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
@@ -206,13 +251,16 @@ __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& ro
   const bool exists = Lane() < row.count;
   uint64_t key = exists ? list.best[Lane()] : 0;
   const int id = IdOf(key);
-  const float logit = exists ? args.logits[r * args.logits_stride + id] : 0.0f;
+  float* const logits = args.logits + r * args.logits_stride;
+  const float logit = exists ? logits[id] : 0.0f;
   int place = Lane();
   if (row.normalization == Normalization::kOfTheChosen) {  // rounding may have changed the order
-    if (exists) key = CandidateKey(logit - normalizer.x - normalizer.y, id);
+    const float score = logit - normalizer.x - normalizer.y;
+    if (exists) key = CandidateKey(biases.Edited(id, score), id);
     place = 0;
     for (int j = 0; j < row.count; ++j) place += __shfl_sync(kFullMask, key, j) > key ? 1 : 0;
   }
+  if (row.edits_in_place) StoreEdited(biases, args.vocab_size, logits);
   if (!exists) return;
   const int64_t to = static_cast<int64_t>(r) * args.max_count + place;
   args.values[to] = ValueOf(key);
@@ -242,7 +290,17 @@ __global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
   }
   const float2 sum = SumShares(sums);
   if (Lane() == 0) args.sums[part] = sum;
-  SelectChunk(chunk, values, maximum, row.count, list, args.candidates + part * args.max_count);
+  const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
+  if (AddBiases(biases, chunk, begin, values)) {
+    maximum = -INFINITY;
+#pragma unroll
+    for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+      for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
+    }
+  }
+  SelectChunk(chunk, biases, values, maximum, row.count, list,
+              args.candidates + part * args.max_count);
 
   // The row's last warp sees what the others wrote before they counted themselves.
   __threadfence();
@@ -251,7 +309,7 @@ __global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
   if (Lane() == 0) done = atomicAdd(&args.rows[r].num_done, 1) + 1;
   if (__shfl_sync(kFullMask, done, 0) != args.num_chunks) return;
   __threadfence();
-  FinishPlainRow(args, row, r, list);
+  FinishPlainRow(args, row, r, biases, list);
 }
 
 }  // namespace

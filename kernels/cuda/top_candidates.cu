@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/candidate_args.cuh"
 #include "kernels/cuda/candidate_edits.cuh"
+#include "kernels/cuda/launch_values.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scalar.cuh"
 #include "kernels/cuda/take_best.cuh"
@@ -244,6 +245,19 @@ __global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
   if (IsLast(&args.rows[r].num_done, args.num_chunks)) FinishRow(args, row, r, keys);
 }
 
+// Everything in one transfer.
+void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
+  LaunchValuesBuilder values;
+  const int rows = values.Add(std::span(edits.rows));
+  const int penalties = values.Add(std::span(edits.penalties));
+  const int biases = values.Add(std::span(edits.biases));
+  const char* const staged = values.Stage(device);
+  // The device's own copy, in which it counts.
+  args.rows = reinterpret_cast<CandidateRow*>(const_cast<char*>(staged) + rows);
+  args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(staged + penalties);
+  args.biases = reinterpret_cast<const LogitsEdits::Bias*>(staged + biases);
+}
+
 }  // namespace
 
 void TopCandidates(Device& device, const TopCandidatesParams& params) {
@@ -258,10 +272,7 @@ void TopCandidates(Device& device, const TopCandidatesParams& params) {
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
   args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
   args.max_count = params.max_count;
-  // The device's own copy, in which it counts.
-  args.rows = const_cast<CandidateRow*>(device.Stage(std::span(edits.rows)));
-  args.penalties = device.Stage(std::span(edits.penalties));
-  args.biases = device.Stage(std::span(edits.biases));
+  StageEdits(device, edits, args);
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
   args.sums = device.TakeScratch<float2>(num_lists);
   args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);

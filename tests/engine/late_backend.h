@@ -36,8 +36,8 @@ class LateFault {
 
 class LateReadBack : public ReadBack {
  public:
-  LateReadBack(std::unique_ptr<ReadBack> early, LateFault& fault)
-      : early_(std::move(early)), fault_(fault), arrived_(early_->size()) {
+  LateReadBack(std::unique_ptr<ReadBack> early, LateFault& fault, const std::atomic<bool>& waits)
+      : early_(std::move(early)), fault_(fault), waits_(waits), arrived_(early_->size()) {
     device_ = early_->device();
     host_ = arrived_.data();
     size_ = early_->size();
@@ -48,7 +48,7 @@ class LateReadBack : public ReadBack {
     if (bytes > 0) std::memcpy(sent_.data(), early_->host(), bytes);
     waited_ = false;
   }
-  bool Done() override { return waited_; }
+  bool Done() override { return waited_ || waits_; }
   absl::Status Wait() override {
     if (!sent_.empty()) std::memcpy(arrived_.data(), sent_.data(), sent_.size());
     waited_ = true;
@@ -58,6 +58,7 @@ class LateReadBack : public ReadBack {
  private:
   std::unique_ptr<ReadBack> early_;
   LateFault& fault_;
+  const std::atomic<bool>& waits_;
   std::vector<uint8_t> sent_, arrived_;
   bool waited_ = true;
 };
@@ -80,6 +81,8 @@ class LateBackend final : public Backend {
   }
   // Breaks for good when so many more results have been read.
   void BreakAfter(int64_t reads) { fault_.ComeAfter(reads); }
+  // From now on the device waits for the host: every result is there when somebody asks.
+  void WaitForTheHost() { waits_ = true; }
   // The next memory for results is refused.
   void RefuseReadBack() { refuse_read_back_ = true; }
 
@@ -110,7 +113,7 @@ class LateBackend final : public Backend {
     if (refuse_read_back_.exchange(false)) return absl::ResourceExhaustedError("no memory to read");
     auto early = cpu_->AllocateReadBack(bytes);
     if (!early.ok()) return early.status();
-    return std::make_unique<LateReadBack>(*std::move(early), fault_);
+    return std::make_unique<LateReadBack>(*std::move(early), fault_, waits_);
   }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            DType dtype) override {
@@ -153,6 +156,7 @@ class LateBackend final : public Backend {
  private:
   std::unique_ptr<Backend> cpu_;
   LateFault fault_;
+  std::atomic<bool> waits_ = false;
   std::atomic<bool> refuse_read_back_ = false;
   std::atomic<int64_t> num_filled_ = 0;
   std::atomic<int64_t> num_reordered_ = 0;

@@ -95,6 +95,22 @@ TEST(RunAheadTest, EncoderDecoderModels) {
   EXPECT_GT(replica.backend().num_filled(), 50);
 }
 
+// Reading takes the host as long as launching: meanwhile the device need not wait.
+TEST(RunAheadTest, ADeviceThatWaitsGetsItsNextStepFirst) {
+  LateReplica replica("write-en");
+  replica.backend().WaitForTheHost();
+  const GenerateRequest request = Write("Package: libwait\nSynopsis:", 24);
+  const auto sink = std::make_shared<RecordingSink>();
+  replica.Submit(request, sink);
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto expected = SharedEngine().GenerateAndWait(request);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ExpectSame(*result, *expected);
+  EXPECT_GE(replica.backend().num_filled(),
+            static_cast<int64_t>(result->sequences[0].ids.size()) - 1);
+}
+
 // The device orders the beams' tables before anybody has read which ones go on.
 TEST(RunAheadTest, BeamsAreThoseOfTheLoopThatWaits) {
   for (const char* model : {"translate-en-de", "write-en"}) {

@@ -193,33 +193,70 @@ TEST_P(CandidatesTest, TiesOfManyChunksGoToTheLowerId) {
   }
 }
 
-// A device may compute rows without edits by other means: to the same bits. Vocabularies of one
-// chunk, of part of one, and of many; numbers of which many are equal.
+// So many rows that a device computes those of few edits by other means, beside others: bans of the
+// best token and of none of the best, several edits of one id, forced tokens.
+TEST_P(CandidatesTest, FewEditsOfManyRows) {
+  for (int vocab_size : {2049, 9001, 30000}) {
+    const int num_rows = 4 * 132 * 2048 / vocab_size + 9;
+    std::vector<int32_t> counts;
+    std::vector<uint8_t> normalize;
+    std::vector<LogitsEdits> edits(num_rows);
+    std::vector<const LogitsEdits*> all;
+    const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
+    for (int row = 0; row < num_rows; ++row) {
+      counts.push_back(row % 11 == 10 ? 33 : 1 + row % 8);
+      normalize.push_back(row % 3 == 2 ? kEditLogits : kNormalizeFirst);
+      const auto begin = logits.begin() + int64_t{row} * vocab_size;
+      const auto best = static_cast<int32_t>(std::max_element(begin, begin + vocab_size) - begin);
+      std::vector<LogitsEdits::Bias>& biases = edits[row].biases;
+      if (row % 5 != 0) biases.push_back({vocab_size - 1, -kInfinity});
+      if (row % 5 == 2) biases.push_back({best, row % 2 == 0 ? -kInfinity : -0.5f});
+      if (row % 5 == 3) biases.insert(biases.end(), {{best, 0.25f}, {best, -1.5f}, {0, 9.0f}});
+      for (int i = 0; row % 5 == 4 && i < 4 + row % 8; ++i) biases.push_back({7 * i, 2.0f});
+      if (row % 13 == 12) edits[row].forced_id = best / 2;
+    }
+    for (const LogitsEdits& of_row : edits) all.push_back(&of_row);
+    const Found found = Run(logits, vocab_size, all, normalize, counts);
+    for (int row = 0; row < num_rows; ++row) {
+      SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
+      const auto begin = logits.begin() + int64_t{row} * vocab_size;
+      ExpectRow(found, row, 33, counts[row], std::vector<float>(begin, begin + vocab_size),
+                all[row], normalize[row]);
+    }
+  }
+}
+
+// A device may compute rows of no or few edits by other means: to the same bits. Vocabularies of
+// one chunk, of part of one, and of many; numbers of which many are equal.
 TEST_P(CandidatesTest, AnEditThatChangesNothingChangesNoBit) {
   for (int vocab_size : {40, 2048, 2055, 30000, 131073}) {
     if (kSanitized && vocab_size > 2055) continue;
     for (int count : {1, 8, 32}) {
       for (float step : {0.0f, 0.5f}) {
-        const int num_rows = 3;
+        // Of long vocabularies as many as a GPU needs to prefer the other means.
+        const int num_rows = vocab_size < 10000 ? 3 : 1 + 540 * 2048 / vocab_size;
         std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
         for (float& logit : logits) {
           if (step > 0) logit = std::round(logit / step) * step + 0.25f;
         }
-        LogitsEdits nothing;
+        LogitsEdits nothing, often_nothing;
         nothing.biases.push_back({vocab_size / 2, 0.0f});
+        for (int32_t id = 0; id < 20; ++id) often_nothing.biases.push_back({id, 0.0f});
         for (uint8_t normalize : {0, 1}) {
           SCOPED_TRACE(testing::Message() << vocab_size << ", best " << count << ", step " << step
                                           << (normalize != 0 ? ", normalised" : ""));
           const std::vector<uint8_t> normalized(num_rows, normalize);
           const std::vector<int32_t> counts(num_rows, count);
-          const Found plain =
-              Run(logits, vocab_size, {nullptr, nullptr, nullptr}, normalized, counts);
-          // One row of three is edited; then all.
-          const Found mixed =
-              Run(logits, vocab_size, {nullptr, &nothing, nullptr}, normalized, counts);
-          const Found edited =
-              Run(logits, vocab_size, {&nothing, &nothing, &nothing}, normalized, counts);
-          for (const Found* other : {&mixed, &edited}) {
+          const auto run = [&](const LogitsEdits* most, const LogitsEdits* second) {
+            std::vector<const LogitsEdits*> edits(num_rows, most);
+            edits[1] = second;
+            return Run(logits, vocab_size, edits, normalized, counts);
+          };
+          const Found plain = run(nullptr, nullptr);
+          const Found mixed = run(nullptr, &nothing);
+          const Found edited = run(&nothing, &nothing);
+          const Found often = run(&often_nothing, &nothing);
+          for (const Found* other : {&mixed, &edited, &often}) {
             EXPECT_EQ(plain.ids, other->ids);
             ExpectSameBits(plain.values, other->values);
             ExpectSameBits(plain.log_normalizers, other->log_normalizers);

@@ -2,19 +2,23 @@
 """Beamline beside its peers on one GPU: the rows of the speed targets, measured in one run.
 
 usage: peers.py --bin FOLDER --models FOLDER --out FILE.json [--lines BENCH.json ...] [--only REGEX] [--repeat N]
+       peers.py --draw FILE.json
 
 --lines: what cuda_op_bench and cuda_library_bench have measured. Operators are set beside PyTorch (SDPA by cuDNN and
 flash, torch.compile) and Triton in CUDA graphs; whole models, through the engine, beside transformers: eager, in a CUDA
 graph, and torch.compile. `ratio` is how many times as fast as the best peer, `ceiling_share` the part of the time that
 the work takes at this GPU's measured copy and product rates. Every peer is measured `repeat` times; `peer_spread` is
-by how much the results differ. A plot, where matplotlib is, goes to FILE.png.
+by how much the results differ. A page goes to FILE.md and, where matplotlib is, a plot to FILE.png; --draw makes both
+of FILE.json.
 """
 
 import argparse
 import json
+import os
 import random
 import re
 import statistics
+import subprocess
 
 import peer_operators
 import shapes
@@ -25,6 +29,8 @@ import torch
 class Table:
     def __init__(self, options, ceiling):
         self.options, self.ceiling, self.rows = options, ceiling, []
+        self.document = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "ceilings": ceiling,
+                         "repeat": options.repeat, "rows": self.rows}
 
     def add(self, work, unit, ours, peers, floor):
         """Seconds; `peers`: {name: [seconds of each repetition]}."""
@@ -39,8 +45,7 @@ class Table:
         beside = f"{row['peer']:10.2f} {unit}  {row['ratio']:5.2f}x  {best}" if best else "no peer runs here"
         print(f"{work:<62} {row['ours']:10.2f} {unit} {row['ceiling_share']:5.0%} of ceiling  {beside}", flush=True)
         with open(self.options.out, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "ceilings": self.ceiling,
-                       "repeat": self.options.repeat, "rows": self.rows}, file, indent=1)
+            json.dump(self.document, file, indent=1)
 
 
 def operators(options, table):
@@ -98,11 +103,15 @@ class Models(timing.Timing):
     def encode(self, batch, length, rounds):
         name, dtype = "bert-base", self.options.half
         inputs = [self.ids(name, length) for _ in range(batch)]
-        model, ids = self.model(name, dtype), torch.tensor(inputs, device="cuda")
+        model, ids = self.model(name, dtype), torch.tensor(inputs, device=self.options.device)
         work = lambda: model(input_ids=ids)
-        compiled = peer_operators.compiled(model)
-        peers = {"eager": self.peer_seconds(work, rounds), "eager in a CUDA graph": self.peer_seconds(self.graph(work), rounds),
-                 "torch.compile": self.peer_seconds(self.graph(lambda: compiled(input_ids=ids)), rounds)}
+        peers = {"eager": self.peer_seconds(work, rounds),
+                 "eager in a CUDA graph": self.peer_seconds(self.graph(work), rounds)}
+        try:
+            compiled = peer_operators.compiled(model)
+            peers["torch.compile"] = self.peer_seconds(self.graph(lambda: compiled(input_ids=ids)), rounds)
+        except RuntimeError as error:
+            print(f"{name}: torch.compile refuses: {str(error).splitlines()[0]}", flush=True)
         own = self.beamline.bench(name, "embed", inputs, dtype, batch=batch, warmup=3, rounds=rounds,
                                   max_batch_tokens=max(4096, batch * length))
         self.floor = self.seconds_at_least(name, dtype, batch * length, 0, 0)
@@ -134,11 +143,35 @@ def models(options, table):
               (Models.translate, ("transformer-base", 256, 32, 4, "float16", 2)),
               (Models.translate, ("transformer-base", 256, 32, 1, "float16", 2))]
     for method, arguments in wanted:
-        if re.search(options.only, f"{method.__name__} {arguments}"):
+        row = f"{method.__name__} {arguments}"
+        if not re.search(options.only, row):
+            continue
+        try:
             method(work, *arguments)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the other rows are wanted all the same
+            print(f"{row} FAILED: {error}", flush=True)
 
 
-def plot(table, path):
+def write_page(document, path):
+    ceilings = document["ceilings"]
+    lines = ["# Beamline beside its peers on one GPU", "",
+             f"{document['device']}, PyTorch {document['torch']}; `scripts/gpu_peers.sh`. Operators are measured {document['repeat']} times, inside CUDA",
+             "graphs; whole models, ours through the engine, are the median of several rounds. The ceiling is the time of the row's bytes or operations at the",
+             f"rates measured in the same run: a copy {ceilings['copy_bytes'] * 1e-12:.2f} TB/s, a bfloat16 product "
+             f"{ceilings['product_flops'] * 1e-12:.0f} TFLOP/s. \"Times as fast\": as the best peer.", "",
+             "| work | ours | best peer | | times as fast | of the ceiling | other peers |",
+             "| --- | ---: | ---: | --- | ---: | ---: | --- |"]
+    for row in document["rows"]:
+        unit, best = row["unit"], row["peer_name"]
+        others = ", ".join(f"{name} {value:.4g}" for name, value in row["peers"].items() if name != best)
+        beside = f"{row['peer']:.4g} {unit} | {best} | {row['ratio']:.2f}" if best else "| |"
+        lines.append(f"| {row['work']} | {row['ours']:.4g} {unit} | {beside} | {row['ceiling_share']:.0%} | {others} |")
+    lines += ["", f"![times as fast as the best peer]({os.path.basename(path).removesuffix('.md')}.png)"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def plot(document, path):
     try:
         import matplotlib
     except ImportError:
@@ -146,7 +179,7 @@ def plot(table, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [row for row in table.rows if row["ratio"]]
+    rows = [row for row in document["rows"] if row["ratio"]]
     figure, axes = pyplot.subplots(figsize=(11, 0.28 * len(rows) + 1.5))
     axes.barh([row["work"] for row in rows], [row["ratio"] for row in rows],
               color=["tab:green" if row["ratio"] >= 1 else "tab:red" for row in rows])
@@ -154,29 +187,39 @@ def plot(table, path):
         axes.text(row["ratio"], i, f" {row['ratio']:.2f}x {row['peer_name']}", va="center", fontsize=7)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
-    axes.set_xlabel(f"times as fast as the best peer, {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    axes.set_xlabel(f"times as fast as the best peer, {document['device']}, PyTorch {document['torch']}")
     axes.invert_yaxis()
     axes.tick_params(labelsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 
 
+def show(document, path):
+    write_page(document, path.removesuffix(".json") + ".md")
+    plot(document, path.removesuffix(".json") + ".png")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--models", required=True)
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--draw")
+    parser.add_argument("--bin")
+    parser.add_argument("--models")
+    parser.add_argument("--out")
     parser.add_argument("--lines", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=2)
     options = parser.parse_args()
+    if options.draw:
+        with open(options.draw, encoding="utf-8") as file:
+            show(json.load(file), options.draw)
+        return
     options.device, options.half, options.max_tokens = "cuda", "float16", 1 << 20
     table = Table(options, peer_operators.ceilings())
     print(f"ceilings: copy {table.ceiling['copy_bytes'] * 1e-12:.2f} TB/s, bfloat16 product "
           f"{table.ceiling['product_flops'] * 1e-12:.0f} TFLOP/s", flush=True)
     operators(options, table)
     models(options, table)
-    plot(table, options.out.removesuffix(".json") + ".png")
+    show(table.document, options.out)
     print(f"peers: {len(table.rows)} rows")
 
 
