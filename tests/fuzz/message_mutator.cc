@@ -234,7 +234,8 @@ bool IsFieldPath(const Descriptor& type, std::string_view path) {
                              });
       if (!IsList(*field) || !is_number) return false;
     }
-    if (end == path.size()) return true;
+    // An entry of a map is a pair, of which the engine names the parts in its own way.
+    if (end == path.size() || field->is_map()) return true;
     message = field->message_type();
     path.remove_prefix(end + 1);
   }
