@@ -230,7 +230,7 @@ bool IsFieldPath(const Descriptor& type, std::string_view path) {
       const std::string_view digits = index.substr(1, index.size() - 2);
       const bool is_number = index.size() > 2 && index.back() == ']' &&
                              std::all_of(digits.begin(), digits.end(), [](unsigned char c) {
-                               return std::isdigit(c) || c == '-';
+                               return std::isdigit(c) || c == '-' || c == ']' || c == '[';
                              });
       if (!IsList(*field) || !is_number) return false;
     }

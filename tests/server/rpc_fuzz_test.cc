@@ -34,7 +34,7 @@ using google::protobuf::MethodDescriptor;
 using grpc::StatusCode;
 
 constexpr uint64_t kSeed = 20261122;
-constexpr int kBatches = kSanitized ? 6 : 60;
+constexpr int kBatches = kSanitized ? 6 : 300;
 constexpr int kThreads = 4;
 constexpr int kCallsAThread = 12;
 // Of a call that should end by itself.
