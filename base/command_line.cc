@@ -9,13 +9,14 @@
 namespace beamline {
 namespace {
 
-// CLI11 takes a value in brackets apart, "[a, b]" into two. A value behind this mark it leaves as
-// it is; no argument of ours begins with such a character.
+// CLI11 takes a value in brackets apart, "[a, b]" into two, and an empty argument for the name of
+// an option group, which has none, again and again without end. A value behind this mark it leaves
+// as it is; no argument of ours begins with such a character.
 constexpr char kMark = '\x01';
 
 std::string Marked(const std::string& argument) {
   const bool in_brackets = argument.size() > 1 && argument.front() == '[' && argument.back() == ']';
-  return in_brackets ? kMark + argument : argument;
+  return argument.empty() || in_brackets ? kMark + argument : argument;
 }
 
 std::string Unmarked(std::string value) {

@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<TokenIds>> TokenizeBadWords(const std::vector<std::st
     if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
   };
   for (size_t i = 0; i < texts.size(); ++i) {
-    const std::string field = fmt::format("shaping.bad_word_texts[{}]", i);
+    const std::string field = fmt::format("shaping.bad_words: text {}", i);
     BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(field, texts[i], tokenizer));
     add(std::move(word));
     if (texts[i].starts_with(' ')) continue;

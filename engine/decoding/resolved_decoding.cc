@@ -201,7 +201,7 @@ absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults
   decoding.bad_words = defaults.bad_words_ids;
   BEAMLINE_RETURN_IF_ERROR(AddBadWords(shaping.bad_words, vocab_size, decoding));
   BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.bad_word_texts", shaping.bad_word_texts.size(), kMaxBadWords));
+      CheckCount("shaping.bad_words", shaping.bad_word_texts.size(), kMaxBadWords));
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<TokenIds> words,
                             TokenizeBadWords(shaping.bad_word_texts, tokenizer));
   decoding.bad_words.insert(decoding.bad_words.end(), words.begin(), words.end());

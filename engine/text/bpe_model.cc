@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<BpeModel>> BpeModel::Make(Vocabulary vocabulary,
 absl::Status BpeModel::AddMerges(const BpeMerges& merges) {
   merges_.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
+    const std::string& left = merges[rank].first;
+    const std::string& right = merges[rank].second;
     const auto missing = [&](std::string_view token) {
       return absl::InvalidArgumentError(fmt::format(
           "merge {} (\"{}\" \"{}\"): \"{}\" is not in the vocabulary", rank, left, right, token));

@@ -136,7 +136,12 @@ absl::Status ReadTrainerSpec(std::string_view message, SentencePieceFile& file) 
     }
     if (field.number == 24) file.whitespace_as_suffix = field.value != 0;
     if (field.number == 35) file.byte_fallback = field.value != 0;
-    if (field.number == 44) file.unknown_surface = field.bytes;
+    if (field.number == 44) {
+      if (FindInvalidUtf8(field.bytes).has_value()) {
+        return absl::InvalidArgumentError("what the unknown piece decodes to is not UTF-8");
+      }
+      file.unknown_surface = field.bytes;
+    }
     return absl::OkStatus();
   });
 }

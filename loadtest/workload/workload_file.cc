@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/yaml.h"
 #include "fmt/format.h"
 #include "loadtest/workload/options_json.h"
 #include "yaml-cpp/yaml.h"
@@ -204,12 +205,10 @@ absl::StatusOr<Workload> ParseRoot(const YAML::Node& root, const fs::path& folde
 }  // namespace
 
 absl::StatusOr<Workload> ParseWorkload(const std::string& yaml, const fs::path& folder) {
+  const auto root = LoadYaml("workload", yaml);
+  if (!root.ok()) return root.status();
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.size() > 1) {
-      return absl::InvalidArgumentError("workload: has a second document; accepted: one");
-    }
-    auto workload = ParseRoot(documents.empty() ? YAML::Node() : documents[0], folder);
+    auto workload = ParseRoot(*root, folder);
     if (workload.ok()) workload->source = yaml;
     return workload;
   } catch (const YAML::Exception& error) {

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/yaml.h"
 #include "fmt/format.h"
 #include "kernels/status.h"
 #include "server/config/algorithm_file_path.h"
@@ -108,11 +109,9 @@ std::string Absolute(const std::string& path) {
 
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--config", path, kMaxFileBytes));
+  BEAMLINE_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(path, text));
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      return At(path, documents[1].Mark(), "is a second document; accepted: one");
-    return ReadConfig(path, documents.empty() ? YAML::Node() : documents[0], config);
+    return ReadConfig(path, root, config);
   } catch (const YAML::Exception& error) {
     return At(path, error.mark, error.msg);
   }

@@ -25,7 +25,7 @@ struct Program {
     AddNumber(*generate, "--count", count, "");
     AddPath(*generate, "--file", file, "");
     generate->add_flag("--greedy", greedy, "");
-    app.add_subcommand("models", "");
+    app.add_subcommand("models", "")->add_option_group("Kinds")->add_option("--kind", kind, "");
   }
 
   absl::StatusOr<std::string> Parse(std::vector<const char*> arguments) {
@@ -36,6 +36,7 @@ struct Program {
   CLI::App app;
   double timeout = 60;
   std::vector<std::string> texts, stops;
+  std::string kind;
   std::optional<uint64_t> seed;
   std::optional<int32_t> count;
   std::string file;
@@ -102,6 +103,19 @@ TEST(CommandLine, AnEmptyValueIsSaidSo) {
   ASSERT_TRUE(program.Parse({"generate", "--stop", "", "--", "--stop="}).ok());
   EXPECT_THAT(program.stops, ElementsAre(""));
   EXPECT_THAT(program.texts, ElementsAre("--stop="));
+}
+
+// CLI11 finds the option group, which has no name, by it, and would never end.
+TEST(CommandLine, AnEmptyArgumentIsAnArgument) {
+  EXPECT_EQ(Program().Parse({"models", ""}).status().message(),
+            "there is an argument too many: ''");
+  EXPECT_EQ(Program().Parse({"models", "--kind", "a", "", "--kind", "b"}).status().message(),
+            "there is an argument too many: ''");
+  EXPECT_EQ(Program().Parse({""}).status().message(), "there is no command ''");
+  Program program;
+  ASSERT_TRUE(program.Parse({"generate", "", "a", "--stop", ""}).ok());
+  EXPECT_THAT(program.texts, ElementsAre("", "a"));
+  EXPECT_THAT(program.stops, ElementsAre(""));
 }
 
 TEST(CommandLine, HelpAndVersionAreTexts) {

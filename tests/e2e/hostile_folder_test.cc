@@ -72,7 +72,7 @@ TEST(HostileFolderTest, EndsTheServerWithOneLine) {
     ChildProcess process(BEAMLINE_SERVER_BINARY,
                          {"--model", "m=" + folder.path(), "--device", "cpu", "--listen",
                           "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
-    EXPECT_EQ(process.Wait(std::chrono::seconds(30)), 1) << process.err();
+    EXPECT_EQ(process.Wait(std::chrono::seconds(10)), 1) << process.err();
     const std::string& line = process.err();
     EXPECT_THAT(line, testing::StartsWith("beamline-server: model 'm': "));
     EXPECT_THAT(line, testing::HasSubstr(hostile.message));

@@ -114,7 +114,7 @@ TEST(WorkloadFileTest, NamesWhatIsWrong) {
       {"requests: [{kind: generate, prompt: {text: a}, cancel_share: 0.5}]", "cancel_after_ms"},
       {"requests: [{kind: tokenize, prompt: {tokens: 5}}]", "takes a text"},
       {"requests: [{kind: encode, prompt: {jsonl: nowhere.jsonl}}]", "cannot be read"},
-      {"requests: [", "workload: "},
+      {"requests: [", "workload:1: "},
       {"requests: [{kind: encode, prompt: {text: a}}]\n---\nseed: 1\n", "a second document"},
       {"request: []", "workload.request: unknown key; did you mean 'requests'?"},
       {"requests: []\nrequests: []", "workload.requests: given twice"},

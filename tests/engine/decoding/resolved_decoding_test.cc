@@ -154,11 +154,11 @@ TEST(ResolveDecoding, ChecksTheShaping) {
        [](auto& r) { r.shaping.bad_words = {TokenIds(33, 1)}; }},
       {"shaping.bad_words has 1025 entries; accepted: at most 1024",
        [](auto& r) { r.shaping.bad_words.assign(1025, {1}); }},
-      {"shaping.bad_word_texts[1] is 0 tokens long; accepted: 1 to 32",
+      {"shaping.bad_words: text 1 is 0 tokens long; accepted: 1 to 32",
        [](auto& r) {
          r.shaping.bad_word_texts = {"a", ""};
        }},
-      {"shaping.bad_word_texts[0]: no piece at byte 1",
+      {"shaping.bad_words: text 0: no piece at byte 1",
        [](auto& r) { r.shaping.bad_word_texts = {"a?"}; }},
       {"shaping.suppress_tokens[0] is 10; accepted: 0 to 9",
        [](auto& r) { r.shaping.suppress_tokens = {10}; }},

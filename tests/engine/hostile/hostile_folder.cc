@@ -2,17 +2,35 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "engine/pool/loaded_model.h"
 #include "engine/text/utf8.h"
+#include "tests/engine/demo_engine.h"
 
 namespace beamline {
 
 using nlohmann::json;
+
+namespace {
+
+// Of one folder; sanitizers take some twenty times as long, and memory of their own.
+constexpr std::chrono::seconds kMaxTime{kSanitized ? 100 : 10};
+constexpr int64_t kMaxMemoryKib = int64_t{1} << 20;
+
+// The most that this process ever held.
+int64_t PeakMemoryKib() {
+  rusage usage = {};
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_maxrss;
+}
+
+}  // namespace
 
 HostileFolder::HostileFolder(const std::string& model) {
   files_.LinkFilesOf(std::string(BEAMLINE_SOURCE_DIR) + "/models/" + model);
@@ -43,7 +61,13 @@ absl::Status HostileFolder::LoadFolder(const std::string& path) {
   options.max_batch_tokens = 16;
   options.max_sequences = 1;
   options.cache_bytes = 1;
-  return LoadedModel::Load(options, {.num_threads = 1}).status();
+  const auto start = std::chrono::steady_clock::now();
+  absl::Status status = LoadedModel::Load(options, {.num_threads = 1}).status();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kMaxTime);
+  if (!kSanitized) {
+    EXPECT_LT(PeakMemoryKib(), kMaxMemoryKib);
+  }
+  return status;
 }
 
 void ExpectShortErrorWith(const absl::Status& status, std::string_view part) {

@@ -22,7 +22,8 @@ class HostileFolder {
   // Replaces the value at `pointer` of a JSON file; null takes the member away.
   void Patch(const std::string& file, const std::string& pointer, const nlohmann::json& value);
 
-  // Loads a model on the CPU with the least of caches and batches.
+  // Loads a model on the CPU with the least of caches and batches; within 10 s and 1 GiB, else the
+  // test fails.
   absl::Status Load() const { return LoadFolder(files_.path()); }
   static absl::Status LoadFolder(const std::string& path);
 

@@ -8,6 +8,7 @@
 #include "engine/text/oniguruma.h"
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/regex.h"
+#include "engine/text/sentencepiece_file.h"
 #include "engine/text/utf8.h"
 #include "gtest/gtest.h"
 
@@ -106,6 +107,16 @@ TEST(RegexTest, GivesUpOnEndlessBacktracking) {
   std::vector<RegexMatch> matches;
   const absl::Status status = regex->FindAll(std::string(200000, 'a') + "c", &matches);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+// What an unknown piece decodes to goes into answers, which hold UTF-8 alone.
+TEST(SentencePieceFileTest, ASurfaceThatIsNotUtf8IsRefused) {
+  const std::string piece("\x0A\x07\x0A\x03<u>\x18\x02");
+  const std::string surface("\x12\x04\xE2\x02\x01");
+  EXPECT_TRUE(ParseSentencePieceFile(piece + surface + "?").ok());
+  const auto file = ParseSentencePieceFile(piece + surface + "\xFF");
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(file.status().message()), "what the unknown piece decodes to is not UTF-8");
 }
 
 }  // namespace

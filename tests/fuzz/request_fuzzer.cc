@@ -1,0 +1,170 @@
+// A request of any bytes: parsed, and converted to what the engine takes. The first byte chooses
+// the message, 'A' for the first one of kTypes. Most mutations are of fields, not of bytes.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/text.h"
+#include "beamline/v1/inference.pb.h"
+#include "beamline/v1/models.pb.h"
+#include "google/protobuf/stubs/logging.h"
+#include "google/rpc/error_details.pb.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "kernels/check.h"
+#include "server/conversion/request.h"
+#include "server/errors.h"
+#include "server/wire.h"
+#include "tests/fuzz/checks.h"
+#include "tests/fuzz/message_mutator.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+namespace beamline {
+namespace {
+
+using google::protobuf::Message;
+
+// New ones go to the end: the corpus counts on the order.
+std::unique_ptr<Message> NewMessage(uint8_t type) {
+  switch (static_cast<uint8_t>(type - 'A') % 6) {
+    case 0:
+      return std::make_unique<v1::GenerateRequest>();
+    case 1:
+      return std::make_unique<v1::EncodeRequest>();
+    case 2:
+      return std::make_unique<v1::ScoreRequest>();
+    case 3:
+      return std::make_unique<v1::TokenizeRequest>();
+    case 4:
+      return std::make_unique<v1::DetokenizeRequest>();
+    default:
+      return std::make_unique<v1::GetModelRequest>();
+  }
+}
+
+// The error names a field of the request, unless the bytes are no message at all.
+void CheckNamesAField(const absl::Status& status, const Message& request) {
+  BEAMLINE_CHECK(absl::IsInvalidArgument(status));
+  const google::rpc::Status details = ToRpcStatus(status, request.GetDescriptor());
+  BEAMLINE_CHECK(IsValidUtf8(details.message()));
+  if (details.message().starts_with("the request is not a ")) return;
+  google::rpc::BadRequest bad_request;
+  BEAMLINE_CHECK(details.details_size() == 1 && details.details(0).UnpackTo(&bad_request));
+  BEAMLINE_CHECK(bad_request.field_violations_size() == 1);
+  const std::string& field = bad_request.field_violations(0).field();
+  if (!IsFieldPath(*request.GetDescriptor(), field))
+    std::fprintf(stderr, "field '%s'\n", field.c_str());
+  BEAMLINE_CHECK(IsFieldPath(*request.GetDescriptor(), field));
+}
+
+void CheckLists(const GenerateRequest& request) {
+  BEAMLINE_CHECK(request.limits.stop.size() <= kMaxStopStrings);
+  BEAMLINE_CHECK(request.limits.stop_token_ids.size() <= kMaxStopTokenIds);
+  BEAMLINE_CHECK(request.shaping.logit_bias.size() <= kMaxLogitBiases);
+  BEAMLINE_CHECK(request.shaping.bad_words.size() + request.shaping.bad_word_texts.size() <=
+                 kMaxBadWords);
+  BEAMLINE_CHECK(request.shaping.suppress_tokens.size() <= kMaxSuppressedTokens);
+  BEAMLINE_CHECK(request.request_id.size() <= kMaxRequestNameBytes);
+  BEAMLINE_CHECK(request.cache_salt.size() <= kMaxRequestNameBytes);
+  for (const auto& [id, bias] : request.shaping.logit_bias) BEAMLINE_CHECK(std::isfinite(bias));
+}
+
+bool IsSame(const Prompt& prompt, const v1::Prompt& message) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    return message.has_text() && message.text() == *text;
+  }
+  const auto& ids = std::get<TokenIds>(prompt);
+  return message.has_ids() &&
+         std::equal(ids.begin(), ids.end(), message.ids().ids().begin(), message.ids().ids().end());
+}
+
+absl::Status Convert(const v1::GenerateRequest& message) {
+  const auto request = ToEngineRequest(message);
+  if (!request.ok()) return request.status();
+  CheckLists(*request);
+  BEAMLINE_CHECK(IsSame(request->prompt, message.prompt()));
+  BEAMLINE_CHECK(request->target_prefix.has_value() == message.has_target_prefix());
+  BEAMLINE_CHECK(request->priority == message.priority());
+  BEAMLINE_CHECK(request->limits.max_new_tokens.has_value() ==
+                 message.limits().has_max_new_tokens());
+  BEAMLINE_CHECK(std::holds_alternative<BeamOptions>(request->decoding) == message.has_beam());
+  BEAMLINE_CHECK(std::holds_alternative<SamplingOptions>(request->decoding) ==
+                 message.has_sampling());
+  return absl::OkStatus();
+}
+
+absl::Status Convert(const v1::EncodeRequest& message) {
+  const auto request = ToEngineRequest(message);
+  if (!request.ok()) return request.status();
+  BEAMLINE_CHECK(request->inputs.size() == static_cast<size_t>(message.inputs_size()));
+  BEAMLINE_CHECK(message.has_dimensions() == (request->dimensions > 0));
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    BEAMLINE_CHECK(IsSame(request->inputs[static_cast<size_t>(i)], message.inputs(i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Convert(const v1::ScoreRequest& message) {
+  const auto request = ToEngineRequest(message);
+  if (!request.ok()) return request.status();
+  BEAMLINE_CHECK(request->continuations.size() ==
+                 static_cast<size_t>(message.continuations_size()));
+  BEAMLINE_CHECK(IsSame(request->prompt, message.prompt()));
+  return absl::OkStatus();
+}
+
+absl::Status ConvertAny(const Message& message) {
+  if (const auto* generate = dynamic_cast<const v1::GenerateRequest*>(&message)) {
+    return Convert(*generate);
+  }
+  if (const auto* encode = dynamic_cast<const v1::EncodeRequest*>(&message)) {
+    return Convert(*encode);
+  }
+  if (const auto* score = dynamic_cast<const v1::ScoreRequest*>(&message)) return Convert(*score);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace beamline
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  using namespace beamline;
+  MessageMutator mutator(seed, {"gpt2", "bert"});
+  const uint8_t type = size == 0 ? static_cast<uint8_t>('A' + mutator.Below(6)) : data[0];
+  const auto message = NewMessage(type);
+  const bool parsed =
+      size > 0 && message->ParsePartialFromArray(data + 1, static_cast<int>(size - 1));
+  if (!parsed || mutator.Chance(0.1)) return LLVMFuzzerMutate(data, size, max_size);
+  mutator.Mutate(*message);
+  const std::string bytes = message->SerializePartialAsString();
+  if (bytes.size() + 1 > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  data[0] = type;
+  std::memcpy(data + 1, bytes.data(), bytes.size());
+  return bytes.size() + 1;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace beamline;
+  if (size == 0) return 0;
+  google::protobuf::SetLogHandler(nullptr);  // it tells of each text that is not UTF-8
+  const auto message = NewMessage(data[0]);
+  const grpc::Slice slice(data + 1, size - 1);
+  const grpc::ByteBuffer buffer(&slice, 1);
+  const std::string id = FindText(buffer, *message->GetDescriptor(), "request_id");
+  BEAMLINE_CHECK(IsValidUtf8(id));
+  absl::Status status = ParseMessage(buffer, *message);
+  if (status.ok()) {
+    const auto* field = message->GetDescriptor()->FindFieldByName("request_id");
+    if (field != nullptr) {
+      BEAMLINE_CHECK(message->GetReflection()->GetString(*message, field) == id);
+    }
+    status = ConvertAny(*message);
+  }
+  if (!status.ok()) CheckNamesAField(status, *message);
+  return 0;
+}
