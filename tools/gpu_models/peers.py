@@ -180,18 +180,22 @@ def plot(document, path):
     from matplotlib import pyplot
 
     rows = [row for row in document["rows"] if row["ratio"]]
-    figure, axes = pyplot.subplots(figsize=(11, 0.28 * len(rows) + 1.5))
-    axes.barh([row["work"] for row in rows], [row["ratio"] for row in rows],
-              color=["tab:green" if row["ratio"] >= 1 else "tab:red" for row in rows])
-    for i, row in enumerate(rows):
-        axes.text(row["ratio"], i, f" {row['ratio']:.2f}x {row['peer_name']}", va="center", fontsize=7)
+    ratios = [row["ratio"] for row in rows]
+    figure, axes = pyplot.subplots(figsize=(12, 0.28 * len(rows) + 1.2))
+    axes.barh([row["work"] for row in rows], [ratio - 1 for ratio in ratios], left=1,
+              color=["tab:green" if ratio >= 1 else "tab:red" for ratio in ratios])
+    for i, (row, ratio) in enumerate(zip(rows, ratios)):
+        axes.text(ratio, i, f" {ratio:.2f}x {row['peer_name']} ", va="center", fontsize=7,
+                  ha="left" if ratio >= 1 else "right")
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
+    axes.set_xlim(min(ratios) / 4, max(ratios) * 4)  # room for the peers' names
+    axes.xaxis.set_major_formatter("{x:g}x")
     axes.set_xlabel(f"times as fast as the best peer, {document['device']}, PyTorch {document['torch']}")
     axes.invert_yaxis()
+    axes.margins(y=0.01)
     axes.tick_params(labelsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
 
 
 def show(document, path):
