@@ -88,6 +88,6 @@ if [[ $sanitizers == yes ]]; then
   threaded=(engine_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
-  run_tests tsan 900 --test-dir build/tsan -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
+  run_tests tsan 900 --test-dir build/tsan -j "$jobs" -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
 fi
 finish
