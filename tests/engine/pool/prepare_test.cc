@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tests/engine/demo_engine.h"
 
@@ -15,11 +16,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const LoadedModel& Loaded(const std::string& name) {
+const LoadedModel& Loaded(std::string_view name) {
   static std::map<std::string, std::unique_ptr<LoadedModel>> models;
-  auto& model = models[name];
+  auto& model = models[std::string(name)];
   if (model == nullptr) {
-    ModelOptions options = Demo(name);
+    ModelOptions options = Demo(std::string(name));
     options.device = "cpu";
     auto loaded = LoadedModel::Load(options, {.num_threads = 1});
     EXPECT_TRUE(loaded.ok()) << loaded.status();
