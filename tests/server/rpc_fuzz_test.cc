@@ -25,6 +25,7 @@
 #include "spdlog/spdlog.h"
 #include "tests/engine/random_model.h"
 #include "tests/fuzz/message_mutator.h"
+#include "tests/sanitized.h"
 
 namespace beamline {
 namespace {
