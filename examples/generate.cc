@@ -8,7 +8,7 @@
 
 #include "base/standard_streams.h"
 #include "base/text.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "kernels/cuda_module.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

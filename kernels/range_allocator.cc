@@ -4,7 +4,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "kernels/check.h"
+#include "base/check.h"
 
 namespace beamline {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "base/text.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "fmt/format.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/error_details.h"

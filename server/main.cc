@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "fmt/format.h"
 #include "server/accept/descriptors.h"
 #include "server/config/algorithm_file_path.h"

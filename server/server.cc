@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/pool/worker_pool.h"
+#include "base/status.h"
+#include "base/worker_pool.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
-#include "kernels/status.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/listen_socket.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
@@ -16,7 +17,6 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/proto_buffer_writer.h"
-#include "kernels/status.h"
 #include "server/errors.h"
 
 namespace beamline {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "kernels/status.h"
+#include "base/status.h"
 
 namespace beamline {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "base/command_line.h"
 #include "base/standard_streams.h"
+#include "base/status.h"
 #include "base/text.h"
+#include "engine/api/engine.h"
 #include "engine/bench/bench_run.h"
-#include "engine/engine.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -9,11 +9,11 @@
 #include <set>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/mapped_file.h"
 #include "engine/checkpoint/other_formats.h"
 #include "engine/checkpoint/safetensors.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

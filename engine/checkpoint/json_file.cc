@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 namespace beamline {
 namespace {

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/checkpoint_file.h"
-#include "kernels/status.h"
 
 namespace beamline {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {

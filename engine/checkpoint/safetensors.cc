@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 namespace beamline {
 namespace {

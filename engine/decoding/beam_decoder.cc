@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/decoding/finish_rules.h"
-#include "kernels/check.h"
 
 namespace beamline {
 

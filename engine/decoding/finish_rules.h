@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "engine/api/request.h"
 #include "engine/decoding/resolved_decoding.h"
 #include "engine/decoding/sequence_text.h"
-#include "engine/request.h"
 
 namespace beamline {
 

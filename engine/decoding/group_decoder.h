@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "engine/api/request.h"
 #include "engine/decoding/resolved_decoding.h"
 #include "engine/decoding/speculation.h"
-#include "engine/request.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/backend.h"
 

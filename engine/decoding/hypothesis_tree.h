@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/decoding/finish_rules.h"
-#include "kernels/check.h"
 
 namespace beamline {
 

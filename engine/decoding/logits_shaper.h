@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "engine/api/request.h"
 #include "engine/decoding/ngram_index.h"
 #include "engine/decoding/resolved_decoding.h"
-#include "engine/request.h"
 #include "kernels/backend.h"
 
 namespace beamline {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/request.h"
-#include "kernels/status.h"
+#include "base/status.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/api/request.h"
 #include "engine/decoding/ngram_index.h"
-#include "engine/request.h"
 
 namespace beamline {
 

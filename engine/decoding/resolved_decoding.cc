@@ -10,10 +10,10 @@
 #include <string_view>
 #include <variant>
 
+#include "base/status.h"
 #include "engine/decoding/bad_words.h"
 #include "engine/decoding/option_checks.h"
 #include "engine/decoding/stop_matcher.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

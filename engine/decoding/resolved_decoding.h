@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/api/request.h"
 #include "engine/models/models.h"
-#include "engine/request.h"
 #include "engine/text/tokenizer.h"
 
 namespace beamline {

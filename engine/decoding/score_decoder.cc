@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/decoding/token_logprobs.h"
-#include "kernels/check.h"
 
 namespace beamline {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/api/request.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/request.h"
 #include "kernels/backend.h"
 
 namespace beamline {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string>
 
+#include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/request.h"
+#include "engine/api/request.h"
 #include "kernels/backend.h"
 
 namespace beamline {

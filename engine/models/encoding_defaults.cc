@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/transformer_module.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

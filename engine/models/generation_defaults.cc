@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/generation_keys.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -3,9 +3,9 @@
 #include <initializer_list>
 #include <string>
 
+#include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

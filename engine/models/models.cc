@@ -9,11 +9,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/encoding_defaults.h"
 #include "engine/models/families.h"
 #include "engine/models/generation_defaults.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

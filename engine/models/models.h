@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/api/request.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/request.h"
 #include "engine/transformer/spec.h"
 
 namespace beamline {

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/models/config_fields.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/request.h"
 #include "engine/cache/block_pool.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/request.h"
 #include "engine/scheduling/ticket.h"
 
 namespace beamline {

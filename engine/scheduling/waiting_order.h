@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/request.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

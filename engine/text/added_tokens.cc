@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/unicode.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

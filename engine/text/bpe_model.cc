@@ -4,11 +4,11 @@
 #include <limits>
 #include <queue>
 
+#include "base/status.h"
 #include "engine/text/byte_alphabet.h"
 #include "engine/text/utf8.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

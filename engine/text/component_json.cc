@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 using nlohmann::json;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/check.h"
 
 namespace beamline::text {
 namespace {

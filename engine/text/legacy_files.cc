@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

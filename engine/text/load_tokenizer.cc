@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/error_line.h"
 #include "engine/text/legacy_files.h"
@@ -12,7 +13,6 @@
 #include "engine/text/tokenizer_class.h"
 #include "engine/text/tokenizer_config.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

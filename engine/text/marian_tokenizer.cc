@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/added_tokens.h"
 #include "engine/text/component_json.h"
@@ -15,7 +16,6 @@
 #include "engine/text/split_text.h"
 #include "engine/text/vocabulary.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

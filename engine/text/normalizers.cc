@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/text/byte_alphabet.h"
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/regex.h"
 #include "engine/text/split_pattern.h"
 #include "engine/text/unicode.h"
 #include "engine/text/unicode_normalizers.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

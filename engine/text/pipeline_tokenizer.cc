@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/status.h"
 #include "engine/text/decoders.h"
 #include "engine/text/encode_text.h"
 #include "engine/text/literal_replacer.h"
 #include "engine/text/split_text.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "engine/text/unicode.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/text/normalizers.h"
 #include "engine/text/regex.h"
 #include "engine/text/split_pattern.h"
 #include "engine/text/unicode.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

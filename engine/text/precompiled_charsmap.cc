@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

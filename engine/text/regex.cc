@@ -5,10 +5,10 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/oniguruma.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

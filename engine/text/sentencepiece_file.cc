@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/status.h"
 #include "engine/checkpoint/checkpoint_file.h"
 #include "engine/text/error_line.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -4,10 +4,10 @@
 #include <cfloat>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/error_line.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

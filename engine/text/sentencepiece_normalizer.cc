@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/utf8.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/bpe_model.h"
 #include "engine/text/unigram_model.h"
 #include "engine/text/wordpiece_model.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

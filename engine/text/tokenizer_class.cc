@@ -4,11 +4,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/component_json.h"
 #include "engine/text/normalizers.h"
 #include "engine/text/pre_tokenizers.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

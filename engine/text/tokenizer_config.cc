@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/byte_trie.h"
 #include "engine/text/component_json.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/text/unicode.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -7,11 +7,11 @@
 #include <limits>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/text/byte_trie.h"
 #include "engine/text/utf8.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline::text {
 namespace {

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 namespace beamline {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/check.h"
+#include "base/check.h"
 
 namespace beamline {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/check.h"
-#include "kernels/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace beamline {
 

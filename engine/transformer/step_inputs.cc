@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
-#include "kernels/check.h"
-#include "kernels/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace beamline {
 namespace {

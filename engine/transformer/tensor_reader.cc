@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "engine/transformer/activations.h"
 #include "engine/transformer/float_conversion.h"
-#include "kernels/check.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

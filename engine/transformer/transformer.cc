@@ -4,13 +4,13 @@
 
 #include <utility>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "engine/transformer/activations.h"
 #include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/forward.h"
 #include "engine/transformer/step_inputs.h"
 #include "engine/transformer/weights.h"
-#include "kernels/check.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

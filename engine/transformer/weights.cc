@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "engine/transformer/sinusoidal_positions.h"
 #include "engine/transformer/tensor_reader.h"
-#include "kernels/check.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

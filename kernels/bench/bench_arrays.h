@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "base/check.h"
 #include "benchmark/benchmark.h"
-#include "kernels/check.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace beamline::bench {

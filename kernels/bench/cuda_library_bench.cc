@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/fill_random.h"
 #include "kernels/cuda/row_softmax.h"

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "kernels/cuda_loader.h"
 
 namespace beamline {

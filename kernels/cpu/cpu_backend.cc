@@ -7,14 +7,14 @@
 #include <fstream>
 #include <new>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "hwy/targets.h"
-#include "kernels/check.h"
 #include "kernels/check_params.h"
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 namespace beamline::cuda {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "kernels/check.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "kernels/range_allocator.h"
-#include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {

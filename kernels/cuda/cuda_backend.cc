@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/status.h"
 #include "kernels/check_params.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/read_back.h"
 #include "kernels/cuda/weight.h"
-#include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {

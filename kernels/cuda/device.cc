@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/check.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "kernels/cuda/code_architecture.h"
-#include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {

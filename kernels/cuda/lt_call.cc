@@ -1,6 +1,6 @@
 #include "kernels/cuda/lt_call.h"
 
-#include "kernels/check.h"
+#include "base/check.h"
 
 namespace beamline::cuda {
 namespace {

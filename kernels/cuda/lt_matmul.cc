@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/check.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "kernels/cuda/backward_epilogue.h"
 #include "kernels/cuda/lt_call.h"
 #include "kernels/cuda/lt_measure.h"
 #include "kernels/cuda/lt_trial.h"
-#include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/check.h"
-#include "kernels/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace beamline::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/check.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "kernels/cuda/compare.h"
 #include "kernels/cuda/fill_random.h"
-#include "kernels/status.h"
 
 namespace beamline::cuda {
 namespace {

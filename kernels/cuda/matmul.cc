@@ -1,6 +1,6 @@
 #include "kernels/cuda/matmul.h"
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "kernels/cuda/ops.h"
 
 namespace beamline::cuda {

@@ -1,7 +1,7 @@
 #include "kernels/cuda/read_back.h"
 
-#include "kernels/check.h"
-#include "kernels/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace beamline::cuda {
 

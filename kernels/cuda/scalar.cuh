@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "kernels/tensor.h"
 
 namespace beamline::cuda {

@@ -2,8 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/check.h"
-#include "kernels/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace beamline::cuda {
 namespace {

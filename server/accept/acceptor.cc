@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/accept/peer_address.h"
 #include "spdlog/spdlog.h"
 

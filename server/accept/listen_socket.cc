@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
-#include "engine/pool/worker_pool.h"
+#include "base/worker_pool.h"
+#include "engine/api/engine.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"

@@ -8,7 +8,7 @@
 #include <deque>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "base/status.h"
+#include "engine/api/engine.h"
 #include "grpcpp/server_context.h"
-#include "kernels/status.h"
 #include "server/calls/methods.h"
 #include "server/calls/unary_call.h"
 

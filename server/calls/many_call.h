@@ -10,11 +10,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "beamline/v1/inference.pb.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/calls/many_stream.h"
 #include "server/calls/methods.h"
 #include "server/errors.h"

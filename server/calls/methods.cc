@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/conversion/request.h"
 
 namespace beamline {

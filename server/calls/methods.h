@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/calls/call_state.h"
 #include "server/calls/caller.h"
 #include "server/conversion/response.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "grpcpp/server_context.h"
-#include "kernels/status.h"
 #include "server/calls/methods.h"
 #include "server/errors.h"
 #include "server/wire.h"

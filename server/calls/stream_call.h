@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"

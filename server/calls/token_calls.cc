@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/config/algorithm_file_path.h"
 #include "yaml-cpp/yaml.h"
 

@@ -7,9 +7,9 @@
 
 #include "CLI/CLI.hpp"
 #include "base/command_line.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/config/config_file.h"
 #include "server/config/demo_models.h"
 

@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/status.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "kernels/status.h"
 
 namespace beamline {
 namespace {

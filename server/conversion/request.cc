@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/status.h"
 #include "server/errors.h"
 
 namespace beamline {

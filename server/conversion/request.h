@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
-#include "engine/request.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

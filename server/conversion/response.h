@@ -6,8 +6,8 @@
 
 #include "beamline/v1/inference.pb.h"
 #include "beamline/v1/models.pb.h"
-#include "engine/engine.h"
-#include "engine/request.h"
+#include "engine/api/engine.h"
+#include "engine/api/request.h"
 
 namespace beamline {
 

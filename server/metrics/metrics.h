@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "prometheus/collectable.h"
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <string_view>
 
+#include "base/check.h"
 #include "engine/text/utf8.h"
-#include "kernels/check.h"
 
 namespace beamline {
 namespace {

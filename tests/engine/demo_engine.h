@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "tests/engine/test_device.h"
 #include "tests/kernels/test_gpu_memory.h"
 #include "tests/sanitized.h"

@@ -1,5 +1,5 @@
 // The engine over the demo models, in process: streams, limits, cancellation, drain, a tight cache.
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Models that compute NaN or infinity: the request that meets them fails, alone.
-#include "engine/scheduling/finite_check.h"
+#include "engine/serving/finite_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

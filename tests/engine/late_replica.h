@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/intake/prepare.h"
 #include "engine/models/models.h"
-#include "engine/pool/prepare.h"
-#include "engine/pool/replica.h"
+#include "engine/serving/replica.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_backend.h"
 

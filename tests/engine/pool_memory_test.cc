@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/loading/cache_size.h"
+#include "engine/loading/loaded_model.h"
+#include "engine/loading/warm_up.h"
 #include "engine/models/models.h"
-#include "engine/pool/cache_size.h"
-#include "engine/pool/loaded_model.h"
-#include "engine/pool/warm_up.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/demo_engine.h"
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "tests/engine/chrf.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/transformer/model_runner.h"

@@ -1,5 +1,5 @@
 // What is run while a model is loaded leaves nothing behind.
-#include "engine/pool/usual_steps.h"
+#include "engine/loading/usual_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/text/utf8.h"
-#include "kernels/check.h"
 
 namespace beamline {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/command_line.h"
 #include "client/cli/cli.h"
 #include "client/cli/generate_options.h"
-#include "kernels/check.h"
 #include "loadtest/options.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
-#include "kernels/check.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 #include "tests/fuzz/checks.h"
 

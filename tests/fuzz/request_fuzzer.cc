@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "beamline/v1/inference.pb.h"
 #include "beamline/v1/models.pb.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "kernels/check.h"
 #include "server/conversion/request.h"
 #include "server/errors.h"
 #include "server/wire.h"

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/checkpoint/safetensors.h"
-#include "kernels/check.h"
 #include "tests/fuzz/checks.h"
 
 namespace beamline {

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/text/sentencepiece_file.h"
 #include "engine/text/sentencepiece_model.h"
-#include "kernels/check.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 #include "tests/fuzz/checks.h"
 

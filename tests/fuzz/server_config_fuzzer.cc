@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "server/config/config_file.h"
 #include "server/config/server_config.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/check.h"
 #include "tests/fuzz/checks.h"
 
 namespace beamline {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "loadtest/workload/request_factory.h"
 #include "loadtest/workload/workload_file.h"
 #include "tests/fuzz/checks.h"

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
-#include "kernels/check.h"
 #include "tests/kernels/reference_ops.h"
 
 namespace beamline {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "beamline/v1/inference.pb.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "engine/text/utf8.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"

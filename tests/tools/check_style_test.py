@@ -50,8 +50,8 @@ class CheckStyle(unittest.TestCase):
         self.assertEqual(status, 0, output)
 
     def test_an_upward_include_fails(self):
-        self.assert_fault("kernels/a.cc", '#include "engine/request.h"\n', "layer kernels must not include")
-        self.assert_fault("engine/text/a.cc", '#include "engine/engine.h"\n', "layer engine/text must not include")
+        self.assert_fault("kernels/a.cc", '#include "engine/api/request.h"\n', "layer kernels must not include")
+        self.assert_fault("engine/text/a.cc", '#include "engine/api/engine.h"\n', "layer engine/text must not include")
         self.assert_clean("engine/a.cc", '#include "kernels/backend.h"\n')
         self.assert_clean("engine/text/a.cc", '#include "engine/text/b.h"\n#include "kernels/backend.h"\n')
 
@@ -67,6 +67,15 @@ class CheckStyle(unittest.TestCase):
 
     def test_an_unknown_layer_fails(self):
         self.assert_fault("tools/layers.txt", "layer a: nowhere\n", "which is no layer")
+
+    def test_an_edge_that_nobody_uses_fails(self):
+        files = {"engine/a.cc": "int x;\n", "kernels/a.cc": "int x;\n"}
+        status, output = self.run_on(files)
+        self.assertEqual(status, 1, output)
+        self.assertIn("layer engine includes nothing of kernels", output)
+        files["engine/b.h"] = '// b.\n#pragma once\n\n#include "kernels/a.h"\n'
+        status, output = self.run_on(files)
+        self.assertEqual(status, 0, output)
 
     def test_a_malformed_layer_table_fails(self):
         status, output = self.run_on({}, layers="a may include b\n")

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kernels/check.h"
+#include "base/check.h"
 
 namespace beamline {
 

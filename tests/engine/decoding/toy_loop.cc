@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/check.h"
+#include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace beamline {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/request.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/request.h"
 #include "kernels/backend.h"
 
 namespace beamline {

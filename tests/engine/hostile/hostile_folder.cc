@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "engine/pool/loaded_model.h"
+#include "engine/loading/loaded_model.h"
 #include "engine/text/utf8.h"
 #include "tests/engine/demo_engine.h"
 

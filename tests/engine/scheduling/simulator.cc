@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/decoding/score_decoder.h"
-#include "engine/scheduling/flight.h"
+#include "engine/runahead/flight.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
 namespace beamline {

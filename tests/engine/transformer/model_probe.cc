@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "tests/engine/transformer/model_runner.h"
 
 namespace beamline {

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/pool/make_backend.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "engine/loading/make_backend.h"
 #include "engine/transformer/float_conversion.h"
-#include "kernels/check.h"
-#include "kernels/status.h"
 #include "tests/engine/test_device.h"
 #include "tests/kernels/test_gpu_memory.h"
 

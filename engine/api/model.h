@@ -1,0 +1,99 @@
+// A served model: what is asked of it at load, what it is, and a moment's numbers.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/device_memory.h"
+#include "kernels/tensor.h"
+
+namespace beamline {
+
+enum class ModelTask : uint8_t {
+  kGenerate,
+  kTranslate,
+  kEncode
+};  // decoder, encoder-decoder, encoder
+
+// One model to serve.
+struct ModelOptions {
+  std::string name;                 // as requests name it
+  std::string folder;               // a Hugging Face checkpoint folder
+  DType dtype = DType::kFloat32;    // what to compute in
+  std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
+  int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
+  int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65535
+  // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
+  // even share of what the weights leave.
+  int64_t cache_bytes = 0;
+  bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
+  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
+  int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
+  // Whether loading runs the usual steps once, so that the first requests need not wait for what a
+  // device does when it meets them: "true", "false"; "auto": on a GPU.
+  std::string warm_up = "auto";
+};
+
+// What loading ran in advance of the first request.
+struct WarmUpReport {
+  int32_t num_steps = 0;  // 0: nothing
+  bool complete = true;   // false: it ended early, for its time was up
+  std::chrono::nanoseconds duration{};
+};
+
+// What GetModel answers. Sizes in bytes, lengths in tokens.
+struct ModelInfo {
+  std::string name;
+  std::string folder;
+  std::string architecture;  // "MarianMTModel"
+  ModelTask task = ModelTask::kGenerate;
+  DType dtype = DType::kFloat32;
+  int64_t num_parameters = 0;
+  int64_t weight_bytes = 0;
+  int64_t cache_bytes = 0;
+  int32_t cache_blocks = 0;
+  int32_t block_size = 0;
+  int32_t vocab_size = 0;            // ids that the model generates: 0 .. vocab_size - 1
+  int32_t input_vocab_size = 0;      // ids of prompts; another number of some translators
+  int32_t tokenizer_vocab_size = 0;  // Tokenizer::vocab_size()
+  int32_t hidden_size = 0;
+  int32_t num_encoder_layers = 0;
+  int32_t num_decoder_layers = 0;
+  int32_t max_input_tokens = 0;
+  int32_t max_total_tokens = 0;           // decoder positions; 0 for encoders
+  int32_t embedding_dimensions = 0;       // encoders
+  std::string tokenizer;                  // Tokenizer::Kind()
+  std::vector<std::string> prompt_names;  // encoders
+  int32_t eos_token_id = -1;
+  std::string device;  // Backend::Name()
+  std::string device_description;
+  std::string device_reason;  // why it runs there
+  WarmUpReport warm_up;
+};
+
+// A moment's numbers of one model, for gauges and counters. Counters only grow.
+struct ModelStats {
+  bool can_answer = true;  // false for good once its device has failed
+  int64_t waiting_requests = 0;
+  int64_t running_sequences = 0;
+  int64_t used_blocks = 0;
+  int64_t total_blocks = 0;
+  uint64_t steps = 0;
+  uint64_t prompt_tokens = 0;  // computed
+  uint64_t cached_prompt_tokens = 0;
+  uint64_t generated_tokens = 0;
+  uint64_t encoded_tokens = 0;
+  uint64_t preemptions = 0;
+  uint64_t cancelled = 0;
+  uint64_t speculative_proposed = 0;  // tokens guessed
+  uint64_t speculative_accepted = 0;  // of them, those that were right
+  std::vector<MemoryUse> memory;      // of the device, by what it is for
+  // Bytes that no model of its device holds; nullopt: its memory is not divided in advance.
+  std::optional<size_t> unused_device_bytes;
+};
+
+}  // namespace beamline

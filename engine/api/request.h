@@ -1,0 +1,255 @@
+// What is asked of the engine and what comes back, as plain structs. The engine knows no protobuf:
+// server/ converts. Field names are those of the public contract
+// (proto/beamline/v1/inference.proto), because error messages name them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+using Clock = std::chrono::steady_clock;
+using TokenIds = std::vector<int32_t>;
+// Text in UTF-8, or token ids taken as they are (nothing is added to them). A text without tokens
+// starts at the model's begin token (decoder-only models).
+using Prompt = std::variant<std::string, TokenIds>;
+
+// What a request may hold. The contract's comments state these numbers; a test compares them
+// (tests/server/contract_limits_test.cc).
+inline constexpr int32_t kMaxNumSequences = 64;  // samples, beams
+inline constexpr size_t kMaxStopStrings = 16;    // each of 1 .. kMaxStopStringBytes
+inline constexpr size_t kMaxStopStringBytes = 256;
+inline constexpr size_t kMaxStopTokenIds = 256;
+inline constexpr size_t kMaxLogitBiases = 1024;
+inline constexpr size_t kMaxBadWords = 1024;  // ids and texts together
+inline constexpr size_t kMaxSuppressedTokens = 1024;
+inline constexpr int32_t kMaxLogprobs = 20;
+inline constexpr size_t kMaxInputs = 4096;
+inline constexpr size_t kMaxContinuations = 4096;
+inline constexpr int32_t kMaxPriority = 100;         // and -kMaxPriority the lowest
+inline constexpr size_t kMaxRequestNameBytes = 256;  // request_id, cache_salt
+
+// --- Generation ---------------------------------------------------------------------------------
+
+struct GreedyOptions {};
+
+struct SamplingOptions {
+  std::optional<float> temperature;      // (0, 2]
+  std::optional<int32_t> top_k;          // >= 0; 0: off
+  std::optional<float> top_p;            // (0, 1]
+  std::optional<float> min_p;            // [0, 1]
+  std::optional<float> typical_p;        // (0, 1]
+  std::optional<uint64_t> seed;          // absent: drawn by the engine and reported in the result
+  std::optional<int32_t> num_sequences;  // 1 .. 64
+};
+
+enum class EarlyStopping : uint8_t { kEager, kHeuristic, kExhaustive };  // HF: True, False, "never"
+
+struct BeamOptions {
+  int32_t width = 4;                     // 1 .. 64
+  std::optional<int32_t> num_sequences;  // 1 .. width
+  std::optional<float> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
+  int32_t num_groups = 1;          // divides width; more than one: diverse beam search
+  float diversity_penalty = 0.0f;  // >= 0; per beam of an earlier group that chose the token
+};
+
+// monostate: as the model's generation_config.json says, else greedy.
+using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, BeamOptions>;
+
+struct LimitOptions {
+  std::optional<int32_t> max_new_tokens;  // >= 1; absent: the model's default, at most what fits
+  std::optional<int32_t> min_new_tokens;  // >= 0; absent: the model's default
+  std::vector<std::string> stop;          // at most 16, none empty; without any: the model's
+  TokenIds stop_token_ids;                // at most 256
+  bool ignore_eos = false;
+  bool include_stop = false;  // keep the matched stop string in the text
+};
+
+struct ShapingOptions {
+  std::optional<float> repetition_penalty;            // > 0; 1: off
+  float presence_penalty = 0.0f;                      // [-2, 2]
+  float frequency_penalty = 0.0f;                     // [-2, 2]
+  std::optional<int32_t> no_repeat_ngram_size;        // >= 0; 0: off
+  std::vector<std::pair<int32_t, float>> logit_bias;  // id, [-100, 100]
+  std::vector<TokenIds> bad_words;                    // token sequences that must not appear
+  std::vector<std::string> bad_word_texts;            // the same as text; tokenized by the engine
+  TokenIds suppress_tokens;
+  std::optional<int32_t> forced_eos;  // the id forced at the length limit
+};
+
+struct OutputOptions {
+  int32_t logprobs = 0;          // the chosen token's log-probability and the top N, 0 .. 20
+  bool return_logprobs = false;  // log-probabilities at all (logprobs = 0: the chosen alone)
+  bool return_token_ids = true;
+  bool skip_special_tokens = true;
+  // 0 .. 20: log-probabilities of the prompt's tokens and this many likeliest; decoder-only models.
+  std::optional<int32_t> prompt_logprobs;
+  bool echo = false;  // the prompt's text and ids before the generated ones
+};
+
+struct GenerateRequest {
+  std::string model;
+  Prompt prompt;
+  std::optional<Prompt> target_prefix;  // encoder-decoder models: forced first target tokens
+  Decoding decoding;
+  LimitOptions limits;
+  ShapingOptions shaping;
+  OutputOptions output;
+  int32_t priority = 0;    // -100 .. 100, higher first
+  std::string client;      // requests of equal priority share fairly between clients
+  std::string request_id;  // the client's; comes to nothing in the engine
+  std::string cache_salt;  // cached prompts are shared with requests of the same salt only
+  std::optional<Clock::time_point> deadline;
+  // An answer that must come out larger (engine/intake/answer_size.h) is OUT_OF_RANGE before
+  // anything of it is computed; 0: any size will do.
+  int64_t max_answer_bytes = 0;
+};
+
+enum class FinishReason : uint8_t { kNone, kEos, kStop, kLength, kDeadline, kCancelled };
+
+struct TokenLogprob {
+  int32_t id = 0;
+  float logprob = 0.0f;  // natural log, of the model's own distribution
+};
+
+struct PositionLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // descending, as many as asked for
+};
+
+struct GeneratedSequence {
+  TokenIds ids;  // generated ids, the end token included
+  std::string text;
+  double cumulative_logprob = 0.0;
+  float score = 0.0f;  // beam search: sum / length^length_penalty; else cumulative_logprob
+  std::vector<PositionLogprobs> logprobs;  // one per id, when asked for
+  FinishReason finish_reason = FinishReason::kNone;
+};
+
+struct Usage {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;     // of the prompt, found in the cache
+  int32_t generated_tokens = 0;  // over all returned sequences
+};
+
+struct Timing {
+  std::chrono::nanoseconds queue{};        // submission to the first step
+  std::chrono::nanoseconds first_token{};  // to the first token; encode and score: zero
+  std::chrono::nanoseconds total{};        // submission to the end
+};
+
+// What became certain since the last delta of a stream. Never retracted.
+struct GenerateDelta {
+  int32_t sequence = 0;  // which of num_sequences
+  TokenIds ids;
+  std::string text;
+  std::vector<PositionLogprobs> logprobs;
+};
+
+struct GenerateResult {
+  std::vector<GeneratedSequence> sequences;  // best first
+  Usage usage;
+  Timing timing;
+  uint64_t seed = 0;  // of sampling
+  // When asked for: one per prompt token but the first.
+  std::vector<PositionLogprobs> prompt_logprobs;
+};
+
+// Where the results of one request go. Called from an engine thread, never concurrently; must
+// return quickly and must not call back into the engine other than Cancel.
+class GenerateSink {
+ public:
+  virtual ~GenerateSink() = default;
+  // REQUIRES for OnDelta to be called: wants_deltas() at submission.
+  virtual bool wants_deltas() const { return false; }
+  virtual void OnDelta(GenerateDelta delta) { static_cast<void>(delta); }
+  // Exactly once, last.
+  virtual void OnFinish(absl::StatusOr<GenerateResult> result) = 0;
+};
+
+// --- Scoring ------------------------------------------------------------------------------------
+
+struct ScoreRequest {
+  std::string model;
+  Prompt prompt;  // encoder-decoder models: the source
+  // 1 .. 4096, none without tokens. Text: without special tokens for decoder-only models, as a
+  // whole target with its end token for encoder-decoder ones.
+  std::vector<Prompt> continuations;
+  bool per_token = false;  // ContinuationScore::tokens
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::string cache_salt;
+  std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
+};
+
+struct ContinuationScore {
+  double logprob = 0.0;  // sum over its tokens, of the model's own distribution
+  int32_t num_tokens = 0;
+  std::vector<TokenLogprob> tokens;  // with per_token
+};
+
+struct ScoreResult {
+  std::vector<ContinuationScore> scores;  // in the order of the continuations
+  Usage usage;
+  Timing timing;
+};
+
+class ScoreSink {
+ public:
+  virtual ~ScoreSink() = default;
+  virtual void OnFinish(absl::StatusOr<ScoreResult> result) = 0;  // exactly once
+};
+
+// --- Encoding -----------------------------------------------------------------------------------
+
+enum class EncodeTruncation : uint8_t { kNone, kRight, kLeft };
+
+struct EncodeRequest {
+  std::string model;
+  std::vector<Prompt> inputs;      // 1 .. max_inputs
+  std::optional<Pooling> pooling;  // absent: the model's own
+  bool per_token = false;          // pooling NONE: one vector per token
+  std::optional<bool> normalize;   // absent: the model's own
+  int32_t dimensions = 0;          // 0: all; else a prefix of this many, normalised again
+  EncodeTruncation truncate = EncodeTruncation::kNone;
+  std::string prompt_name;  // of config_sentence_transformers.json; empty: its default
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
+};
+
+struct Embedding {
+  int32_t num_vectors = 1;  // per_token: the number of tokens
+  int32_t dimensions = 0;
+  std::vector<float> values;  // [num_vectors, dimensions]
+  int32_t num_tokens = 0;
+};
+
+struct EncodeResult {
+  std::vector<Embedding> embeddings;  // in the order of the inputs
+  Usage usage;
+  Timing timing;
+};
+
+class EncodeSink {
+ public:
+  virtual ~EncodeSink() = default;
+  virtual void OnFinish(absl::StatusOr<EncodeResult> result) = 0;  // exactly once
+};
+
+}  // namespace beamline

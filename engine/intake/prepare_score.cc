@@ -1,0 +1,155 @@
+#include "engine/intake/prepare_score.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/decoding/score_decoder.h"
+#include "engine/intake/answer_size.h"
+#include "engine/intake/prompts.h"
+#include "engine/scheduling/planner.h"
+
+namespace beamline {
+namespace {
+
+class ScoreResultSink final : public GenerateSink {
+ public:
+  ScoreResultSink(std::shared_ptr<ScoreSink> sink, bool per_token)
+      : sink_(std::move(sink)), per_token_(per_token) {}
+
+  void OnFinish(absl::StatusOr<GenerateResult> generated) override {
+    if (!generated.ok()) return sink_->OnFinish(generated.status());
+    ScoreResult result;
+    result.usage = generated->usage;
+    result.timing = generated->timing;
+    result.scores.reserve(generated->sequences.size());
+    for (const GeneratedSequence& sequence : generated->sequences) {
+      result.scores.push_back(ToScore(sequence));
+    }
+    sink_->OnFinish(std::move(result));
+  }
+
+ private:
+  ContinuationScore ToScore(const GeneratedSequence& sequence) const {
+    ContinuationScore score;
+    score.logprob = sequence.cumulative_logprob;
+    score.num_tokens = static_cast<int32_t>(sequence.ids.size());
+    if (!per_token_) return score;
+    score.tokens.reserve(sequence.logprobs.size());
+    for (const PositionLogprobs& position : sequence.logprobs) {
+      score.tokens.push_back(position.chosen);
+    }
+    return score;
+  }
+
+  const std::shared_ptr<ScoreSink> sink_;
+  const bool per_token_;
+};
+
+// The decoder's prompt.
+absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const LoadedModel& model,
+                                             Group& group) {
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeInput(request.prompt, model));
+  group.prompt_tokens = static_cast<int32_t>(prompt.size());
+  if (model.info.task != ModelTask::kTranslate) return prompt;
+  group.encoder_ids = std::move(prompt);
+  return TokenIds{model.description.generation.decoder_start_token_id};
+}
+
+absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& request,
+                                                            const LoadedModel& model,
+                                                            int32_t prompt_tokens) {
+  EncodeTextOptions options;
+  options.add_special_tokens = model.info.task == ModelTask::kTranslate;
+  options.as_target = model.info.task == ModelTask::kTranslate;
+  const int32_t room = model.info.max_total_tokens - prompt_tokens;
+  const std::string hint = fmt::format(" behind {} of the model's {} positions", prompt_tokens,
+                                       model.info.max_total_tokens);
+  std::vector<TokenIds> continuations;
+  for (size_t i = 0; i < request.continuations.size(); ++i) {
+    const std::string field = fmt::format("continuations[{}]", i);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        TokenIds ids, TokenizePrompt(field, request.continuations[i], options, room, hint, model));
+    if (ids.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has no tokens; accepted: at least 1", field));
+    }
+    continuations.push_back(std::move(ids));
+  }
+  return continuations;
+}
+
+// Rows that always fit the cache, alone and with nothing shared.
+ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuations,
+                      int32_t prompt_tokens, const LoadedModel& model) {
+  size_t longest = 0;
+  for (const TokenIds& ids : continuations) longest = std::max(longest, ids.size());
+  const auto memory_tokens = static_cast<int32_t>(group.encoder_ids.size());
+  const int32_t total_tokens = prompt_tokens + static_cast<int32_t>(longest);
+  ScoreLimits limits;
+  limits.max_step_tokens = MaxStepShare(model);
+  limits.max_rows = std::min(limits.max_rows, limits.max_step_tokens);
+  while (limits.max_rows > 1 && WorstCaseBlocks(memory_tokens, limits.max_rows, total_tokens,
+                                                model.info.block_size) > model.info.cache_blocks) {
+    --limits.max_rows;
+  }
+  return limits;
+}
+
+}  // namespace
+
+absl::Status CheckScore(const ScoreRequest& request, const LoadedModel& model) {
+  if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
+                                       /*may_be_empty=*/false, model));
+  const size_t count = request.continuations.size();
+  if (count == 0 || count > kMaxContinuations) {
+    return absl::InvalidArgumentError(
+        fmt::format("continuations has {} entries; accepted: 1 to {}", count, kMaxContinuations));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("continuations[{}]", i),
+                                         request.continuations[i], PromptSide::kTarget,
+                                         /*may_be_empty=*/false, model));
+  }
+  return CheckPriority(request.priority);
+}
+
+absl::StatusOr<std::unique_ptr<Group>> PrepareScoreGroup(const ScoreRequest& request,
+                                                         const LoadedModel& model) {
+  auto group = std::make_unique<Group>();
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeScorePrompt(request, model, *group));
+  const auto prompt_tokens = static_cast<int32_t>(prompt.size());
+  BEAMLINE_ASSIGN_OR_RETURN(std::vector<TokenIds> continuations,
+                            TokenizeContinuations(request, model, prompt_tokens));
+  if (request.per_token) {
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckAnswerSize(LeastAnswerBytes(continuations), request.max_answer_bytes));
+  }
+  const ScoreLimits limits = LimitsFor(*group, continuations, prompt_tokens, model);
+  group->num_sequences = static_cast<int32_t>(request.continuations.size());
+  group->priority = request.priority;
+  group->client = request.client;
+  group->cost = group->prompt_tokens;
+  for (const TokenIds& ids : continuations) group->cost += static_cast<int64_t>(ids.size());
+  group->deadline = request.deadline;
+  group->cache_salt = request.cache_salt;
+  auto decoder = std::make_unique<ScoreDecoder>(prompt.back(), std::move(continuations), limits);
+  Sequence& row = group->rows.emplace_back();
+  row.tokens = std::move(prompt);
+  const TokenIds& proposals = decoder->first_proposals();
+  row.tokens.insert(row.tokens.end(), proposals.begin(), proposals.end());
+  row.num_logits = 1 + static_cast<int32_t>(proposals.size());
+  group->decoder = std::move(decoder);
+  return group;
+}
+
+std::shared_ptr<GenerateSink> MakeScoreResultSink(std::shared_ptr<ScoreSink> sink, bool per_token) {
+  return std::make_shared<ScoreResultSink>(std::move(sink), per_token);
+}
+
+}  // namespace beamline

@@ -1,0 +1,35 @@
+// Checks and tokenizing that all requests share. Errors are INVALID_ARGUMENT and begin with the
+// field's path.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/api/request.h"
+#include "engine/loading/loaded_model.h"
+
+namespace beamline {
+
+// Whose ids a prompt holds: a translator's decoder may have a vocabulary of its own.
+enum class PromptSide : uint8_t { kInput, kTarget };
+
+// What can be seen of a prompt before it is tokenized: ids in range, not empty unless that may be.
+// A text may always be empty where the tokenizer's template makes tokens of it.
+absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
+                         bool may_be_empty, const LoadedModel& model);
+absl::Status CheckPriority(int32_t priority);
+// How many logits of a step one request may take at most that wants those of many tokens at once.
+int32_t MaxStepShare(const LoadedModel& model);
+// "model is 'embed-en', which only encodes; Generate accepts the others".
+absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what);
+
+// A prompt's ids, of the target's side with options.as_target; more than `limit` of them are an
+// error that ends with `hint`, unless the options truncate.
+absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
+                                        const EncodeTextOptions& options, int32_t limit,
+                                        std::string_view hint, const LoadedModel& model);
+// The prompt of a request; an empty text stands for the model's begin token.
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& model);
+
+}  // namespace beamline

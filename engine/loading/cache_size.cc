@@ -1,0 +1,73 @@
+#include "engine/loading/cache_size.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "engine/scheduling/planner.h"
+
+namespace beamline {
+namespace {
+
+// On a device that does not say how much memory is free: enough for the demo models' full batches,
+// and no surprise on a laptop.
+constexpr int64_t kMaxDefaultCacheBytes = int64_t{1} << 30;
+
+int64_t PhysicalMemoryBytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
+
+void Add(const ModelOptions& options, const Checkpoint& checkpoint, MemoryDemand& demand) {
+  demand.weight_bytes += WeightBytes(checkpoint, options.dtype);
+  demand.fixed_cache_bytes += options.cache_bytes;
+  if (options.cache_bytes == 0) ++demand.num_open_caches;
+}
+
+}  // namespace
+
+int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype) {
+  int64_t bytes = 0;
+  for (const std::string& name : checkpoint.TensorNames()) {
+    const auto tensor = checkpoint.Find(name);
+    if (!tensor.ok()) continue;
+    bytes += static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
+  }
+  return bytes;
+}
+
+MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
+                    std::span<const ModelOptions> later) {
+  MemoryDemand demand;
+  Add(options, checkpoint, demand);
+  for (const ModelOptions& other : later) {
+    if (other.device != options.device) continue;
+    const auto opened = Checkpoint::Open(other.folder);
+    if (opened.ok()) Add(other, **opened, demand);
+  }
+  return demand;
+}
+
+int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand) {
+  if (!free_bytes.has_value()) return std::min(kMaxDefaultCacheBytes, PhysicalMemoryBytes() / 8);
+  const int64_t left =
+      static_cast<int64_t>(*free_bytes) - demand.weight_bytes - demand.fixed_cache_bytes;
+  return std::max<int64_t>(left, 0) / (demand.num_open_caches + 1);
+}
+
+int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
+                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes) {
+  if (!spec.decoder.has_value()) return 0;
+  const auto blocks_of = [&spec](int32_t sequences) {
+    return WorstCaseBlocks(spec.encoder.has_value() ? spec.encoder->max_positions : 0, sequences,
+                           spec.decoder->max_positions, kCacheBlockSize);
+  };
+  const int64_t longest = blocks_of(1);
+  const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : default_bytes;
+  const int64_t wanted = options.cache_bytes > 0
+                             ? bytes / block_bytes
+                             : std::min(longest * options.max_sequences, bytes / block_bytes);
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(wanted, blocks_of(default_sequences), int64_t{1} << 26));
+}
+
+}  // namespace beamline

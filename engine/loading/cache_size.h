@@ -1,0 +1,44 @@
+// How large a model's key/value cache is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/api/engine.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/spec.h"
+
+namespace beamline {
+
+inline constexpr int32_t kCacheBlockSize = 16;  // positions of a block
+
+// What a checkpoint's tensors take in `dtype`.
+int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype);
+
+// What the models that are still to be loaded on a device need there, the one at hand first.
+struct MemoryDemand {
+  int64_t weight_bytes = 0;       // of all of them
+  int64_t fixed_cache_bytes = 0;  // of those whose cache has a size
+  int num_open_caches = 0;        // caches that nobody sized
+};
+
+// Of `options` and of those of `later` that name the same device. A folder of `later` that cannot
+// be read counts as nothing: its own turn to load will tell.
+MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
+                    std::span<const ModelOptions> later);
+
+// The most that a cache gets which nobody sized. On a device that says how much memory is free:
+// what the weights and the caches of a given size leave is divided evenly among the other caches,
+// with one more share for buffers and workspaces. Elsewhere (nullopt) a share of the host's.
+int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand);
+
+// The blocks of a model's cache: options.cache_bytes, or, when that is 0, max_sequences of full
+// length within default_bytes. At least one request of full length with the `default_sequences`
+// that the model's own decoding has, so that no request is refused that sets nothing; 0 without a
+// decoder.
+int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
+                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes);
+
+}  // namespace beamline

@@ -1,0 +1,229 @@
+#include "engine/loading/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/decoding/default_checks.h"
+#include "engine/loading/cache_size.h"
+#include "engine/loading/make_backend.h"
+#include "engine/loading/usual_steps.h"
+#include "engine/loading/warm_up.h"
+#include "engine/text/error_line.h"
+
+namespace beamline {
+namespace {
+
+// Of a step: room for a row that verifies or scores many tokens at once.
+constexpr int32_t kMinLogitsRows = 64;
+// A GPU's grid has no more blocks in the directions that sequences take.
+constexpr int32_t kMostSequences = 65535;
+// A large model with nothing measured before may need more; the rest then comes as it is needed.
+constexpr std::chrono::seconds kWarmUpTime{20};
+// Of an error of loading, and of what it quotes. A device's list what was tried and what is held.
+constexpr size_t kMaxErrorBytes = 460;
+constexpr size_t kMaxDeviceErrorBytes = 4096;
+constexpr size_t kMaxFolderBytes = 160;
+constexpr size_t kMaxNameBytes = 64;
+
+ModelTask TaskOf(const TransformerSpec& spec) {
+  if (!spec.decoder.has_value()) return ModelTask::kEncode;
+  return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
+}
+
+int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tokenizer) {
+  const TransformerSpec& spec = description.spec;
+  if (!spec.encoder.has_value()) return spec.decoder->max_positions - 1;
+  const int32_t positions = spec.encoder->max_positions;
+  if (spec.decoder.has_value()) return positions;
+  int64_t tokens = description.encoding.max_input_tokens;
+  if (tokens == 0) tokens = tokenizer.model_max_length();
+  return tokens == 0 ? positions : static_cast<int32_t>(std::min<int64_t>(tokens, positions));
+}
+
+// An encoder's input is cut to its limit on request, and the special tokens around it stay.
+absl::Status CheckRoomForText(const LoadedModel& model) {
+  const int32_t limit = MaxInputTokens(model.description, *model.tokenizer);
+  const int32_t special = model.tokenizer->num_template_tokens();
+  if (TaskOf(model.description.spec) != ModelTask::kEncode || limit >= special) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: the longest input has {} tokens, by max_seq_length of sentence_bert_config.json, "
+      "model_max_length of tokenizer_config.json or max_position_embeddings of config.json; the "
+      "tokenizer's special tokens alone are {}",
+      model.options.folder, limit, special));
+}
+
+absl::Status CheckLimits(const ModelOptions& options) {
+  const auto check = [](const char* field, int64_t value, int64_t low, int64_t high) {
+    if (value >= low && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{} is {}; accepted: {} to {}", field, value, low, high));
+  };
+  BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
+  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, kMostSequences));
+  if (options.warm_up != "auto" && options.warm_up != "true" && options.warm_up != "false") {
+    return absl::InvalidArgumentError(
+        fmt::format("warm_up is '{}'; accepted: auto, true, false", options.warm_up));
+  }
+  BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
+  BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
+  return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
+}
+
+int32_t InputVocabSize(const TransformerSpec& spec) {
+  return spec.encoder.has_value() ? spec.encoder->vocab_size : spec.vocab_size;
+}
+
+absl::Status CheckVocabularies(const std::string& folder, const Tokenizer& tokenizer,
+                               const TransformerSpec& spec) {
+  const auto check = [&](std::string_view field, std::string_view files, int32_t tokens,
+                         int32_t vocab_size) {
+    if (tokens <= vocab_size) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}/config.json: {} is {}; at least {} is expected, the ids of the {}", folder,
+                    field, vocab_size, tokens, files));
+  };
+  BEAMLINE_RETURN_IF_ERROR(check("vocab_size", "tokenizer's files", tokenizer.source_vocab_size(),
+                                 InputVocabSize(spec)));
+  return check("decoder_vocab_size", "tokenizer's target_vocab.json",
+               tokenizer.target_vocab_size().value_or(0), spec.vocab_size);
+}
+
+// A step must hold the longest input whole, one token of every sequence, and the sequences of a
+// request that leaves the decoding to the model.
+void RaiseLimits(LoadedModel& model) {
+  ModelOptions& options = model.options;
+  options.max_sequences =
+      std::max(options.max_sequences, DefaultSequences(model.description.generation));
+  options.max_batch_tokens = std::max({options.max_batch_tokens, options.max_sequences,
+                                       MaxInputTokens(model.description, *model.tokenizer)});
+}
+
+ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_bytes) {
+  const TransformerSpec& spec = model.description.spec;
+  ModelInfo info;
+  info.name = model.options.name;
+  info.folder = model.options.folder;
+  info.architecture = spec.architecture;
+  info.task = TaskOf(spec);
+  info.dtype = model.options.dtype;
+  info.num_parameters = model.transformer->num_parameters();
+  info.weight_bytes = model.transformer->weight_bytes();
+  info.cache_blocks = num_blocks;
+  info.cache_bytes = num_blocks * block_bytes;
+  info.block_size = kCacheBlockSize;
+  info.vocab_size = spec.vocab_size;
+  info.input_vocab_size = InputVocabSize(spec);
+  info.tokenizer_vocab_size = model.tokenizer->vocab_size();
+  info.hidden_size = (spec.decoder.has_value() ? *spec.decoder : *spec.encoder).hidden_size;
+  if (spec.encoder.has_value()) info.num_encoder_layers = spec.encoder->num_layers;
+  if (spec.decoder.has_value()) {
+    info.num_decoder_layers = spec.decoder->num_layers;
+    info.max_total_tokens = spec.decoder->max_positions;
+  } else {
+    const int32_t dimensions = model.description.encoding.dimensions;
+    info.embedding_dimensions = dimensions > 0 ? dimensions : spec.encoder->hidden_size;
+  }
+  info.max_input_tokens = MaxInputTokens(model.description, *model.tokenizer);
+  info.tokenizer = model.tokenizer->Kind();
+  for (const auto& prompt : model.description.encoding.prompts) {
+    info.prompt_names.push_back(prompt.first);
+  }
+  if (!model.description.generation.eos_token_ids.empty()) {
+    info.eos_token_id = model.description.generation.eos_token_ids.front();
+  }
+  info.device = model.backend->Name();
+  info.device_description = model.backend->Description();
+  return info;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
+                                                         const LoadContext& context) {
+  BEAMLINE_RETURN_IF_ERROR(CheckLimits(options));
+  auto model = std::make_unique<LoadedModel>();
+  model->options = options;
+  BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
+  BEAMLINE_ASSIGN_OR_RETURN(model->description, DescribeModel(*checkpoint));
+  BEAMLINE_ASSIGN_OR_RETURN(model->tokenizer,
+                            LoadTokenizer(options.folder, model->description.encoding.lower_case));
+  BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(*model));
+  const TransformerSpec& spec = model->description.spec;
+  BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model->tokenizer, spec));
+  if (spec.decoder.has_value()) {
+    const char* const file =
+        checkpoint->generation_config().empty() ? "config.json" : "generation_config.json";
+    BEAMLINE_RETURN_IF_ERROR(CheckGenerationDefaults(
+        fmt::format("{}/{}", options.folder, file), model->description.generation,
+        *model->tokenizer, {spec.vocab_size, spec.decoder->max_positions}));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeBackend(options.device, {options.dtype, spec.max_head_dim(), spec.max_hidden_size()},
+                  context.num_threads, context.gpu_memory));
+  model->backend = std::move(chosen.backend);
+  if (context.log) model->backend->SetLog(context.log);
+  RaiseLimits(*model);
+  model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
+  if (options.speculative_tokens > 0) {
+    model->speculation = std::make_unique<Speculation>(
+        options.speculative_tokens,
+        std::min(model->max_logits_rows, model->options.max_batch_tokens));
+  }
+
+  const int64_t block_bytes = Transformer::BlockBytes(
+      spec, model->backend->ActivationDType(options.dtype), kCacheBlockSize);
+  TransformerLimits limits;
+  limits.max_batch_tokens = model->options.max_batch_tokens;
+  limits.max_sequences = model->options.max_sequences;
+  limits.max_logits_rows = model->max_logits_rows;
+  const std::optional<size_t> free_bytes = model->backend->FreeMemory();
+  limits.num_blocks = NumCacheBlocks(
+      model->options, spec, DefaultSequences(model->description.generation), block_bytes,
+      DefaultCacheBytes(free_bytes, Demand(model->options, *checkpoint, context.later_models)));
+  limits.block_size = kCacheBlockSize;
+  BEAMLINE_ASSIGN_OR_RETURN(
+      model->transformer,
+      Transformer::Create(spec, *checkpoint, options.dtype, limits, *model->backend));
+  if (free_bytes.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(RunLargestSteps(limits, *model->transformer, *model->backend));
+  }
+  model->info = Describe(*model, limits.num_blocks, block_bytes);
+  model->info.device_reason = std::move(chosen.reason);
+  // What is recorded is what a device of this kind meets again.
+  if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
+    BEAMLINE_ASSIGN_OR_RETURN(model->info.warm_up, RunUsualSteps(limits, *model->transformer,
+                                                                 *model->backend, kWarmUpTime));
+  }
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOptions& options,
+                                                               const LoadContext& context) {
+  auto model = LoadUnnamed(options, context);
+  if (model.ok()) return model;
+  // Long names must not push the file's out of the line.
+  const std::string folder = Shorten(options.folder, kMaxFolderBytes);
+  std::string message(model.status().message());
+  if (const size_t begin = message.find(options.folder); begin != std::string::npos) {
+    message.replace(begin, options.folder.size(), folder);
+  }
+  const absl::StatusCode code = model.status().code();
+  const bool of_device = code == absl::StatusCode::kUnavailable ||
+                         code == absl::StatusCode::kResourceExhausted ||
+                         code == absl::StatusCode::kInternal;
+  message = fmt::format("model '{}': {}", Shorten(options.name, kMaxNameBytes), message);
+  return WithShortMessage(absl::Status(code, message),
+                          of_device ? kMaxDeviceErrorBytes : kMaxErrorBytes);
+}
+
+}  // namespace beamline

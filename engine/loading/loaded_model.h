@@ -1,0 +1,41 @@
+// A checkpoint on a device: everything of a model that requests share and nothing of them.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "engine/api/engine.h"
+#include "engine/decoding/speculation.h"
+#include "engine/models/models.h"
+#include "engine/text/tokenizer.h"
+#include "engine/transformer/transformer.h"
+#include "kernels/backend.h"
+
+namespace beamline {
+
+// What loading a model needs to know besides its own options.
+struct LoadContext {
+  int num_threads = 0;  // compute threads of the CPU; 0: all
+  GpuMemoryLimit gpu_memory;
+  Backend::Log log;  // of the device's choices, those made while loading too; may be empty
+  std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
+};
+
+struct LoadedModel {
+  ModelOptions options;         // limits raised to what the model needs
+  int32_t max_logits_rows = 0;  // of one step
+  ModelDescription description;
+  ModelInfo info;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<Speculation> speculation;  // null: sequences guess nothing
+
+  // Computes the largest steps once on a device that divides a fixed memory, so that serving takes
+  // nothing large from it. Errors name the model, the file and the fault.
+  static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const ModelOptions& options,
+                                                           const LoadContext& context);
+};
+
+}  // namespace beamline

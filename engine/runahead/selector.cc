@@ -1,0 +1,181 @@
+#include "engine/runahead/selector.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace beamline {
+namespace {
+
+// A second normalisation undoes a first one unless a repetition penalty has multiplied in between.
+uint8_t NormalizationFor(const RowRequest& request) {
+  if (!request.renormalize) return request.normalize_first ? kNormalizeFirst : kEditLogits;
+  const LogitsEdits* edits = request.edits;
+  const bool multiplies =
+      edits != nullptr && edits->repetition_penalty != 1.0f && !edits->penalties.empty();
+  return multiplies ? kNormalizeInPlace : kEditLogits;
+}
+
+}  // namespace
+
+absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+                             std::span<const BeamSearch> searches, const Selector* earlier) {
+  Collect(requests);
+  CollectSearches(searches);
+  BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
+  if (!requests.empty()) FindCandidates(logits);
+  if (renormalizes_) FindRenormalizers(logits);
+  if (!samples_.empty()) Draw(logits);
+  if (!searches.empty()) AdvanceBeams(searches, earlier);
+  read_back_->Start(layout_.num_words * sizeof(float));
+  return absl::OkStatus();
+}
+
+absl::Status Selector::Wait() {
+  BEAMLINE_RETURN_IF_ERROR(read_back_->Wait());
+  ReadResults();
+  return absl::OkStatus();
+}
+
+int32_t Selector::TokenWord(int32_t request, int32_t draw) const {
+  return static_cast<int32_t>(draw < 0 ? layout_.ids + static_cast<size_t>(request) * max_count_
+                                       : layout_.sampled_ids +
+                                             static_cast<size_t>(first_draws_[request]) + draw);
+}
+
+BeamWords Selector::SearchWords(int32_t search) const {
+  const auto beam = static_cast<size_t>(first_beams_[search]);
+  return {static_cast<int32_t>(layout_.parents + beam), static_cast<int32_t>(layout_.tokens + beam),
+          static_cast<int32_t>(layout_.scores + beam)};
+}
+
+void Selector::Collect(std::span<const RowRequest* const> requests) {
+  edits_.clear();
+  normalize_first_.clear();
+  counts_.clear();
+  samples_.clear();
+  first_draws_.clear();
+  renormalize_.clear();
+  max_count_ = 0;
+  for (const RowRequest* request : requests) {
+    edits_.push_back(request->edits);
+    normalize_first_.push_back(NormalizationFor(*request));
+    renormalize_.push_back(request->renormalize ? 1 : 0);
+    counts_.push_back(request->num_candidates);
+    max_count_ = std::max(max_count_, request->num_candidates);
+    first_draws_.push_back(static_cast<int32_t>(samples_.size()));
+    for (SampleRow sample : request->samples) {
+      sample.row = static_cast<int32_t>(counts_.size()) - 1;
+      samples_.push_back(sample);
+    }
+  }
+  const size_t num_entries = requests.size() * max_count_;
+  layout_.values = 0;
+  layout_.raw_values = num_entries;
+  layout_.ids = 2 * num_entries;
+  layout_.log_normalizers = 3 * num_entries;
+  layout_.sampled_ids = layout_.log_normalizers + requests.size();
+  layout_.sampled_values = layout_.sampled_ids + samples_.size();
+  layout_.num_words = layout_.sampled_values + samples_.size();
+  renormalizes_ = std::ranges::find(renormalize_, 1) != renormalize_.end();
+  if (!renormalizes_) return;
+  layout_.renormalizers = layout_.num_words + 2 * requests.size();
+  layout_.num_words = layout_.renormalizers + requests.size();
+}
+
+void Selector::CollectSearches(std::span<const BeamSearch> searches) {
+  first_beams_.clear();
+  int32_t num_beams = 0;
+  for (const BeamSearch& search : searches) {
+    first_beams_.push_back(num_beams);
+    num_beams += search.width;
+  }
+  layout_.parents = layout_.num_words;
+  layout_.tokens = layout_.parents + num_beams;
+  layout_.scores = layout_.tokens + num_beams;
+  layout_.num_words = layout_.scores + num_beams;
+}
+
+absl::Status Selector::Reserve(size_t bytes) {
+  if (read_back_ != nullptr && read_back_->size() >= bytes) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(read_back_, backend_.AllocateReadBack(2 * bytes));
+  return absl::OkStatus();
+}
+
+void Selector::FindCandidates(const Tensor& logits) {
+  TopCandidatesParams params;
+  params.logits = logits;
+  params.edits = edits_;
+  params.normalize_first = normalize_first_;
+  params.counts = counts_;
+  params.max_count = max_count_;
+  params.values = DeviceWords<float>(layout_.values);
+  params.raw_values = DeviceWords<float>(layout_.raw_values);
+  params.ids = DeviceWords<int32_t>(layout_.ids);
+  params.log_normalizers = DeviceWords<float>(layout_.log_normalizers);
+  backend_.TopCandidates(params);
+}
+
+void Selector::FindRenormalizers(const Tensor& logits) {
+  ones_.assign(counts_.size(), 1);
+  TopCandidatesParams params;
+  params.logits = logits;
+  params.counts = ones_;
+  params.max_count = 1;
+  params.values = DeviceWords<float>(layout_.renormalizers - 2 * counts_.size());
+  params.ids = DeviceWords<int32_t>(layout_.renormalizers - counts_.size());
+  params.log_normalizers = DeviceWords<float>(layout_.renormalizers);
+  backend_.TopCandidates(params);
+}
+
+void Selector::Draw(const Tensor& logits) {
+  SampleParams params;
+  params.logits = logits;
+  params.rows = samples_;
+  params.ids = DeviceWords<int32_t>(layout_.sampled_ids);
+  params.values = DeviceWords<float>(layout_.sampled_values);
+  backend_.Sample(params);
+}
+
+void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier) {
+  AdvanceBeamsParams params;
+  params.values = DeviceWords<float>(layout_.values);
+  params.ids = DeviceWords<int32_t>(layout_.ids);
+  params.counts = counts_;
+  params.max_count = max_count_;
+  if (renormalizes_) params.normalizers = DeviceWords<float>(layout_.renormalizers);
+  params.searches = searches;
+  if (earlier != nullptr) params.words = earlier->DeviceWords<float>(0);
+  params.parents = DeviceWords<int32_t>(layout_.parents);
+  params.tokens = DeviceWords<int32_t>(layout_.tokens);
+  params.scores = DeviceWords<float>(layout_.scores);
+  backend_.AdvanceBeams(params);
+}
+
+void Selector::ReadResults() {
+  results_.assign(counts_.size(), RowResult());
+  if (renormalizes_) renormalized_.resize(counts_.size() * max_count_);
+  for (size_t row = 0; row < counts_.size(); ++row) {
+    RowResult& result = results_[row];
+    const size_t first = row * max_count_;
+    const auto count = static_cast<size_t>(counts_[row]);
+    result.values = HostWords<float>(layout_.values + first, count);
+    if (renormalize_[row] != 0) {
+      const float normalizer = HostWords<float>(layout_.renormalizers + row, 1)[0];
+      const auto renormalized = std::span(renormalized_).subspan(first, count);
+      std::ranges::transform(result.values, renormalized.begin(),
+                             [&](float value) { return value - normalizer; });
+      result.values = renormalized;
+    }
+    result.raw_values = HostWords<float>(layout_.raw_values + first, count);
+    result.ids = HostWords<int32_t>(layout_.ids + first, count);
+    result.log_normalizer = HostWords<float>(layout_.log_normalizers + row, 1)[0];
+    const auto draw = static_cast<size_t>(first_draws_[row]);
+    const size_t end =
+        row + 1 < counts_.size() ? static_cast<size_t>(first_draws_[row + 1]) : samples_.size();
+    result.sampled_ids = HostWords<int32_t>(layout_.sampled_ids + draw, end - draw);
+    result.sampled_values = HostWords<float>(layout_.sampled_values + draw, end - draw);
+  }
+}
+
+}  // namespace beamline

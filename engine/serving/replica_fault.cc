@@ -1,0 +1,43 @@
+#include "engine/serving/replica_fault.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace beamline {
+
+absl::Status ReplicaFault::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+absl::Status ReplicaFault::EndStatus() const {
+  const absl::Status fault = status();
+  return fault.ok() ? absl::CancelledError("the server is shutting down") : fault;
+}
+
+absl::Status ReplicaFault::Examine(Backend& backend) {
+  const absl::Status device = backend.Synchronize();
+  std::unique_lock lock(mutex_);
+  if (device.ok() || !status_.ok()) return status_;
+  status_ =
+      absl::UnavailableError(fmt::format("model '{}' cannot answer: its device {} failed: {}",
+                                         model_, backend.Name(), std::string(device.message())));
+  const absl::Status fault = status_;
+  const Listener listener = listener_;
+  lock.unlock();
+  if (listener) listener(fault);
+  return fault;
+}
+
+void ReplicaFault::Listen(Listener listener) {
+  std::unique_lock lock(mutex_);
+  listener_ = std::move(listener);
+  if (status_.ok() || !listener_) return;
+  const absl::Status fault = status_;
+  const Listener told = listener_;
+  lock.unlock();
+  told(fault);
+}
+
+}  // namespace beamline

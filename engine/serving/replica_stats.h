@@ -1,0 +1,41 @@
+// Numbers that a replica's thread writes and any thread may read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/api/engine.h"
+
+namespace beamline {
+
+struct ReplicaStats {
+  std::atomic<int64_t> waiting_requests = 0;  // accepted, not yet in a step
+  std::atomic<int64_t> running_sequences = 0;
+  std::atomic<int64_t> used_blocks = 0;
+  std::atomic<int64_t> total_blocks = 0;
+  std::atomic<uint64_t> steps = 0;
+  std::atomic<uint64_t> prompt_tokens = 0;
+  std::atomic<uint64_t> cached_prompt_tokens = 0;
+  std::atomic<uint64_t> generated_tokens = 0;
+  std::atomic<uint64_t> encoded_tokens = 0;
+  std::atomic<uint64_t> preemptions = 0;
+  std::atomic<uint64_t> cancelled = 0;
+
+  ModelStats Read() const {
+    ModelStats stats;
+    stats.waiting_requests = waiting_requests;
+    stats.running_sequences = running_sequences;
+    stats.used_blocks = used_blocks;
+    stats.total_blocks = total_blocks;
+    stats.steps = steps;
+    stats.prompt_tokens = prompt_tokens;
+    stats.cached_prompt_tokens = cached_prompt_tokens;
+    stats.generated_tokens = generated_tokens;
+    stats.encoded_tokens = encoded_tokens;
+    stats.preemptions = preemptions;
+    stats.cancelled = cancelled;
+    return stats;
+  }
+};
+
+}  // namespace beamline

@@ -1,0 +1,85 @@
+#include "engine/serving/inbox.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace beamline {
+namespace {
+
+TEST(InboxTest, GivesEverythingAtOnceInItsOrder) {
+  Inbox<int> inbox;
+  std::vector<int> items = {99};
+  EXPECT_TRUE(inbox.Take(/*wait=*/false, items));
+  EXPECT_TRUE(items.empty());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(inbox.Put(i));
+  EXPECT_TRUE(inbox.Take(/*wait=*/true, items));
+  EXPECT_EQ(items, (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(inbox.Take(/*wait=*/false, items));
+  EXPECT_TRUE(items.empty());
+}
+
+TEST(InboxTest, ClosedItLeavesTheItemToWhoeverBringsIt) {
+  Inbox<std::unique_ptr<int>> inbox;
+  auto early = std::make_unique<int>(1), late = std::make_unique<int>(2);
+  EXPECT_TRUE(inbox.Put(early));
+  EXPECT_EQ(early, nullptr);
+  inbox.Close();
+  EXPECT_FALSE(inbox.Put(late));
+  ASSERT_NE(late, nullptr);
+  EXPECT_EQ(*late, 2);
+  std::vector<std::unique_ptr<int>> items;
+  EXPECT_FALSE(inbox.Take(/*wait=*/true, items));  // closed; what came before is there
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(*items[0], 1);
+  EXPECT_FALSE(inbox.Take(/*wait=*/true, items));  // at once
+  EXPECT_TRUE(items.empty());
+}
+
+TEST(InboxTest, AnItemAndTheEndWakeTheTaker) {
+  Inbox<int> inbox;
+  const auto take = [&inbox] {
+    return std::async(std::launch::async, [&inbox] {
+      std::vector<int> items;
+      const bool open = inbox.Take(/*wait=*/true, items);
+      return open ? static_cast<int>(items.size()) : -1;
+    });
+  };
+  auto woken = take();
+  EXPECT_EQ(woken.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  int item = 7;
+  inbox.Put(item);
+  EXPECT_EQ(woken.get(), 1);
+  auto ended = take();
+  inbox.Close();
+  EXPECT_EQ(ended.get(), -1);
+}
+
+TEST(InboxTest, LosesNothingOfManyThreads) {
+  constexpr int kThreads = 4, kItems = 5000;
+  Inbox<int> inbox;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&inbox, t] {
+      for (int i = 0; i < kItems; ++i) {
+        int item = t * kItems + i;
+        EXPECT_TRUE(inbox.Put(item));
+      }
+    });
+  }
+  std::vector<int> all, items;
+  while (all.size() < kThreads * kItems) {
+    inbox.Take(/*wait=*/true, items);
+    all.insert(all.end(), items.begin(), items.end());
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::sort(all.begin(), all.end());
+  for (int i = 0; i < kThreads * kItems; ++i) ASSERT_EQ(all[static_cast<size_t>(i)], i);
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,154 @@
+// A replica of a demo model, without the engine around it.
+#include "engine/serving/replica.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/intake/prepare.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/engine/late_replica.h"
+
+namespace beamline {
+namespace {
+
+class CountingObserver : public EngineObserver {
+ public:
+  void OnStep(const std::string& model, const StepReport& report) override {
+    if (model == expected_model) ++steps;
+    tokens += report.num_tokens;
+  }
+  std::string expected_model;
+  std::atomic<int> steps = 0, tokens = 0;
+};
+
+class ReplicaTest : public testing::Test {
+ protected:
+  void Start(const std::string& name) {
+    ModelOptions options = Demo(name);
+    options.device = "cpu";
+    auto model = LoadedModel::Load(options, {.num_threads = 1});
+    ASSERT_TRUE(model.ok()) << model.status();
+    observer_.expected_model = name;
+    replica_ = std::make_unique<Replica>(*std::move(model), &observer_);
+  }
+  // The request's cancellation.
+  template <typename Work, typename Sink>
+  std::shared_ptr<std::atomic<bool>> Submit(std::unique_ptr<Work> work,
+                                            std::shared_ptr<Sink> sink) {
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    work->cancelled = cancelled;
+    work->ticket = std::make_shared<Ticket>(tickets_);
+    work->arrival = Clock::now();
+    work->sink = std::move(sink);
+    ++replica_->stats().waiting_requests;
+    replica_->Submit(std::move(work));
+    return cancelled;
+  }
+  std::unique_ptr<Group> GroupOf(const GenerateRequest& request, bool stream = false) {
+    auto decoding = CheckGenerate(request, replica_->model());
+    EXPECT_TRUE(decoding.ok()) << decoding.status();
+    auto group = PrepareGroup(request, *std::move(decoding), stream, replica_->model());
+    EXPECT_TRUE(group.ok()) << group.status();
+    return *std::move(group);
+  }
+  bool AllAnswered() { return tickets_.WaitForNone(std::chrono::seconds(60)); }
+
+  TicketCounter tickets_;
+  CountingObserver observer_;
+  std::unique_ptr<Replica> replica_;
+};
+
+TEST_F(ReplicaTest, AnswersAndCounts) {
+  Start("write-en");
+  GenerateRequest request = Write("", 5);
+  request.prompt = TokenIds{10, 11, 12, 13};
+  request.limits.ignore_eos = true;
+  auto sink = std::make_shared<RecordingSink>();
+  Submit(GroupOf(request), sink);
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->sequences[0].ids.size(), 5u);
+  ASSERT_TRUE(AllAnswered());
+  replica_.reset();  // every step has been reported then
+  EXPECT_EQ(observer_.steps, 5);
+  EXPECT_EQ(observer_.tokens, 4 + 4);
+}
+
+TEST_F(ReplicaTest, StatisticsReturnToNothing) {
+  Start("write-en");
+  auto sink = std::make_shared<RecordingSink>();
+  Submit(GroupOf(Write("Package: a", 5)), sink);
+  EXPECT_TRUE(sink->Wait().ok());
+  ASSERT_TRUE(AllAnswered());
+  for (int i = 0; i < 1000 && replica_->stats().used_blocks > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they follow the answer
+  }
+  const ModelStats stats = replica_->stats().Read();
+  EXPECT_EQ(stats.waiting_requests, 0);
+  EXPECT_EQ(stats.running_sequences, 0);
+  EXPECT_EQ(stats.used_blocks, 0);
+  EXPECT_EQ(stats.total_blocks, replica_->model().info.cache_blocks);
+  EXPECT_EQ(stats.cancelled, 0u);
+}
+
+TEST_F(ReplicaTest, TheEndCancelsWhatRunsAndWhatWaits) {
+  Start("write-en");
+  GenerateRequest request = Write("Package: a", 400);
+  request.limits.ignore_eos = true;
+  request.decoding = SamplingOptions{.num_sequences = 64};
+  auto running = std::make_shared<RecordingSink>(/*stream=*/true);
+  Submit(GroupOf(request, /*stream=*/true), running);
+  running->WaitForFirstDelta();
+  std::vector<std::shared_ptr<RecordingSink>> waiting;
+  for (int i = 0; i < 8; ++i) {
+    waiting.push_back(std::make_shared<RecordingSink>());
+    Submit(GroupOf(request), waiting.back());
+  }
+  replica_.reset();
+  EXPECT_TRUE(absl::IsCancelled(running->Wait().status()));
+  for (const auto& sink : waiting) EXPECT_TRUE(absl::IsCancelled(sink->Wait().status()));
+  EXPECT_TRUE(AllAnswered());
+}
+
+TEST_F(ReplicaTest, ACancelledRequestEndsAndTheOthersGoOn) {
+  Start("write-en");
+  GenerateRequest request = Write("Package: a", 300);
+  request.limits.ignore_eos = true;
+  request.decoding = SamplingOptions{.num_sequences = 64};
+  auto cancelled = std::make_shared<RecordingSink>(/*stream=*/true);
+  const auto flag = Submit(GroupOf(request, /*stream=*/true), cancelled);
+  auto other = std::make_shared<RecordingSink>();
+  Submit(GroupOf(Write("Package: b", 5)), other);
+  cancelled->WaitForFirstDelta();
+  *flag = true;
+  EXPECT_TRUE(absl::IsCancelled(cancelled->Wait().status()));
+  EXPECT_TRUE(other->Wait().ok());
+  ASSERT_TRUE(AllAnswered());
+  EXPECT_EQ(replica_->stats().cancelled, 1u);
+}
+
+TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
+  Start("embed-en");
+  EncodeRequest request;
+  request.inputs = {TokenIds{2, 9, 3}, TokenIds{2, 9, 10, 11, 3}};
+  auto job = PrepareEncodeJob(request, replica_->model());
+  ASSERT_TRUE(job.ok()) << job.status();
+  auto sink = std::make_shared<RecordingEncodeSink>();
+  Submit(*std::move(job), sink);
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->embeddings.size(), 2u);
+  EXPECT_EQ(result->embeddings[0].num_tokens, 3);
+  EXPECT_EQ(result->embeddings[1].num_tokens, 5);
+  ASSERT_TRUE(AllAnswered());
+  replica_.reset();
+  EXPECT_EQ(observer_.steps, 1);
+  EXPECT_EQ(observer_.tokens, 8);
+}
+
+}  // namespace
+}  // namespace beamline
