@@ -76,7 +76,7 @@ if [[ $sanitizers == yes ]]; then
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1
   step "configure asan" 120 cmake --preset asan
-  asan_parts=(base kernels engine server client)
+  asan_parts=(base kernels engine server client fuzz)
   asan_targets=()
   for part in "${asan_parts[@]}"; do asan_targets+=("tests/$part/all"); done
   step "build asan" 1800 cmake --build build/asan -j "$jobs" --target "${asan_targets[@]}"

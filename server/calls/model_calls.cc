@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "beamline/v1/models.pb.h"
+#include "engine/text/tokenizer.h"
 #include "fmt/format.h"
 #include "server/conversion/response.h"
 

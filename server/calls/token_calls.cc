@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/text/tokenizer.h"
 #include "fmt/format.h"
 
 namespace beamline {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/text/tokenizer.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 #include "tests/engine/demo_engine.h"
 
