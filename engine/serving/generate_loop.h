@@ -10,40 +10,29 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/api/engine.h"
 #include "engine/runahead/flight.h"
 #include "engine/runahead/selector.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/scheduler.h"
-#include "engine/serving/inbox.h"
-#include "engine/serving/replica_fault.h"
-#include "engine/serving/replica_stats.h"
-#include "engine/transformer/transformer.h"
+#include "engine/serving/step_loop.h"
 
 namespace beamline {
 
 struct GenerateLoopOptions {
-  std::string model;
   PlannerLimits limits;
   int32_t num_blocks = 0;
   bool share_prefixes = true;  // of prompts, between requests
 };
 
-// Everything but the inbox, the stats and Stop belongs to the thread that calls Run.
-class GenerateLoop {
+// Groups have a decoder with one row of at least one token.
+class GenerateLoop : public StepLoop<Group> {
  public:
-  // Everything but the options outlives the loop; the observer may be null.
-  GenerateLoop(const GenerateLoopOptions& options, Transformer& transformer, Backend& backend,
-               ReplicaStats& stats, ReplicaFault& fault, EngineObserver* observer);
+  GenerateLoop(const GenerateLoopOptions& options, const LoopContext& context);
 
-  // Groups to generate, whose decoder has one row of at least one token; any thread.
-  Inbox<std::unique_ptr<Group>>& inbox() { return inbox_; }
   // Runs until the inbox is closed; groups still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
   void Run();
@@ -56,8 +45,6 @@ class GenerateLoop {
     StepReport report;
   };
 
-  void Receive();
-  void EndOverdue(Clock::time_point now);
   void CountStep();
   // Plans and launches; nullopt when there is nothing to compute or it failed. `earlier`: the step
   // whose results are assumed.
@@ -71,26 +58,10 @@ class GenerateLoop {
   void LandLast();
   // range: of the step, the group's.
   void AdvanceGroup(LaunchedStep& step, size_t range, Flight* next);
-  // The step's error goes to every group; a device that failed for good ends the loop.
   void FailStep(const absl::Status& error);
-  void FailAll(const absl::Status& status);
-  void SendDeltas(Group& group);
-  void Finish(Group& group);
-  void Fail(Group& group, const absl::Status& status);
   void RemoveFinished();
   StepReport DescribeStep() const;
-  void Report(LaunchedStep& step);
-
-  GenerateLoopOptions options_;
-  Transformer& transformer_;
-  Backend& backend_;
-  ReplicaStats& stats_;
-  ReplicaFault& fault_;
-  EngineObserver* observer_;
-
-  Inbox<std::unique_ptr<Group>> inbox_;
-  std::vector<std::unique_ptr<Group>> received_;
-  bool open_ = true;
+  void ReportLanding(LaunchedStep& step);
 
   Scheduler scheduler_;
   std::array<Selector, 2> selectors_;

@@ -237,7 +237,7 @@ TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
   }
   EXPECT_EQ(replica.stats().used_blocks.load(), 0);
   EXPECT_EQ(replica.stats().running_sequences.load(), 0);
-  EXPECT_EQ(replica.stats().waiting_requests.load(), 0);
+  EXPECT_EQ(replica.stats().waiting_requests.count(), 0);
 }
 
 }  // namespace

@@ -149,9 +149,8 @@ class Simulator {
         continue;
       }
       group->decoder = std::make_unique<FakeDecoder>(max_rows, steps, kind, random_());
-      group->arrival = now_;
-      group->priority = Uniform(-3, 3);
-      group->client = fmt::format("client {}", submitted_ % 5);
+      group->rank.arrival = now_;
+      group->rank.priority = Uniform(-3, 3);
       group->client = fmt::format("client {}", submitted_ % 5);
       // A step takes a millisecond, a request up to thirty steps and its wait.
       if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
@@ -182,8 +181,8 @@ class Simulator {
     row.tokens.insert(row.tokens.end(), decoder->first_proposals().begin(),
                       decoder->first_proposals().end());
     group->decoder = std::move(decoder);
-    group->arrival = now_;
-    group->priority = Uniform(-3, 3);
+    group->rank.arrival = now_;
+    group->rank.priority = Uniform(-3, 3);
     group->client = fmt::format("client {}", submitted_ % 5);
     scheduler_.Add(std::move(group));
   }
