@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,20 +17,11 @@ namespace beamline {
 
 // One growing list of tokens with its cache blocks.
 struct Sequence {
-  TokenIds tokens;           // the decoder's ids: prompt, then generated
+  TokenIds tokens;           // the decoder's ids: prompt, then generated; the last may be unknown
   int32_t num_computed = 0;  // of them, in the cache
   int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
-  // With kUnknownToken as the last token: the word of the read-back that it will be.
-  int32_t token_word = 0;
   BlockTable blocks;
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
-};
-
-// Where the device leaves the beams that a search goes on with, in words of the step's read-back.
-struct BeamWords {
-  int32_t parents = 0;  // [width]
-  int32_t tokens = 0;   // [width]
-  int32_t scores = 0;   // [width]
 };
 
 struct Group : Job<GenerateSink, GenerateResult> {
@@ -44,12 +34,6 @@ struct Group : Job<GenerateSink, GenerateResult> {
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie
   std::vector<Sequence> rows;
-  // Not empty: the rows are those that the decoder assumes, and end with kUnknownToken.
-  std::span<const AssumedRow> assumed;
-  BeamWords beam_words;  // of assumed beams, where the device finds them
-  // The assumed rows stand for the rows of the same numbers, but each may turn out to descend from
-  // any of them: they have that row's blocks and tokens until it is known.
-  bool parents_unknown = false;
 
   bool running = false;
   uint64_t admission = 0;                         // order of admission

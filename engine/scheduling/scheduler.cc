@@ -7,7 +7,7 @@ namespace beamline {
 Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
     : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
 
-bool Scheduler::PrepareStep(Clock::time_point now, const int32_t* fill_words) {
+bool Scheduler::PrepareStep(Clock::time_point now) {
   num_preempted_ = 0;
   num_cached_tokens_ = 0;
   for (Plan(now, /*may_admit=*/true); plan_.preempt >= 0; Plan(now, /*may_admit=*/false)) {
@@ -15,7 +15,7 @@ bool Scheduler::PrepareStep(Clock::time_point now, const int32_t* fill_words) {
     ++num_preempted_;
   }
   for (const int32_t index : plan_.admit) Admit(*groups()[index], now);
-  builder_.Build(plan_, groups(), cache_, fill_words);
+  builder_.Build(plan_, groups(), cache_);
   return plan_.num_tokens > 0;
 }
 
@@ -75,15 +75,6 @@ void Scheduler::Admit(Group& group, Clock::time_point now) {
   if (!first_time) return;
   group.cached_tokens = group.rows[0].num_computed;
   num_cached_tokens_ += group.cached_tokens;
-}
-
-void Scheduler::Assume(Group& group, std::span<const AssumedRow> rows,
-                       std::span<const int32_t> words) {
-  std::vector<Continuation> next;
-  next.reserve(rows.size());
-  for (const AssumedRow& row : rows) next.push_back({.parent = row.parent, .token = kUnknownToken});
-  cache_.Fork(group, next);
-  for (size_t i = 0; i < words.size(); ++i) group.rows[i].token_word = words[i];
 }
 
 void Scheduler::RemoveDone(std::vector<std::unique_ptr<Group>>& removed) {
