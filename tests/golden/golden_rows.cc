@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "kernels/check.h"
+#include "base/check.h"
 
 namespace beamline {
 namespace {
