@@ -17,7 +17,7 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::Post(std::function<void()> work) {
+void WorkerPool::Post(absl::AnyInvocable<void()> work) {
   {
     std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
@@ -27,7 +27,7 @@ void WorkerPool::Post(std::function<void()> work) {
 
 void WorkerPool::Run() {
   while (true) {
-    std::function<void()> work;
+    absl::AnyInvocable<void()> work;
     {
       std::unique_lock lock(mutex_);
       posted_.wait(lock, [this] { return !work_.empty() || ending_; });

@@ -3,10 +3,11 @@
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/functional/any_invocable.h"
 
 namespace beamline {
 
@@ -17,14 +18,14 @@ class WorkerPool {
   ~WorkerPool();
 
   // Runs `work` on one of the threads, first come first served. Returns at once.
-  void Post(std::function<void()> work);
+  void Post(absl::AnyInvocable<void()> work);
 
  private:
   void Run();
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<std::function<void()>> work_;
+  std::deque<absl::AnyInvocable<void()>> work_;
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

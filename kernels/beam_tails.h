@@ -1,22 +1,64 @@
 // Who gets which half-filled block when the beams of a search descend from each other anew. The
 // device moves the blocks before the host knows the parents, and the host then does the same in its
 // books: both follow this rule.
+//
+// The first child of a parent goes on in the parent's block. The others take the blocks of rows
+// without children, both in ascending order: there are as many. No block is copied from and to.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
+#include "kernels/host_device.h"
+
 namespace beamline {
 
-// Row i goes on in the block of row blocks_of[i]; copied: after a copy of its parent's block.
+// A row goes on in the block of row blocks_of; copied: after a copy of its parent's block.
 struct BeamTail {
   int32_t blocks_of = 0;
   bool copied = false;
 };
 
-// The first child of a parent goes on in the parent's block. The others take the blocks of rows
-// without children, both in ascending order: there are as many. No block is copied from and to.
-// parents: [num_rows], each below num_rows; tails: [num_rows].
-void AssignTails(std::span<const int32_t> parents, std::span<BeamTail> tails);
+// Says of one row after the other, from the first, where it goes on.
+class BeamTailWalk {
+ public:
+  // parents: [num_rows], each 0 .. num_rows - 1; outlives the walk.
+  BEAMLINE_HOST_DEVICE BeamTailWalk(const int32_t* parents, int32_t num_rows)
+      : parents_(parents), num_rows_(num_rows) {}
+
+  // Of the next row. REQUIRES: at most num_rows calls.
+  BEAMLINE_HOST_DEVICE BeamTail Next() {
+    const int32_t parent = parents_[row_];
+    const bool first = !Occurs(parent, row_);
+    ++row_;
+    if (first) return {parent, false};
+    do {
+      ++childless_;
+    } while (Occurs(childless_, num_rows_));
+    return {childless_, true};
+  }
+
+ private:
+  // Whether `parent` is the parent of one of the first `num_rows` rows.
+  BEAMLINE_HOST_DEVICE bool Occurs(int32_t parent, int32_t num_rows) const {
+    for (int32_t row = 0; row < num_rows; ++row) {
+      if (parents_[row] == parent) return true;
+    }
+    return false;
+  }
+
+  const int32_t* parents_;
+  int32_t num_rows_;
+  int32_t row_ = 0;         // whose turn it is
+  int32_t childless_ = -1;  // the last such row that has been given away
+};
+
+// Of all rows. parents, tails: [num_rows].
+inline void AssignTails(std::span<const int32_t> parents, std::span<BeamTail> tails) {
+  BEAMLINE_CHECK(parents.size() == tails.size());
+  BeamTailWalk walk(parents.data(), static_cast<int32_t>(parents.size()));
+  for (BeamTail& tail : tails) tail = walk.Next();
+}
 
 }  // namespace beamline

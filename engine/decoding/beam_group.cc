@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "engine/decoding/finish_rules.h"
+#include "kernels/beam_order.h"
 
 namespace beamline {
 
@@ -65,13 +66,13 @@ void BeamGroup::ChooseSurvivors(std::span<const RowResult> found,
   survivors_.clear();
   heads_.clear();
   const auto after = [](const Candidate& a, const Candidate& b) {
-    return a.score != b.score ? a.score < b.score : a.row > b.row;
+    return GoesBefore(b.score, b.row, a.score, a.row);
   };
   const auto push = [&](int32_t row, int32_t index) {
     if (index >= static_cast<int32_t>(ranked[row].ids.size())) return;
     const TokenChoice choice = CandidateChoice(ranked[row], index);
     if (!choice.allowed()) return;
-    heads_.push_back({choice.score + beams_[row].score, row, index, choice});
+    heads_.push_back({BeamScore(choice.score, beams_[row].score), row, index, choice});
     std::ranges::push_heap(heads_, after);
   };
   for (int32_t row = 0; row < static_cast<int32_t>(ranked.size()); ++row) push(row, 0);

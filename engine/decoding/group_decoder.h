@@ -114,7 +114,7 @@ class GroupDecoder {
   virtual std::vector<GenerateDelta> TakeDeltas() = 0;
   // REQUIRES: finished(). Best first; samples that were streamed keep the order of their deltas'
   // `sequence`. Beam search may return fewer than num_sequences when bans or stop strings leave
-  // fewer. `echo` is the caller's to add.
+  // fewer.
   virtual std::vector<GeneratedSequence> TakeSequences() = 0;
   // REQUIRES: finished(). Of groups that ask for them: one per prompt token but the first.
   virtual std::vector<PositionLogprobs> TakePromptLogprobs() { return {}; }

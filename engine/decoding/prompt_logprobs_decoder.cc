@@ -17,14 +17,14 @@ constexpr float kLift = 1e30f;
 PromptLogprobsDecoder::PromptLogprobsDecoder(std::unique_ptr<GroupDecoder> inner, TokenIds prompt,
                                              int32_t num_top, int32_t vocab_size,
                                              int32_t piece_tokens)
-    : inner_(std::move(inner)),
+    : DecoderDecorator(std::move(inner)),
       prompt_(std::move(prompt)),
       num_top_(num_top),
       num_candidates_(std::min(num_top + 1, vocab_size)),
       piece_tokens_(piece_tokens) {
   BEAMLINE_CHECK(!prompt_.empty() && piece_tokens >= 1);
-  max_rows_ =
-      std::max(inner_->max_rows(), std::min(piece_tokens, static_cast<int32_t>(prompt_.size())));
+  max_rows_ = std::max(this->inner().max_rows(),
+                       std::min(piece_tokens, static_cast<int32_t>(prompt_.size())));
   logprobs_.reserve(prompt_.size() - 1);
   StartPiece(0);
 }
@@ -51,21 +51,21 @@ void PromptLogprobsDecoder::WriteRequests() {
     requests_.push_back({.edits = &edits, .num_candidates = num_candidates_});
   }
   if (end_ < size) return;
-  const std::span<const RowRequest> inner = inner_->Requests();
-  requests_.insert(requests_.end(), inner.begin(), inner.end());
+  const std::span<const RowRequest> of_inner = inner().Requests();
+  requests_.insert(requests_.end(), of_inner.begin(), of_inner.end());
 }
 
 std::span<const RowRequest> PromptLogprobsDecoder::Requests() {
-  return reads_prompt() ? requests_ : inner_->Requests();
+  return reads_prompt() ? requests_ : inner().Requests();
 }
 
 std::vector<Continuation> PromptLogprobsDecoder::Advance(std::span<const RowResult> results) {
-  if (!reads_prompt()) return inner_->Advance(results);
+  if (!reads_prompt()) return inner().Advance(results);
   BEAMLINE_CHECK(results.size() == requests_.size());
   for (size_t i = 0; i < edits_.size(); ++i) Record(results[i], prompt_[begin_ + 1 + i]);
   const size_t num_recorded = edits_.size();
   StartPiece(end_);
-  if (!reads_prompt()) return inner_->Advance(results.subspan(num_recorded));
+  if (!reads_prompt()) return inner().Advance(results.subspan(num_recorded));
   Continuation piece = {.parent = 0, .token = prompt_[begin_]};
   piece.proposals.assign(prompt_.begin() + begin_ + 1, prompt_.begin() + end_);
   return {std::move(piece)};

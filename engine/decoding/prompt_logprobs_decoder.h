@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/decoding/group_decoder.h"
+#include "engine/decoding/decoder_decorator.h"
 
 namespace beamline {
 
-class PromptLogprobsDecoder final : public GroupDecoder {
+class PromptLogprobsDecoder final : public DecoderDecorator {
  public:
   // num_top: likeliest tokens wanted of each position, 0 .. 20. piece_tokens: prompt tokens that a
   // step may compute, at least 1. REQUIRES: a prompt of at least one token.
@@ -27,15 +27,13 @@ class PromptLogprobsDecoder final : public GroupDecoder {
   // Also a share of a step's logits, which the pieces must never wait for.
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override;
+  std::optional<BeamRequest> Beams() override {
+    return reads_prompt() ? std::nullopt : inner().Beams();
+  }
   std::vector<Continuation> Advance(std::span<const RowResult> results) override;
   std::optional<std::span<const AssumedRow>> Assume() override {
-    return reads_prompt() ? std::nullopt : inner_->Assume();
+    return reads_prompt() ? std::nullopt : inner().Assume();
   }
-  void Stop(FinishReason reason) override { inner_->Stop(reason); }
-  bool finished() const override { return inner_->finished(); }
-  int32_t num_generated_tokens() const override { return inner_->num_generated_tokens(); }
-  std::vector<GenerateDelta> TakeDeltas() override { return inner_->TakeDeltas(); }
-  std::vector<GeneratedSequence> TakeSequences() override { return inner_->TakeSequences(); }
   std::vector<PositionLogprobs> TakePromptLogprobs() override { return std::move(logprobs_); }
 
  private:
@@ -45,7 +43,6 @@ class PromptLogprobsDecoder final : public GroupDecoder {
   void WriteRequests();
   void Record(const RowResult& result, int32_t token);
 
-  const std::unique_ptr<GroupDecoder> inner_;
   const TokenIds prompt_;
   const int32_t num_top_;
   const int32_t num_candidates_;

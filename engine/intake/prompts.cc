@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "engine/decoding/option_checks.h"
@@ -61,6 +60,17 @@ absl::Status TooLong(std::string_view field, std::string_view length, int32_t li
 }
 
 }  // namespace
+
+size_t TextBytes(const Prompt& prompt) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  return text == nullptr ? 0 : text->size();
+}
+
+size_t TextBytes(const std::vector<Prompt>& prompts) {
+  size_t bytes = 0;
+  for (const Prompt& prompt : prompts) bytes += TextBytes(prompt);
+  return bytes;
+}
 
 absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
                          bool may_be_empty, const LoadedModel& model) {

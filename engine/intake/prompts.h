@@ -2,8 +2,10 @@
 // field's path.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
@@ -13,6 +15,10 @@ namespace beamline {
 
 // Whose ids a prompt holds: a translator's decoder may have a vocabulary of its own.
 enum class PromptSide : uint8_t { kInput, kTarget };
+
+// Bytes of text to be tokenized.
+size_t TextBytes(const Prompt& prompt);
+size_t TextBytes(const std::vector<Prompt>& prompts);
 
 // What can be seen of a prompt before it is tokenized: ids in range, not empty unless that may be.
 // A text may always be empty where the tokenizer's template makes tokens of it.

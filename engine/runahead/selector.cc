@@ -19,14 +19,14 @@ uint8_t NormalizationFor(const RowRequest& request) {
 }  // namespace
 
 absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
-                             std::span<const BeamSearch> searches, const Selector* earlier) {
+                             std::span<const BeamSearch> searches, const int32_t* words) {
   Collect(requests);
   CollectSearches(searches);
   BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
   if (!requests.empty()) FindCandidates(logits);
   if (renormalizes_) FindRenormalizers(logits);
   if (!samples_.empty()) Draw(logits);
-  if (!searches.empty()) AdvanceBeams(searches, earlier);
+  if (!searches.empty()) AdvanceBeams(searches, words);
   read_back_->Start(layout_.num_words * sizeof(float));
   return absl::OkStatus();
 }
@@ -137,7 +137,7 @@ void Selector::Draw(const Tensor& logits) {
   backend_.Sample(params);
 }
 
-void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier) {
+void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words) {
   AdvanceBeamsParams params;
   params.values = DeviceWords<float>(layout_.values);
   params.ids = DeviceWords<int32_t>(layout_.ids);
@@ -145,7 +145,7 @@ void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const Selector
   params.max_count = max_count_;
   if (renormalizes_) params.normalizers = DeviceWords<float>(layout_.renormalizers);
   params.searches = searches;
-  if (earlier != nullptr) params.words = earlier->DeviceWords<float>(0);
+  params.words = reinterpret_cast<const float*>(words);  // scores lie among the ids
   params.parents = DeviceWords<int32_t>(layout_.parents);
   params.tokens = DeviceWords<int32_t>(layout_.tokens);
   params.scores = DeviceWords<float>(layout_.scores);

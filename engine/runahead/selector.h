@@ -1,5 +1,4 @@
-// From a step's logits to what each group asked of its rows: edits, best candidates, draws. One
-// selector holds one step's results; with two, a step is read while the next one runs.
+// From a step's logits to what each group asked of its rows: edits, best candidates, draws, beams.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/scheduling/group.h"
+#include "engine/runahead/device_step.h"
 #include "kernels/backend.h"
 
 namespace beamline {
@@ -21,10 +20,9 @@ class Selector {
   // Starts the step's work behind the logits and its way to the host; returns at once on an
   // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
   // edited in place. Without requests there is nothing but the end of the step to wait for.
-  // searches: among the requests' rows. earlier: the selector of the step before, where their
-  // score words lie; or null.
+  // searches: among the requests' rows. words: where their score words lie, on the device; or null.
   absl::Status Start(const Tensor& logits, std::span<const RowRequest* const> requests,
-                     std::span<const BeamSearch> searches, const Selector* earlier);
+                     std::span<const BeamSearch> searches, const int32_t* words);
   // Whether Wait will not wait.
   bool Done() { return read_back_ == nullptr || read_back_->Done(); }
   // The results of Start: one per request, valid until the next Start.
@@ -60,7 +58,7 @@ class Selector {
   void FindCandidates(const Tensor& logits);
   void FindRenormalizers(const Tensor& logits);
   void Draw(const Tensor& logits);
-  void AdvanceBeams(std::span<const BeamSearch> searches, const Selector* earlier);
+  void AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words);
   void ReadResults();
   template <typename T>
   T* DeviceWords(size_t offset) const {

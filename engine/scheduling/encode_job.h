@@ -1,28 +1,18 @@
 // One encode request inside a replica: inputs that are batched one by one and answered together.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/api/request.h"
-#include "engine/scheduling/ticket.h"
+#include "engine/scheduling/job.h"
 
 namespace beamline {
 
-struct EncodeJob {
-  std::shared_ptr<Ticket> ticket;  // declared first, given back last
-  std::shared_ptr<EncodeSink> sink;
-  std::shared_ptr<const std::atomic<bool>> cancelled;
-  std::optional<Clock::time_point> deadline;
-  Clock::time_point arrival;
-  int32_t priority = 0;
-  std::string client;    // who shares fairly with whom
-  int64_t fair_tag = 0;  // FairQueue's; grows by the tokens of every input that starts
-
+// The rank's fair_tag grows by the tokens of every input that starts.
+struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<TokenIds> inputs;
   Pooling pooling = Pooling::kMean;
   bool per_token = false;
@@ -32,7 +22,19 @@ struct EncodeJob {
 
   size_t num_started = 0;             // inputs handed to a batch so far, in order
   std::vector<Embedding> embeddings;  // as many as inputs
-  std::chrono::nanoseconds queue_time{-1};
+
+  // Answers with the embeddings.
+  void Finish(Clock::time_point now) {
+    EncodeResult result;
+    for (const Embedding& embedding : embeddings) {
+      result.usage.prompt_tokens += embedding.num_tokens;
+    }
+    result.embeddings = std::move(embeddings);
+    result.timing.queue = queue_time;
+    result.timing.total = now - rank.arrival;
+    Answer(std::move(result));
+  }
+  void Expire(Clock::time_point) { Answer(OverdueError()); }
 };
 
 }  // namespace beamline

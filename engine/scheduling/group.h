@@ -1,11 +1,9 @@
 // One generation request inside a replica: its sequences, their cache blocks and its decoder.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,68 +11,40 @@
 #include "engine/cache/block_pool.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/scheduling/ticket.h"
+#include "engine/scheduling/job.h"
 
 namespace beamline {
 
 // One growing list of tokens with its cache blocks.
 struct Sequence {
-  TokenIds tokens;           // the decoder's ids: prompt, then generated
+  TokenIds tokens;           // the decoder's ids: prompt, then generated; the last may be unknown
   int32_t num_computed = 0;  // of them, in the cache
   int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
-  // With kUnknownToken as the last token: the word of the read-back that it will be.
-  int32_t token_word = 0;
   BlockTable blocks;
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };
 
-// Where the device leaves the beams that a search goes on with, in words of the step's read-back.
-struct BeamWords {
-  int32_t parents = 0;  // [width]
-  int32_t tokens = 0;   // [width]
-  int32_t scores = 0;   // [width]
-};
-
-struct Group {
-  std::shared_ptr<Ticket> ticket;  // declared first, given back last
-  std::shared_ptr<GenerateSink> sink;
+struct Group : Job<GenerateSink, GenerateResult> {
   std::unique_ptr<GroupDecoder> decoder;
-  // Set by any thread, read between steps.
-  std::shared_ptr<const std::atomic<bool>> cancelled;
-  std::optional<Clock::time_point> deadline;
-  Clock::time_point arrival;
-  int32_t priority = 0;
-  std::string client;         // who shares fairly with whom
-  int64_t cost = 1;           // tokens that it may come to compute, for the client's account
-  int64_t fair_tag = 0;       // FairQueue's, given at arrival
   std::string cache_salt;     // only requests of the same salt share cached beginnings
   int32_t cached_tokens = 0;  // of the prompt, found in the cache at the first admission
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
   uint64_t seed = 0;
-  bool wants_deltas = false;
-  // Put before every sequence of the answer.
-  int32_t num_sequences = 1;
-  TokenIds echo_ids;
-  std::string echo_text;
-  bool echo_sent = false;  // in the stream
 
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie
   std::vector<Sequence> rows;
-  // Not empty: the rows are those that the decoder assumes, and end with kUnknownToken.
-  std::span<const AssumedRow> assumed;
-  BeamWords beam_words;  // of assumed beams, where the device finds them
-  // The assumed rows stand for the rows of the same numbers, but each may turn out to descend from
-  // any of them: they have that row's blocks and tokens until it is known.
-  bool parents_unknown = false;
 
   bool running = false;
-  bool done = false;                              // answered; its blocks can go
   uint64_t admission = 0;                         // order of admission
-  bool counted_waiting = true;                    // in the statistics
   int32_t counted_tokens = 0;                     // generated ones, in the statistics so far
-  std::chrono::nanoseconds queue_time{-1};        // arrival to the first step; < 0: not yet
   std::chrono::nanoseconds first_token_time{-1};  // arrival to the first token
+
+  // Streams what has become certain, to a sink that wants it.
+  void SendDeltas();
+  // Answers with what the decoder has. REQUIRES: it has finished.
+  void Finish(Clock::time_point now);
+  void Expire(Clock::time_point now);
 };
 
 }  // namespace beamline

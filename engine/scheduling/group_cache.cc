@@ -1,7 +1,6 @@
 #include "engine/scheduling/group_cache.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -159,53 +158,35 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
   row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
 }
 
-void GroupCache::ReorderBeams(Group& group, std::span<const Continuation> continuations) {
-  const size_t num_rows = group.rows.size();
-  // Beams that the search did not find stay where they are (AdvanceBeamsParams).
-  parents_.resize(num_rows);
-  std::iota(parents_.begin(), parents_.end(), 0);
-  for (const Continuation& next : continuations) parents_[next.assumed] = next.parent;
-  tails_.resize(num_rows);
-  AssignTails(parents_, tails_);
-
-  // The last block of a row and the word of its token are the place's, or move by the rule.
+void GroupCache::Reorder(Group& group, std::span<const int32_t> parents) {
+  tails_.resize(parents.size());
+  AssignTails(parents, tails_);
+  // The last block of a row is the place's, or moves by the rule.
   const int32_t position = group.rows[0].num_computed - 1;
   const bool tail_moves = position % block_size_ != 0;
   last_blocks_.clear();
-  token_words_.clear();
   for (Sequence& row : group.rows) {
+    BEAMLINE_CHECK(row.num_computed == static_cast<int32_t>(row.tokens.size()));
     BEAMLINE_CHECK(static_cast<int32_t>(row.blocks.size()) == position / block_size_ + 1);
     last_blocks_.push_back(row.blocks.back());
-    token_words_.push_back(row.token_word);
     row.blocks.pop_back();
   }
-  Descend(group, parents_);
-  for (size_t i = 0; i < num_rows; ++i) {
+  Descend(group, parents);
+  for (size_t i = 0; i < parents.size(); ++i) {
     group.rows[i].blocks.push_back(last_blocks_[tail_moves ? tails_[i].blocks_of : i]);
-    group.rows[i].token_word = token_words_[i];
   }
 }
 
-void GroupCache::Settle(Group& group, std::span<const Continuation> continuations) {
-  if (group.parents_unknown) {
-    const Sequence& first = group.rows.front();
-    if (first.num_computed != static_cast<int32_t>(first.tokens.size())) {
-      // No step has been given the rows: they fork as if nothing had been assumed.
-      for (Sequence& row : group.rows) row.tokens.pop_back();
-      Fork(group, continuations);
-      return;
-    }
-    ReorderBeams(group, continuations);
-  }
+void GroupCache::Settle(Group& group, std::span<const KnownRow> rows) {
   // Those that came true keep their order.
   size_t kept = 0;
-  for (const Continuation& next : continuations) {
-    const auto assumed = static_cast<size_t>(next.assumed);
-    BEAMLINE_CHECK(assumed >= kept && assumed < group.rows.size());
-    if (assumed != kept) std::swap(group.rows[kept], group.rows[assumed]);
+  for (const KnownRow& known : rows) {
+    const auto index = static_cast<size_t>(known.row);
+    BEAMLINE_CHECK(index >= kept && index < group.rows.size());
+    if (index != kept) std::swap(group.rows[kept], group.rows[index]);
     Sequence& row = group.rows[kept++];
     BEAMLINE_CHECK(row.tokens.back() == kUnknownToken);
-    row.tokens.back() = next.token;
+    row.tokens.back() = known.token;
     const auto length = static_cast<int32_t>(row.tokens.size());
     if (row.num_computed == length && length % block_size_ == 0) {
       Index(group, row, length / block_size_ - 1, length / block_size_);

@@ -11,6 +11,12 @@
 
 namespace beamline {
 
+// A row of a group whose last token was unknown.
+struct KnownRow {
+  int32_t row = 0;
+  int32_t token = 0;
+};
+
 class GroupCache {
  public:
   // Without `share_prefixes`, requests never share blocks (the sequences of one request always do).
@@ -34,10 +40,9 @@ class GroupCache {
   void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
   // The group's rows become those of `continuations`: blocks are shared, none is copied.
   void Fork(Group& group, std::span<const Continuation> continuations);
-  // The rows' last tokens, and their parents where these were unknown: known now. Rows that no
-  // continuation names are given up.
-  // REQUIRES: `continuations` name the rows in `assumed`, ascending.
-  void Settle(Group& group, std::span<const Continuation> continuations);
+  // As Scheduler's.
+  void Reorder(Group& group, std::span<const int32_t> parents);
+  void Settle(Group& group, std::span<const KnownRow> rows);
   // Gives back everything; the rows' tokens stay, to be computed again.
   void Release(Group& group);
   // No block's content is to be trusted any more.
@@ -60,9 +65,6 @@ class GroupCache {
   // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
-  // Does with the rows of a launched search what ReorderBeams (kernels/backend.h) does on the
-  // device.
-  void ReorderBeams(Group& group, std::span<const Continuation> continuations);
   void Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block);
 
   BlockPool pool_;
@@ -71,7 +73,7 @@ class GroupCache {
   bool share_prefixes_;
 
   // Kept for their memory.
-  std::vector<int32_t> parents_, children_, last_blocks_, token_words_;
+  std::vector<int32_t> parents_, children_, last_blocks_;
   std::vector<BeamTail> tails_;
   std::vector<Sequence> next_rows_, childless_;
 };

@@ -7,19 +7,15 @@ namespace beamline {
 Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
     : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
 
-void Scheduler::Add(std::unique_ptr<Group> group) {
-  group->fair_tag = fair_queue_.Enter(group->client, group->cost);
-  groups_.push_back(std::move(group));
-}
-
-bool Scheduler::PrepareStep(Clock::time_point now, const int32_t* fill_words) {
+bool Scheduler::PrepareStep(Clock::time_point now) {
   num_preempted_ = 0;
+  num_cached_tokens_ = 0;
   for (Plan(now, /*may_admit=*/true); plan_.preempt >= 0; Plan(now, /*may_admit=*/false)) {
-    Preempt(*groups_[plan_.preempt]);
+    Preempt(*groups()[plan_.preempt]);
     ++num_preempted_;
   }
-  for (const int32_t index : plan_.admit) Admit(*groups_[index], now);
-  builder_.Build(plan_, groups_, cache_, fill_words);
+  for (const int32_t index : plan_.admit) Admit(*groups()[index], now);
+  builder_.Build(plan_, groups(), cache_);
   return plan_.num_tokens > 0;
 }
 
@@ -28,14 +24,14 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
   group_states_.clear();
   // Under load most groups wait for rows: what the cache holds of them does not matter yet.
   may_admit = may_admit && num_reserved_rows() < limits_.max_rows;
-  for (const auto& group : groups_) {
+  for (const auto& group : groups()) {
     for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row, may_admit));
   }
   size_t first_row = 0;
-  for (const auto& group : groups_) {
+  for (const auto& group : groups()) {
     GroupState state;
     state.running = group->running;
-    state.rank = {group->priority, group->fair_tag, group->arrival};
+    state.rank = group->rank;
     state.admission = group->admission;
     state.max_rows = group->decoder->max_rows();
     if (group->memory.empty()) {
@@ -71,37 +67,21 @@ void Scheduler::Preempt(Group& group) {
 }
 
 void Scheduler::Admit(Group& group, Clock::time_point now) {
+  const bool first_time = !group.begun();
   group.running = true;
-  fair_queue_.Begin(group.fair_tag);
   group.admission = next_admission_++;
+  groups_.Begin(group, now);
   for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);
-  if (group.queue_time.count() < 0) {
-    group.queue_time = now - group.arrival;
-    group.cached_tokens = group.rows[0].num_computed;
-  }
-}
-
-void Scheduler::Assume(Group& group, std::span<const AssumedRow> rows,
-                       std::span<const int32_t> words) {
-  std::vector<Continuation> next;
-  next.reserve(rows.size());
-  for (const AssumedRow& row : rows) next.push_back({.parent = row.parent, .token = kUnknownToken});
-  cache_.Fork(group, next);
-  for (size_t i = 0; i < words.size(); ++i) group.rows[i].token_word = words[i];
+  if (!first_time) return;
+  group.cached_tokens = group.rows[0].num_computed;
+  num_cached_tokens_ += group.cached_tokens;
 }
 
 void Scheduler::RemoveDone(std::vector<std::unique_ptr<Group>>& removed) {
-  size_t kept = 0;
-  for (std::unique_ptr<Group>& group : groups_) {
-    if (group->done) {
-      cache_.Release(*group);
-      fair_queue_.Leave(group->client);
-      removed.push_back(std::move(group));
-    } else {
-      groups_[kept++] = std::move(group);
-    }
-  }
-  groups_.resize(kept);
+  groups_.RemoveDone([&](std::unique_ptr<Group> group) {
+    cache_.Release(*group);
+    removed.push_back(std::move(group));
+  });
 }
 
 void Scheduler::RemoveDone() {
@@ -111,7 +91,7 @@ void Scheduler::RemoveDone() {
 
 int32_t Scheduler::num_running_rows() const {
   int32_t rows = 0;
-  for (const auto& group : groups_) {
+  for (const auto& group : groups()) {
     if (group->running) rows += static_cast<int32_t>(group->rows.size());
   }
   return rows;
@@ -119,7 +99,7 @@ int32_t Scheduler::num_running_rows() const {
 
 int32_t Scheduler::num_reserved_rows() const {
   int32_t rows = 0;
-  for (const auto& group : groups_) {
+  for (const auto& group : groups()) {
     if (group->running) rows += group->decoder->max_rows();
   }
   return rows;
@@ -127,7 +107,7 @@ int32_t Scheduler::num_reserved_rows() const {
 
 absl::Status Scheduler::Verify() const {
   std::vector<const BlockTable*> tables;
-  for (const auto& group : groups_) {
+  for (const auto& group : groups()) {
     tables.push_back(&group->memory);
     for (const Sequence& row : group->rows) tables.push_back(&row.blocks);
   }

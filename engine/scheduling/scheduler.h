@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/group_cache.h"
+#include "engine/scheduling/job_list.h"
 #include "engine/scheduling/planner.h"
 #include "engine/scheduling/step_builder.h"
 
@@ -22,33 +23,37 @@ class Scheduler {
   Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes);
 
   // A group whose decoder has one row of at least one token.
-  void Add(std::unique_ptr<Group> group);
+  void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
   // Plans the next step, preempts, admits and builds its batches. False when there is nothing to
-  // compute. fill_words: the read-back with the tokens that are assumed, or null.
-  bool PrepareStep(Clock::time_point now, const int32_t* fill_words = nullptr);
+  // compute.
+  bool PrepareStep(Clock::time_point now);
   // The prepared step, until the next PrepareStep.
   const StepBuilder& step() const { return builder_; }
   int32_t num_step_tokens() const { return plan_.num_tokens; }
   int32_t num_preempted() const { return num_preempted_; }
-  // The group's next rows, as its decoder chose them.
+  // Of the groups that the prepared step admitted for the first time.
+  int32_t num_cached_tokens() const { return num_cached_tokens_; }
+  // The group's next rows, as its decoder chose them. A token may be kUnknownToken.
   void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
-  // Running ahead of the results: the group's rows as they will be unless the results end some of
-  // them. `words`: of each row's token, its word in the read-back that the step after reads.
-  void Assume(Group& group, std::span<const AssumedRow> rows, std::span<const int32_t> words);
-  // The results of what was assumed: the rows that came true get their tokens, the others end.
-  void Settle(Group& group, std::span<const Continuation> next) { cache_.Settle(group, next); }
+  // Row i becomes a copy of row parents[i], as ReorderBeams (kernels/backend.h) makes it.
+  // REQUIRES: all tokens are computed, the last position of each row by itself.
+  void Reorder(Group& group, std::span<const int32_t> parents) { cache_.Reorder(group, parents); }
+  // The rows named are kept, ascending, and their last tokens, unknown until now, are these.
+  void Settle(Group& group, std::span<const KnownRow> rows) { cache_.Settle(group, rows); }
   // A step failed: what the cache holds is not to be trusted.
   void ForgetPrefixes() { cache_.ForgetPrefixes(); }
-  // Frees the blocks of groups marked done, and moves the groups behind those in `removed`.
+  // Frees the blocks of groups that are done, and moves the groups behind those in `removed`.
   void RemoveDone(std::vector<std::unique_ptr<Group>>& removed);
   void RemoveDone();
 
-  std::span<const std::unique_ptr<Group>> groups() const { return groups_; }
+  JobList<Group>& jobs() { return groups_; }
+  std::span<const std::unique_ptr<Group>> groups() const { return groups_.jobs(); }
   bool empty() const { return groups_.empty(); }
+  int32_t block_size() const { return limits_.block_size; }
   const BlockPool& pool() const { return cache_.pool(); }
   int32_t num_running_rows() const;
   int32_t num_reserved_rows() const;  // that the running groups may come to have
-  size_t num_clients() const { return fair_queue_.num_accounts(); }  // on the books
+  size_t num_clients() const { return groups_.num_clients(); }  // on the books
   // Recounts every reference to a block: INTERNAL when a count is wrong. For tests and debugging.
   absl::Status Verify() const;
 
@@ -60,8 +65,7 @@ class Scheduler {
 
   PlannerLimits limits_;
   GroupCache cache_;
-  FairQueue fair_queue_;
-  std::vector<std::unique_ptr<Group>> groups_;
+  JobList<Group> groups_;
   uint64_t next_admission_ = 0;
 
   // Of the current step; kept to reuse their memory.
@@ -69,6 +73,7 @@ class Scheduler {
   std::vector<RowState> row_states_;
   StepPlan plan_;
   int32_t num_preempted_ = 0;
+  int32_t num_cached_tokens_ = 0;
   StepBuilder builder_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace beamline {
 namespace {
 
@@ -16,8 +14,7 @@ void AppendTable(const BlockTable& table, int32_t width, std::vector<int32_t>& t
 }  // namespace
 
 void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-                        GroupCache& cache, const int32_t* fill_words) {
-  step_batch_.fill_words = fill_words;
+                        GroupCache& cache) {
   encoder_batch_.token_ids.clear();
   encoder_batch_.slots.clear();
   encoder_batch_.offsets.assign(1, 0);
@@ -27,8 +24,7 @@ void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Gr
   step_batch_.slots.clear();
   step_batch_.query_offsets.assign(1, 0);
   step_batch_.context_lengths.clear();
-  step_batch_.fills.clear();
-  step_batch_.beam_tables.clear();
+  unknown_tokens_.clear();
   num_prefill_tokens_ = 0;
   num_decode_rows_ = 0;
 
@@ -56,15 +52,11 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
                                                               : num_prefill_tokens_) +=
       chunk.num_tokens;
   const int32_t begin = row.num_computed;
-  if (group.parents_unknown) {
-    BEAMLINE_CHECK(chunk.num_tokens == 1);
-    if (chunk.row == 0) AddBeamTables(group, begin, cache);
-  }
   cache.Grow(group, row, chunk.num_tokens, copies_);
   for (int32_t position = begin; position < row.num_computed; ++position) {
     if (row.tokens[position] == kUnknownToken) {
-      const auto target = static_cast<int32_t>(step_batch_.token_ids.size());
-      step_batch_.fills.push_back({row.token_word, target});
+      unknown_tokens_.push_back({&group, chunk.row, step_batch_.num_sequences(),
+                                 static_cast<int32_t>(step_batch_.token_ids.size())});
     }
     step_batch_.token_ids.push_back(std::max(row.tokens[position], 0));
     step_batch_.positions.push_back(position);
@@ -72,16 +64,6 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
   }
   step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + chunk.num_tokens);
   step_batch_.context_lengths.push_back(row.num_computed);
-}
-
-void StepBuilder::AddBeamTables(const Group& group, int32_t position, const GroupCache& cache) {
-  BeamTables& tables = step_batch_.beam_tables.emplace_back();
-  tables.first_row = step_batch_.num_sequences();
-  tables.first_token = static_cast<int32_t>(step_batch_.token_ids.size());
-  tables.num_rows = static_cast<int32_t>(group.rows.size());
-  tables.parent_word = group.beam_words.parents;
-  tables.column = position / cache.block_size();
-  tables.num_filled = position % cache.block_size();
 }
 
 void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {

@@ -22,12 +22,19 @@ struct LogitsRange {
   int32_t count = 0;
 };
 
+// A token that the step computes and nobody knows yet; the batch has id 0 in its place.
+struct UnknownToken {
+  const Group* group = nullptr;
+  int32_t row = 0;       // of the group
+  int32_t sequence = 0;  // of the batch
+  int32_t token = 0;     // of the batch
+};
+
 class StepBuilder {
  public:
   // Allocates from the cache, fills the batches and marks the planned tokens as computed.
-  // fill_words: where the device finds the tokens that are kUnknownToken.
   void Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-             GroupCache& cache, const int32_t* fill_words);
+             GroupCache& cache);
 
   const EncoderBatch& encoder_batch() const {
     return encoder_batch_;
@@ -35,14 +42,13 @@ class StepBuilder {
   const StepBatch& step_batch() const { return step_batch_; }
   std::span<const BlockCopy> copies() const { return copies_; }
   std::span<const LogitsRange> logits_ranges() const { return logits_ranges_; }
+  std::span<const UnknownToken> unknown_tokens() const { return unknown_tokens_; }
   int32_t num_prefill_tokens() const { return num_prefill_tokens_; }
   int32_t num_decode_rows() const { return num_decode_rows_; }
 
  private:
   void AddEncoderInput(Group& group, GroupCache& cache);
   void AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache);
-  // For a group whose rows' next position is `position` and whose parents the device alone knows.
-  void AddBeamTables(const Group& group, int32_t position, const GroupCache& cache);
   void FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
   void FindLogitsRows(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
 
@@ -50,6 +56,7 @@ class StepBuilder {
   StepBatch step_batch_;
   std::vector<BlockCopy> copies_;
   std::vector<LogitsRange> logits_ranges_;
+  std::vector<UnknownToken> unknown_tokens_;
   int32_t num_prefill_tokens_ = 0;
   int32_t num_decode_rows_ = 0;
 };

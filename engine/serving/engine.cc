@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <atomic>
 #include <future>
 #include <span>
 #include <string>
@@ -12,68 +10,38 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "base/worker_pool.h"
-#include "engine/intake/prepare.h"
-#include "engine/intake/prepare_score.h"
-#include "engine/scheduling/ticket.h"
+#include "engine/intake/encode_intake.h"
+#include "engine/intake/generate_intake.h"
+#include "engine/intake/score_intake.h"
+#include "engine/serving/entrance.h"
 #include "engine/serving/replica.h"
 
 namespace beamline {
 namespace {
 
-class Handle : public RequestHandle {
- public:
-  void Cancel() override { cancelled_->store(true, std::memory_order_relaxed); }
-  std::shared_ptr<const std::atomic<bool>> cancelled() const { return cancelled_; }
-
- private:
-  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-};
-
-// Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
-constexpr size_t kInlineTextBytes = 512;
-
-size_t TextBytes(const Prompt& prompt) {
-  const auto* text = std::get_if<std::string>(&prompt);
-  return text == nullptr ? 0 : text->size();
-}
-
-size_t TextBytes(const GenerateRequest& request) {
-  return TextBytes(request.prompt) +
-         (request.target_prefix.has_value() ? TextBytes(*request.target_prefix) : 0);
-}
-
-size_t TextBytes(const EncodeRequest& request) {
-  size_t bytes = 0;
-  for (const Prompt& input : request.inputs) bytes += TextBytes(input);
-  return bytes;
-}
-
-size_t TextBytes(const ScoreRequest& request) {
-  size_t bytes = TextBytes(request.prompt);
-  for (const Prompt& continuation : request.continuations) bytes += TextBytes(continuation);
-  return bytes;
-}
-
 class EngineImpl : public Engine {
  public:
-  explicit EngineImpl(const EngineOptions& options)
-      : tokenizers_(std::make_unique<WorkerPool>(options.num_tokenizer_threads)) {}
+  explicit EngineImpl(const EngineOptions& options) : entrance_(options.num_tokenizer_threads) {}
+  // What has been accepted reaches its replica, which ends it.
   ~EngineImpl() override {
-    draining_ = true;
-    tokenizers_.reset();  // what has been accepted reaches its replica, which ends it
+    entrance_.Close();
     replicas_.clear();
   }
 
   absl::Status Load(const EngineOptions& options, EngineObserver* observer);
 
   absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
-      GenerateRequest request, std::shared_ptr<GenerateSink> sink) override;
+      GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
+    return Accept<GenerateIntake>(std::move(request), std::move(sink));
+  }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(EncodeRequest request,
-                                                        std::shared_ptr<EncodeSink> sink) override;
-
+                                                        std::shared_ptr<EncodeSink> sink) override {
+    return Accept<EncodeIntake>(std::move(request), std::move(sink));
+  }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
-                                                       std::shared_ptr<ScoreSink> sink) override;
+                                                       std::shared_ptr<ScoreSink> sink) override {
+    return Accept<ScoreIntake>(std::move(request), std::move(sink));
+  }
 
   absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string& model) const override {
     BEAMLINE_ASSIGN_OR_RETURN(const Replica* replica, Find(model));
@@ -106,28 +74,19 @@ class EngineImpl : public Engine {
                                   const absl::Status& fault) { listener(name, fault); });
     }
   }
-  bool Drain(std::chrono::milliseconds timeout) override {
-    draining_ = true;
-    return tickets_.WaitForNone(timeout);
-  }
+  bool Drain(std::chrono::milliseconds timeout) override { return entrance_.Drain(timeout); }
 
  private:
   absl::StatusOr<Replica*> Find(const std::string& name) const;
-  // Counts the request in, or refuses it.
-  absl::StatusOr<std::shared_ptr<Ticket>> Accept(Replica& replica);
-  // Runs now or on a tokenizer thread, by size.
-  template <typename Work>
-  void RunTokenizing(size_t bytes, Work work);
-  // prepare() makes the group or the job; it then goes to the replica, and an error to the sink.
-  template <typename Sink, typename Prepare>
-  static void Hand(Replica& replica, std::shared_ptr<Ticket> ticket, std::shared_ptr<Sink> sink,
-                   std::shared_ptr<const std::atomic<bool>> cancelled, Clock::time_point arrival,
-                   const Prepare& prepare);
+  template <typename Intake>
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(
+      typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink) {
+    BEAMLINE_ASSIGN_OR_RETURN(Replica * replica, Find(request.model));
+    return entrance_.Accept<Intake>(std::move(request), std::move(sink), *replica);
+  }
 
-  TicketCounter tickets_;
-  std::atomic<bool> draining_ = false;
+  Entrance entrance_;
   std::vector<std::unique_ptr<Replica>> replicas_;
-  std::unique_ptr<WorkerPool> tokenizers_;
 };
 
 absl::Status EngineImpl::Load(const EngineOptions& options, EngineObserver* observer) {
@@ -159,99 +118,6 @@ absl::StatusOr<Replica*> EngineImpl::Find(const std::string& name) const {
   }
   return absl::NotFoundError(
       fmt::format("model is '{}'; this server has: {}", Shorten(name), fmt::join(names, ", ")));
-}
-
-absl::StatusOr<std::shared_ptr<Ticket>> EngineImpl::Accept(Replica& replica) {
-  // The ticket is taken before the look at draining_, so that Drain misses nobody.
-  auto ticket = std::make_shared<Ticket>(tickets_);
-  if (draining_) return absl::UnavailableError("the server is draining");
-  BEAMLINE_RETURN_IF_ERROR(replica.fault().status());
-  const int32_t limit = replica.model().options.max_queued_requests;
-  if (replica.stats().waiting_requests.fetch_add(1) >= limit) {
-    --replica.stats().waiting_requests;
-    return absl::ResourceExhaustedError(
-        fmt::format("{} requests wait for model '{}' already; accepted: at most {}", limit,
-                    replica.model().options.name, limit));
-  }
-  return ticket;
-}
-
-template <typename Work>
-void EngineImpl::RunTokenizing(size_t bytes, Work work) {
-  if (bytes <= kInlineTextBytes) {
-    work();
-  } else {
-    tokenizers_->Post(std::move(work));
-  }
-}
-
-template <typename Sink, typename Prepare>
-void EngineImpl::Hand(Replica& replica, std::shared_ptr<Ticket> ticket, std::shared_ptr<Sink> sink,
-                      std::shared_ptr<const std::atomic<bool>> cancelled, Clock::time_point arrival,
-                      const Prepare& prepare) {
-  auto prepared = prepare();
-  if (!prepared.ok()) {
-    --replica.stats().waiting_requests;
-    sink->OnFinish(prepared.status());
-    return;
-  }
-  (*prepared)->ticket = std::move(ticket);
-  (*prepared)->sink = std::move(sink);
-  (*prepared)->cancelled = std::move(cancelled);
-  (*prepared)->arrival = arrival;
-  replica.Submit(*std::move(prepared));
-}
-
-absl::StatusOr<std::shared_ptr<RequestHandle>> EngineImpl::Generate(
-    GenerateRequest request, std::shared_ptr<GenerateSink> sink) {
-  const Clock::time_point arrival = Clock::now();
-  BEAMLINE_ASSIGN_OR_RETURN(Replica * replica, Find(request.model));
-  BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding, CheckGenerate(request, replica->model()));
-  BEAMLINE_ASSIGN_OR_RETURN(std::shared_ptr<Ticket> ticket, Accept(*replica));
-  auto handle = std::make_shared<Handle>();
-  const size_t bytes = TextBytes(request);
-  RunTokenizing(bytes, [=, request = std::move(request), sink = std::move(sink),
-                        decoding = std::move(decoding), ticket = std::move(ticket),
-                        cancelled = handle->cancelled()]() mutable {
-    const bool wants_deltas = sink->wants_deltas();
-    Hand(*replica, std::move(ticket), std::move(sink), std::move(cancelled), arrival, [&] {
-      return PrepareGroup(request, std::move(decoding), wants_deltas, replica->model());
-    });
-  });
-  return handle;
-}
-
-absl::StatusOr<std::shared_ptr<RequestHandle>> EngineImpl::Encode(
-    EncodeRequest request, std::shared_ptr<EncodeSink> sink) {
-  const Clock::time_point arrival = Clock::now();
-  BEAMLINE_ASSIGN_OR_RETURN(Replica * replica, Find(request.model));
-  BEAMLINE_RETURN_IF_ERROR(CheckEncode(request, replica->model()));
-  BEAMLINE_ASSIGN_OR_RETURN(std::shared_ptr<Ticket> ticket, Accept(*replica));
-  auto handle = std::make_shared<Handle>();
-  const size_t bytes = TextBytes(request);
-  RunTokenizing(bytes, [=, request = std::move(request), sink = std::move(sink),
-                        ticket = std::move(ticket), cancelled = handle->cancelled()]() mutable {
-    Hand(*replica, std::move(ticket), std::move(sink), std::move(cancelled), arrival,
-         [&] { return PrepareEncodeJob(request, replica->model()); });
-  });
-  return handle;
-}
-
-absl::StatusOr<std::shared_ptr<RequestHandle>> EngineImpl::Score(ScoreRequest request,
-                                                                 std::shared_ptr<ScoreSink> sink) {
-  const Clock::time_point arrival = Clock::now();
-  BEAMLINE_ASSIGN_OR_RETURN(Replica * replica, Find(request.model));
-  BEAMLINE_RETURN_IF_ERROR(CheckScore(request, replica->model()));
-  BEAMLINE_ASSIGN_OR_RETURN(std::shared_ptr<Ticket> ticket, Accept(*replica));
-  auto handle = std::make_shared<Handle>();
-  const size_t bytes = TextBytes(request);
-  auto results = MakeScoreResultSink(std::move(sink), request.per_token);
-  RunTokenizing(bytes, [=, request = std::move(request), sink = std::move(results),
-                        ticket = std::move(ticket), cancelled = handle->cancelled()]() mutable {
-    Hand(*replica, std::move(ticket), std::move(sink), std::move(cancelled), arrival,
-         [&] { return PrepareScoreGroup(request, replica->model()); });
-  });
-  return handle;
 }
 
 // Waits for one answer.

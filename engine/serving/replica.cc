@@ -1,9 +1,6 @@
 #include "engine/serving/replica.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "base/check.h"
 
 namespace beamline {
 namespace {
@@ -13,7 +10,6 @@ constexpr int32_t kWatermarkDivisor = 32;
 
 GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
   GenerateLoopOptions options;
-  options.model = model.options.name;
   options.num_blocks = model.info.cache_blocks;
   options.share_prefixes = model.options.prefix_cache;
   options.limits.max_batch_tokens = model.options.max_batch_tokens;
@@ -28,14 +24,15 @@ GenerateLoopOptions GenerateOptions(const LoadedModel& model) {
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     : model_(std::move(model)), fault_(model_->options.name) {
+  const LoopContext context = {
+      model_->options.name, *model_->transformer, *model_->backend, stats_, fault_, observer};
   if (model_->info.task == ModelTask::kEncode) {
-    const EncodeLoopOptions options = {model_->options.name, model_->options.max_batch_tokens,
+    const EncodeLoopOptions options = {model_->options.max_batch_tokens,
                                        model_->options.max_sequences};
-    encode_.emplace(options, *model_->transformer, *model_->backend, stats_, fault_, observer);
+    encode_.emplace(options, context);
     thread_ = std::thread([this] { encode_->Run(); });
   } else {
-    generate_.emplace(GenerateOptions(*model_), *model_->transformer, *model_->backend, stats_,
-                      fault_, observer);
+    generate_.emplace(GenerateOptions(*model_), context);
     thread_ = std::thread([this] { generate_->Run(); });
   }
 }
@@ -44,22 +41,6 @@ Replica::~Replica() {
   if (generate_.has_value()) generate_->inbox().Close();
   if (encode_.has_value()) encode_->inbox().Close();
   thread_.join();
-}
-
-void Replica::Submit(std::unique_ptr<Group> group) {
-  BEAMLINE_CHECK(generate_.has_value());
-  if (!generate_->inbox().Put(group)) {
-    --stats_.waiting_requests;
-    group->sink->OnFinish(fault_.EndStatus());
-  }
-}
-
-void Replica::Submit(std::unique_ptr<EncodeJob> job) {
-  BEAMLINE_CHECK(encode_.has_value());
-  if (!encode_->inbox().Put(job)) {
-    --stats_.waiting_requests;
-    job->sink->OnFinish(fault_.EndStatus());
-  }
 }
 
 }  // namespace beamline

@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
-#include "engine/api/engine.h"
+#include "base/check.h"
+#include "engine/api/observer.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/serving/encode_loop.h"
 #include "engine/serving/generate_loop.h"
@@ -21,10 +23,10 @@ class Replica {
   // Requests still running get CANCELLED.
   ~Replica();
 
-  // Hands a request over; when the replica is ending, its sink gets CANCELLED, and when its device
-  // has failed, that fault. REQUIRES: the model's task.
-  void Submit(std::unique_ptr<Group> group);
-  void Submit(std::unique_ptr<EncodeJob> job);
+  // Hands a request over; when the replica is ending, it is answered CANCELLED, and when its device
+  // has failed, with that fault. REQUIRES: the model's task.
+  void Submit(std::unique_ptr<Group> group) { Put(generate_, std::move(group)); }
+  void Submit(std::unique_ptr<EncodeJob> job) { Put(encode_, std::move(job)); }
 
   const LoadedModel& model() const { return *model_; }
   ReplicaFault& fault() { return fault_; }
@@ -33,6 +35,12 @@ class Replica {
   const ReplicaStats& stats() const { return stats_; }
 
  private:
+  template <typename Loop, typename JobType>
+  void Put(std::optional<Loop>& loop, std::unique_ptr<JobType> job) {
+    BEAMLINE_CHECK(loop.has_value());
+    if (!loop->inbox().Put(job)) job->Answer(fault_.EndStatus());
+  }
+
   std::unique_ptr<LoadedModel> model_;
   ReplicaStats stats_;
   ReplicaFault fault_;

@@ -5,11 +5,12 @@
 #include <cstdint>
 
 #include "engine/api/engine.h"
+#include "engine/scheduling/waiting_count.h"
 
 namespace beamline {
 
 struct ReplicaStats {
-  std::atomic<int64_t> waiting_requests = 0;  // accepted, not yet in a step
+  WaitingCounter waiting_requests;
   std::atomic<int64_t> running_sequences = 0;
   std::atomic<int64_t> used_blocks = 0;
   std::atomic<int64_t> total_blocks = 0;
@@ -23,7 +24,7 @@ struct ReplicaStats {
 
   ModelStats Read() const {
     ModelStats stats;
-    stats.waiting_requests = waiting_requests;
+    stats.waiting_requests = waiting_requests.count();
     stats.running_sequences = running_sequences;
     stats.used_blocks = used_blocks;
     stats.total_blocks = total_blocks;

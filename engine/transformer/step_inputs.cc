@@ -83,7 +83,8 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   return inputs;
 }
 
-DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, std::span<const KvLayer> cache) {
+DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits& edits,
+                                       std::span<const KvLayer> cache) {
   const StackSpec& stack = *spec_->decoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
@@ -115,13 +116,13 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, std::span<const K
   }
   PutWantedRows(batch, inputs);
   arrays_.Upload();
-  for (const TokenFill& fill : batch.fills) {
+  for (const TokenFill& fill : edits.fills) {
     BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
   }
-  if (!batch.fills.empty()) backend_->FillTokens(batch.fill_words, batch.fills, ids.device);
-  if (!batch.beam_tables.empty()) {
-    backend_->ReorderBeams({.groups = batch.beam_tables,
-                            .words = batch.fill_words,
+  if (!edits.fills.empty()) backend_->FillTokens(edits.words, edits.fills, ids.device);
+  if (!edits.beam_tables.empty()) {
+    backend_->ReorderBeams({.groups = edits.beam_tables,
+                            .words = edits.words,
                             .block_tables = inputs.context.tables,
                             .max_blocks = inputs.context.max_blocks,
                             .slots = slots,

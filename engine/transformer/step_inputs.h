@@ -28,7 +28,8 @@ class StepInputs {
 
   EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
   // cache: the decoder's layers, in which the blocks of reordered beams are copied.
-  DecoderInputs PutStepBatch(const StepBatch& batch, std::span<const KvLayer> cache);
+  DecoderInputs PutStepBatch(const StepBatch& batch, const DeviceEdits& edits,
+                             std::span<const KvLayer> cache);
   const int32_t* PutOffsets(const EncoderBatch& batch);
 
  private:

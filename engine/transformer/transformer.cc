@@ -54,13 +54,13 @@ class PlannedTransformer final : public Transformer {
     });
   }
 
-  Tensor Decode(const StepBatch& batch) override {
+  Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) override {
     BEAMLINE_CHECK(decoder_.has_value());
     if (!backend_.Records() || !IsDecodeStep(batch)) {
-      ComputeLogits(inputs_.PutStepBatch(batch, parts_->cache.layers));
+      ComputeLogits(inputs_.PutStepBatch(batch, edits, parts_->cache.layers));
     } else {
       const uint64_t shape = PadDecodeStep(batch, limits_, padded_);
-      const DecoderInputs inputs = inputs_.PutStepBatch(padded_, parts_->cache.layers);
+      const DecoderInputs inputs = inputs_.PutStepBatch(padded_, edits, parts_->cache.layers);
       backend_.Replay(shape, [&] { ComputeLogits(inputs); });
     }
     return parts_->activations.logits.First(static_cast<int64_t>(batch.logits_rows.size()));

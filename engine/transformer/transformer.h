@@ -48,18 +48,22 @@ struct StepBatch {
   int32_t max_memory_blocks = 0;
   // [num_logits_rows], tokens whose logits are wanted, ascending; may be empty.
   std::vector<int32_t> logits_rows;
-  // Tokens that the device chose in the step before and the host does not know yet: they replace
-  // what token_ids holds there. The words are device memory.
-  std::vector<TokenFill> fills;
-  // Searches whose rows' parents only the device knows: their tables are of the rows of the same
-  // numbers until it has put them in order.
-  std::vector<BeamTables> beam_tables;
-  const int32_t* fill_words = nullptr;
   // Above every length, for kernels that are launched by it; 0: the largest length.
   int32_t max_context_length = 0;
   int32_t max_memory_length = 0;
 
   int num_sequences() const { return static_cast<int>(query_offsets.size()) - 1; }
+};
+
+// What the device puts into a step's batch by itself, out of results that it has and the host has
+// not. All of `words` is device memory.
+struct DeviceEdits {
+  const int32_t* words = nullptr;
+  // Words that replace what token_ids holds there.
+  std::vector<TokenFill> fills;
+  // Searches whose rows are still in the order of their parents' step: the device puts their tables
+  // into the order that the words say.
+  std::vector<BeamTables> beam_tables;
 };
 
 class Transformer {
@@ -83,7 +87,8 @@ class Transformer {
   virtual Tensor EncodeMemory(const EncoderBatch& batch) = 0;
   // The logits of the rows asked for, [num_logits_rows, vocab_size] float32 on the device, its
   // row_stride above vocab_size. Valid until the next call.
-  virtual Tensor Decode(const StepBatch& batch) = 0;
+  virtual Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) = 0;
+  Tensor Decode(const StepBatch& batch) { return Decode(batch, DeviceEdits()); }
   // Pools the result of Encode into [num_sequences, hidden_size] float32 on the device.
   virtual Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
                       bool normalize) = 0;

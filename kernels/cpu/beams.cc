@@ -1,10 +1,10 @@
 // The operators of beam search that a device does between two steps.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "kernels/beam_order.h"
 #include "kernels/beam_tails.h"
 #include "kernels/cpu/ops.h"
 
@@ -42,8 +42,9 @@ class Advance {
     const float* scores =
         search_.scores.empty() ? params_.words + search_.score_word : search_.scores.data();
     const float value = params_.values[Head(row)];
-    return (search_.renormalize ? value - params_.normalizers[search_.first_row + row] : value) +
-           scores[row];
+    return BeamScore(
+        search_.renormalize ? value - params_.normalizers[search_.first_row + row] : value,
+        scores[row]);
   }
   int32_t BestRow() const {
     int32_t best = -1;
@@ -51,9 +52,8 @@ class Advance {
     for (int32_t row = 0; row < search_.num_rows; ++row) {
       if (heads_[row] == params_.counts[search_.first_row + row]) continue;
       const float score = Score(row);
-      // A NaN is not above -infinity either.
-      if (!(score > -std::numeric_limits<float>::infinity())) continue;
-      if (best >= 0 && score <= best_score) continue;
+      if (!MayFollow(score)) continue;
+      if (best >= 0 && !GoesBefore(score, row, best_score, best)) continue;
       best = row;
       best_score = score;
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/beam_order.h"
+#include "kernels/beam_tails.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/launch_values.cuh"
 #include "kernels/cuda/ops.h"
@@ -46,17 +48,13 @@ struct Head {
   int row;
 };
 
-__device__ inline bool Better(const Head& a, const Head& b) {
-  return a.score != b.score ? a.score > b.score : a.row < b.row;
-}
-
 // The warp's best head, in every lane.
 __device__ inline Head WarpBest(Head head) {
 #pragma unroll
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
     const Head other = {__shfl_xor_sync(kFullMask, head.score, offset),
                         __shfl_xor_sync(kFullMask, head.row, offset)};
-    if (Better(other, head)) head = other;
+    if (GoesBefore(other.score, other.row, head.score, head.row)) head = other;
   }
   return head;
 }
@@ -87,9 +85,8 @@ __global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
       if (search.renormalize != 0) {
         value = __fsub_rn(value, args.normalizers[search.first_row + row]);
       }
-      const Head head = {__fadd_rn(value, score_of(row)), row};
-      // A NaN is not above -infinity either.
-      if (head.score > -INFINITY && Better(head, best)) best = head;
+      const float score = BeamScore(value, score_of(row));
+      if (MayFollow(score) && GoesBefore(score, row, best.score, best.row)) best = {score, row};
     }
     best = WarpBest(best);
     if (best.row == search.num_rows) break;
@@ -133,32 +130,6 @@ struct ReorderArgs {
   TailCopy* copies;
 };
 
-// Row i's part in AssignTails (kernels/beam_tails.h). parents: [n], shared memory.
-__device__ inline int TailRow(const int* parents, int n, int i, bool& copied) {
-  int others = 0;  // rows before this one that do not go on in their parent's block
-  copied = false;
-  for (int row = 0; row <= i; ++row) {
-    bool first = true;
-    for (int earlier = 0; earlier < row && first; ++earlier) {
-      first = parents[earlier] != parents[row];
-    }
-    if (row == i) {
-      copied = !first;
-    } else if (!first) {
-      ++others;
-    }
-  }
-  if (!copied) return parents[i];
-  int childless = -1;
-  do {
-    ++childless;
-    bool has_child = false;
-    for (int row = 0; row < n && !has_child; ++row) has_child = parents[row] == childless;
-    if (!has_child) --others;
-  } while (others >= 0);
-  return childless;
-}
-
 // Grid: groups. Bound by its launch.
 __global__ void ReorderKernel(const __grid_constant__ ReorderArgs args) {
   extern __shared__ int shared[];
@@ -183,11 +154,14 @@ __global__ void ReorderKernel(const __grid_constant__ ReorderArgs args) {
   for (int row = threadIdx.x; row < n; row += blockDim.x) {
     TailCopy copy = {-1, 0, 0};
     if (group.num_filled > 0) {
-      bool copied = false;
-      const int32_t block = tails[TailRow(parents, n, row, copied)];
+      // Every thread walks up to its own row: n is small.
+      BeamTailWalk walk(parents, n);
+      BeamTail tail = walk.Next();
+      for (int earlier = 0; earlier < row; ++earlier) tail = walk.Next();
+      const int32_t block = tails[tail.blocks_of];
       entry(row, group.column) = block;
       args.slots[group.first_token + row] = block * args.block_size + group.num_filled;
-      if (copied) copy = {tails[parents[row]], block, group.num_filled};
+      if (tail.copied) copy = {tails[parents[row]], block, group.num_filled};
     }
     args.copies[first_copy + row] = copy;
   }

@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/intake/prepare.h"
+#include "engine/intake/encode_intake.h"
+#include "engine/intake/generate_intake.h"
 #include "engine/models/models.h"
 #include "engine/serving/replica.h"
 #include "tests/engine/demo_engine.h"
+#include "tests/engine/hand_in.h"
 #include "tests/engine/late_backend.h"
 
 namespace beamline {
@@ -58,20 +60,14 @@ class LateReplica {
 
   std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
                                             std::shared_ptr<RecordingSink> sink) {
-    auto decoding = CheckGenerate(request, replica_->model());
-    EXPECT_TRUE(decoding.ok()) << decoding.status();
-    auto group =
-        PrepareGroup(request, *std::move(decoding), sink->wants_deltas(), replica_->model());
-    EXPECT_TRUE(group.ok()) << group.status();
-    return Hand(*std::move(group), std::move(sink));
+    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, *replica_);
   }
   std::shared_ptr<std::atomic<bool>> Submit(const EncodeRequest& request,
                                             std::shared_ptr<RecordingEncodeSink> sink) {
-    auto job = PrepareEncodeJob(request, replica_->model());
-    EXPECT_TRUE(job.ok()) << job.status();
-    return Hand(*std::move(job), std::move(sink));
+    return HandIn<EncodeIntake>(request, std::move(sink), tickets_, *replica_);
   }
   bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }
+  Replica& replica() { return *replica_; }
   const ReplicaStats& stats() const { return replica_->stats(); }
   ReplicaFault& fault() { return replica_->fault(); }
   LateBackend& backend() { return *backend_; }
@@ -80,18 +76,6 @@ class LateReplica {
   const TransformerLimits& limits() const { return limits_; }
 
  private:
-  template <typename Work, typename Sink>
-  std::shared_ptr<std::atomic<bool>> Hand(std::unique_ptr<Work> work, Sink sink) {
-    auto cancelled = std::make_shared<std::atomic<bool>>(false);
-    work->cancelled = cancelled;
-    work->ticket = std::make_shared<Ticket>(tickets_);
-    work->arrival = Clock::now();
-    work->sink = std::move(sink);
-    ++replica_->stats().waiting_requests;
-    replica_->Submit(std::move(work));
-    return cancelled;
-  }
-
   TicketCounter tickets_;
   LateBackend* backend_ = nullptr;
   TransformerLimits limits_;

@@ -95,6 +95,25 @@ TEST(RunAheadTest, EncoderDecoderModels) {
   EXPECT_GT(replica.backend().num_filled(), 50);
 }
 
+// What is asked around a search leaves it one that the device goes on with by itself.
+TEST(RunAheadTest, ASearchWithItsPromptsLogprobsAndAnEcho) {
+  LateReplica replica("write-en");
+  GenerateRequest request = Write("Package: libahead\nSynopsis:", 24);
+  request.decoding = BeamOptions{.width = 4};
+  request.limits.ignore_eos = true;
+  request.output.prompt_logprobs = 2;
+  request.output.echo = true;
+  const auto sink = std::make_shared<RecordingSink>();
+  replica.Submit(request, sink);
+  const auto result = sink->Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto expected = SharedEngine().GenerateAndWait(request);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ExpectSame(*result, *expected);
+  EXPECT_EQ(result->prompt_logprobs.size(), expected->prompt_logprobs.size());
+  EXPECT_GT(replica.backend().num_reordered(), 10);
+}
+
 // Reading takes the host as long as launching: meanwhile the device need not wait.
 TEST(RunAheadTest, ADeviceThatWaitsGetsItsNextStepFirst) {
   LateReplica replica("write-en");
@@ -218,7 +237,7 @@ TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
   }
   EXPECT_EQ(replica.stats().used_blocks.load(), 0);
   EXPECT_EQ(replica.stats().running_sequences.load(), 0);
-  EXPECT_EQ(replica.stats().waiting_requests.load(), 0);
+  EXPECT_EQ(replica.stats().waiting_requests.count(), 0);
 }
 
 }  // namespace

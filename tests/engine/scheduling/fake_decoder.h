@@ -45,7 +45,8 @@ class FakeDecoder : public GroupDecoder {
   std::span<const RowRequest> Requests() override { return requests_; }
   std::optional<BeamRequest> Beams() override {
     if (kind_ != FakeKind::kSearch) return std::nullopt;
-    return BeamRequest{.width = max_rows_, .scores = {}, .end_ids = {}};
+    scores_.assign(num_proposals_.size(), 1.0f);
+    return BeamRequest{.width = max_rows_, .scores = scores_, .end_ids = {}};
   }
 
   std::vector<Continuation> Advance(std::span<const RowResult> results) override {
@@ -143,6 +144,7 @@ class FakeDecoder : public GroupDecoder {
   std::mt19937_64 random_;
   int32_t num_generated_ = 0;
   std::vector<RowRequest> requests_;
+  std::vector<float> scores_;
   std::vector<AssumedRow> assumed_;
   std::vector<size_t> num_proposals_ = {0};  // of each live row
 };

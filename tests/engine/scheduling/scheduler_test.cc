@@ -54,8 +54,8 @@ std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t priority
   group->rows[0].tokens.assign(prompt, 1);
   group->cache_salt = std::to_string(prompt);
   group->decoder = std::make_unique<FakeDecoder>(1, steps, FakeKind::kIndependent, 1);
-  group->priority = priority;
-  group->arrival = arrival;
+  group->rank.priority = priority;
+  group->rank.arrival = arrival;
   return group;
 }
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <functional>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "engine/decoding/score_decoder.h"
-#include "engine/runahead/flight.h"
+#include "engine/runahead/pipeline.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 
 namespace beamline {
@@ -21,6 +23,69 @@ uint64_t Mix(uint64_t history, uint64_t token) {
   return z ^ (z >> 31);
 }
 
+// A device of one step at a time, in the simulator's memory.
+class FakeStep final : public DeviceStep {
+ public:
+  // Computes the step: the words of what it chose, whose searches are those that it says.
+  using Compute = std::function<void(const StepBuilder&, const DeviceEdits&,
+                                     std::span<const BeamSearch>, FakeStep&)>;
+
+  explicit FakeStep(Compute compute) : compute_(std::move(compute)) {}
+
+  absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
+                     std::span<const RowRequest* const> requests,
+                     std::span<const BeamSearch> searches) override {
+    num_rows = built.step_batch().logits_rows.size();
+    if (requests.size() != num_rows) return absl::InternalError("logits rows and requests differ");
+    beams.clear();
+    compute_(built, edits, searches, *this);
+    return absl::OkStatus();
+  }
+  bool Done() override { return false; }
+  absl::Status Wait() override {
+    results_.clear();
+    for (size_t row = 0; row < num_rows; ++row) {
+      const std::span of_row = std::span<const int32_t>(chosen).subspan(row * (1 + kMaxDraws));
+      results_.push_back({.ids = of_row.first(1),
+                          .values = {&kScore, 1},
+                          .raw_values = {&kScore, 1},
+                          .sampled_ids = of_row.subspan(1, kMaxDraws)});
+    }
+    return absl::OkStatus();
+  }
+  const int32_t* words() const override { return chosen.data(); }
+  int32_t TokenWord(int32_t request, int32_t draw) const override {
+    return request * (1 + kMaxDraws) + 1 + draw;
+  }
+  BeamWords SearchWords(int32_t search) const override { return beams[search]; }
+  std::span<const RowResult> results() const override { return results_; }
+  std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
+    return std::span(chosen).subspan(word, count);
+  }
+
+  // Of each logits row its best candidate, then kMaxDraws draws; then the searches' beams.
+  std::vector<int32_t> chosen;
+  size_t num_rows = 0;
+  std::vector<BeamWords> beams;  // the scores are 1, or 0 for beams that were not found
+
+ private:
+  static constexpr float kScore = 0.0f;
+  const Compute compute_;
+  std::vector<RowResult> results_;
+};
+
+// What comes here is no answer of the simulator's: the pipeline has found a contradiction.
+class FaultSink final : public GenerateSink {
+ public:
+  explicit FaultSink(std::function<void(std::string)> error) : error_(std::move(error)) {}
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    error_(std::string(result.status().message()));
+  }
+
+ private:
+  const std::function<void(std::string)> error_;
+};
+
 class Simulator {
  public:
   explicit Simulator(const SimulationOptions& options)
@@ -29,11 +94,12 @@ class Simulator {
         limits_(RandomLimits()),
         num_blocks_(Uniform(8, 96)),
         scheduler_(limits_, num_blocks_, /*share_prefixes=*/options.seed % 4 != 0),
+        pipeline_({MakeStep(), MakeStep()}, scheduler_),
         memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
     while (result_.error.empty() &&
-           (submitted_ < options_.num_requests || !scheduler_.empty() || last_.has_value())) {
+           (submitted_ < options_.num_requests || !scheduler_.empty() || !pipeline_.empty())) {
       if (++result_.steps > options_.max_steps) {
         Error(fmt::format("{} groups left after {} steps", scheduler_.groups().size(),
                           options_.max_steps));
@@ -75,46 +141,25 @@ class Simulator {
     return limits;
   }
 
-  // A step that the fake device has computed, with the tokens that it chose.
-  struct Step {
-    Flight flight;
-    // Of each logits row its best candidate, then kMaxDraws draws; then the searches' beams.
-    std::vector<int32_t> words;
-    size_t num_rows = 0;
-    std::vector<BeamWords> searches;  // the scores are 1, or 0 for beams that were not found
-  };
-  static constexpr float kScore = 0.0f;
-  static int32_t Word(int32_t request, int32_t draw) {
-    return request * (1 + kMaxDraws) + 1 + draw;
+  std::unique_ptr<DeviceStep> MakeStep() {
+    return std::make_unique<FakeStep>([this](const StepBuilder& built, const DeviceEdits& edits,
+                                             std::span<const BeamSearch> searches, FakeStep& step) {
+      ComputeStep(built, edits, searches, step);
+    });
   }
 
   // As GenerateLoop::Run does, with a device that is done before the next step is planned or not.
   void RunStep() {
     const bool must_read = Uniform(0, 2) == 0;
-    const auto beams = [&](int32_t search) { return last_->searches[search]; };
-    if (last_.has_value() &&
-        (must_read || !AssumeResults(last_->flight, {.token = Word, .beams = beams}, scheduler_))) {
-      Step step = *std::exchange(last_, std::nullopt);
-      Land(step, nullptr);
-      RemoveDone();
-    }
-    std::optional<Step> earlier = std::exchange(last_, std::nullopt);
-    if (scheduler_.PrepareStep(now_, earlier.has_value() ? earlier->words.data() : nullptr)) {
-      last_ = ComputeStep(earlier);
-    } else if (!scheduler_.empty() && !earlier.has_value()) {
+    if (!pipeline_.empty() && (must_read || !pipeline_.PrepareLaunch())) Land();
+    const absl::StatusOr<bool> launched = pipeline_.Launch(now_);
+    if (!launched.ok()) Error(std::string(launched.status().message()));
+    if (launched.ok() && !*launched && !scheduler_.empty() && !pipeline_.HasEarlier()) {
       Error("groups wait and nothing runs");
     }
-    if (earlier.has_value()) Land(*earlier, last_.has_value() ? &last_->flight : nullptr);
-    RemoveDone();
+    if (pipeline_.HasEarlier()) Land();
+    pipeline_.RemoveDone();
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
-  }
-
-  void RemoveDone() {
-    if (last_.has_value()) {
-      scheduler_.RemoveDone(last_->flight.ended);
-    } else {
-      scheduler_.RemoveDone();
-    }
   }
 
   void Error(std::string message) {
@@ -126,6 +171,7 @@ class Simulator {
   void SubmitSome() {
     while (submitted_ < options_.num_requests && Uniform(0, 2) == 0) {
       auto group = std::make_unique<Group>();
+      group->sink = std::make_shared<FaultSink>([this](std::string fault) { Error(fault); });
       if (Uniform(0, 5) == 0) {
         SubmitScore(std::move(group));
         continue;
@@ -149,9 +195,8 @@ class Simulator {
         continue;
       }
       group->decoder = std::make_unique<FakeDecoder>(max_rows, steps, kind, random_());
-      group->arrival = now_;
-      group->priority = Uniform(-3, 3);
-      group->client = fmt::format("client {}", submitted_ % 5);
+      group->rank.arrival = now_;
+      group->rank.priority = Uniform(-3, 3);
       group->client = fmt::format("client {}", submitted_ % 5);
       // A step takes a millisecond, a request up to thirty steps and its wait.
       if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
@@ -182,8 +227,8 @@ class Simulator {
     row.tokens.insert(row.tokens.end(), decoder->first_proposals().begin(),
                       decoder->first_proposals().end());
     group->decoder = std::move(decoder);
-    group->arrival = now_;
-    group->priority = Uniform(-3, 3);
+    group->rank.arrival = now_;
+    group->rank.priority = Uniform(-3, 3);
     group->client = fmt::format("client {}", submitted_ % 5);
     scheduler_.Add(std::move(group));
   }
@@ -208,7 +253,7 @@ class Simulator {
       group->done = true;
       ++result_.cancelled;
     }
-    RemoveDone();
+    pipeline_.RemoveDone();
   }
 
   // As the step loop does: between steps, waiting or running.
@@ -219,69 +264,75 @@ class Simulator {
       group->done = true;
       ++(group->queue_time.count() < 0 ? result_.expired_waiting : result_.expired_running);
     }
-    RemoveDone();
+    pipeline_.RemoveDone();
   }
 
-  Step ComputeStep(const std::optional<Step>& earlier) {
-    const StepBuilder& step = scheduler_.step();
+  void ComputeStep(const StepBuilder& built, const DeviceEdits& edits,
+                   std::span<const BeamSearch> searches, FakeStep& step) {
     result_.preemptions += scheduler_.num_preempted();
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
     if (scheduler_.num_running_rows() > limits_.max_rows) Error("too many rows run");
-    for (const BlockCopy& copy : step.copies()) {
+    for (const BlockCopy& copy : built.copies()) {
       std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(copy.source) * limits_.block_size,
                   limits_.block_size,
                   memory_.begin() + static_cast<std::ptrdiff_t>(copy.target) * limits_.block_size);
     }
     std::unordered_set<int32_t> written;
-    WriteEncoderMemory(step.encoder_batch(), written);
-    StepBatch batch = step.step_batch();
-    for (const TokenFill& fill : batch.fills) {
-      batch.token_ids[fill.target] = batch.fill_words[fill.source];
+    WriteEncoderMemory(built.encoder_batch(), written);
+    StepBatch batch = built.step_batch();
+    for (const TokenFill& fill : edits.fills) {
+      batch.token_ids[fill.target] = edits.words[fill.source];
     }
-    result_.assumed_tokens += static_cast<int64_t>(batch.fills.size());
-    for (const BeamTables& tables : batch.beam_tables) ReorderBeams(tables, batch);
-    result_.reordered_searches += static_cast<int64_t>(batch.beam_tables.size());
+    result_.assumed_tokens += static_cast<int64_t>(edits.fills.size());
+    for (const BeamTables& tables : edits.beam_tables) ReorderBeams(tables, edits.words, batch);
+    result_.reordered_searches += static_cast<int64_t>(edits.beam_tables.size());
     for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
-    for (const auto& group : scheduler_.groups()) CheckGroup(*group);
-    Step launched = {Flight(step.logits_ranges()),
-                     RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws)),
-                     batch.logits_rows.size(),
-                     {}};
-    AdvanceBeams(earlier, launched);
-    return launched;
+    CheckGroupsBut(built, edits);
+    step.chosen = RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws));
+    AdvanceBeams(edits, searches, step);
+  }
+
+  // Searches that the device has reordered are checked once the host knows of it.
+  void CheckGroupsBut(const StepBuilder& built, const DeviceEdits& edits) {
+    std::unordered_set<const Group*> reordered;
+    for (const BeamTables& tables : edits.beam_tables) {
+      for (const UnknownToken& unknown : built.unknown_tokens()) {
+        if (unknown.token == tables.first_token) reordered.insert(unknown.group);
+      }
+    }
+    for (const auto& group : scheduler_.groups()) {
+      if (!reordered.contains(group.get())) CheckGroup(*group);
+    }
   }
 
   // What the device's AdvanceBeams does, with fake choices.
-  void AdvanceBeams(const std::optional<Step>& earlier, Step& step) {
-    std::vector<BeamSearch> searches;
-    for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
-      const LogitsRange& range = step.flight.ranges[i];
-      if (!AppendSearch(range, searches)) continue;
-      step.flight.searches[i] = static_cast<int32_t>(searches.size()) - 1;
-      const BeamSearch& search = searches.back();
+  static void AdvanceBeams(const DeviceEdits& edits, std::span<const BeamSearch> searches,
+                           FakeStep& step) {
+    for (const BeamSearch& search : searches) {
       int32_t num_live = search.num_rows;
-      if (!range.group->assumed.empty()) {
-        const auto first = earlier->words.begin() + search.score_word;
+      if (search.scores.empty()) {
+        const int32_t* first = edits.words + search.score_word;
         num_live = static_cast<int32_t>(std::count(first, first + search.num_rows, 1));
       }
-      const auto draws = std::span<const int32_t>(step.words)
-                             .subspan(range.begin * size_t{1 + kMaxDraws} + 1, kMaxDraws);
+      const auto draws = std::span<const int32_t>(step.chosen)
+                             .subspan(search.first_row * size_t{1 + kMaxDraws} + 1, kMaxDraws);
       const auto chosen = ChooseFakeBeams(draws, num_live, search.width);
-      const auto word = static_cast<int32_t>(step.words.size());
+      const auto word = static_cast<int32_t>(step.chosen.size());
       const int32_t width = search.width;
-      step.searches.push_back({word, word + width, word + 2 * width});
-      step.words.resize(step.words.size() + 3 * static_cast<size_t>(width));
+      step.beams.push_back({word, word + width, word + 2 * width});
+      step.chosen.resize(step.chosen.size() + 3 * static_cast<size_t>(width));
       for (int32_t beam = 0; beam < width; ++beam) {
         const bool found = beam < static_cast<int32_t>(chosen.size());
-        step.words[word + beam] = found ? chosen[beam].parent : std::min(beam, search.num_rows - 1);
-        step.words[word + width + beam] = found ? chosen[beam].token : 0;
-        step.words[word + 2 * width + beam] = found ? 1 : 0;
+        step.chosen[word + beam] =
+            found ? chosen[beam].parent : std::min(beam, search.num_rows - 1);
+        step.chosen[word + width + beam] = found ? chosen[beam].token : 0;
+        step.chosen[word + 2 * width + beam] = found ? 1 : 0;
       }
     }
   }
 
   // What the device's ReorderBeams does.
-  void ReorderBeams(const BeamTables& group, StepBatch& batch) {
+  void ReorderBeams(const BeamTables& group, const int32_t* words, StepBatch& batch) {
     const auto entry = [&](int32_t row, int32_t column) -> int32_t& {
       return batch
           .block_tables[static_cast<size_t>(group.first_row + row) * batch.max_blocks + column];
@@ -291,7 +342,7 @@ class Simulator {
       return before
           .block_tables[static_cast<size_t>(group.first_row + row) * batch.max_blocks + column];
     };
-    const int32_t* parents = batch.fill_words + group.parent_word;
+    const int32_t* parents = words + group.parent_word;
     std::vector<int32_t> free_blocks;  // of rows without children
     for (int32_t row = group.num_rows - 1; row >= 0; --row) {
       if (std::count(parents, parents + group.num_rows, row) == 0) {
@@ -344,7 +395,6 @@ class Simulator {
 
   // What every computed position of the group holds, against its tokens.
   void CheckGroup(const Group& group) {
-    if (group.parents_unknown) return;  // checked once they are known
     for (size_t i = 0; i < group.memory.size() * limits_.block_size && i < group.encoder_ids.size();
          ++i) {
       if (At(group.memory, static_cast<int32_t>(i)) != Mix(7, group.encoder_ids[i])) {
@@ -366,41 +416,21 @@ class Simulator {
                    position % limits_.block_size];
   }
 
-  void Land(Step& step, Flight* next) {
-    std::vector<RowResult> results;
-    std::vector<RowResult> live;
-    for (size_t row = 0; row < step.num_rows; ++row) {
-      const std::span words = std::span<const int32_t>(step.words).subspan(row * (1 + kMaxDraws));
-      results.push_back({.ids = words.first(1),
-                         .values = {&kScore, 1},
-                         .raw_values = {&kScore, 1},
-                         .sampled_ids = words.subspan(1, kMaxDraws)});
-    }
-    for (size_t i = 0; i < step.flight.ranges.size(); ++i) {
-      Group& group = *step.flight.ranges[i].group;
-      if (group.done) continue;
-      const auto of_group = LiveResults(step.flight, i, results, live);
-      if (of_group.size() != group.decoder->Requests().size()) {
+  void Land() {
+    const auto landed = pipeline_.Land([this](Group& group, std::span<const RowResult> results) {
+      if (results.size() != group.decoder->Requests().size()) {
         Error("logits rows and requests differ");
       }
-      const auto continuations = group.decoder->Advance(of_group);
-      if (const int32_t search = step.flight.searches[i]; search >= 0) {
-        const std::span<const int32_t> words(step.words);
-        const auto width = static_cast<size_t>(group.decoder->max_rows());
-        if (!ChoseTheSame(step.flight, i, continuations,
-                          words.subspan(step.searches[search].parents, width),
-                          words.subspan(step.searches[search].tokens, width))) {
-          Error("the device and the decoder chose other beams");
-        }
-      }
+      auto continuations = group.decoder->Advance(results);
       if (group.decoder->finished()) {
         group.done = true;
         ++result_.finished;
         result_.cached_tokens += group.cached_tokens;
-      } else {
-        Continue(group, continuations, next, scheduler_);
       }
-    }
+      return continuations;
+    });
+    if (!landed.ok()) Error(std::string(landed.status().message()));
+    pipeline_.RemoveDone();
   }
 
   SimulationOptions options_;
@@ -408,7 +438,7 @@ class Simulator {
   PlannerLimits limits_;
   int32_t num_blocks_;
   Scheduler scheduler_;
-  std::optional<Step> last_;      // computed and not read
+  Pipeline pipeline_;
   std::vector<uint64_t> memory_;  // [num_blocks * block_size]
   Clock::time_point now_;
   int32_t submitted_ = 0;

@@ -8,8 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "engine/intake/prepare.h"
+#include "engine/intake/encode_intake.h"
+#include "engine/intake/generate_intake.h"
 #include "tests/engine/demo_engine.h"
+#include "tests/engine/hand_in.h"
 #include "tests/engine/late_replica.h"
 
 namespace beamline {
@@ -35,25 +37,10 @@ class ReplicaTest : public testing::Test {
     observer_.expected_model = name;
     replica_ = std::make_unique<Replica>(*std::move(model), &observer_);
   }
-  // The request's cancellation.
-  template <typename Work, typename Sink>
-  std::shared_ptr<std::atomic<bool>> Submit(std::unique_ptr<Work> work,
-                                            std::shared_ptr<Sink> sink) {
-    auto cancelled = std::make_shared<std::atomic<bool>>(false);
-    work->cancelled = cancelled;
-    work->ticket = std::make_shared<Ticket>(tickets_);
-    work->arrival = Clock::now();
-    work->sink = std::move(sink);
-    ++replica_->stats().waiting_requests;
-    replica_->Submit(std::move(work));
-    return cancelled;
-  }
-  std::unique_ptr<Group> GroupOf(const GenerateRequest& request, bool stream = false) {
-    auto decoding = CheckGenerate(request, replica_->model());
-    EXPECT_TRUE(decoding.ok()) << decoding.status();
-    auto group = PrepareGroup(request, *std::move(decoding), stream, replica_->model());
-    EXPECT_TRUE(group.ok()) << group.status();
-    return *std::move(group);
+  // Returns the request's cancellation.
+  std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
+                                            std::shared_ptr<RecordingSink> sink) {
+    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, *replica_);
   }
   bool AllAnswered() { return tickets_.WaitForNone(std::chrono::seconds(60)); }
 
@@ -68,7 +55,7 @@ TEST_F(ReplicaTest, AnswersAndCounts) {
   request.prompt = TokenIds{10, 11, 12, 13};
   request.limits.ignore_eos = true;
   auto sink = std::make_shared<RecordingSink>();
-  Submit(GroupOf(request), sink);
+  Submit(request, sink);
   const auto result = sink->Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->sequences[0].ids.size(), 5u);
@@ -81,7 +68,7 @@ TEST_F(ReplicaTest, AnswersAndCounts) {
 TEST_F(ReplicaTest, StatisticsReturnToNothing) {
   Start("write-en");
   auto sink = std::make_shared<RecordingSink>();
-  Submit(GroupOf(Write("Package: a", 5)), sink);
+  Submit(Write("Package: a", 5), sink);
   EXPECT_TRUE(sink->Wait().ok());
   ASSERT_TRUE(AllAnswered());
   for (int i = 0; i < 1000 && replica_->stats().used_blocks > 0; ++i) {
@@ -101,12 +88,12 @@ TEST_F(ReplicaTest, TheEndCancelsWhatRunsAndWhatWaits) {
   request.limits.ignore_eos = true;
   request.decoding = SamplingOptions{.num_sequences = 64};
   auto running = std::make_shared<RecordingSink>(/*stream=*/true);
-  Submit(GroupOf(request, /*stream=*/true), running);
+  Submit(request, running);
   running->WaitForFirstDelta();
   std::vector<std::shared_ptr<RecordingSink>> waiting;
   for (int i = 0; i < 8; ++i) {
     waiting.push_back(std::make_shared<RecordingSink>());
-    Submit(GroupOf(request), waiting.back());
+    Submit(request, waiting.back());
   }
   replica_.reset();
   EXPECT_TRUE(absl::IsCancelled(running->Wait().status()));
@@ -120,9 +107,9 @@ TEST_F(ReplicaTest, ACancelledRequestEndsAndTheOthersGoOn) {
   request.limits.ignore_eos = true;
   request.decoding = SamplingOptions{.num_sequences = 64};
   auto cancelled = std::make_shared<RecordingSink>(/*stream=*/true);
-  const auto flag = Submit(GroupOf(request, /*stream=*/true), cancelled);
+  const auto flag = Submit(request, cancelled);
   auto other = std::make_shared<RecordingSink>();
-  Submit(GroupOf(Write("Package: b", 5)), other);
+  Submit(Write("Package: b", 5), other);
   cancelled->WaitForFirstDelta();
   *flag = true;
   EXPECT_TRUE(absl::IsCancelled(cancelled->Wait().status()));
@@ -135,10 +122,8 @@ TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
   Start("embed-en");
   EncodeRequest request;
   request.inputs = {TokenIds{2, 9, 3}, TokenIds{2, 9, 10, 11, 3}};
-  auto job = PrepareEncodeJob(request, replica_->model());
-  ASSERT_TRUE(job.ok()) << job.status();
   auto sink = std::make_shared<RecordingEncodeSink>();
-  Submit(*std::move(job), sink);
+  HandIn<EncodeIntake>(request, sink, tickets_, *replica_);
   const auto result = sink->Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->embeddings.size(), 2u);

@@ -1,4 +1,4 @@
-#include "engine/intake/prepare_score.h"
+#include "engine/intake/score_intake.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/decoding/score_decoder.h"
 #include "engine/intake/answer_size.h"
+#include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "engine/scheduling/planner.h"
 
@@ -102,7 +103,7 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 
 }  // namespace
 
-absl::Status CheckScore(const ScoreRequest& request, const LoadedModel& model) {
+absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
@@ -116,40 +117,43 @@ absl::Status CheckScore(const ScoreRequest& request, const LoadedModel& model) {
                                          request.continuations[i], PromptSide::kTarget,
                                          /*may_be_empty=*/false, model));
   }
-  return CheckPriority(request.priority);
+  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  return ScoreIntake(std::move(request), model);
 }
 
-absl::StatusOr<std::unique_ptr<Group>> PrepareScoreGroup(const ScoreRequest& request,
-                                                         const LoadedModel& model) {
-  auto group = std::make_unique<Group>();
-  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeScorePrompt(request, model, *group));
+size_t ScoreIntake::text_bytes() const {
+  return TextBytes(request_.prompt) + TextBytes(request_.continuations);
+}
+
+std::unique_ptr<Group> ScoreIntake::Start(Acceptance acceptance,
+                                          std::shared_ptr<ScoreSink> sink) const {
+  auto group =
+      NewJob<Group>(request_, std::move(acceptance),
+                    std::make_shared<ScoreResultSink>(std::move(sink), request_.per_token));
+  group->cache_salt = request_.cache_salt;
+  return group;
+}
+
+absl::Status ScoreIntake::Complete(Group& group) {
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeScorePrompt(request_, *model_, group));
   const auto prompt_tokens = static_cast<int32_t>(prompt.size());
   BEAMLINE_ASSIGN_OR_RETURN(std::vector<TokenIds> continuations,
-                            TokenizeContinuations(request, model, prompt_tokens));
-  if (request.per_token) {
+                            TokenizeContinuations(request_, *model_, prompt_tokens));
+  if (request_.per_token) {
     BEAMLINE_RETURN_IF_ERROR(
-        CheckAnswerSize(LeastAnswerBytes(continuations), request.max_answer_bytes));
+        CheckAnswerSize(LeastAnswerBytes(continuations), request_.max_answer_bytes));
   }
-  const ScoreLimits limits = LimitsFor(*group, continuations, prompt_tokens, model);
-  group->num_sequences = static_cast<int32_t>(request.continuations.size());
-  group->priority = request.priority;
-  group->client = request.client;
-  group->cost = group->prompt_tokens;
-  for (const TokenIds& ids : continuations) group->cost += static_cast<int64_t>(ids.size());
-  group->deadline = request.deadline;
-  group->cache_salt = request.cache_salt;
+  const ScoreLimits limits = LimitsFor(group, continuations, prompt_tokens, *model_);
+  group.cost = group.prompt_tokens;
+  for (const TokenIds& ids : continuations) group.cost += static_cast<int64_t>(ids.size());
   auto decoder = std::make_unique<ScoreDecoder>(prompt.back(), std::move(continuations), limits);
-  Sequence& row = group->rows.emplace_back();
+  Sequence& row = group.rows.emplace_back();
   row.tokens = std::move(prompt);
   const TokenIds& proposals = decoder->first_proposals();
   row.tokens.insert(row.tokens.end(), proposals.begin(), proposals.end());
   row.num_logits = 1 + static_cast<int32_t>(proposals.size());
-  group->decoder = std::move(decoder);
-  return group;
-}
-
-std::shared_ptr<GenerateSink> MakeScoreResultSink(std::shared_ptr<ScoreSink> sink, bool per_token) {
-  return std::make_shared<ScoreResultSink>(std::move(sink), per_token);
+  group.decoder = std::move(decoder);
+  return absl::OkStatus();
 }
 
 }  // namespace beamline

@@ -1,0 +1,42 @@
+// A decoder around another one that changes what is asked or answered: whatever it does not
+// override is the other's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/decoding/group_decoder.h"
+
+namespace beamline {
+
+class DecoderDecorator : public GroupDecoder {
+ public:
+  int32_t max_rows() const override { return inner_->max_rows(); }
+  std::span<const RowRequest> Requests() override { return inner_->Requests(); }
+  std::optional<BeamRequest> Beams() override { return inner_->Beams(); }
+  std::vector<Continuation> Advance(std::span<const RowResult> results) override {
+    return inner_->Advance(results);
+  }
+  std::optional<std::span<const AssumedRow>> Assume() override { return inner_->Assume(); }
+  void Stop(FinishReason reason) override { inner_->Stop(reason); }
+  bool finished() const override { return inner_->finished(); }
+  int32_t num_generated_tokens() const override { return inner_->num_generated_tokens(); }
+  std::vector<GenerateDelta> TakeDeltas() override { return inner_->TakeDeltas(); }
+  std::vector<GeneratedSequence> TakeSequences() override { return inner_->TakeSequences(); }
+  std::vector<PositionLogprobs> TakePromptLogprobs() override {
+    return inner_->TakePromptLogprobs();
+  }
+
+ protected:
+  explicit DecoderDecorator(std::unique_ptr<GroupDecoder> inner) : inner_(std::move(inner)) {}
+  GroupDecoder& inner() { return *inner_; }
+
+ private:
+  const std::unique_ptr<GroupDecoder> inner_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,104 @@
+#include "engine/intake/encode_intake.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "engine/intake/answer_size.h"
+#include "engine/intake/new_job.h"
+#include "engine/intake/prompts.h"
+
+namespace beamline {
+
+absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const LoadedModel& model) {
+  if (model.info.task != ModelTask::kEncode) {
+    return WrongTask(model, "Encode", "generates text and has no embeddings");
+  }
+  if (request.inputs.empty() || request.inputs.size() > kMaxInputs) {
+    return absl::InvalidArgumentError(
+        fmt::format("inputs has {} entries; accepted: 1 to {}", request.inputs.size(), kMaxInputs));
+  }
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
+                                         PromptSide::kInput, /*may_be_empty=*/true, model));
+  }
+  if (request.dimensions < 0 || request.dimensions > model.info.embedding_dimensions) {
+    return absl::InvalidArgumentError(fmt::format("dimensions is {}; accepted: 0 to {}",
+                                                  request.dimensions,
+                                                  model.info.embedding_dimensions));
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  const auto& names = model.info.prompt_names;
+  if (!request.prompt_name.empty() &&
+      std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
+    return absl::InvalidArgumentError(
+        fmt::format("prompt_name is '{}'; accepted: {}", Shorten(request.prompt_name),
+                    names.empty() ? "none, this model has no prompts"
+                                  : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return EncodeIntake(std::move(request), model);
+}
+
+size_t EncodeIntake::text_bytes() const { return TextBytes(request_.inputs); }
+
+std::unique_ptr<EncodeJob> EncodeIntake::Start(Acceptance acceptance,
+                                               std::shared_ptr<EncodeSink> sink) const {
+  const EncodingDefaults& defaults = model_->description.encoding;
+  auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
+  job->pooling = request_.pooling.value_or(defaults.pooling);
+  job->per_token = request_.per_token;
+  job->normalize = request_.normalize.value_or(defaults.normalize);
+  job->dimensions = request_.dimensions;
+  job->renormalize = job->normalize;
+  if (request_.dimensions == 0 && !request_.per_token) {
+    // The model's own truncation comes behind its normalising: only a client asks for another.
+    job->dimensions = defaults.dimensions;
+    job->renormalize = request_.normalize.value_or(false);
+  }
+  return job;
+}
+
+absl::Status EncodeIntake::Complete(EncodeJob& job) {
+  const EncodingDefaults& defaults = model_->description.encoding;
+  std::string_view prefix;
+  const std::string& prompt_name =
+      request_.prompt_name.empty() ? defaults.default_prompt_name : request_.prompt_name;
+  for (const auto& [name, text] : defaults.prompts) {
+    if (!prompt_name.empty() && name == prompt_name) prefix = text;
+  }
+  EncodeTextOptions options;
+  options.max_tokens = model_->info.max_input_tokens;
+  options.truncation = request_.truncate == EncodeTruncation::kRight  ? Truncation::kRight
+                       : request_.truncate == EncodeTruncation::kLeft ? Truncation::kLeft
+                                                                      : Truncation::kNone;
+  job.cost = 0;
+  for (size_t i = 0; i < request_.inputs.size(); ++i) {
+    Prompt input = request_.inputs[i];
+    if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids, TokenizePrompt(fmt::format("inputs[{}]", i), input,
+                                                           options, model_->info.max_input_tokens,
+                                                           "; set truncate to cut it", *model_));
+    if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
+      const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
+      request_.truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
+                                                   : ids.erase(ids.end() - excess, ids.end());
+    }
+    if (ids.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("inputs[{}] has no tokens; accepted: at least 1", i));
+    }
+    job.cost += static_cast<int64_t>(ids.size());
+    job.inputs.push_back(std::move(ids));
+  }
+  job.embeddings.resize(job.inputs.size());
+  return CheckAnswerSize(LeastAnswerBytes(job, model_->info.embedding_dimensions),
+                         request_.max_answer_bytes);
+}
+
+}  // namespace beamline

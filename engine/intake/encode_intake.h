@@ -1,0 +1,36 @@
+// An Encode request on its way to a replica.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/api/request.h"
+#include "engine/loading/loaded_model.h"
+#include "engine/scheduling/encode_job.h"
+
+namespace beamline {
+
+// Of the shape of GenerateIntake.
+class EncodeIntake {
+ public:
+  using Request = EncodeRequest;
+  using Sink = EncodeSink;
+  using Job = EncodeJob;
+
+  static absl::StatusOr<EncodeIntake> Check(EncodeRequest request, const LoadedModel& model);
+
+  size_t text_bytes() const;
+  std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
+  absl::Status Complete(EncodeJob& job);
+
+ private:
+  EncodeIntake(EncodeRequest request, const LoadedModel& model)
+      : request_(std::move(request)), model_(&model) {}
+
+  EncodeRequest request_;
+  const LoadedModel* model_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,37 @@
+// A Score request on its way to a replica, as a group whose decoder scores and does not choose: the
+// replica answers it as it answers any other, and the sink turns its sequences into scores.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/api/request.h"
+#include "engine/loading/loaded_model.h"
+#include "engine/scheduling/group.h"
+
+namespace beamline {
+
+// Of the shape of GenerateIntake.
+class ScoreIntake {
+ public:
+  using Request = ScoreRequest;
+  using Sink = ScoreSink;
+  using Job = Group;
+
+  static absl::StatusOr<ScoreIntake> Check(ScoreRequest request, const LoadedModel& model);
+
+  size_t text_bytes() const;
+  std::unique_ptr<Group> Start(Acceptance acceptance, std::shared_ptr<ScoreSink> sink) const;
+  absl::Status Complete(Group& group);
+
+ private:
+  ScoreIntake(ScoreRequest request, const LoadedModel& model)
+      : request_(std::move(request)), model_(&model) {}
+
+  ScoreRequest request_;
+  const LoadedModel* model_;
+};
+
+}  // namespace beamline

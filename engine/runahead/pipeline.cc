@@ -1,0 +1,258 @@
+#include "engine/runahead/pipeline.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace beamline {
+
+std::optional<size_t> Pipeline::Step::FindRange(const Group& group) {
+  for (size_t tried = 0; tried < ranges.size(); ++tried) {
+    const size_t range = (last_found + tried) % ranges.size();
+    if (ranges[range].group == &group) return last_found = range;
+  }
+  return std::nullopt;
+}
+
+int32_t Pipeline::Step::LaunchedRow(size_t range, int32_t row) const {
+  const auto& live = live_rows[range];
+  return live.has_value() ? (*live)[row] : row;
+}
+
+bool Pipeline::PrepareLaunch() {
+  if (!last_.has_value()) return true;
+  Step& step = *last_;
+  std::vector<std::span<const AssumedRow>> rows(step.ranges.size());
+  for (size_t i = 0; i < step.ranges.size(); ++i) {
+    if (step.ranges[i].group->done) continue;
+    const auto assumed = step.ranges[i].group->decoder->Assume();
+    if (!assumed.has_value()) return false;
+    rows[i] = *assumed;
+  }
+  step.assumptions.assign(step.ranges.size(), Assumption());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].empty()) AssumeRows(step, i, rows[i]);
+  }
+  return true;
+}
+
+void Pipeline::AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows) {
+  Group& group = *step.ranges[range].group;
+  Assumption& assumption = step.assumptions[range];
+  assumption.rows = rows;
+  assumption.first_token_word = step.token_words.size();
+  if (rows.front().choice == AssumedRow::Choice::kBeam) {
+    BEAMLINE_CHECK(step.searches[range] >= 0);
+    assumption.beams = step.device->SearchWords(step.searches[range]);
+    assumption.parents_unknown = group.rows.size() > 1;
+  }
+  forks_.clear();
+  for (const AssumedRow& row : rows) {
+    forks_.push_back({.parent = row.parent, .token = kUnknownToken});
+    if (row.choice == AssumedRow::Choice::kBeam) {
+      step.token_words.push_back(assumption.beams.tokens + row.index);
+      continue;
+    }
+    const int32_t request = step.ranges[range].begin + step.LaunchedRow(range, row.parent);
+    const int32_t draw = row.choice == AssumedRow::Choice::kDraw ? row.index : -1;
+    step.token_words.push_back(step.device->TokenWord(request, draw));
+  }
+  scheduler_.Fork(group, forks_);
+}
+
+const Pipeline::Assumption* Pipeline::AssumptionOf(const Group& group) {
+  if (!earlier_.has_value()) return nullptr;
+  const std::optional<size_t> range = earlier_->FindRange(group);
+  if (!range.has_value() || earlier_->assumptions[*range].rows.empty()) return nullptr;
+  return &earlier_->assumptions[*range];
+}
+
+absl::StatusOr<bool> Pipeline::Launch(Clock::time_point now) {
+  BEAMLINE_CHECK(!earlier_.has_value());
+  earlier_ = std::exchange(last_, std::nullopt);
+  BEAMLINE_CHECK(!earlier_.has_value() || earlier_->assumptions.size() == earlier_->ranges.size());
+  if (!scheduler_.PrepareStep(now)) return false;
+  Step step = Describe(now);
+  step.device = device_steps_[next_device_step_].get();
+  next_device_step_ = 1 - next_device_step_;
+  WriteEdits();
+  CollectRequests(step);
+  BEAMLINE_RETURN_IF_ERROR(step.device->Start(scheduler_.step(), edits_, requests_, searches_));
+  last_ = std::move(step);
+  return true;
+}
+
+Pipeline::Step Pipeline::Describe(Clock::time_point now) const {
+  const StepBuilder& built = scheduler_.step();
+  Step step;
+  step.ranges.assign(built.logits_ranges().begin(), built.logits_ranges().end());
+  step.searches.resize(step.ranges.size(), -1);
+  step.live_rows.resize(step.ranges.size());
+  step.started = now;
+  step.report.phase = built.num_prefill_tokens() == 0 ? StepReport::Phase::kDecode
+                      : built.num_decode_rows() == 0  ? StepReport::Phase::kPrefill
+                                                      : StepReport::Phase::kMixed;
+  step.report.num_tokens = scheduler_.num_step_tokens();
+  step.report.num_sequences = built.step_batch().num_sequences();
+  return step;
+}
+
+void Pipeline::WriteEdits() {
+  edits_.words = earlier_.has_value() ? earlier_->device->words() : nullptr;
+  edits_.fills.clear();
+  edits_.beam_tables.clear();
+  for (const UnknownToken& unknown : scheduler_.step().unknown_tokens()) {
+    const Assumption* assumption = AssumptionOf(*unknown.group);
+    BEAMLINE_CHECK(assumption != nullptr);
+    const int32_t word = earlier_->token_words[assumption->first_token_word + unknown.row];
+    edits_.fills.push_back({word, unknown.token});
+    if (assumption->parents_unknown && unknown.row == 0) AddBeamTables(unknown, *assumption);
+  }
+}
+
+void Pipeline::AddBeamTables(const UnknownToken& first, const Assumption& assumption) {
+  const StepBatch& batch = scheduler_.step().step_batch();
+  const auto num_rows = static_cast<int32_t>(first.group->rows.size());
+  // One token of each row, and nothing between them.
+  BEAMLINE_CHECK(first.sequence + num_rows <= batch.num_sequences());
+  BEAMLINE_CHECK(batch.query_offsets[first.sequence + num_rows] == first.token + num_rows);
+  const int32_t position = batch.positions[first.token];
+  edits_.beam_tables.push_back({.first_row = first.sequence,
+                                .first_token = first.token,
+                                .num_rows = num_rows,
+                                .parent_word = assumption.beams.parents,
+                                .column = position / scheduler_.block_size(),
+                                .num_filled = position % scheduler_.block_size()});
+}
+
+void Pipeline::CollectRequests(Step& step) {
+  requests_.clear();
+  searches_.clear();
+  for (size_t i = 0; i < step.ranges.size(); ++i) {
+    const LogitsRange& range = step.ranges[i];
+    const Assumption* assumption = AssumptionOf(*range.group);
+    if (assumption == nullptr) {
+      for (const RowRequest& request : range.group->decoder->Requests()) {
+        requests_.push_back(&request);
+      }
+    } else {
+      for (const AssumedRow& row : assumption->rows) requests_.push_back(&row.request);
+    }
+    AppendSearch(range, assumption, step, i);
+  }
+}
+
+void Pipeline::AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
+                            size_t index) {
+  const auto beams = range.group->decoder->Beams();
+  if (!beams.has_value()) return;
+  step.searches[index] = static_cast<int32_t>(searches_.size());
+  BeamSearch& search = searches_.emplace_back();
+  search.first_row = range.begin;
+  search.num_rows = range.count;
+  search.width = beams->width;
+  search.end_ids = beams->end_ids;
+  search.renormalize = beams->renormalize;
+  if (assumption == nullptr) {
+    search.scores = beams->scores;
+  } else {
+    search.score_word = assumption->beams.scores;
+  }
+}
+
+absl::StatusOr<StepReport> Pipeline::Land(Advance advance) {
+  Step step = *std::exchange(earlier_.has_value() ? earlier_ : last_, std::nullopt);
+  BEAMLINE_RETURN_IF_ERROR(step.device->Wait());
+  for (size_t i = 0; i < step.ranges.size(); ++i) {
+    Group& group = *step.ranges[i].group;
+    if (group.done) continue;
+    const std::vector<Continuation> continuations = advance(group, LiveResults(step, i));
+    if (group.done) continue;
+    if (DeviceAgrees(step, i, continuations)) {
+      Continue(step, i, continuations);
+    } else {
+      group.Answer(
+          absl::InternalError("the device went on with other beams than their scores say"));
+    }
+  }
+  const Clock::time_point now = Clock::now();
+  // A step launched behind another one begins when that one is done.
+  step.report.duration = now - std::max(step.started, last_landing_);
+  last_landing_ = now;
+  return step.report;
+}
+
+std::span<const RowResult> Pipeline::LiveResults(const Step& step, size_t range) {
+  const auto launched =
+      step.device->results().subspan(step.ranges[range].begin, step.ranges[range].count);
+  const auto& live_rows = step.live_rows[range];
+  if (!live_rows.has_value()) return launched;
+  live_results_.clear();
+  for (const int32_t row : *live_rows) live_results_.push_back(launched[row]);
+  return live_results_;
+}
+
+bool Pipeline::DeviceAgrees(const Step& step, size_t range,
+                            std::span<const Continuation> continuations) {
+  const int32_t search = step.searches[range];
+  if (search < 0) return true;
+  const BeamWords words = step.device->SearchWords(search);
+  const auto parents = step.device->HostWords(words.parents, continuations.size());
+  const auto tokens = step.device->HostWords(words.tokens, continuations.size());
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    if (parents[i] != step.LaunchedRow(range, continuations[i].parent)) return false;
+    if (tokens[i] != continuations[i].token) return false;
+  }
+  return true;
+}
+
+void Pipeline::Continue(const Step& step, size_t range,
+                        std::span<const Continuation> continuations) {
+  Group& group = *step.ranges[range].group;
+  if (step.assumptions.empty() || step.assumptions[range].rows.empty()) {
+    scheduler_.Fork(group, continuations);
+    return;
+  }
+  Settle(group, step.assumptions[range], continuations);
+  if (!last_.has_value()) return;
+  const std::optional<size_t> next = last_->FindRange(group);
+  if (!next.has_value()) return;
+  std::vector<int32_t>& live_rows = last_->live_rows[*next].emplace();
+  for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
+}
+
+void Pipeline::Settle(Group& group, const Assumption& assumption,
+                      std::span<const Continuation> continuations) {
+  const Sequence& first = group.rows.front();
+  const bool launched = first.num_computed == static_cast<int32_t>(first.tokens.size());
+  if (assumption.parents_unknown && !launched) {
+    // No step has been given the rows: they fork as if nothing had been assumed.
+    forks_.assign(continuations.begin(), continuations.end());
+    for (Continuation& fork : forks_) fork.num_dropped = 1;
+    scheduler_.Fork(group, forks_);
+    return;
+  }
+  if (assumption.parents_unknown) {
+    // Beams that the search did not find stay where they are (AdvanceBeamsParams).
+    parents_.resize(group.rows.size());
+    std::iota(parents_.begin(), parents_.end(), 0);
+    for (const Continuation& next : continuations) parents_[next.assumed] = next.parent;
+    scheduler_.Reorder(group, parents_);
+  }
+  known_rows_.clear();
+  for (const Continuation& next : continuations) known_rows_.push_back({next.assumed, next.token});
+  scheduler_.Settle(group, known_rows_);
+}
+
+void Pipeline::RemoveDone() {
+  if (last_.has_value()) {
+    scheduler_.RemoveDone(last_->ended);
+  } else {
+    scheduler_.RemoveDone();
+  }
+}
+
+}  // namespace beamline

@@ -1,0 +1,122 @@
+// The steps between their launch and the reading of their results, and every assumption about them.
+//
+// While a device computes a step, the next one is planned and launched on the assumption that every
+// sequence goes on: the groups get rows whose last tokens are unknown, and the device takes those
+// tokens, and the order of a search's beams, out of its own results (DeviceEdits). When the results
+// are read, the rows whose sequences have ended are dropped, and what the step behind computed for
+// them is not looked at. A step whose results decide what comes next (edits that depend on the
+// tokens) is read first.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "engine/api/observer.h"
+#include "engine/runahead/device_step.h"
+#include "engine/scheduling/scheduler.h"
+
+namespace beamline {
+
+class Pipeline {
+ public:
+  // What a group makes of its results: its next rows. Not looked at when the group is done then.
+  using Advance = absl::FunctionRef<std::vector<Continuation>(Group& group,
+                                                              std::span<const RowResult> results)>;
+  using DeviceSteps = std::array<std::unique_ptr<DeviceStep>, 2>;
+
+  // The scheduler outlives the pipeline.
+  Pipeline(DeviceSteps device_steps, Scheduler& scheduler)
+      : device_steps_(std::move(device_steps)), scheduler_(scheduler) {}
+
+  bool empty() const { return !earlier_.has_value() && !last_.has_value(); }
+  // Whether the results of the last step launched are there to be read.
+  bool LastIsDone() { return last_.has_value() && last_->device->Done(); }
+  // Whether a step waits to land that was launched before the last Launch.
+  bool HasEarlier() const { return earlier_.has_value(); }
+
+  // Before Launch: false when the last step's results decide what the next one is, so that it must
+  // land first. Else the groups have the rows now that its results will most likely give them.
+  bool PrepareLaunch();
+  // Plans a step and gives it to the device. False when there is nothing to compute.
+  absl::StatusOr<bool> Launch(Clock::time_point now);
+  // Waits for the results of the earliest step under way, hands them to the groups that are not
+  // done, and gives these their next rows. An error is the step's. REQUIRES: !empty().
+  absl::StatusOr<StepReport> Land(Advance advance);
+  // Lets go of the groups that are done, as soon as no step refers to them.
+  void RemoveDone();
+
+ private:
+  // What was assumed of a group, for the time from planning the next step to landing this one.
+  struct Assumption {
+    std::span<const AssumedRow> rows;  // the decoder's; empty: the group ends with this step
+    size_t first_token_word = 0;       // of each row's token its word, in Step::token_words
+    BeamWords beams;                   // of a search
+    // The rows stand for the rows of the same numbers, but each may turn out to descend from any of
+    // them: they have that row's blocks and tokens until it is known.
+    bool parents_unknown = false;
+  };
+
+  // A step under way. Of each vector that is so described, entry i is of ranges[i]'s group.
+  struct Step {
+    std::vector<LogitsRange> ranges;
+    std::vector<int32_t> searches;  // of each range, its number among the step's; -1: no search
+    // Of each range, the rows that the step before left alive; nullopt: all.
+    std::vector<std::optional<std::vector<int32_t>>> live_rows;
+    std::vector<Assumption> assumptions;  // of each range, once its results are assumed; or none
+    std::vector<int32_t> token_words;
+    // Groups that ended while this was the last step launched: it may still refer to them.
+    std::vector<std::unique_ptr<Group>> ended;
+    DeviceStep* device = nullptr;
+    Clock::time_point started;
+    StepReport report;
+    size_t last_found = 0;
+
+    // The group's range. Quick when asked in the order of the ranges, in which steps mostly agree.
+    std::optional<size_t> FindRange(const Group& group);
+    // The row's number when the step was launched.
+    int32_t LaunchedRow(size_t range, int32_t row) const;
+  };
+
+  void AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows);
+  // What is assumed of a group by the step before the one that is being launched; null: nothing.
+  const Assumption* AssumptionOf(const Group& group);
+  Step Describe(Clock::time_point now) const;
+  void WriteEdits();
+  void AddBeamTables(const UnknownToken& first, const Assumption& assumption);
+  void CollectRequests(Step& step);
+  void AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
+                    size_t index);
+  std::span<const RowResult> LiveResults(const Step& step, size_t range);
+  // Whether the device went on with the beams that the decoder says.
+  static bool DeviceAgrees(const Step& step, size_t range,
+                           std::span<const Continuation> continuations);
+  // The group's next rows, or those that were assumed and have come true.
+  void Continue(const Step& step, size_t range, std::span<const Continuation> continuations);
+  void Settle(Group& group, const Assumption& assumption,
+              std::span<const Continuation> continuations);
+
+  const DeviceSteps device_steps_;
+  Scheduler& scheduler_;
+  size_t next_device_step_ = 0;
+  std::optional<Step> earlier_, last_;  // earlier_: from Launch to Land
+  Clock::time_point last_landing_;
+
+  // Of the step being launched or landed; kept for their memory.
+  DeviceEdits edits_;
+  std::vector<const RowRequest*> requests_;
+  std::vector<BeamSearch> searches_;
+  std::vector<RowResult> live_results_;
+  std::vector<int32_t> parents_;
+  std::vector<Continuation> forks_;
+  std::vector<KnownRow> known_rows_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,47 @@
+// A step that a transformer computes, and what is chosen of its logits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/runahead/device_step.h"
+#include "engine/runahead/selector.h"
+
+namespace beamline {
+
+class TransformerStep final : public DeviceStep {
+ public:
+  // Both outlive the step.
+  TransformerStep(Transformer& transformer, Backend& backend)
+      : transformer_(transformer), selector_(backend) {}
+
+  absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
+                     std::span<const RowRequest* const> requests,
+                     std::span<const BeamSearch> searches) override {
+    if (!built.copies().empty()) transformer_.CopyBlocks(built.copies());
+    if (built.encoder_batch().num_sequences() > 0) transformer_.EncodeMemory(built.encoder_batch());
+    Tensor logits;
+    if (built.step_batch().num_sequences() > 0) {
+      logits = transformer_.Decode(built.step_batch(), edits);
+    }
+    return selector_.Start(logits, requests, searches, edits.words);
+  }
+  bool Done() override { return selector_.Done(); }
+  absl::Status Wait() override { return selector_.Wait(); }
+  const int32_t* words() const override { return selector_.device_words(); }
+  int32_t TokenWord(int32_t request, int32_t draw) const override {
+    return selector_.TokenWord(request, draw);
+  }
+  BeamWords SearchWords(int32_t search) const override { return selector_.SearchWords(search); }
+  std::span<const RowResult> results() const override { return selector_.results(); }
+  std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
+    return selector_.HostInts(word, count);
+  }
+
+ private:
+  Transformer& transformer_;
+  Selector selector_;
+};
+
+}  // namespace beamline

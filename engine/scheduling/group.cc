@@ -1,0 +1,37 @@
+#include "engine/scheduling/group.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace beamline {
+
+void Group::SendDeltas() {
+  if (!sink->wants_deltas()) return;
+  for (GenerateDelta& delta : decoder->TakeDeltas()) sink->OnDelta(std::move(delta));
+}
+
+void Group::Finish(Clock::time_point now) {
+  SendDeltas();
+  GenerateResult result;
+  result.usage.prompt_tokens = prompt_tokens;
+  result.usage.cached_tokens = cached_tokens;
+  result.usage.generated_tokens = decoder->num_generated_tokens();
+  result.sequences = decoder->TakeSequences();
+  result.seed = seed;
+  result.prompt_logprobs = decoder->TakePromptLogprobs();
+  result.timing.queue = std::max(queue_time, std::chrono::nanoseconds(0));
+  result.timing.first_token = std::max(first_token_time, std::chrono::nanoseconds(0));
+  result.timing.total = now - rank.arrival;
+  Answer(std::move(result));
+}
+
+void Group::Expire(Clock::time_point now) {
+  // A stream keeps what it has got; a single answer that is not whole is none.
+  if (!sink->wants_deltas() || decoder->num_generated_tokens() == 0) {
+    return Answer(OverdueError());
+  }
+  decoder->Stop(FinishReason::kDeadline);
+  Finish(now);
+}
+
+}  // namespace beamline

@@ -1,0 +1,69 @@
+// A request from its acceptance to its answer, whatever it asks for. A replica's loop holds its
+// jobs in a JobList (job_list.h); a Group is a job with sequences and a decoder, an EncodeJob one
+// with inputs.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/api/request.h"
+#include "engine/scheduling/ticket.h"
+#include "engine/scheduling/waiting_count.h"
+#include "engine/scheduling/waiting_order.h"
+
+namespace beamline {
+
+// What a request gets when it is accepted, whatever it asks for.
+struct Acceptance {
+  std::unique_ptr<Ticket> ticket;
+  WaitingCount waiting;
+  std::shared_ptr<const std::atomic<bool>> cancelled;
+  Clock::time_point arrival;
+};
+
+// The answer to a job that is not complete when its deadline passes.
+inline absl::Status OverdueError() {
+  return absl::DeadlineExceededError("the deadline passed before the answer was complete");
+}
+
+template <typename SinkType, typename ResultType>
+struct Job {
+  using Sink = SinkType;
+  using Result = ResultType;
+
+  std::unique_ptr<Ticket> ticket;  // declared first, given back last
+  WaitingCount waiting;            // until its first step or its answer
+  std::shared_ptr<Sink> sink;
+  std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
+  std::optional<Clock::time_point> deadline;
+  WaitingRank rank;
+  std::string client;                       // who shares fairly with whom
+  int64_t cost = 1;                         // tokens that it may come to compute
+  std::chrono::nanoseconds queue_time{-1};  // arrival to the first step; < 0: not yet
+  bool done = false;                        // answered
+
+  // It is in a step, the first time or once more.
+  void Begin(Clock::time_point now) {
+    if (begun()) return;
+    queue_time = now - rank.arrival;
+    waiting.Leave();
+  }
+  bool begun() const { return queue_time.count() >= 0; }
+
+  // The one answer. What comes after the first is dropped: a request that its client has cancelled
+  // may be met by a fault as well.
+  void Answer(absl::StatusOr<Result> result) {
+    if (std::exchange(done, true)) return;
+    waiting.Leave();
+    sink->OnFinish(std::move(result));
+  }
+};
+
+}  // namespace beamline

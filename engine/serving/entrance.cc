@@ -1,0 +1,38 @@
+#include "engine/serving/entrance.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace beamline {
+
+absl::StatusOr<Acceptance> Entrance::CountIn(Replica& replica, Clock::time_point arrival) {
+  Acceptance acceptance;
+  acceptance.arrival = arrival;
+  // The ticket is taken before the look at draining_, so that Drain misses nobody.
+  acceptance.ticket = std::make_unique<Ticket>(tickets_);
+  if (draining_) return absl::UnavailableError("the server is draining");
+  BEAMLINE_RETURN_IF_ERROR(replica.fault().status());
+  const int32_t limit = replica.model().options.max_queued_requests;
+  std::optional<WaitingCount> waiting =
+      WaitingCount::Enter(replica.stats().waiting_requests, limit);
+  if (!waiting.has_value()) {
+    return absl::ResourceExhaustedError(
+        fmt::format("{} requests wait for model '{}' already; accepted: at most {}", limit,
+                    replica.model().options.name, limit));
+  }
+  acceptance.waiting = *std::move(waiting);
+  return acceptance;
+}
+
+bool Entrance::Drain(std::chrono::milliseconds timeout) {
+  draining_ = true;
+  return tickets_.WaitForNone(timeout);
+}
+
+void Entrance::Close() {
+  draining_ = true;
+  tokenizers_.reset();  // runs what has been posted
+}
+
+}  // namespace beamline

@@ -1,0 +1,94 @@
+// The way into the engine, the same for requests of every kind: checked, counted in or refused,
+// tokenized, handed to a replica. Any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "base/worker_pool.h"
+#include "engine/api/engine.h"
+#include "engine/scheduling/job.h"
+#include "engine/serving/replica.h"
+
+namespace beamline {
+
+class Entrance {
+ public:
+  explicit Entrance(int num_tokenizer_threads)
+      : tokenizers_(std::make_unique<WorkerPool>(num_tokenizer_threads)) {}
+
+  // Intake: of the shape of GenerateIntake (engine/intake/generate_intake.h). Errors are those of
+  // Engine::Generate; after one, `sink` is not called. The replica outlives the request.
+  template <typename Intake>
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(typename Intake::Request request,
+                                                        std::shared_ptr<typename Intake::Sink> sink,
+                                                        Replica& replica);
+
+  // Refuses what comes from now on, and waits until what was accepted has its answers, at most
+  // `timeout`. Returns whether all has.
+  bool Drain(std::chrono::milliseconds timeout);
+  // Refuses what comes from now on; when it returns, what was accepted has reached its replica.
+  // REQUIRES: no Accept is under way, or comes.
+  void Close();
+
+ private:
+  class Handle;
+
+  absl::StatusOr<Acceptance> CountIn(Replica& replica, Clock::time_point arrival);
+  // Runs now or on a tokenizer thread, by size.
+  template <typename Work>
+  void RunTokenizing(size_t bytes, Work work);
+
+  // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
+  static constexpr size_t kInlineTextBytes = 512;
+
+  TicketCounter tickets_;  // outlives every request: the owner closes, then ends its replicas
+  std::atomic<bool> draining_ = false;
+  std::unique_ptr<WorkerPool> tokenizers_;
+};
+
+class Entrance::Handle : public RequestHandle {
+ public:
+  void Cancel() override { cancelled_->store(true, std::memory_order_relaxed); }
+  std::shared_ptr<const std::atomic<bool>> cancelled() const { return cancelled_; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+template <typename Intake>
+absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
+    typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink,
+    Replica& replica) {
+  const Clock::time_point arrival = Clock::now();
+  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), replica.model()));
+  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(replica, arrival));
+  auto handle = std::make_shared<Handle>();
+  acceptance.cancelled = handle->cancelled();
+  auto job = intake.Start(std::move(acceptance), std::move(sink));
+  const size_t bytes = intake.text_bytes();
+  RunTokenizing(bytes, [&replica, intake = std::move(intake), job = std::move(job)]() mutable {
+    if (absl::Status status = intake.Complete(*job); !status.ok()) {
+      job->Answer(status);
+    } else {
+      replica.Submit(std::move(job));
+    }
+  });
+  return handle;
+}
+
+template <typename Work>
+void Entrance::RunTokenizing(size_t bytes, Work work) {
+  if (bytes <= kInlineTextBytes) {
+    work();
+  } else {
+    tokenizers_->Post(std::move(work));
+  }
+}
+
+}  // namespace beamline

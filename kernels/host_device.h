@@ -1,0 +1,8 @@
+// For the few functions that a CUDA kernel and the host must not understand differently.
+#pragma once
+
+#ifdef __CUDACC__
+#define BEAMLINE_HOST_DEVICE __host__ __device__
+#else
+#define BEAMLINE_HOST_DEVICE
+#endif

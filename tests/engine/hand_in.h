@@ -1,0 +1,36 @@
+// A request handed to a replica by a test, without the engine around it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "engine/serving/replica.h"
+
+namespace beamline {
+
+// Returns the request's cancellation. REQUIRES: `replica` accepts it.
+template <typename Intake>
+std::shared_ptr<std::atomic<bool>> HandIn(typename Intake::Request request,
+                                          std::shared_ptr<typename Intake::Sink> sink,
+                                          TicketCounter& tickets, Replica& replica) {
+  auto intake = Intake::Check(std::move(request), replica.model());
+  EXPECT_TRUE(intake.ok()) << intake.status();
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  Acceptance acceptance;
+  acceptance.ticket = std::make_unique<Ticket>(tickets);
+  acceptance.waiting =
+      *WaitingCount::Enter(replica.stats().waiting_requests, std::numeric_limits<int64_t>::max());
+  acceptance.cancelled = cancelled;
+  acceptance.arrival = Clock::now();
+  auto job = intake->Start(std::move(acceptance), std::move(sink));
+  const absl::Status status = intake->Complete(*job);
+  EXPECT_TRUE(status.ok()) << status;
+  replica.Submit(std::move(job));
+  return cancelled;
+}
+
+}  // namespace beamline
