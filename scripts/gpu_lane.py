@@ -56,6 +56,7 @@ SMALL_CASES = (
     ("overlap", "cuda_half_op_test", "*Overlap*/float16", ()),
     ("short", "cuda_half_op_test", "*ShortContexts*/float32:*ShortContexts*/bfloat16:*MiddlingContexts*/float16", ()),
     ("splits", "cuda_half_op_test", "*LongContextsOfGroups/float32:*LongContextsOfGroups/bfloat16", ()),
+    ("groups", "cuda_half_op_test", "*FewRowsShare*/float16:*GroupsOf*/bfloat16", ()),
     ("choice", "cuda_op_test",
      "*CandidatesTest.MatchesReference/*:*Candidates*Ties*:*FindsNeighbours*:*MergesManyChunks*:*FiltersALarge*:"
      "*NeverDraws*:*FillTokens*:*Replay*", ()),

@@ -506,6 +506,17 @@ void TimeAll(Bench& bench) {
   TimeDecodeAttention(bench, 1, 64, 8, 8192, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 2048, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 8192, 128);
+  for (int head_dim : {64, 80, 96}) TimeDecodeAttention(bench, 32, 64, 8, 2048, head_dim);
+  TimeDecodeAttention(bench, 32, 32, 8, 2048, 128);
+  TimeDecodeAttention(bench, 32, 28, 4, 2048, 128);
+  TimeDecodeAttention(bench, 1, 28, 4, 2048, 128);
+  TimeDecodeAttention(bench, 32, 32, 2, 2048, 128);
+  TimeDecodeAttention(bench, 32, 16, 8, 2048, 256);
+  for (int context : {64, 256}) {
+    TimeDecodeAttention(bench, 1, 32, 8, context, 128);
+    TimeDecodeAttention(bench, 32, 32, 8, context, 128);
+    TimeDecodeAttention(bench, 256, 32, 8, context, 128);
+  }
   TimeDecodeAttention(bench, 1, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 32, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 256, 8, 8, 64, 64);

@@ -61,6 +61,9 @@ void Attention(Device& device, const AttentionParams& params, const AttentionCho
         return AttendRows<T>(device, args, params, choice);
       case AttentionKernel::kShortRows:
         return AttendShortRows<T>(device, args, params);
+      case AttentionKernel::kGroups:
+        if constexpr (sizeof(T) == 2) return AttendGroups<T>(device, args, params, choice);
+        break;
       case AttentionKernel::kTiles:
         if constexpr (sizeof(T) == 4) return AttendTiles(device, args, params);
         break;

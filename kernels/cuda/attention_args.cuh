@@ -118,6 +118,9 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
                 const AttentionChoice& choice);
 template <typename T>
 void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
+template <typename T>
+void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                  const AttentionChoice& choice);
 void AttendTiles(Device& device, const AttentionArgs<float>& args, const AttentionParams& params);
 template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,

@@ -93,6 +93,28 @@ __device__ KvPages<T> PagesOf(const AttentionArgs<T>& args, int sequence, int fi
           args.block_stride, keys.table,  args.max_blocks - 1, args.block_size};
 }
 
+// A head of one sequence in the cache, where keys and values lie alike.
+template <typename T>
+struct CachedHead {
+  const AttentionArgs<T>& args;
+  const int32_t* table;
+  int first_row;  // of the head, within a block
+
+  // The table's entry for a position; past the end, the last entry. Its load stays where it is
+  // written, ahead of what the entry is needed for.
+  __device__ int32_t Entry(int position) const {
+    int32_t entry;
+    asm volatile("ld.global.b32 %0, [%1];\n"
+                 : "=r"(entry)
+                 : "l"(table + min(args.block_size.Quotient(position), args.max_blocks - 1)));
+    return entry;
+  }
+  __device__ int64_t Offset(int position, int32_t entry) const {
+    const int within = position - args.block_size.Quotient(position) * args.block_size.value();
+    return entry * args.block_stride + (first_row + within) * args.head_dim;
+  }
+};
+
 // One row's running softmax, a lane holding kSize elements of the head.
 template <int kSize>
 struct Partial {

@@ -52,6 +52,8 @@ const char* Name(AttentionKernel kernel) {
       return "rows";
     case AttentionKernel::kShortRows:
       return "short rows";
+    case AttentionKernel::kGroups:
+      return "grouped rows";
     case AttentionKernel::kTiles:
       return "tiles";
     case AttentionKernel::kTensorCore:
@@ -106,6 +108,23 @@ void PickTensorCore(const AttentionParams& p, AttentionChoice& choice) {
   choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
 }
 
+// Whether kGroups computes it: rows that one block holds, whose keys are in the cache.
+bool FitsGroups(const AttentionParams& p, int num_rows) {
+  if (p.query.dtype == DType::kFloat32 || p.cache == nullptr) return false;
+  if (p.max_context_length == 0 || p.max_blocks == 0) return false;  // there may be no tables
+  const int64_t bytes = p.cache->keys.num_elements() * static_cast<int64_t>(SizeOf(p.query.dtype));
+  return num_rows > 1 && num_rows <= kMoreGroupRows && bytes <= kMostGroupCacheBytes;
+}
+
+// Splits do not depend on the batch.
+void PickGroups(const AttentionParams& p, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kGroups;
+  choice.reason = AttentionReason::kFewRows;
+  choice.rows_per_block = choice.num_rows <= kFewGroupRows ? kFewGroupRows : kMoreGroupRows;
+  choice.num_splits = std::clamp(DivideUp(p.max_context_length, kFewestKeysPerGroupSplit), 1,
+                                 MostGroupSplits(p.num_kv_heads));
+}
+
 // Few query rows a block; the keys in parts where that makes too few blocks.
 void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kRows;
@@ -149,7 +168,9 @@ std::string AttentionChoice::Describe() const {
   std::string text =
       fmt::format("attention in {}, heads of {}: the {} kernel, {} query rows a block: {}",
                   Name(dtype), head_dim, cuda::Name(kernel), rows_per_block, cuda::Describe(*this));
-  if (num_splits > 1) {
+  if (num_splits > 1 && kernel == AttentionKernel::kGroups) {
+    text += fmt::format("; keys in parts of {} or more", kFewestKeysPerGroupSplit);
+  } else if (num_splits > 1) {
     text += fmt::format("; keys in {} parts: {} blocks alone leave the GPU idle", num_splits,
                         num_blocks);
   }
@@ -167,7 +188,9 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors)
     return choice;
   }
   choice.reason = ReasonOf(p, choice.num_rows, num_multiprocessors);
-  if (choice.reason != AttentionReason::kFullTiles) {
+  if (FitsGroups(p, choice.num_rows)) {
+    PickGroups(p, choice);
+  } else if (choice.reason != AttentionReason::kFullTiles) {
     PickRows(p, num_multiprocessors, choice);
   } else if (p.query.dtype == DType::kFloat32) {
     choice.kernel = AttentionKernel::kTiles;

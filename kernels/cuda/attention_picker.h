@@ -1,6 +1,7 @@
 // Which attention kernel computes a batch, and why. Pure: no device is asked.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +13,7 @@ enum class AttentionKernel : uint8_t {
   kMath,        // attention_math.cu: a warp per query and stretch of keys, any shape
   kRows,        // attention_rows.cu: few query rows a block, 16-byte accesses, split over the keys
   kShortRows,   // attention_short.cu: one query row a sequence, a warp for all of its keys
+  kGroups,      // attention_grouped.cu: 2 to 16 query rows, keys of the cache, float16 and bfloat16
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
 };
@@ -49,6 +51,16 @@ inline constexpr int kMostSplits = 64;
 // Warps of a block of kRows; more than the fewest for one row alone.
 inline constexpr int kFewRowWarps = 4;
 inline constexpr int kMoreRowWarps = 8;
+// Query rows of a block of kGroups.
+inline constexpr int kFewGroupRows = 8;
+inline constexpr int kMoreGroupRows = 16;
+// kGroups cuts the keys of a sequence into parts of so many, or of more where that would make more
+// parts than MostGroupSplits: by the sequence's own number of keys, whatever the batch.
+inline constexpr int kFewestKeysPerGroupSplit = 256;
+// So many that one sequence fills a GPU, as few as that allows: each is written and read again.
+constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }
+// It counts the cache's keys in 16-byte parts of 32 bits.
+inline constexpr int64_t kMostGroupCacheBytes = int64_t{16} << 32;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;

@@ -9,28 +9,6 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 
-// A head of one sequence in the cache, where keys and values lie alike.
-template <typename T>
-struct CachedHead {
-  const AttentionArgs<T>& args;
-  const int32_t* table;
-  int first_row;  // of the head, within a block
-
-  // The table's entry for a position; past the end, the last entry. Its load stays where it is
-  // written, ahead of what the entry is needed for.
-  __device__ int32_t Entry(int position) const {
-    int32_t entry;
-    asm volatile("ld.global.b32 %0, [%1];\n"
-                 : "=r"(entry)
-                 : "l"(table + min(args.block_size.Quotient(position), args.max_blocks - 1)));
-    return entry;
-  }
-  __device__ int64_t Offset(int position, int32_t entry) const {
-    const int within = position - args.block_size.Quotient(position) * args.block_size.value();
-    return entry * args.block_stride + (first_row + within) * args.head_dim;
-  }
-};
-
 // The warps of a block take a head of neighbouring sequences: the beams of a request, whose tables
 // name the same blocks, find each other's keys in L1.
 // Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value

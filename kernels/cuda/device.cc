@@ -8,11 +8,11 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "kernels/cuda/code_architecture.h"
+#include "kernels/cuda/scratch_size.h"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr size_t kFirstScratchBytes = size_t{16} << 20;
 constexpr size_t kSmallSlotBytes = size_t{64} << 10;
 constexpr int kNumSmallSlots = 64;
 constexpr size_t kLargeSlotBytes = size_t{8} << 20;

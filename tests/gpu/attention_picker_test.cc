@@ -67,8 +67,6 @@ TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   EXPECT_EQ(pick(12, 33, 512).warps_per_block, kMoreRowWarps);
   EXPECT_EQ(pick(12, 34, 512).warps_per_block, kFewRowWarps);  // two turns of blocks
   EXPECT_EQ(pick(12, 11, 512).warps_per_block, kFewRowWarps);
-  EXPECT_EQ(pick(4, 60, 512).warps_per_block, kFewRowWarps);  // three rows each
-  EXPECT_EQ(pick(4, 1, 256).num_splits, 2);
 }
 
 TEST_F(AttentionPickerTest, AWarpReadsAShortContext) {
@@ -87,8 +85,41 @@ TEST_F(AttentionPickerTest, AWarpReadsAShortContext) {
   EXPECT_EQ(kernel(8, 8, 256, 33), AttentionKernel::kRows);
   EXPECT_EQ(kernel(8, 8, 1024, 128), AttentionKernel::kShortRows);
   EXPECT_EQ(kernel(8, 8, 1024, 129), AttentionKernel::kRows);
-  EXPECT_EQ(kernel(8, 2, 256, 32), AttentionKernel::kRows);  // four heads share keys
+  EXPECT_EQ(kernel(8, 2, 256, 32), AttentionKernel::kGroups);  // four heads share keys
   AttentionParams packed = Paged(DType::kFloat16, 64, 8, 8, 4, 1, 1);
+  packed.cache = nullptr;
+  packed.max_blocks = 0;
+  packed.key = packed.value = packed.query;
+  EXPECT_EQ(PickAttention(packed, kMultiprocessors).kernel, AttentionKernel::kRows);
+}
+
+TEST_F(AttentionPickerTest, FewRowsOfAKeyValueHeadShareABlock) {
+  const AttentionParams params = Paged(DType::kBFloat16, 128, 64, 8, 32, 1, 2048);
+  const AttentionChoice choice = PickAttention(params, kMultiprocessors);
+  EXPECT_EQ(choice.kernel, AttentionKernel::kGroups);
+  EXPECT_EQ(choice.rows_per_block, kFewGroupRows);
+  EXPECT_EQ(choice.num_splits, 8);
+  EXPECT_EQ(choice.Describe(),
+            "attention in bfloat16, heads of 128: the grouped rows kernel, 8 query rows a block: 8 "
+            "query rows for a key-value head: reading the keys decides; keys in parts of 256 or "
+            "more");
+  const auto pick = [&](DType dtype, int num_heads, int num_sequences, int query_length,
+                        int context) {
+    return PickAttention(Paged(dtype, 96, num_heads, 4, num_sequences, query_length, context),
+                         kMultiprocessors);
+  };
+  // Splits do not depend on the batch.
+  EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 256).num_splits, 1);
+  EXPECT_EQ(pick(DType::kFloat16, 8, 1000, 1, 257).num_splits, 2);
+  EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 131072).num_splits, MostGroupSplits(4));
+  EXPECT_EQ(pick(DType::kFloat16, 12, 1, 3, 500).rows_per_block, kMoreGroupRows);
+  EXPECT_EQ(pick(DType::kFloat16, 4, 1, 16, 500).kernel, AttentionKernel::kGroups);
+  EXPECT_EQ(pick(DType::kFloat16, 4, 1, 17, 500).kernel, AttentionKernel::kTensorCore);
+  EXPECT_EQ(pick(DType::kFloat16, 4, 1, 1, 500).kernel, AttentionKernel::kRows);
+  EXPECT_EQ(pick(DType::kFloat32, 8, 1, 1, 500).kernel, AttentionKernel::kRows);
+  AttentionParams without_keys = Paged(DType::kFloat16, 64, 8, 4, 4, 1, 0);
+  EXPECT_EQ(PickAttention(without_keys, kMultiprocessors).kernel, AttentionKernel::kRows);
+  AttentionParams packed = Paged(DType::kFloat16, 64, 8, 8, 4, 2, 2);
   packed.cache = nullptr;
   packed.max_blocks = 0;
   packed.key = packed.value = packed.query;
@@ -100,8 +131,8 @@ TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {
     const AttentionParams params = Paged(dtype, 128, 8, 8, 4, 500, 500);
     EXPECT_EQ(PickAttention(params, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
   }
-  // A group of 16 query heads fills a tile with one query.
-  const AttentionParams grouped = Paged(DType::kBFloat16, 128, 32, 2, 4, 1, 500);
+  // A group of 17 query heads fills a tile with one query.
+  const AttentionParams grouped = Paged(DType::kBFloat16, 128, 34, 2, 4, 1, 500);
   EXPECT_EQ(PickAttention(grouped, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
 }
 

@@ -278,6 +278,39 @@ TEST_P(HalfAttentionTest, LongContextsOfGroups) {
   }
 }
 
+// Two to sixteen rows of one key-value head: heads that share it, and queries of one sequence. Some
+// sequences have no keys, some no queries, some more queries than keys.
+TEST_P(HalfAttentionTest, FewRowsShareTheirKeys) {
+  struct Rows {
+    int group_size, query_length, block_size;
+  };
+  const std::vector<Rows> all = {{2, 1, 16}, {3, 2, 16}, {7, 1, 24},  {8, 1, 16}, {1, 8, 128},
+                                 {9, 1, 16}, {4, 4, 1},  {16, 1, 16}, {5, 3, 7},  {1, 16, 32}};
+  for (int head_dim : HeadDims()) {
+    for (const Rows& rows : Cases<Rows>(all, {{7, 1, 24}, {5, 3, 7}})) {
+      CompareVariants({2 * rows.group_size,
+                       2,
+                       head_dim,
+                       {rows.query_length, 1, rows.query_length, 0, 1, rows.query_length, 1},
+                       {17, 0, 2, 31, 257, 519, 256},
+                       rows.block_size});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(HalfAttentionTest, GroupsWithoutAnyKeys) {
+  CompareVariants({6, 2, 64, {1, 2, 0}, {0, 0, 0}});
+}
+
+// More keys than the most splits of the fewest keys hold.
+TEST_P(HalfAttentionTest, GroupsOfVeryLongContexts) {
+  const std::vector<int32_t> one = {1, 1, 1, 1};
+  CompareVariants({4, 1, 64, one, {8193, 20011, 8192, 1}});
+  CompareVariants({12, 1, 128, one, {8193, 9000, 0, 700}});
+  CompareVariants({32, 16, 40, one, {2048, 2049, 4099, 300}});
+}
+
 // Keys that are not the queries' own, fewer or more of them, or none.
 TEST_P(HalfAttentionTest, CrossAttentionOfEverySize) {
   for (int head_dim : HeadDims()) {
@@ -419,6 +452,47 @@ TEST_P(TensorCoreAttentionTest, PrefillDoesNotDependOnItsBatch) {
       first += length;
     }
   }
+}
+
+// One that decodes has them too: what is split over blocks beside longer contexts is not alone.
+TEST_P(TensorCoreAttentionTest, GroupsDoNotDependOnTheirBatch) {
+  for (const auto& [head_dim, group_size] : {std::pair(64, 2), {80, 7}, {128, 8}, {256, 12}}) {
+    const std::vector<int32_t> contexts = {1, 300, 5001, 9999, 64, 256};
+    const AttentionInputs inputs =
+        Inputs({2 * group_size, 2, head_dim, std::vector<int32_t>(contexts.size(), 1), contexts});
+    const AttentionParams params = inputs.Params(kCausal | kAlibi, /*on_host=*/false);
+    const std::vector<float> all = Run(params);
+    const int64_t width = params.query.dim(-1);
+    const IndexArray offsets(backend(), {0, 1});
+    for (size_t s = 0; s < contexts.size(); ++s) {
+      AttentionParams alone = params;
+      alone.num_sequences = 1, alone.max_context_length = contexts[s];
+      alone.query_offsets = offsets.device();
+      alone.block_tables += s * params.max_blocks;
+      alone.context_lengths += s;
+      alone.query = Tensor(static_cast<char*>(params.query.data) + s * width * SizeOf(dtype()),
+                           dtype(), {1, width});
+      const std::vector<float> one = Run(alone);
+      ASSERT_TRUE(std::equal(one.begin(), one.end(), all.begin() + s * width))
+          << head_dim << ", context " << contexts[s];
+    }
+  }
+}
+
+// Recorded steps know a bound on the contexts alone. This one has sums of splits for a few
+// sequences at a time.
+TEST_P(TensorCoreAttentionTest, ALooseBoundOnContextsChangesNoBit) {
+  AttentionBatch batch = {16, 1, 256, {}, {}};
+  for (int i = 0; i < 101; ++i) {
+    batch.query_lengths.push_back(i % 10 == 7 ? 0 : 1);
+    batch.context_lengths.push_back(i * 37 % 600);
+  }
+  const AttentionInputs inputs = Inputs(batch);
+  Compare(inputs, kCausal);
+  AttentionParams params = inputs.Params(kCausal, /*on_host=*/false);
+  const std::vector<float> tight = Run(params);
+  params.max_context_length = 1 << 17;
+  EXPECT_EQ(Run(params), tight);
 }
 
 }  // namespace

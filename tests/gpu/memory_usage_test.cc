@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "tests/gpu/cuda_fixture.h"
 
@@ -223,6 +224,45 @@ TEST_F(MemoryUsageTest, StaysFlatOverSteps) {
     ASSERT_EQ(Read(backend()), before) << "step " << i;
   }
   EXPECT_TRUE(backend().Synchronize().ok());
+}
+
+// The sums of splits of many long contexts come in turns.
+TEST_F(MemoryUsageTest, DividedContextsTakeNoMoreThanTheFirstScratch) {
+  constexpr int kSequences = 300, kHeads = 64, kKvHeads = 8, kHeadDim = 128, kBlockSize = 16;
+  const DType dtype = DType::kBFloat16;
+  const TypedArray query =
+      TypedArray::Random(backend(), dtype, kSequences, kHeads * kHeadDim, 1, random());
+  const TypedArray output = TypedArray::Poisoned(backend(), dtype, kSequences, kHeads * kHeadDim);
+  const TypedArray keys =
+      TypedArray::Random(backend(), dtype, kKvHeads * kBlockSize, kHeadDim, 1, random());
+  KvLayer cache;
+  cache.keys = Tensor(keys.device().data, dtype, {1, kKvHeads, kBlockSize, kHeadDim});
+  cache.values = cache.keys;
+  std::vector<int32_t> offsets(kSequences + 1);
+  std::iota(offsets.begin(), offsets.end(), 0);
+  const IndexArray query_offsets(backend(), offsets);
+  const IndexArray tables(backend(), std::vector<int32_t>(kSequences, 0));
+  const IndexArray contexts(backend(), std::vector<int32_t>(kSequences, kBlockSize));
+  AttentionParams params;
+  params.num_heads = kHeads, params.num_kv_heads = kKvHeads, params.head_dim = kHeadDim;
+  params.max_query_length = 1;
+  params.query_offsets = query_offsets.device();
+  params.cache = &cache;
+  params.block_tables = tables.device(), params.max_blocks = 1;
+  params.context_lengths = contexts.device();
+  params.max_context_length = 1 << 17;  // a bound
+  const auto attend = [&](int num_sequences) {
+    params.num_sequences = num_sequences;
+    params.query = query.device().First(num_sequences);
+    params.output = output.device().First(num_sequences);
+    backend().Attention(params);
+  };
+  attend(1);
+  const Usage before = Read(backend());
+  attend(kSequences);
+  EXPECT_EQ(Read(backend()), before);
+  EXPECT_TRUE(backend().Synchronize().ok());
+  for (float value : output.Read()) ASSERT_TRUE(std::isfinite(value));
 }
 
 }  // namespace

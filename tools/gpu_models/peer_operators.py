@@ -180,6 +180,8 @@ def rows(pattern):
         attention(256, 12, 128, 64, False, in_place=True), attention(32, 12, 512, 64, False, in_place=True),
         attention(1, 64, 1, 128, True, 8, 2048), attention(1, 64, 1, 128, True, 8, 8192),
         attention(32, 64, 1, 128, True, 8, 2048), attention(32, 64, 1, 128, True, 8, 8192),
+        attention(32, 32, 1, 128, True, 8, 2048), attention(32, 28, 1, 128, True, 4, 2048),
+        attention(1, 28, 1, 128, True, 4, 2048), attention(32, 64, 1, 64, True, 8, 2048),
         attention(32, 12, 1, 64, True, 12, 512),
         product(12288, 768, 50304, "bias, padded y"), product(12288, 768, 50257, "bias, padded y"),
         product(32768, 768, 3072, "bias"), product(32768, 768, 3072, "bias relu", F.relu),
