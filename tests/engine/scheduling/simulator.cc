@@ -1,4 +1,3 @@
-// Long because the loop, the fake device and the checks share one state.
 #include "tests/engine/scheduling/simulator.h"
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "engine/decoding/score_decoder.h"
 #include "engine/runahead/pipeline.h"
 #include "tests/engine/scheduling/fake_decoder.h"
+#include "tests/engine/scheduling/fake_step.h"
 
 namespace beamline {
 namespace {
@@ -22,57 +22,6 @@ uint64_t Mix(uint64_t history, uint64_t token) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   return z ^ (z >> 31);
 }
-
-// A device of one step at a time, in the simulator's memory.
-class FakeStep final : public DeviceStep {
- public:
-  // Computes the step: the words of what it chose, whose searches are those that it says.
-  using Compute = std::function<void(const StepBuilder&, const DeviceEdits&,
-                                     std::span<const BeamSearch>, FakeStep&)>;
-
-  explicit FakeStep(Compute compute) : compute_(std::move(compute)) {}
-
-  absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
-                     std::span<const RowRequest* const> requests,
-                     std::span<const BeamSearch> searches) override {
-    num_rows = built.step_batch().logits_rows.size();
-    if (requests.size() != num_rows) return absl::InternalError("logits rows and requests differ");
-    beams.clear();
-    compute_(built, edits, searches, *this);
-    return absl::OkStatus();
-  }
-  bool Done() override { return false; }
-  absl::Status Wait() override {
-    results_.clear();
-    for (size_t row = 0; row < num_rows; ++row) {
-      const std::span of_row = std::span<const int32_t>(chosen).subspan(row * (1 + kMaxDraws));
-      results_.push_back({.ids = of_row.first(1),
-                          .values = {&kScore, 1},
-                          .raw_values = {&kScore, 1},
-                          .sampled_ids = of_row.subspan(1, kMaxDraws)});
-    }
-    return absl::OkStatus();
-  }
-  const int32_t* words() const override { return chosen.data(); }
-  int32_t TokenWord(int32_t request, int32_t draw) const override {
-    return request * (1 + kMaxDraws) + 1 + draw;
-  }
-  BeamWords SearchWords(int32_t search) const override { return beams[search]; }
-  std::span<const RowResult> results() const override { return results_; }
-  std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
-    return std::span(chosen).subspan(word, count);
-  }
-
-  // Of each logits row its best candidate, then kMaxDraws draws; then the searches' beams.
-  std::vector<int32_t> chosen;
-  size_t num_rows = 0;
-  std::vector<BeamWords> beams;  // the scores are 1, or 0 for beams that were not found
-
- private:
-  static constexpr float kScore = 0.0f;
-  const Compute compute_;
-  std::vector<RowResult> results_;
-};
 
 // What comes here is no answer of the simulator's: the pipeline has found a contradiction.
 class FaultSink final : public GenerateSink {
@@ -145,6 +94,7 @@ class Simulator {
     return std::make_unique<FakeStep>([this](const StepBuilder& built, const DeviceEdits& edits,
                                              std::span<const BeamSearch> searches, FakeStep& step) {
       ComputeStep(built, edits, searches, step);
+      return absl::OkStatus();
     });
   }
 
@@ -289,7 +239,7 @@ class Simulator {
     for (int s = 0; s < batch.num_sequences(); ++s) WriteSequence(batch, s, written);
     CheckGroupsBut(built, edits);
     step.chosen = RandomTokens(static_cast<int32_t>(batch.logits_rows.size()) * (1 + kMaxDraws));
-    AdvanceBeams(edits, searches, step);
+    step.AdvanceBeams(edits, searches);
   }
 
   // Searches that the device has reordered are checked once the host knows of it.
@@ -302,32 +252,6 @@ class Simulator {
     }
     for (const auto& group : scheduler_.groups()) {
       if (!reordered.contains(group.get())) CheckGroup(*group);
-    }
-  }
-
-  // What the device's AdvanceBeams does, with fake choices.
-  static void AdvanceBeams(const DeviceEdits& edits, std::span<const BeamSearch> searches,
-                           FakeStep& step) {
-    for (const BeamSearch& search : searches) {
-      int32_t num_live = search.num_rows;
-      if (search.scores.empty()) {
-        const int32_t* first = edits.words + search.score_word;
-        num_live = static_cast<int32_t>(std::count(first, first + search.num_rows, 1));
-      }
-      const auto draws = std::span<const int32_t>(step.chosen)
-                             .subspan(search.first_row * size_t{1 + kMaxDraws} + 1, kMaxDraws);
-      const auto chosen = ChooseFakeBeams(draws, num_live, search.width);
-      const auto word = static_cast<int32_t>(step.chosen.size());
-      const int32_t width = search.width;
-      step.beams.push_back({word, word + width, word + 2 * width});
-      step.chosen.resize(step.chosen.size() + 3 * static_cast<size_t>(width));
-      for (int32_t beam = 0; beam < width; ++beam) {
-        const bool found = beam < static_cast<int32_t>(chosen.size());
-        step.chosen[word + beam] =
-            found ? chosen[beam].parent : std::min(beam, search.num_rows - 1);
-        step.chosen[word + width + beam] = found ? chosen[beam].token : 0;
-        step.chosen[word + 2 * width + beam] = found ? 1 : 0;
-      }
     }
   }
 

@@ -1,0 +1,171 @@
+// The pipeline by itself; that it mixes nothing up over thousands of steps is the simulator's to
+// show (tests/engine/scheduling).
+#include "engine/runahead/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/engine/scheduling/fake_decoder.h"
+#include "tests/engine/scheduling/fake_step.h"
+
+namespace beamline {
+namespace {
+
+class StatusSink final : public GenerateSink {
+ public:
+  void OnFinish(absl::StatusOr<GenerateResult> result) override { status = result.status(); }
+  std::optional<absl::Status> status;
+};
+
+class PipelineTest : public testing::Test {
+ protected:
+  static constexpr int32_t kSteps = 20;
+
+  std::unique_ptr<DeviceStep> MakeStep() {
+    return std::make_unique<FakeStep>([this](const StepBuilder&, const DeviceEdits& edits,
+                                             std::span<const BeamSearch> searches, FakeStep& step) {
+      if (!start_status_.ok()) return std::exchange(start_status_, absl::OkStatus());
+      edits_ = edits;
+      step.chosen.clear();
+      for (size_t i = 0; i < step.num_rows * (1 + kMaxDraws); ++i) {
+        step.chosen.push_back(static_cast<int32_t>(100 + ++num_tokens_));
+      }
+      step.AdvanceBeams(edits, searches);
+      if (lies_ && !step.beams.empty()) ++step.chosen[step.beams[0].tokens];
+      return absl::OkStatus();
+    });
+  }
+
+  Group& Add(FakeKind kind, int32_t max_rows) {
+    auto group = std::make_unique<Group>();
+    group->sink = std::make_shared<StatusSink>();
+    group->rows.resize(1);
+    group->rows[0].tokens = {1, 2, 3};
+    group->decoder = std::make_unique<FakeDecoder>(max_rows, kSteps, kind, 7);
+    scheduler_.Add(std::move(group));
+    return *scheduler_.groups().back();
+  }
+  static std::optional<absl::Status> Answer(const Group& group) {
+    return static_cast<const StatusSink&>(*group.sink).status;
+  }
+
+  bool Launch() {
+    const absl::StatusOr<bool> launched = pipeline_.Launch(Clock::time_point());
+    EXPECT_TRUE(launched.ok()) << launched.status();
+    return launched.ok() && *launched;
+  }
+  // Returns how many groups advanced.
+  int Land() {
+    int advanced = 0;
+    const auto landed = pipeline_.Land([&](Group& group, std::span<const RowResult> results) {
+      ++advanced;
+      return group.decoder->Advance(results);
+    });
+    EXPECT_TRUE(landed.ok()) << landed.status();
+    return advanced;
+  }
+
+  absl::Status start_status_;
+  bool lies_ = false;
+  int64_t num_tokens_ = 0;
+  DeviceEdits edits_;  // of the last step
+  Scheduler scheduler_{PlannerLimits(), /*num_blocks=*/64, /*share_prefixes=*/true};
+  Pipeline pipeline_{{MakeStep(), MakeStep()}, scheduler_};
+};
+
+TEST_F(PipelineTest, LaunchesBehindAStepThatNobodyHasRead) {
+  const Group& group = Add(FakeKind::kIndependent, 1);
+  ASSERT_TRUE(Launch());
+  EXPECT_FALSE(pipeline_.HasEarlier());
+  ASSERT_TRUE(pipeline_.PrepareLaunch());
+  EXPECT_EQ(group.rows[0].tokens, (TokenIds{1, 2, 3, kUnknownToken}));
+  ASSERT_TRUE(Launch());
+  EXPECT_TRUE(pipeline_.HasEarlier());
+  ASSERT_EQ(edits_.fills.size(), 1u);
+  EXPECT_EQ(edits_.fills[0].target, 0);
+  const int32_t token = edits_.words[edits_.fills[0].source];
+  EXPECT_EQ(Land(), 1);
+  EXPECT_FALSE(pipeline_.HasEarlier());
+  EXPECT_FALSE(pipeline_.empty());
+  EXPECT_EQ(group.rows[0].tokens, (TokenIds{1, 2, 3, token}));
+  EXPECT_EQ(Land(), 1);
+  EXPECT_TRUE(pipeline_.empty());
+  EXPECT_EQ(group.rows[0].tokens.size(), 5u);
+}
+
+TEST_F(PipelineTest, AStepThatDecidesWhatComesNextLandsFirst) {
+  const Group& first = Add(FakeKind::kIndependent, 1);
+  Add(FakeKind::kProposes, 1);
+  ASSERT_TRUE(Launch());
+  EXPECT_FALSE(pipeline_.PrepareLaunch());
+  EXPECT_EQ(first.rows[0].tokens, (TokenIds{1, 2, 3}));  // nor is anything assumed of the others
+  EXPECT_EQ(Land(), 2);
+  EXPECT_TRUE(pipeline_.PrepareLaunch());
+  ASSERT_TRUE(Launch());
+  EXPECT_FALSE(pipeline_.HasEarlier());
+  EXPECT_TRUE(edits_.fills.empty());
+}
+
+TEST_F(PipelineTest, ASearchIsPutInOrderByTheDeviceFromItsSecondStepOn) {
+  Add(FakeKind::kSearch, 4);
+  ASSERT_TRUE(Launch());
+  ASSERT_TRUE(pipeline_.PrepareLaunch());
+  ASSERT_TRUE(Launch());
+  EXPECT_EQ(edits_.fills.size(), 4u);
+  EXPECT_TRUE(edits_.beam_tables.empty());  // all descend from the one row
+  EXPECT_EQ(Land(), 1);
+  ASSERT_TRUE(pipeline_.PrepareLaunch());
+  ASSERT_TRUE(Launch());
+  ASSERT_EQ(edits_.beam_tables.size(), 1u);
+  EXPECT_EQ(edits_.beam_tables[0].num_rows, 4);
+  EXPECT_EQ(edits_.beam_tables[0].num_filled, 4);
+}
+
+TEST_F(PipelineTest, ADeviceThatDisagreesFailsItsSearchAlone) {
+  lies_ = true;
+  const Group& search = Add(FakeKind::kSearch, 2);
+  const Group& other = Add(FakeKind::kIndependent, 1);
+  ASSERT_TRUE(Launch());
+  EXPECT_EQ(Land(), 2);
+  ASSERT_TRUE(search.done);
+  EXPECT_EQ(Answer(search)->code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(Answer(search)->message()), testing::HasSubstr("other beams"));
+  EXPECT_FALSE(other.done);
+  EXPECT_EQ(other.rows[0].tokens.size(), 4u);
+}
+
+TEST_F(PipelineTest, AStepThatCannotStartLeavesTheEarlierOneToLand) {
+  const Group& group = Add(FakeKind::kIndependent, 1);
+  ASSERT_TRUE(Launch());
+  ASSERT_TRUE(pipeline_.PrepareLaunch());
+  start_status_ = absl::ResourceExhaustedError("no memory");
+  EXPECT_EQ(pipeline_.Launch(Clock::time_point()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(pipeline_.HasEarlier());
+  EXPECT_EQ(Land(), 1);
+  EXPECT_TRUE(pipeline_.empty());
+  EXPECT_GE(group.rows[0].tokens.back(), 0);
+}
+
+TEST_F(PipelineTest, GroupsLastAsLongAsAStepRefersToThem) {
+  Group& group = Add(FakeKind::kIndependent, 1);
+  const std::weak_ptr<GenerateSink> sink = group.sink;
+  ASSERT_TRUE(Launch());
+  group.done = true;
+  pipeline_.RemoveDone();
+  EXPECT_TRUE(scheduler_.empty());
+  EXPECT_EQ(scheduler_.pool().num_used(), 0);
+  EXPECT_FALSE(sink.expired());
+  EXPECT_EQ(Land(), 0);  // nor does it advance
+  EXPECT_TRUE(sink.expired());
+  EXPECT_FALSE(Launch());
+}
+
+}  // namespace
+}  // namespace beamline
