@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/field_error.h"
+
 namespace beamline {
 namespace {
 
@@ -18,15 +20,11 @@ absl::Status CheckGpuMemoryLimit(const GpuMemoryLimit& limit) {
   // The form of the comparison refuses NaN too.
   if (!(limit.fraction >= GpuMemoryLimit::kLeastFraction &&
         limit.fraction <= GpuMemoryLimit::kMostFraction)) {
-    return absl::InvalidArgumentError(fmt::format("gpu_memory_fraction is {}; accepted: {} to {}",
-                                                  limit.fraction, GpuMemoryLimit::kLeastFraction,
-                                                  GpuMemoryLimit::kMostFraction));
+    return FieldError(
+        "gpu_memory_fraction", fmt::to_string(limit.fraction),
+        fmt::format("{} to {}", GpuMemoryLimit::kLeastFraction, GpuMemoryLimit::kMostFraction));
   }
-  if (limit.bytes < 0 || limit.bytes > GpuMemoryLimit::kMostBytes) {
-    return absl::InvalidArgumentError(fmt::format("gpu_memory_bytes is {}; accepted: 0 to {}",
-                                                  limit.bytes, GpuMemoryLimit::kMostBytes));
-  }
-  return absl::OkStatus();
+  return CheckInt("gpu_memory_bytes", limit.bytes, 0, GpuMemoryLimit::kMostBytes);
 }
 
 absl::StatusOr<size_t> GpuMemoryBytes(const GpuMemoryLimit& limit, const GpuMemoryState& state) {

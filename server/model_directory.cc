@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/field_error.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "server/errors.h"
 
 namespace beamline {
 namespace {
@@ -61,22 +61,24 @@ absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, 
     for (const ModelInfo& model : models_) {
       if (!Suits(model, use)) continue;
       if (only != nullptr) {
-        return FieldError("model", fmt::format("is empty; accepted: {}", Names(use)));
+        return FieldError("model", "empty", Names(use));
       }
       only = &model;
     }
     if (only != nullptr) return only;
-    return FieldError("model",
-                      fmt::format("is empty, and this server has none that can {}", Verb(use)));
+    return FieldError(
+        {.field = "model",
+         .value = "empty",
+         .text = fmt::format("model is empty, and this server has none that can {}", Verb(use))});
   }
   const ModelInfo* model = Find(name);
   if (model == nullptr) {
-    return FieldError("model", fmt::format("is '{}'; accepted: {}{}", Shorten(name), Names(use),
-                                           Suggestion(name)));
+    return FieldError("model", fmt::format("'{}'", Shorten(name)), Names(use) + Suggestion(name));
   }
   if (!Suits(*model, use)) {
-    return FieldError("model", fmt::format("is '{}', a {}, which cannot {}; accepted: {}", name,
-                                           model->architecture, Verb(use), Names(use)));
+    return FieldError(
+        "model", fmt::format("'{}', a {}, which cannot {}", name, model->architecture, Verb(use)),
+        Names(use));
   }
   return model;
 }

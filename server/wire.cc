@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/text/utf8.h"
 #include "fmt/format.h"
@@ -17,7 +18,6 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/proto_buffer_writer.h"
-#include "server/errors.h"
 
 namespace beamline {
 namespace {
@@ -69,7 +69,7 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
     if (field->is_repeated()) path += fmt::format("[{}]", counts[field->number()]++);
     if (field->type() == FieldDescriptor::TYPE_STRING) {
       if (const auto offset = text::FindInvalidUtf8(next->bytes)) {
-        return FieldError(path, fmt::format("is not UTF-8 at byte {}; accepted: UTF-8", *offset));
+        return FieldError(path, fmt::format("not UTF-8 at byte {}", *offset), "UTF-8");
       }
     } else if (field->message_type() != nullptr && depth < kMaxDepth) {
       BEAMLINE_RETURN_IF_ERROR(
@@ -85,15 +85,22 @@ absl::Status CheckEnum(const FieldDescriptor& field, int value, const std::strin
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     names += (i == 0 ? "" : ", ") + field.enum_type()->value(i)->name();
   }
-  return FieldError(path, fmt::format("is {}; accepted: {}", value, names));
+  return FieldError(path, fmt::to_string(value), names);
 }
 
 absl::Status CheckFinite(double value, const std::string& path) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return FieldError(path, fmt::format("is {}; accepted: finite numbers", value));
+  return FieldError(path, fmt::to_string(value), "finite numbers");
 }
 
-// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float.
+// An entry of a map, which has no place among the others, is known by its key.
+std::string MapEntry(const FieldDescriptor& field, const Message& entry, const std::string& path) {
+  const FieldDescriptor* key = field.message_type()->map_key();
+  return fmt::format("{}[{}]", path, entry.GetReflection()->GetInt32(entry, key));
+}
+
+// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float, and the
+// keys of maps are int32.
 absl::Status CheckValues(const Message& message, const std::string& prefix) {
   const auto& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -103,10 +110,13 @@ absl::Status CheckValues(const Message& message, const std::string& prefix) {
     if (field->message_type() != nullptr) {
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
       for (int i = 0; i < count; ++i) {
-        BEAMLINE_RETURN_IF_ERROR(
-            field->is_repeated() ? CheckValues(reflection.GetRepeatedMessage(message, field, i),
-                                               fmt::format("{}[{}].", path, i))
-                                 : CheckValues(reflection.GetMessage(message, field), path + "."));
+        const Message& part = field->is_repeated()
+                                  ? reflection.GetRepeatedMessage(message, field, i)
+                                  : reflection.GetMessage(message, field);
+        const std::string entry = field->is_repeated() ? fmt::format("{}[{}]", path, i) : path;
+        absl::Status status = CheckValues(part, entry + ".");
+        if (field->is_map()) status = InField(MapEntry(*field, part, path), "", status);
+        BEAMLINE_RETURN_IF_ERROR(status);
       }
     } else if (field->is_repeated()) {
       continue;

@@ -20,10 +20,13 @@ namespace beamline {
 class Tokenizer;
 
 struct EngineOptions {
+  static constexpr int kMostThreads = 4096;
+  static constexpr int kMostTokenizerThreads = 256;
+
   std::vector<ModelOptions> models;
-  int num_threads = 0;  // compute threads of the CPU; 0: all
-  int num_tokenizer_threads = 2;
-  GpuMemoryLimit gpu_memory;  // of each GPU that a model names
+  int num_threads = 0;            // compute threads of the CPU, at most kMostThreads; 0: all
+  int num_tokenizer_threads = 2;  // 1 .. kMostTokenizerThreads
+  GpuMemoryLimit gpu_memory;      // of each GPU that a model names
 };
 
 // An INTERNAL error with this payload has a message that a client may read.

@@ -19,19 +19,19 @@ enum class ModelTask : uint8_t {
   kEncode
 };  // decoder, encoder-decoder, encoder
 
-// One model to serve.
+// One model to serve; engine/api/model_settings.h has the ranges.
 struct ModelOptions {
   std::string name;                 // as requests name it
   std::string folder;               // a Hugging Face checkpoint folder
   DType dtype = DType::kFloat32;    // what to compute in
   std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
-  int32_t max_batch_tokens = 4096;  // tokens one step may compute, 16 .. 1048576
-  int32_t max_sequences = 256;      // sequences that may run at once, 1 .. 65535
+  int32_t max_batch_tokens = 4096;  // tokens one step may compute
+  int32_t max_sequences = 256;      // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
   // even share of what the weights leave.
   int64_t cache_bytes = 0;
   bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
-  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step, 0 .. 16
+  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU.

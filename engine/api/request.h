@@ -31,7 +31,8 @@ inline constexpr size_t kMaxStopStrings = 16;    // each of 1 .. kMaxStopStringB
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr size_t kMaxStopTokenIds = 256;
 inline constexpr size_t kMaxLogitBiases = 1024;
-inline constexpr size_t kMaxBadWords = 1024;  // ids and texts together
+inline constexpr size_t kMaxBadWords = 1024;  // each of 1 .. kMaxBadWordTokens tokens
+inline constexpr size_t kMaxBadWordTokens = 32;
 inline constexpr size_t kMaxSuppressedTokens = 1024;
 inline constexpr int32_t kMaxLogprobs = 20;
 inline constexpr size_t kMaxInputs = 4096;
@@ -50,13 +51,13 @@ struct SamplingOptions {
   std::optional<float> min_p;            // [0, 1]
   std::optional<float> typical_p;        // (0, 1]
   std::optional<uint64_t> seed;          // absent: drawn by the engine and reported in the result
-  std::optional<int32_t> num_sequences;  // 1 .. 64
+  std::optional<int32_t> num_sequences;  // 1 .. kMaxNumSequences
 };
 
 enum class EarlyStopping : uint8_t { kEager, kHeuristic, kExhaustive };  // HF: True, False, "never"
 
 struct BeamOptions {
-  int32_t width = 4;                     // 1 .. 64
+  int32_t width = 4;                     // 1 .. kMaxNumSequences
   std::optional<int32_t> num_sequences;  // 1 .. width
   std::optional<float> length_penalty;
   std::optional<EarlyStopping> early_stopping;
@@ -70,8 +71,8 @@ using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, Be
 struct LimitOptions {
   std::optional<int32_t> max_new_tokens;  // >= 1; absent: the model's default, at most what fits
   std::optional<int32_t> min_new_tokens;  // >= 0; absent: the model's default
-  std::vector<std::string> stop;          // at most 16, none empty; without any: the model's
-  TokenIds stop_token_ids;                // at most 256
+  std::vector<std::string> stop;          // none empty; without any: the model's
+  TokenIds stop_token_ids;
   bool ignore_eos = false;
   bool include_stop = false;  // keep the matched stop string in the text
 };
@@ -82,18 +83,18 @@ struct ShapingOptions {
   float frequency_penalty = 0.0f;                     // [-2, 2]
   std::optional<int32_t> no_repeat_ngram_size;        // >= 0; 0: off
   std::vector<std::pair<int32_t, float>> logit_bias;  // id, [-100, 100]
-  std::vector<TokenIds> bad_words;                    // token sequences that must not appear
-  std::vector<std::string> bad_word_texts;            // the same as text; tokenized by the engine
+  std::vector<Prompt> bad_words;                      // words that must not appear
   TokenIds suppress_tokens;
   std::optional<int32_t> forced_eos;  // the id forced at the length limit
 };
 
 struct OutputOptions {
-  int32_t logprobs = 0;          // the chosen token's log-probability and the top N, 0 .. 20
+  // The chosen token's log-probability and those of so many likeliest, 0 .. kMaxLogprobs.
+  int32_t logprobs = 0;
   bool return_logprobs = false;  // log-probabilities at all (logprobs = 0: the chosen alone)
   bool return_token_ids = true;
   bool skip_special_tokens = true;
-  // 0 .. 20: log-probabilities of the prompt's tokens and this many likeliest; decoder-only models.
+  // The same of the prompt's tokens; decoder-only models.
   std::optional<int32_t> prompt_logprobs;
   bool echo = false;  // the prompt's text and ids before the generated ones
 };
@@ -106,7 +107,7 @@ struct GenerateRequest {
   LimitOptions limits;
   ShapingOptions shaping;
   OutputOptions output;
-  int32_t priority = 0;    // -100 .. 100, higher first
+  int32_t priority = 0;    // -kMaxPriority .. kMaxPriority, higher first
   std::string client;      // requests of equal priority share fairly between clients
   std::string request_id;  // the client's; comes to nothing in the engine
   std::string cache_salt;  // cached prompts are shared with requests of the same salt only
@@ -183,8 +184,8 @@ class GenerateSink {
 struct ScoreRequest {
   std::string model;
   Prompt prompt;  // encoder-decoder models: the source
-  // 1 .. 4096, none without tokens. Text: without special tokens for decoder-only models, as a
-  // whole target with its end token for encoder-decoder ones.
+  // 1 .. kMaxContinuations, none without tokens. Text: without special tokens for decoder-only
+  // models, as a whole target with its end token for encoder-decoder ones.
   std::vector<Prompt> continuations;
   bool per_token = false;  // ContinuationScore::tokens
   int32_t priority = 0;
@@ -219,11 +220,11 @@ enum class EncodeTruncation : uint8_t { kNone, kRight, kLeft };
 
 struct EncodeRequest {
   std::string model;
-  std::vector<Prompt> inputs;      // 1 .. max_inputs
-  std::optional<Pooling> pooling;  // absent: the model's own
-  bool per_token = false;          // pooling NONE: one vector per token
-  std::optional<bool> normalize;   // absent: the model's own
-  int32_t dimensions = 0;          // 0: all; else a prefix of this many, normalised again
+  std::vector<Prompt> inputs;         // 1 .. kMaxInputs
+  std::optional<Pooling> pooling;     // absent: the model's own
+  bool per_token = false;             // pooling NONE: one vector per token
+  std::optional<bool> normalize;      // absent: the model's own
+  std::optional<int32_t> dimensions;  // absent: all; else a prefix of this many, normalised again
   EncodeTruncation truncate = EncodeTruncation::kNone;
   std::string prompt_name;  // of config_sentence_transformers.json; empty: its default
   int32_t priority = 0;

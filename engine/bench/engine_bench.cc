@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
+#include "engine/api/model_settings.h"
 #include "engine/bench/bench_run.h"
 
 namespace beamline {
@@ -81,6 +83,13 @@ absl::Status Run(Arguments arguments) {
   return absl::OkStatus();
 }
 
+// Of --max-batch-tokens that of max_batch_tokens.
+const ModelSetting& SettingOf(std::string_view flag) {
+  std::string name(flag.substr(2));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return *std::ranges::find(kModelSettings, name, &ModelSetting::name);
+}
+
 void AddOptions(CLI::App& app, Arguments& arguments) {
   ModelOptions& model = arguments.model;
   app.add_option("--models", arguments.models, "Folder of the checkpoints");
@@ -102,11 +111,13 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   number("--batch", arguments.run.batch, "Requests at a time", 1, 4096);
   number("--max-new-tokens", arguments.max_new_tokens, "Where the input says none", 0, 1 << 20);
   app.add_flag("--ignore-eos", arguments.run.ignore_eos, "Generate exactly max-new-tokens");
-  number("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step", 16, 1 << 20);
-  number("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default", 0,
-         int64_t{1} << 50);
-  number("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step", 0, 16);
-  number("--threads", arguments.threads, "0: all", 0, 1024);
+  const auto setting = [&](const char* name, auto& value, const char* help) {
+    number(name, value, help, SettingOf(name).min, SettingOf(name).max);
+  };
+  setting("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
+  setting("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
+  setting("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step");
+  number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
   number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
   number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
   app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids or embeddings too");

@@ -3,46 +3,73 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
+#include "engine/decoding/option_checks.h"
 
 namespace beamline {
 namespace {
 
-absl::StatusOr<TokenIds> TokenizeWord(std::string_view field, const std::string& text,
+// The entry of a text, and its place among the texts, by which messages call it.
+struct TextEntry {
+  std::string field;
+  std::string name;
+};
+
+absl::StatusOr<TokenIds> TokenizeWord(const TextEntry& entry, const std::string& text,
                                       const Tokenizer& tokenizer) {
   const auto tokens = tokenizer.Encode(text, {.add_special_tokens = false, .as_target = true});
-  if (!tokens.ok()) {
-    return absl::Status(tokens.status().code(),
-                        fmt::format("{}: {}", field, std::string(tokens.status().message())));
-  }
+  if (!tokens.ok()) return InField(entry.field, entry.name + ": ", tokens.status());
   if (tokens->empty() || tokens->size() > kMaxBadWordTokens) {
-    return absl::InvalidArgumentError(fmt::format("{} is {} tokens long; accepted: 1 to {}", field,
-                                                  tokens->size(), kMaxBadWordTokens));
+    return FieldError({.field = entry.field,
+                       .value = fmt::to_string(tokens->size()),
+                       .accepted = fmt::format("1 to {}", kMaxBadWordTokens),
+                       .text = fmt::format("{} is {} tokens long", entry.name, tokens->size())});
   }
   TokenIds ids;
   for (const Token& token : *tokens) ids.push_back(token.id);
   return ids;
 }
 
+absl::Status CheckIds(const std::string& field, const TokenIds& ids, int32_t vocab_size) {
+  if (ids.empty()) {
+    return FieldError(field, "empty", fmt::format("1 to {} tokens", kMaxBadWordTokens));
+  }
+  return CheckTokenIds(field, ids, kMaxBadWordTokens, vocab_size);
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<TokenIds>> TokenizeBadWords(const std::vector<std::string>& texts,
-                                                       const Tokenizer& tokenizer) {
-  std::vector<TokenIds> words;
+absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>& words,
+                                                      const Tokenizer& tokenizer,
+                                                      int32_t vocab_size) {
+  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", words.size(), kMaxBadWords));
+  std::vector<TokenIds> resolved;
   const auto add = [&](TokenIds word) {
-    if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+    if (std::ranges::find(resolved, word) == resolved.end()) resolved.push_back(std::move(word));
   };
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const std::string field = fmt::format("shaping.bad_words: text {}", i);
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(field, texts[i], tokenizer));
+  size_t num_texts = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string field = fmt::format("shaping.bad_words[{}]", i);
+    if (const auto* ids = std::get_if<TokenIds>(&words[i])) {
+      BEAMLINE_RETURN_IF_ERROR(CheckIds(field, *ids, vocab_size));
+      add(*ids);
+      continue;
+    }
+    const std::string& text = std::get<std::string>(words[i]);
+    const TextEntry entry = {field + ".text", fmt::format("shaping.bad_words: text {}", num_texts)};
+    ++num_texts;
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(entry, text, tokenizer));
     add(std::move(word));
-    if (texts[i].starts_with(' ')) continue;
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds spaced, TokenizeWord(field, " " + texts[i], tokenizer));
+    if (text.starts_with(' ')) continue;
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds spaced, TokenizeWord(entry, " " + text, tokenizer));
     add(std::move(spaced));
   }
-  return words;
+  return resolved;
 }
 
 }  // namespace beamline

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,12 +10,11 @@
 
 namespace beamline {
 
-inline constexpr size_t kMaxBadWordTokens = 32;
-
-// As tokens in the middle of a text and at its beginning: byte-level vocabularies spell a word that
-// follows a space differently. A word that brings its own space is taken as it is.
-// INVALID_ARGUMENT names shaping.bad_words, as the contract has it, and the place among the texts.
-absl::StatusOr<std::vector<TokenIds>> TokenizeBadWords(const std::vector<std::string>& texts,
-                                                       const Tokenizer& tokenizer);
+// Ids as they are, each 0 .. vocab_size - 1; texts as tokens in the middle of a text and at its
+// beginning: byte-level vocabularies spell a word that follows a space differently. A word that
+// brings its own space is taken as it is. INVALID_ARGUMENT names the entry of shaping.bad_words.
+absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>& words,
+                                                      const Tokenizer& tokenizer,
+                                                      int32_t vocab_size);
 
 }  // namespace beamline

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
-#include "engine/decoding/option_checks.h"
+#include "base/field_error.h"
 
 namespace beamline {
 
@@ -16,13 +18,15 @@ absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefa
                                      const Tokenizer& tokenizer, const DecodingLimits& limits) {
   // Requests say where such values are from in most cases.
   const auto named = [file](const absl::Status& status) {
-    constexpr std::string_view kUsualFile = "generation_config.json: ";
-    std::string_view message(status.message().data(), status.message().size());
-    if (message.starts_with(kUsualFile)) message.remove_prefix(kUsualFile.size());
-    return absl::Status(status.code(), fmt::format("{}: {}", file, message));
+    const std::string prefix = fmt::format("{}: ", file);
+    std::optional<FieldFault> fault = GetFieldFault(status);
+    if (!fault.has_value() || !fault->text.empty()) return InField(file, prefix, status);
+    if (fault->field.starts_with(kDefaultsFile)) fault->field.erase(0, kDefaultsFile.size());
+    fault->field.insert(0, prefix);
+    return FieldError(*fault);
   };
   if (!defaults.max_new_tokens.has_value() && defaults.max_length.value_or(2) < 2) {
-    return RangeError(fmt::format("{}: max_length", file), fmt::to_string(*defaults.max_length),
+    return FieldError(fmt::format("{}: max_length", file), fmt::to_string(*defaults.max_length),
                       "at least 2, a token of the prompt and a new one");
   }
   for (const Decoding& decoding : {Decoding(), Decoding(GreedyOptions()),

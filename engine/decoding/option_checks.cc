@@ -2,41 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/api/request.h"
 
 namespace beamline {
-
-absl::Status RangeError(std::string_view field, std::string_view value, std::string_view accepted) {
-  return absl::InvalidArgumentError(fmt::format("{} is {}; accepted: {}", field, value, accepted));
-}
-
-absl::Status CheckInt(std::string_view field, int64_t value, int64_t min, int64_t max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return RangeError(field, fmt::to_string(value), fmt::format("{} to {}", min, max));
-}
-
-absl::Status CheckFloat(std::string_view field, float value, float min, float max, Lower lower) {
-  const bool above = lower == Lower::kIncluded ? value >= min : value > min;
-  if (above && value <= max) return absl::OkStatus();
-  return RangeError(field, fmt::to_string(value),
-                    lower == Lower::kIncluded ? fmt::format("{} to {}", min, max)
-                                              : fmt::format("above {}, at most {}", min, max));
-}
-
-absl::Status CheckCount(std::string_view field, size_t size, size_t max) {
-  if (size <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} has {} entries; accepted: at most {}", field, size, max));
-}
 
 absl::Status CheckStopStrings(std::string_view field, const std::vector<std::string>& strings) {
   BEAMLINE_RETURN_IF_ERROR(CheckCount(field, strings.size(), kMaxStopStrings));
   for (size_t i = 0; i < strings.size(); ++i) {
     const size_t bytes = strings[i].size();
     if (bytes > 0 && bytes <= kMaxStopStringBytes) continue;
-    return absl::InvalidArgumentError(fmt::format("{}[{}] is {} bytes long; accepted: 1 to {}",
-                                                  field, i, bytes, kMaxStopStringBytes));
+    const std::string entry = fmt::format("{}[{}]", field, i);
+    return FieldError({.field = entry,
+                       .value = fmt::to_string(bytes),
+                       .accepted = fmt::format("1 to {}", kMaxStopStringBytes),
+                       .text = fmt::format("{} is {} bytes long", entry, bytes)});
   }
   return absl::OkStatus();
 }

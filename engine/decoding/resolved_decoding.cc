@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/decoding/bad_words.h"
 #include "engine/decoding/option_checks.h"
@@ -33,7 +34,7 @@ Option<T> Choose(std::string_view field, const std::optional<T>& requested,
                  const std::optional<T>& model_default, T library_default) {
   if (requested.has_value()) return {*requested, std::string(field)};
   const std::string_view name = field.substr(field.rfind('.') + 1);
-  return {model_default.value_or(library_default), fmt::format("generation_config.json: {}", name)};
+  return {model_default.value_or(library_default), fmt::format("{}{}", kDefaultsFile, name)};
 }
 
 Decoding DefaultDecoding(const GenerationDefaults& defaults) {
@@ -98,16 +99,16 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
   BEAMLINE_RETURN_IF_ERROR(
       CheckInt("decoding.beam.num_groups", options.num_groups, 1, options.width));
   if (options.width % options.num_groups != 0) {
-    return RangeError("decoding.beam.num_groups", std::to_string(options.num_groups),
+    return FieldError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       fmt::format("a divisor of the width {}", options.width));
   }
   // The diversity of transformers comes before its normalisation, here behind it.
   if (options.num_groups > 1 && defaults.renormalize_logits) {
-    return RangeError("decoding.beam.num_groups", std::to_string(options.num_groups),
+    return FieldError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       "1, for generation_config.json: renormalize_logits is true");
   }
   if (!(options.diversity_penalty >= 0.0f) || !std::isfinite(options.diversity_penalty)) {
-    return RangeError("decoding.beam.diversity_penalty",
+    return FieldError("decoding.beam.diversity_penalty",
                       fmt::format("{}", options.diversity_penalty), "at least 0, finite");
   }
   const auto length_penalty =
@@ -181,29 +182,13 @@ absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDef
   return absl::OkStatus();
 }
 
-absl::Status AddBadWords(const std::vector<TokenIds>& words, int32_t vocab_size,
-                         ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", words.size(), kMaxBadWords));
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string entry = fmt::format("shaping.bad_words[{}]", i);
-    if (words[i].empty())
-      return RangeError(entry, "empty", fmt::format("1 to {} tokens", kMaxBadWordTokens));
-    BEAMLINE_RETURN_IF_ERROR(CheckTokenIds(entry, words[i], kMaxBadWordTokens, vocab_size));
-    decoding.bad_words.push_back(words[i]);
-  }
-  return absl::OkStatus();
-}
-
 // The model's own bans hold besides the request's.
 absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults& defaults,
                          const Tokenizer& tokenizer, int32_t vocab_size,
                          ResolvedDecoding& decoding) {
   decoding.bad_words = defaults.bad_words_ids;
-  BEAMLINE_RETURN_IF_ERROR(AddBadWords(shaping.bad_words, vocab_size, decoding));
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.bad_words", shaping.bad_word_texts.size(), kMaxBadWords));
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<TokenIds> words,
-                            TokenizeBadWords(shaping.bad_word_texts, tokenizer));
+                            ResolveBadWords(shaping.bad_words, tokenizer, vocab_size));
   decoding.bad_words.insert(decoding.bad_words.end(), words.begin(), words.end());
 
   BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("shaping.suppress_tokens", shaping.suppress_tokens,
@@ -220,41 +205,56 @@ absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
       CheckCount("shaping.logit_bias", shaping.logit_bias.size(), kMaxLogitBiases));
   for (size_t i = 0; i < shaping.logit_bias.size(); ++i) {
     const auto& [id, bias] = shaping.logit_bias[i];
-    BEAMLINE_RETURN_IF_ERROR(
-        CheckInt(fmt::format("shaping.logit_bias[{}].id", i), id, 0, vocab_size - 1));
-    BEAMLINE_RETURN_IF_ERROR(
-        CheckFloat(fmt::format("shaping.logit_bias[{}].bias", i), bias, -100.0f, 100.0f));
+    absl::Status status =
+        CheckInt(fmt::format("shaping.logit_bias[{}].id", i), id, 0, vocab_size - 1);
+    if (status.ok()) {
+      status = CheckFloat(fmt::format("shaping.logit_bias[{}].bias", i), bias, -100.0f, 100.0f);
+    }
+    // The contract has a map, whose entries are known by their ids.
+    if (!status.ok()) return InField(fmt::format("shaping.logit_bias[{}]", id), "", status);
   }
   decoding.logit_bias = shaping.logit_bias;
   return absl::OkStatus();
+}
+
+bool Contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 // As transformers, which finds no token to choose where the forced one is suppressed.
 absl::Status CheckForcedToken(std::string_view field, int32_t forced,
                               const ResolvedDecoding& decoding) {
   BEAMLINE_RETURN_IF_ERROR(CheckInt(field, forced, 0, decoding.vocab_size - 1));
-  const std::vector<int32_t>& suppressed = decoding.suppress_tokens;
-  if (std::find(suppressed.begin(), suppressed.end(), forced) == suppressed.end()) {
-    return absl::OkStatus();
-  }
-  return RangeError(field, fmt::to_string(forced),
+  if (!Contains(decoding.suppress_tokens, forced)) return absl::OkStatus();
+  return FieldError(field, fmt::to_string(forced),
                     "ids that suppress_tokens, the request's and the model's, leave");
+}
+
+// Of the model's: what a request suppresses is the request's fault.
+absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
+                                     const ShapingOptions& shaping,
+                                     const ResolvedDecoding& decoding) {
+  const absl::Status status =
+      CheckForcedToken(fmt::format("{}{}", kDefaultsFile, name), forced, decoding);
+  if (!Contains(shaping.suppress_tokens, forced)) return status;
+  return InField("shaping.suppress_tokens", "", status);
 }
 
 // Behind ResolveBans.
 absl::Status ResolveForcedTokens(const ShapingOptions& shaping, const GenerationDefaults& defaults,
                                  ResolvedDecoding& decoding) {
   if (defaults.forced_bos_token_id.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(CheckForcedToken("generation_config.json: forced_bos_token_id",
-                                              *defaults.forced_bos_token_id, decoding));
     decoding.forced_bos = *defaults.forced_bos_token_id;
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckDefaultForcedToken("forced_bos_token_id", decoding.forced_bos, shaping, decoding));
   }
-  const bool requested = shaping.forced_eos.has_value();
-  if (requested || defaults.forced_eos_token_id.has_value()) {
-    decoding.forced_eos = requested ? *shaping.forced_eos : *defaults.forced_eos_token_id;
-    BEAMLINE_RETURN_IF_ERROR(CheckForcedToken(
-        requested ? "shaping.forced_eos" : "generation_config.json: forced_eos_token_id",
-        decoding.forced_eos, decoding));
+  if (shaping.forced_eos.has_value()) {
+    decoding.forced_eos = *shaping.forced_eos;
+    return CheckForcedToken("shaping.forced_eos", decoding.forced_eos, decoding);
+  }
+  if (defaults.forced_eos_token_id.has_value()) {
+    decoding.forced_eos = *defaults.forced_eos_token_id;
+    return CheckDefaultForcedToken("forced_eos_token_id", decoding.forced_eos, shaping, decoding);
   }
   return absl::OkStatus();
 }
@@ -294,27 +294,31 @@ absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults&
                        ResolvedDecoding& decoding) {
   const int32_t room = limits.max_total_tokens - prompt_tokens;
   if (room < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("prompt has {} tokens; accepted: at most {}, which leaves one position of {} "
-                    "for an answer",
-                    prompt_tokens, limits.max_total_tokens - 1, limits.max_total_tokens));
+    return FieldError(
+        {.field = "prompt",
+         .value = fmt::to_string(prompt_tokens),
+         .accepted = fmt::format("at most {}, which leaves one position of {} for an answer",
+                                 limits.max_total_tokens - 1, limits.max_total_tokens),
+         .text = fmt::format("prompt has {} tokens", prompt_tokens)});
   }
   if (const std::optional<int32_t> requested = request.limits.max_new_tokens) {
     if (*requested > room) {
-      return absl::InvalidArgumentError(
-          fmt::format("limits.max_new_tokens is {}; accepted: 1 to {} after a prompt of {} tokens "
-                      "({} positions)",
-                      *requested, room, prompt_tokens, limits.max_total_tokens));
+      return FieldError("limits.max_new_tokens", fmt::to_string(*requested),
+                        fmt::format("1 to {} after a prompt of {} tokens ({} positions)", room,
+                                    prompt_tokens, limits.max_total_tokens));
     }
     decoding.max_new_tokens = *requested;
   } else if (defaults.max_new_tokens.has_value()) {
     decoding.max_new_tokens = std::clamp(*defaults.max_new_tokens, 1, room);
   } else if (defaults.max_length.has_value()) {
     if (*defaults.max_length <= prompt_tokens) {
-      return absl::InvalidArgumentError(fmt::format(
-          "prompt has {} tokens and the model's max_length is {}: set limits.max_new_tokens; "
-          "accepted: 1 to {}",
-          prompt_tokens, *defaults.max_length, room));
+      return FieldError(
+          {.field = "prompt",
+           .value = fmt::to_string(prompt_tokens),
+           .accepted = fmt::format("1 to {}", room),
+           .text = fmt::format("prompt has {} tokens and the model's max_length is {}: set "
+                               "limits.max_new_tokens",
+                               prompt_tokens, *defaults.max_length)});
     }
     decoding.max_new_tokens = std::min(*defaults.max_length - prompt_tokens, room);
   } else {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct ResolvedDecoding {
   OutputOptions output;
   int32_t vocab_size = 0;
 };
+
+// What a field of the model's defaults is called by begins so, unless another file has them.
+inline constexpr std::string_view kDefaultsFile = "generation_config.json: ";
 
 struct DecodingLimits {
   int32_t vocab_size = 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/intake/answer_size.h"
@@ -20,27 +21,23 @@ absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const Lo
   if (model.info.task != ModelTask::kEncode) {
     return WrongTask(model, "Encode", "generates text and has no embeddings");
   }
-  if (request.inputs.empty() || request.inputs.size() > kMaxInputs) {
-    return absl::InvalidArgumentError(
-        fmt::format("inputs has {} entries; accepted: 1 to {}", request.inputs.size(), kMaxInputs));
-  }
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries("inputs", request.inputs.size(), kMaxInputs));
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
                                          PromptSide::kInput, /*may_be_empty=*/true, model));
   }
-  if (request.dimensions < 0 || request.dimensions > model.info.embedding_dimensions) {
-    return absl::InvalidArgumentError(fmt::format("dimensions is {}; accepted: 0 to {}",
-                                                  request.dimensions,
-                                                  model.info.embedding_dimensions));
+  if (request.dimensions.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(
+        CheckInt("dimensions", *request.dimensions, 1, model.info.embedding_dimensions));
   }
   BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
   const auto& names = model.info.prompt_names;
   if (!request.prompt_name.empty() &&
       std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {
-    return absl::InvalidArgumentError(
-        fmt::format("prompt_name is '{}'; accepted: {}", Shorten(request.prompt_name),
-                    names.empty() ? "none, this model has no prompts"
-                                  : fmt::format("{}", fmt::join(names, ", "))));
+    return FieldError("prompt_name", fmt::format("'{}'", Shorten(request.prompt_name)),
+                      names.empty() ? "none, this model has no prompts"
+                                    : fmt::format("{}", fmt::join(names, ", ")));
   }
   return EncodeIntake(std::move(request), model);
 }
@@ -54,9 +51,9 @@ std::unique_ptr<EncodeJob> EncodeIntake::Start(Acceptance acceptance,
   job->pooling = request_.pooling.value_or(defaults.pooling);
   job->per_token = request_.per_token;
   job->normalize = request_.normalize.value_or(defaults.normalize);
-  job->dimensions = request_.dimensions;
+  job->dimensions = request_.dimensions.value_or(0);
   job->renormalize = job->normalize;
-  if (request_.dimensions == 0 && !request_.per_token) {
+  if (!request_.dimensions.has_value() && !request_.per_token) {
     // The model's own truncation comes behind its normalising: only a client asks for another.
     job->dimensions = defaults.dimensions;
     job->renormalize = request_.normalize.value_or(false);
@@ -89,10 +86,7 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
       request_.truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
                                                    : ids.erase(ids.end() - excess, ids.end());
     }
-    if (ids.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("inputs[{}] has no tokens; accepted: at least 1", i));
-    }
+    if (ids.empty()) return NoTokens(fmt::format("inputs[{}]", i));
     job.cost += static_cast<int64_t>(ids.size());
     job.inputs.push_back(std::move(ids));
   }

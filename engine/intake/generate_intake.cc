@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/decoding/echo_decoder.h"
-#include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
@@ -42,12 +42,25 @@ int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& m
   return ((model.info.cache_blocks - memory_blocks) / rows - 1) * block_size;
 }
 
+// What says how many sequences run at once; nothing but a request's own options asks for too many.
+std::string FieldOfRows(const GenerateRequest& request) {
+  return std::holds_alternative<BeamOptions>(request.decoding) ? "decoding.beam.width"
+                                                               : "decoding.sampling.num_sequences";
+}
+
+// Of an option that models of one kind have.
+absl::Status ForTaskOnly(std::string_view field, std::string_view value, std::string_view kind,
+                         const LoadedModel& model) {
+  return FieldError({.field = std::string(field),
+                     .value = std::string(value),
+                     .text = fmt::format("{} is {}; accepted for {} models only, which '{}' is not",
+                                         field, value, kind, model.options.name)});
+}
+
 absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel& model) {
   if (!output.prompt_logprobs.has_value()) return absl::OkStatus();
   if (model.info.task != ModelTask::kGenerate) {
-    return absl::InvalidArgumentError(fmt::format(
-        "output.prompt_logprobs is set; accepted for decoder-only models only, which '{}' is not",
-        model.options.name));
+    return ForTaskOnly("output.prompt_logprobs", "set", "decoder-only", model);
   }
   return CheckInt("output.prompt_logprobs", *output.prompt_logprobs, 0, kMaxLogprobs);
 }
@@ -68,21 +81,19 @@ void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) 
 absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                                                      const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
   if (request.target_prefix.has_value()) {
     if (model.info.task != ModelTask::kTranslate) {
-      return absl::InvalidArgumentError(fmt::format(
-          "target_prefix is set; accepted for encoder-decoder models only, which '{}' is not",
-          model.options.name));
+      return ForTaskOnly("target_prefix", "set", "encoder-decoder", model);
     }
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix,
                                          PromptSide::kTarget, /*may_be_empty=*/true, model));
   }
   if (request.output.echo && model.info.task != ModelTask::kGenerate) {
-    return absl::InvalidArgumentError(
-        fmt::format("output.echo is true; accepted for decoder-only models only, which '{}' is not",
-                    model.options.name));
+    return ForTaskOnly("output.echo", "true", "decoder-only", model);
   }
   BEAMLINE_RETURN_IF_ERROR(CheckPromptLogprobs(request.output, model));
   BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
@@ -91,9 +102,11 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                                             {model.info.vocab_size, model.info.max_total_tokens}));
   const int32_t rows = std::max(decoding.num_sequences, decoding.beam_width);
   if (rows > model.options.max_sequences) {
-    return absl::InvalidArgumentError(
-        fmt::format("decoding asks for {} sequences at once; accepted: at most {} on this server",
-                    rows, model.options.max_sequences));
+    return FieldError(
+        {.field = FieldOfRows(request),
+         .value = fmt::to_string(rows),
+         .accepted = fmt::format("at most {} on this server", model.options.max_sequences),
+         .text = fmt::format("decoding asks for {} sequences at once", rows)});
   }
   return GenerateIntake(std::move(request), std::move(decoding), model);
 }
@@ -164,19 +177,21 @@ absl::Status GenerateIntake::CheckCacheFits(const Group& group) const {
   if (decoding_.max_new_tokens <= room) return absl::OkStatus();
   constexpr char kOperators[] = "the operator sets the cache's size, cache_bytes";
   if (room < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("decoding asks for {} sequences at once of a prompt of {} tokens; accepted: "
-                    "fewer, as the model's cache has room for {} tokens in all ({})",
-                    rows, group.prompt_tokens,
-                    int64_t{model.info.cache_blocks} * model.info.block_size, kOperators));
+    return FieldError(
+        {.field = FieldOfRows(request_),
+         .value = fmt::to_string(rows),
+         .accepted =
+             fmt::format("fewer, as the model's cache has room for {} tokens in all ({})",
+                         int64_t{model.info.cache_blocks} * model.info.block_size, kOperators),
+         .text = fmt::format("decoding asks for {} sequences at once of a prompt of {} tokens",
+                             rows, group.prompt_tokens)});
   }
   const std::string value = request_.limits.max_new_tokens.has_value()
                                 ? fmt::to_string(decoding_.max_new_tokens)
                                 : fmt::format("not set, which means {}", decoding_.max_new_tokens);
-  return absl::InvalidArgumentError(fmt::format(
-      "limits.max_new_tokens is {}; accepted: 1 to {} for {} sequences of this prompt in the "
-      "model's cache ({})",
-      value, room, rows, kOperators));
+  return FieldError("limits.max_new_tokens", value,
+                    fmt::format("1 to {} for {} sequences of this prompt in the model's cache ({})",
+                                room, rows, kOperators));
 }
 
 }  // namespace beamline

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/field_error.h"
 #include "base/status.h"
-#include "engine/decoding/option_checks.h"
 
 namespace beamline {
 namespace {
@@ -21,8 +21,7 @@ constexpr int32_t kMaxStepShare = 64;
 absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < vocab_size) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}.ids[{}] is {}; accepted: 0 to {}", field, i, ids[i], vocab_size - 1));
+    return CheckInt(fmt::format("{}.ids[{}]", field, i), ids[i], 0, vocab_size - 1);
   }
   return absl::OkStatus();
 }
@@ -46,17 +45,22 @@ absl::Status CheckTokens(std::string_view field, const std::vector<Token>& token
                          int32_t vocab_size, const Tokenizer& tokenizer) {
   for (const Token& token : tokens) {
     if (token.id >= 0 && token.id < vocab_size) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}.text has the token \"{}\" of id {} at byte {}; accepted: ids 0 to {}",
-                    field, tokenizer.TokenText(token.id), token.id, token.begin, vocab_size - 1));
+    return FieldError(
+        {.field = fmt::format("{}.text", field),
+         .value = fmt::to_string(token.id),
+         .accepted = fmt::format("ids 0 to {}", vocab_size - 1),
+         .text = fmt::format("{}.text has the token \"{}\" of id {} at byte {}", field,
+                             tokenizer.TokenText(token.id), token.id, token.begin)});
   }
   return absl::OkStatus();
 }
 
 absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
                      std::string_view hint) {
-  return absl::InvalidArgumentError(
-      fmt::format("{} has {} tokens; accepted: at most {}{}", field, length, limit, hint));
+  return FieldError({.field = std::string(field),
+                     .value = std::string(length),
+                     .accepted = fmt::format("at most {}{}", limit, hint),
+                     .text = fmt::format("{} has {} tokens", field, length)});
 }
 
 }  // namespace
@@ -76,21 +80,42 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSid
                          bool may_be_empty, const LoadedModel& model) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
     if (ids->empty() && !may_be_empty) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}.ids is empty; accepted: at least 1 token id", field));
+      return FieldError(fmt::format("{}.ids", field), "empty", "at least 1 token id");
     }
     return CheckIds(field, *ids, VocabSize(side, model));
   }
   const std::string& text = std::get<std::string>(prompt);
   if (text.empty() && !may_be_empty && !EmptyTextHasTokens(side, model)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}.text is empty; accepted: at least 1 character", field));
+    return FieldError(fmt::format("{}.text", field), "empty", "at least 1 character");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckPriority(int32_t priority) {
   return CheckInt("priority", priority, -kMaxPriority, kMaxPriority);
+}
+
+absl::Status CheckName(std::string_view field, std::string_view name) {
+  if (name.size() <= kMaxRequestNameBytes) return absl::OkStatus();
+  return FieldError({.field = std::string(field),
+                     .value = fmt::to_string(name.size()),
+                     .accepted = fmt::format("at most {}", kMaxRequestNameBytes),
+                     .text = fmt::format("{} has {} bytes", field, name.size())});
+}
+
+absl::Status CheckEntries(std::string_view field, size_t count, size_t most) {
+  if (count >= 1 && count <= most) return absl::OkStatus();
+  return FieldError({.field = std::string(field),
+                     .value = fmt::to_string(count),
+                     .accepted = fmt::format("1 to {}", most),
+                     .text = fmt::format("{} has {} entries", field, count)});
+}
+
+absl::Status NoTokens(std::string_view field) {
+  return FieldError({.field = std::string(field),
+                     .value = "0",
+                     .accepted = "at least 1",
+                     .text = fmt::format("{} has no tokens", field)});
 }
 
 int32_t MaxStepShare(const LoadedModel& model) {
@@ -116,9 +141,8 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     }
     auto tokens = model.tokenizer->Encode(text, options);
     if (!tokens.ok()) {
-      return absl::Status(
-          tokens.status().code(),
-          fmt::format("{}.text: {}", field, std::string(tokens.status().message())));
+      const std::string text_field = fmt::format("{}.text", field);
+      return InField(text_field, text_field + ": ", tokens.status());
     }
     const PromptSide side = options.as_target ? PromptSide::kTarget : PromptSide::kInput;
     BEAMLINE_RETURN_IF_ERROR(CheckTokens(field, *tokens, VocabSize(side, model), *model.tokenizer));
@@ -136,15 +160,16 @@ absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& 
       TokenIds ids, TokenizePrompt("prompt", prompt, {}, model.info.max_input_tokens, "", model));
   const int32_t bos = model.description.generation.bos_token_id;
   if (ids.empty() && model.info.task == ModelTask::kGenerate && bos >= 0) ids.push_back(bos);
-  if (ids.empty()) {
-    return absl::InvalidArgumentError("prompt has no tokens; accepted: at least 1");
-  }
+  if (ids.empty()) return NoTokens("prompt");
   return ids;
 }
 
 absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what) {
-  return absl::InvalidArgumentError(
-      fmt::format("model is '{}', which {}; {} accepts the others", model.options.name, what, rpc));
+  const std::string value = fmt::format("'{}'", model.options.name);
+  return FieldError(
+      {.field = "model",
+       .value = value,
+       .text = fmt::format("model is {}, which {}; {} accepts the others", value, what, rpc)});
 }
 
 }  // namespace beamline

@@ -75,10 +75,7 @@ absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& 
     const std::string field = fmt::format("continuations[{}]", i);
     BEAMLINE_ASSIGN_OR_RETURN(
         TokenIds ids, TokenizePrompt(field, request.continuations[i], options, room, hint, model));
-    if (ids.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} has no tokens; accepted: at least 1", field));
-    }
+    if (ids.empty()) return NoTokens(field);
     continuations.push_back(std::move(ids));
   }
   return continuations;
@@ -105,13 +102,12 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 
 absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
   const size_t count = request.continuations.size();
-  if (count == 0 || count > kMaxContinuations) {
-    return absl::InvalidArgumentError(
-        fmt::format("continuations has {} entries; accepted: 1 to {}", count, kMaxContinuations));
-  }
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries("continuations", count, kMaxContinuations));
   for (size_t i = 0; i < count; ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("continuations[{}]", i),
                                          request.continuations[i], PromptSide::kTarget,

@@ -13,6 +13,7 @@
 #include "engine/decoding/default_checks.h"
 #include "engine/loading/cache_size.h"
 #include "engine/loading/make_backend.h"
+#include "engine/loading/model_options_check.h"
 #include "engine/loading/usual_steps.h"
 #include "engine/loading/warm_up.h"
 #include "engine/text/error_line.h"
@@ -22,8 +23,6 @@ namespace {
 
 // Of a step: room for a row that verifies or scores many tokens at once.
 constexpr int32_t kMinLogitsRows = 64;
-// A GPU's grid has no more blocks in the directions that sequences take.
-constexpr int32_t kMostSequences = 65535;
 // A large model with nothing measured before may need more; the rest then comes as it is needed.
 constexpr std::chrono::seconds kWarmUpTime{20};
 // Of an error of loading, and of what it quotes. A device's list what was tried and what is held.
@@ -59,23 +58,6 @@ absl::Status CheckRoomForText(const LoadedModel& model) {
       "model_max_length of tokenizer_config.json or max_position_embeddings of config.json; the "
       "tokenizer's special tokens alone are {}",
       model.options.folder, limit, special));
-}
-
-absl::Status CheckLimits(const ModelOptions& options) {
-  const auto check = [](const char* field, int64_t value, int64_t low, int64_t high) {
-    if (value >= low && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{} is {}; accepted: {} to {}", field, value, low, high));
-  };
-  BEAMLINE_RETURN_IF_ERROR(check("max_batch_tokens", options.max_batch_tokens, 16, 1 << 20));
-  BEAMLINE_RETURN_IF_ERROR(check("max_sequences", options.max_sequences, 1, kMostSequences));
-  if (options.warm_up != "auto" && options.warm_up != "true" && options.warm_up != "false") {
-    return absl::InvalidArgumentError(
-        fmt::format("warm_up is '{}'; accepted: auto, true, false", options.warm_up));
-  }
-  BEAMLINE_RETURN_IF_ERROR(check("speculative_tokens", options.speculative_tokens, 0, 16));
-  BEAMLINE_RETURN_IF_ERROR(check("max_queued_requests", options.max_queued_requests, 1, 1 << 24));
-  return check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50);
 }
 
 int32_t InputVocabSize(const TransformerSpec& spec) {
@@ -147,7 +129,7 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
                                                          const LoadContext& context) {
-  BEAMLINE_RETURN_IF_ERROR(CheckLimits(options));
+  BEAMLINE_RETURN_IF_ERROR(CheckModelOptions(options));
   auto model = std::make_unique<LoadedModel>();
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda_loader.h"
@@ -36,8 +37,8 @@ absl::StatusOr<int> GpuIndex(std::string_view device) {
   const std::string_view digits = device.substr(std::min(device.size(), kCuda.size() + 1));
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), index);
   if (!device.starts_with("cuda:") || error != std::errc() || end != digits.end() || index < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("device is '{}'; accepted: auto, cpu, cuda, cuda:0, cuda:1, ...", device));
+    return FieldError("device", fmt::format("'{}'", device),
+                      "auto, cpu, cuda, cuda:0, cuda:1, ...");
   }
   return index;
 }

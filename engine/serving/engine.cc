@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/intake/encode_intake.h"
@@ -93,8 +94,10 @@ absl::Status EngineImpl::Load(const EngineOptions& options, EngineObserver* obse
   for (size_t i = 0; i < options.models.size(); ++i) {
     const ModelOptions& model = options.models[i];
     if (model.name.empty() || Find(model.name).ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("model name '{}' is empty or given twice", model.name));
+      const std::string value = fmt::format("'{}'", model.name);
+      return FieldError({.field = "name",
+                         .value = value,
+                         .text = fmt::format("model name {} is empty or given twice", value)});
     }
     LoadContext context = {.num_threads = options.num_threads,
                            .gpu_memory = options.gpu_memory,
@@ -154,10 +157,10 @@ absl::StatusOr<ScoreResult> Engine::ScoreAndWait(ScoreRequest request) {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
                                                        EngineObserver* observer) {
   if (options.models.empty()) return absl::InvalidArgumentError("no model to serve");
-  if (options.num_tokenizer_threads < 1 || options.num_tokenizer_threads > 256) {
-    return absl::InvalidArgumentError(fmt::format("num_tokenizer_threads is {}; accepted: 1 to 256",
-                                                  options.num_tokenizer_threads));
-  }
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckInt("num_threads", options.num_threads, 0, EngineOptions::kMostThreads));
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("num_tokenizer_threads", options.num_tokenizer_threads, 1,
+                                    EngineOptions::kMostTokenizerThreads));
   BEAMLINE_RETURN_IF_ERROR(CheckGpuMemoryLimit(options.gpu_memory));
   auto engine = std::make_unique<EngineImpl>(options);
   BEAMLINE_RETURN_IF_ERROR(engine->Load(options, observer));

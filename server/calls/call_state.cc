@@ -43,10 +43,9 @@ void CallState::RecordRefusal(const absl::Status& refusal) {
   }
 }
 
-google::rpc::Status CallState::Fail(const absl::Status& status,
-                                    const google::protobuf::Descriptor* request) {
+google::rpc::Status CallState::Fail(const absl::Status& status) {
   if (IsFaultOfTheServer(status.code())) record_.fault = std::string(status.message());
-  google::rpc::Status error = ToRpcStatus(status, request);
+  google::rpc::Status error = ToRpcStatus(status);
   record_.code = static_cast<absl::StatusCode>(error.code());
   return error;
 }

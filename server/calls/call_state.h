@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
-#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -59,8 +58,8 @@ class CallState {
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
-  // The call ends with this error, as the result tells it; `request` as in ToRpcStatus.
-  google::rpc::Status Fail(const absl::Status& status, const google::protobuf::Descriptor* request);
+  // The call ends with this error, as the result tells it.
+  google::rpc::Status Fail(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
   void SetAnswer(const Timing& timing, int32_t generated_tokens) {

@@ -22,7 +22,7 @@ class EngineCall final : public UnaryCall {
   // To be called once, within the service's method.
   void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
     const absl::Status status = Submit(context, buffer);
-    if (!status.ok()) Fail(status, &message_);
+    if (!status.ok()) Fail(status);
   }
 
   void OnCancel() override {
@@ -57,7 +57,7 @@ class EngineCall final : public UnaryCall {
   }
 
   void Complete() {
-    if (!result_->ok()) return Fail(result_->status(), &message_);
+    if (!result_->ok()) return Fail(result_->status());
     const auto response = Method::Answer(state(), **result_, answer_);
     if (!response.ok()) return Fail(response.status());
     Reply(*response);

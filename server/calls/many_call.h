@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "beamline/v1/inference.pb.h"
@@ -78,15 +79,16 @@ class ManyCall final : public ManyStream {
 
   absl::Status Register(const ItemPtr& item) {
     if (item->id.empty()) {
-      return FieldError("request_id",
-                        "is empty; accepted: a name for the answer, as this is one "
-                        "request of many");
+      return FieldError("request_id", "empty",
+                        "a name for the answer, as this is one request of many");
     }
     std::lock_guard lock(mutex_);
     if (running_.emplace(item->id, item).second) return absl::OkStatus();
-    return FieldError("request_id", fmt::format("is '{}', as is that of a request of this stream "
-                                                "which is still unanswered; accepted: another one",
-                                                Shorten(item->id)));
+    return FieldError("request_id",
+                      fmt::format("'{}', as is that of a request of this stream which is still "
+                                  "unanswered",
+                                  Shorten(item->id)),
+                      "another one");
   }
 
   // The request may have ended meanwhile: cancelling it does nothing then.
@@ -127,7 +129,7 @@ class ManyCall final : public ManyStream {
   void Fail(Item& item, const absl::Status& status) {
     Envelope envelope;
     envelope.set_request_id(item.id);
-    *envelope.mutable_error() = item.state->Fail(status, Method::Request::descriptor());
+    *envelope.mutable_error() = item.state->Fail(status);
     // Under the smallest limits, or with an id that is refused for its length.
     const auto too_large = [&] {
       return static_cast<int64_t>(envelope.ByteSizeLong()) > max_send_bytes();

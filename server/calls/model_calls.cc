@@ -27,7 +27,7 @@ void ListModelsCall::Start() {
 void GetModelCall::Start(const grpc::ByteBuffer& buffer) {
   v1::GetModelRequest request;
   const absl::Status parsed = state().Parse(buffer, request);
-  if (!parsed.ok()) return Fail(parsed, &request);
+  if (!parsed.ok()) return Fail(parsed);
   const ModelInfo* model = services().models.Find(request.name());
   if (model == nullptr) {
     return Fail(absl::NotFoundError(fmt::format("there is no model '{}'; models: {}{}",

@@ -123,9 +123,7 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
   Advance();  // to the engine's last word, which the call must wait for
 }
 
-void StreamCall::Fail(const absl::Status& status) {
-  Finish(ToGrpcStatus(state_.Fail(status, message_.GetDescriptor())));
-}
+void StreamCall::Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
 
 void StreamCall::OnWriteDone(bool ok) {
   if (!ok) {

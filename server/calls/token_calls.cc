@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
 #include "fmt/format.h"
@@ -27,7 +28,7 @@ absl::StatusOr<const Tokenizer*> ResolveTokenizer(CallState& call, const std::st
 
 void TokenizeCall::Start(const grpc::ByteBuffer& buffer) {
   const absl::Status status = Prepare(buffer);
-  if (!status.ok()) return Fail(status, &message_);
+  if (!status.ok()) return Fail(status);
   if (message_.text().size() <= kLargeTextBytes) return Run();
   services().text_workers.Post([this] { Run(); });
 }
@@ -44,13 +45,13 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() {
   if (message_.has_add_special_tokens()) {
     options.add_special_tokens = message_.add_special_tokens();
   }
-  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
-                            tokenizer_->Encode(message_.text(), options));
+  const auto tokens = tokenizer_->Encode(message_.text(), options);
+  if (!tokens.ok()) return InField("text", "", tokens.status());
   v1::TokenizeResponse response;
   response.set_model(model_);
   const int64_t limit = services().stream_limits.max_send_bytes;
   auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-  for (const Token& token : tokens) {
+  for (const Token& token : *tokens) {
     v1::Token& out = *response.add_tokens();
     out.set_id(token.id);
     out.set_piece(tokenizer_->TokenText(token.id));
@@ -65,13 +66,13 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeCall::Tokenize() {
 
 void TokenizeCall::Run() {
   const auto response = Tokenize();
-  if (!response.ok()) return Fail(response.status(), &message_);
+  if (!response.ok()) return Fail(response.status());
   Reply(*response);
 }
 
 void DetokenizeCall::Start(const grpc::ByteBuffer& buffer) {
   const absl::Status status = Prepare(buffer);
-  if (!status.ok()) return Fail(status, &message_);
+  if (!status.ok()) return Fail(status);
   if (message_.ids_size() <= kLargeIdCount) return Run();
   services().text_workers.Post([this] { Run(); });
 }
@@ -82,9 +83,9 @@ absl::Status DetokenizeCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_ASSIGN_OR_RETURN(tokenizer_, ResolveTokenizer(state(), message_.model(), model_));
   const int32_t vocab_size = tokenizer_->vocab_size();
   for (int i = 0; i < message_.ids_size(); ++i) {
-    if (message_.ids(i) >= 0 && message_.ids(i) < vocab_size) continue;
-    return FieldError(fmt::format("ids[{}]", i),
-                      fmt::format("is {}; accepted: 0 to {}", message_.ids(i), vocab_size - 1));
+    const int32_t id = message_.ids(i);
+    if (id >= 0 && id < vocab_size) continue;
+    return CheckInt(fmt::format("ids[{}]", i), id, 0, vocab_size - 1);
   }
   return absl::OkStatus();
 }
@@ -100,7 +101,7 @@ absl::StatusOr<v1::DetokenizeResponse> DetokenizeCall::Detokenize() const {
 
 void DetokenizeCall::Run() {
   const auto response = Detokenize();
-  if (!response.ok()) return Fail(response.status(), &message_);
+  if (!response.ok()) return Fail(response.status());
   Reply(*response);
 }
 

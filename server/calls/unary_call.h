@@ -38,10 +38,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     *response_ = SerializeMessage(message);
     Finish(grpc::Status::OK);
   }
-  void Fail(const absl::Status& status, const google::protobuf::Message* request = nullptr) {
-    const auto* type = request == nullptr ? nullptr : request->GetDescriptor();
-    Finish(ToGrpcStatus(state_.Fail(status, type)));
-  }
+  void Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
 
  private:
   CallState state_;

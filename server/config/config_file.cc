@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -48,8 +49,8 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
   if (!value.IsScalar()) {
     return At(path, key.Mark(), fmt::format("{} must be a single value", name));
   }
-  const absl::Status status = SetFromText(*setting, value.Scalar());
-  return status.ok() ? status : At(path, value.Mark(), std::string(status.message()));
+  return InField(name, fmt::format("{}:{}: ", path, value.Mark().line + 1),
+                 SetFromText(*setting, value.Scalar()));
 }
 
 // A path of the file at `path`, to which it is relative.

@@ -7,9 +7,11 @@
 
 #include "CLI/CLI.hpp"
 #include "base/command_line.h"
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "server/config/config_file.h"
 #include "server/config/demo_models.h"
 
@@ -28,14 +30,21 @@ struct Flags {
   std::map<std::string, std::string> settings;  // by setting name, only those given
 };
 
+// Those that stand behind a model's name and folder.
+std::vector<std::string> ModelFlagSettings() {
+  ModelOptions model;
+  std::vector<std::string> names = Names(Settings(model));
+  std::erase_if(names, [](const std::string& name) { return name == "name" || name == "folder"; });
+  return names;
+}
+
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   AddPath(app, "--config", flags.config_file, "YAML file of settings; flags go before it");
   AddRepeatable(
       app, "--model", flags.models,
-      "a model to serve, may be repeated: name=folder[,setting=value...] with the "
-      "settings dtype, max_batch_tokens, max_sequences, cache_bytes, "
-      "prefix_cache, speculative_tokens, max_queued_requests, warm_up. Without any: the demo "
-      "models")
+      fmt::format("a model to serve, may be repeated: name=folder[,setting=value...] with the "
+                  "settings {}. Without any: the demo models",
+                  fmt::join(ModelFlagSettings(), ", ")))
       ->type_name("MODEL");
   for (const Setting& setting : Settings(line.config)) {
     const std::string name = setting.name;
@@ -81,8 +90,9 @@ absl::Status Apply(const Flags& flags, ServerConfig& config) {
 }  // namespace
 
 absl::StatusOr<ModelOptions> ParseModelFlag(std::string_view text) {
-  const auto bad = [text](std::string_view problem) {
-    return absl::InvalidArgumentError(fmt::format("--model '{}': {}", text, problem));
+  const std::string prefix = fmt::format("--model '{}': ", text);
+  const auto bad = [&prefix](std::string_view problem) {
+    return FieldError({.field = "--model", .text = fmt::format("{}{}", prefix, problem)});
   };
   ModelOptions model;
   const std::vector<Setting> settings = Settings(model);
@@ -106,7 +116,7 @@ absl::StatusOr<ModelOptions> ParseModelFlag(std::string_view text) {
             fmt::format("there is no setting '{}'{}", key, DidYouMean(key, Names(settings))));
       }
       const absl::Status status = SetFromText(*setting, value);
-      if (!status.ok()) return bad(std::string(status.message()));
+      if (!status.ok()) return InField(setting->name, prefix, status);
     }
     begin = end + 1;
   }

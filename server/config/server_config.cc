@@ -1,27 +1,24 @@
 #include "server/config/server_config.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <set>
 #include <type_traits>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "engine/api/model_settings.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 namespace beamline {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, 3> kDTypes = {
-    {{"float32", DType::kFloat32}, {"bfloat16", DType::kBFloat16}, {"float16", DType::kFloat16}}};
-
-absl::Status BadValue(const Setting& setting, std::string_view text, std::string_view accepted) {
-  return absl::InvalidArgumentError(
-      fmt::format("{} is '{}'; accepted: {}", setting.name, text, accepted));
+absl::Status BadValue(const Setting& setting, std::string_view text) {
+  return FieldError(setting.name, fmt::format("'{}'", text), Accepted(setting));
 }
 
 // A choice "cuda:N" stands for "cuda:0", "cuda:1", ...
@@ -39,7 +36,7 @@ absl::Status Set(const Setting& setting, std::string_view text, std::string& val
   const auto& choices = setting.choices;
   const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
   if (!choices.empty() && std::none_of(choices.begin(), choices.end(), matches)) {
-    return BadValue(setting, text, fmt::format("{}", fmt::join(choices, ", ")));
+    return BadValue(setting, text);
   }
   value = text;
   return absl::OkStatus();
@@ -54,28 +51,40 @@ absl::Status Set(const Setting& setting, std::string_view text, Number& value) {
   // The form of the comparison refuses NaN too.
   if (error != std::errc() || end != text.data() + text.size() ||
       !(number >= low && number <= high)) {
-    return BadValue(setting, text, fmt::format("{} to {}", low, high));
+    return BadValue(setting, text);
   }
   value = static_cast<Number>(number);
   return absl::OkStatus();
 }
 
 absl::Status Set(const Setting& setting, std::string_view text, bool& value) {
-  if (text != "true" && text != "false") return BadValue(setting, text, "true, false");
+  if (text != "true" && text != "false") return BadValue(setting, text);
   value = text == "true";
   return absl::OkStatus();
 }
 
 absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
-  std::vector<std::string_view> names;
-  for (const auto& [name, dtype] : kDTypes) {
-    if (name == text) {
-      value = dtype;
-      return absl::OkStatus();
-    }
-    names.push_back(name);
+  for (const DType dtype : kComputeTypes) {
+    if (Name(dtype) != text) continue;
+    value = dtype;
+    return absl::OkStatus();
   }
-  return BadValue(setting, text, fmt::format("{}", fmt::join(names, ", ")));
+  return BadValue(setting, text);
+}
+
+std::string Range(const Setting& setting, const std::string&) {
+  return fmt::format("{}", fmt::join(setting.choices, ", "));
+}
+template <typename Number>
+std::string Range(const Setting& setting, Number) {
+  using Shown = std::conditional_t<std::is_integral_v<Number>, int64_t, double>;
+  return fmt::format("{} to {}", static_cast<Shown>(setting.min), static_cast<Shown>(setting.max));
+}
+std::string Range(const Setting&, bool) { return "true, false"; }
+std::string Range(const Setting&, DType) {
+  std::vector<std::string> names;
+  for (const DType dtype : kComputeTypes) names.emplace_back(Name(dtype));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string Text(const std::string& value) { return value; }
@@ -84,11 +93,7 @@ std::string Text(Number value) {
   return fmt::format("{}", value);
 }
 std::string Text(bool value) { return value ? "true" : "false"; }
-std::string Text(DType value) {
-  const auto it = std::find_if(kDTypes.begin(), kDTypes.end(),
-                               [value](const auto& entry) { return entry.second == value; });
-  return it == kDTypes.end() ? "" : std::string(it->first);
-}
+std::string Text(DType value) { return Name(value); }
 
 std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   return {
@@ -150,8 +155,13 @@ std::vector<Setting> Settings(ServerConfig& c) {
        static_cast<double>(GpuMemoryLimit::kMostBytes),
        {},
        "of a GPU's memory, how much to take at start; 0: by gpu_memory_fraction"},
-      {"threads", &c.threads, 0, 4096, {}, "compute threads; 0: all cores"},
-      {"tokenizer_threads", &c.tokenizer_threads, 1, 256, {}, "threads that tokenize"},
+      {"threads", &c.threads, 0, EngineOptions::kMostThreads, {}, "compute threads; 0: all cores"},
+      {"tokenizer_threads",
+       &c.tokenizer_threads,
+       1,
+       EngineOptions::kMostTokenizerThreads,
+       {},
+       "threads that tokenize"},
       {"writer_threads", &c.writer_threads, 1, 256, {}, "threads that write answers"},
       {"max_concurrent_requests",
        &c.max_concurrent_requests,
@@ -192,55 +202,28 @@ std::vector<Setting> Settings(ServerConfig& c) {
   return settings;
 }
 
-std::vector<Setting> Settings(ModelOptions& m) {
-  return {
-      {"name", &m.name, 0, 0, {}, "as requests name it"},
-      {"folder", &m.folder, 0, 0, {}, "a Hugging Face checkpoint"},
-      {"dtype", &m.dtype, 0, 0, {}, "what to compute in: float32, bfloat16, float16"},
-      {"max_batch_tokens",
-       &m.max_batch_tokens,
-       16,
-       1 << 20,
-       {},
-       "tokens that one step may compute"},
-      {"max_sequences", &m.max_sequences, 1, 65535, {}, "sequences that may run at once"},
-      {"cache_bytes",
-       &m.cache_bytes,
-       0,
-       static_cast<double>(int64_t{1} << 50),
-       {},
-       "key/value cache; 0: sized for max_sequences"},
-      {"prefix_cache",
-       &m.prefix_cache,
-       0,
-       0,
-       {},
-       "shares the cached beginnings of prompts between requests: true, false"},
-      {"speculative_tokens",
-       &m.speculative_tokens,
-       0,
-       16,
-       {},
-       "most tokens that a greedy sequence guesses at a step; 0: none"},
-      {"max_queued_requests",
-       &m.max_queued_requests,
-       1,
-       1 << 20,
-       {},
-       "accepted and not yet running; more are RESOURCE_EXHAUSTED"},
-      {"warm_up",
-       &m.warm_up,
-       0,
-       0,
-       {"auto", "true", "false"},
-       "whether loading runs the usual steps once; auto: on a GPU"},
-  };
+std::vector<Setting> Settings(ModelOptions& model) {
+  std::vector<Setting> settings;
+  for (const ModelSetting& of : kModelSettings) {
+    Setting& setting = settings.emplace_back();
+    setting.name = of.name;
+    std::visit([&](auto member) { setting.value = &(model.*member); }, of.member);
+    setting.min = static_cast<double>(of.min);
+    setting.max = static_cast<double>(of.max);
+    setting.choices.assign(of.choices.begin(), of.choices.end());
+    setting.help = of.help;
+  }
+  return settings;
 }
 
 std::vector<std::string> Names(const std::vector<Setting>& settings) {
   std::vector<std::string> names;
   for (const Setting& setting : settings) names.push_back(setting.name);
   return names;
+}
+
+std::string Accepted(const Setting& setting) {
+  return std::visit([&](const auto* value) { return Range(setting, *value); }, setting.value);
 }
 
 absl::Status SetFromText(const Setting& setting, std::string_view text) {
@@ -266,22 +249,24 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const st
       return result;
     }
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{} is '{}'; accepted: host:port, as 127.0.0.1:50051", setting_name, text));
+  return FieldError(setting_name, fmt::format("'{}'", text), "host:port, as 127.0.0.1:50051");
 }
 
 namespace {
 
 absl::Status CheckModelName(const std::string& name) {
   if (name == "none") {
-    return absl::InvalidArgumentError(
-        "model is named 'none', which metrics call no model; accepted: another name");
+    return FieldError({.field = "name",
+                       .value = "'none'",
+                       .accepted = "another name",
+                       .text = "model is named 'none', which metrics call no model"});
   }
   if (!IsPlainText(name)) {
-    return absl::InvalidArgumentError(
-        fmt::format("model is named '{}'; accepted: UTF-8 without control characters and others "
-                    "that do not show",
-                    Shorten(name)));
+    const std::string value = fmt::format("'{}'", Shorten(name));
+    return FieldError({.field = "name",
+                       .value = value,
+                       .accepted = "UTF-8 without control characters and others that do not show",
+                       .text = fmt::format("model is named {}", value)});
   }
   return absl::OkStatus();
 }
@@ -296,12 +281,14 @@ absl::Status CheckConfig(const ServerConfig& config) {
   std::set<std::string> names;
   for (const ModelOptions& model : config.models) {
     if (model.name.empty() || model.folder.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("model '{}' has no {}", model.name, model.name.empty() ? "name" : "folder"));
+      const char* const field = model.name.empty() ? "name" : "folder";
+      return FieldError(
+          {.field = field, .text = fmt::format("model '{}' has no {}", model.name, field)});
     }
     BEAMLINE_RETURN_IF_ERROR(CheckModelName(model.name));
     if (!names.insert(model.name).second) {
-      return absl::InvalidArgumentError(fmt::format("model '{}' is given twice", model.name));
+      return FieldError(
+          {.field = "name", .text = fmt::format("model '{}' is given twice", model.name)});
     }
   }
   return absl::OkStatus();

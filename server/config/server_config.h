@@ -1,6 +1,6 @@
 // Everything that an operator can set. One table (Settings) serves flags, the configuration file
 // and
-// --print-config.
+// --print-config; a model's part of it is the engine's (engine/api/model_settings.h).
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,15 @@ struct Setting {
   std::string help;
 };
 
-// The settings of a server or a model, pointing into it.
+// The settings of a server or a model, pointing into it; a model's are kModelSettings.
 std::vector<Setting> Settings(ServerConfig& config);
 std::vector<Setting> Settings(ModelOptions& model);
 
 std::vector<std::string> Names(const std::vector<Setting>& settings);
+
+// What the setting may be, as errors and the operating guide say it: "1 to 64", "auto, cpu"; of a
+// string that may be anything, nothing.
+std::string Accepted(const Setting& setting);
 
 // INVALID_ARGUMENT "NAME is 'TEXT'; accepted: ...".
 absl::Status SetFromText(const Setting& setting, std::string_view text);

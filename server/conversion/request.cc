@@ -5,23 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/errors.h"
 
 namespace beamline {
 namespace {
-
-absl::Status CheckCount(std::string_view field, int64_t count, size_t most) {
-  if (count <= static_cast<int64_t>(most)) return absl::OkStatus();
-  return FieldError(field, fmt::format("has {} entries; accepted: at most {}", count, most));
-}
-
-absl::Status CheckName(std::string_view field, std::string_view name) {
-  if (name.size() <= kMaxRequestNameBytes) return absl::OkStatus();
-  return FieldError(
-      field, fmt::format("has {} bytes; accepted: at most {}", name.size(), kMaxRequestNameBytes));
-}
 
 template <typename T, typename Field>
 std::optional<T> Optional(bool present, Field value) {
@@ -41,7 +30,7 @@ absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& fi
     case v1::Prompt::KIND_NOT_SET:
       break;
   }
-  return FieldError(field, "is not given; accepted: text or ids");
+  return FieldError(field, "not given", "text or ids");
 }
 
 SamplingOptions ToSampling(const v1::Sampling& message) {
@@ -80,24 +69,21 @@ BeamOptions ToBeam(const v1::Beam& message) {
   return options;
 }
 
-absl::StatusOr<Decoding> ToDecoding(const v1::GenerateRequest& message) {
+Decoding ToDecoding(const v1::GenerateRequest& message) {
   switch (message.decoding_case()) {
     case v1::GenerateRequest::kGreedy:
-      return Decoding(GreedyOptions{});
+      return GreedyOptions{};
     case v1::GenerateRequest::kSampling:
-      return Decoding(ToSampling(message.sampling()));
+      return ToSampling(message.sampling());
     case v1::GenerateRequest::kBeam:
-      return Decoding(ToBeam(message.beam()));
+      return ToBeam(message.beam());
     case v1::GenerateRequest::DECODING_NOT_SET:
       break;
   }
-  return Decoding(std::monostate{});
+  return std::monostate{};
 }
 
-absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("limits.stop", message.stop_size(), kMaxStopStrings));
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("limits.stop_token_ids", message.stop_token_ids_size(), kMaxStopTokenIds));
+LimitOptions ToLimits(const v1::Limits& message) {
   LimitOptions options;
   options.max_new_tokens =
       Optional<int32_t>(message.has_max_new_tokens(), message.max_new_tokens());
@@ -111,11 +97,6 @@ absl::StatusOr<LimitOptions> ToLimits(const v1::Limits& message) {
 }
 
 absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.logit_bias", message.logit_bias().size(), kMaxLogitBiases));
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", message.bad_words_size(), kMaxBadWords));
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.suppress_tokens", message.suppress_tokens_size(), kMaxSuppressedTokens));
   ShapingOptions options;
   options.repetition_penalty =
       Optional<float>(message.has_repetition_penalty(), message.repetition_penalty());
@@ -128,11 +109,7 @@ absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
   for (int i = 0; i < message.bad_words_size(); ++i) {
     const std::string field = fmt::format("shaping.bad_words[{}]", i);
     BEAMLINE_ASSIGN_OR_RETURN(Prompt word, ToPrompt(message.bad_words(i), field));
-    if (auto* ids = std::get_if<TokenIds>(&word)) {
-      options.bad_words.push_back(std::move(*ids));
-    } else {
-      options.bad_word_texts.push_back(std::get<std::string>(std::move(word)));
-    }
+    options.bad_words.push_back(std::move(word));
   }
   options.suppress_tokens = ToIds(message.suppress_tokens());
   options.forced_eos = Optional<int32_t>(message.has_forced_eos(), message.forced_eos());
@@ -186,8 +163,6 @@ EncodeTruncation ToTruncation(v1::Truncation truncation) {
 }  // namespace
 
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
-  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", message.cache_salt()));
   GenerateRequest request;
   request.model = message.model();
   BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
@@ -195,8 +170,8 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
     BEAMLINE_ASSIGN_OR_RETURN(request.target_prefix,
                               ToPrompt(message.target_prefix(), "target_prefix"));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(request.decoding, ToDecoding(message));
-  BEAMLINE_ASSIGN_OR_RETURN(request.limits, ToLimits(message.limits()));
+  request.decoding = ToDecoding(message);
+  request.limits = ToLimits(message.limits());
   BEAMLINE_ASSIGN_OR_RETURN(request.shaping, ToShaping(message.shaping()));
   request.output = ToOutput(message.output());
   request.priority = message.priority();
@@ -206,11 +181,6 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
 }
 
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
-  if (message.has_dimensions() && message.dimensions() < 1) {
-    return FieldError("dimensions", fmt::format("is {}; accepted: 1 to the model's dimensions",
-                                                message.dimensions()));
-  }
   EncodeRequest request;
   request.model = message.model();
   request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
@@ -221,7 +191,7 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   }
   SetPooling(message.pooling(), request);
   request.normalize = Optional<bool>(message.has_normalize(), message.normalize());
-  request.dimensions = message.dimensions();
+  request.dimensions = Optional<int32_t>(message.has_dimensions(), message.dimensions());
   request.truncate = ToTruncation(message.truncate());
   request.prompt_name = message.prompt_name();
   request.priority = message.priority();
@@ -230,8 +200,6 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
 }
 
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", message.request_id()));
-  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", message.cache_salt()));
   ScoreRequest request;
   request.model = message.model();
   BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
@@ -246,6 +214,12 @@ absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
   request.request_id = message.request_id();
   request.cache_salt = message.cache_salt();
   return request;
+}
+
+std::string_view ContractPath(std::string_view engine_path) {
+  constexpr std::string_view kOneof = "decoding.";
+  if (engine_path.starts_with(kOneof)) engine_path.remove_prefix(kOneof.size());
+  return engine_path;
 }
 
 std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,

@@ -1,10 +1,10 @@
 // Requests of the contract to the engine's structs. What the engine cannot see is checked here:
-// which of several forms was given, fields that this server does not have yet, sizes of lists. The
-// engine checks every number against its range.
+// which of several forms was given. The engine checks values, and how many there are.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
@@ -12,10 +12,16 @@
 
 namespace beamline {
 
-// The errors name the field (server/errors.h). `model` is left as it came: the caller resolves it.
+// The errors name the field (base/field_error.h). `model` is left as it came: the caller resolves
+// it.
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message);
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
+
+// The path in the contract of a field of the engine's requests, as its errors name it. The paths
+// are the same but for "decoding", which is a member of the engine's and a oneof of the contract's,
+// whose name is in no path.
+std::string_view ContractPath(std::string_view engine_path);
 
 // The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with
 // FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one. `call_now` and `now` are

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/request.h"
+#include "fmt/format.h"
 #include "google/protobuf/util/message_differencer.h"
 
 namespace beamline::cli {
@@ -26,6 +28,15 @@ absl::StatusOr<v1::GenerateRequest> Parse(std::vector<std::string> arguments,
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(arguments);
   return MakeRequest(options, text);
+}
+
+// The client knows the contract alone, whose numbers are those of the engine.
+TEST(GenerateOptions, HelpStatesTheLimitsThatThereAre) {
+  CLI::App app;
+  GenerateOptions options;
+  AddGenerateOptions(app, options);
+  EXPECT_THAT(app.help(), HasSubstr(fmt::format("width, 1 to {}", kMaxNumSequences)));
+  EXPECT_THAT(app.help(), HasSubstr(fmt::format("-{0} to {0}, higher first", kMaxPriority)));
 }
 
 TEST(GenerateOptions, NothingGivenAsksForTheDefaults) {

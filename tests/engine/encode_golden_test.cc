@@ -168,7 +168,7 @@ TEST_F(EncodeOptionsTest, DimensionsAreAPrefixThatIsNormalisedAgainWhereAllWere)
   Expect(request, prefix);
   request.dimensions = 49;
   EXPECT_THAT(std::string(Encode(request).status().message()),
-              HasSubstr("dimensions is 49; accepted: 0 to 48"));
+              HasSubstr("dimensions is 49; accepted: 1 to 48"));
 }
 
 TEST_F(EncodeOptionsTest, PoolingAndNormalisingAreTheRequests) {

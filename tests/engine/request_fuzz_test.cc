@@ -144,7 +144,7 @@ ShapingOptions OddShaping(OddValues& odd) {
   for (int32_t i = random.Chance(0.3) ? random.Int(1, 4) : 0; i > 0; --i) {
     shaping.bad_words.push_back(odd.Ids(4));
   }
-  if (random.Chance(0.1)) shaping.bad_word_texts.push_back(odd.Text());
+  if (random.Chance(0.1)) shaping.bad_words.push_back(odd.Text());
   if (random.Chance(0.2)) shaping.suppress_tokens = odd.Ids(random.Chance(0.1) ? 1025 : 60);
   if (random.Chance(0.2)) shaping.forced_eos = odd.Id();
   return shaping;
@@ -194,7 +194,7 @@ EncodeRequest OddEncode(OddValues& odd, const std::string& model) {
   if (odd.random().Chance(0.5)) request.pooling = static_cast<Pooling>(odd.random().Int(0, 4));
   request.per_token = odd.random().Chance(0.2);
   if (odd.random().Chance(0.5)) request.normalize = odd.random().Chance(0.5);
-  request.dimensions = odd.random().Chance(0.3) ? odd.Int(0, 120) : 0;
+  if (odd.random().Chance(0.3)) request.dimensions = odd.Int(1, 120);
   request.truncate = static_cast<EncodeTruncation>(odd.random().Int(0, 2));
   if (odd.Rarely()) request.prompt_name = "query";
   return request;

@@ -41,7 +41,8 @@ void ExpectTargetIds(Engine& engine, int32_t vocab_size) {
           {"limits.stop_token_ids[0]", [](auto& r, int32_t id) { r.limits.stop_token_ids = {id}; }},
           {"shaping.suppress_tokens[0]",
            [](auto& r, int32_t id) { r.shaping.suppress_tokens = {id}; }},
-          {"shaping.bad_words[0][0]", [](auto& r, int32_t id) { r.shaping.bad_words = {{id}}; }},
+          {"shaping.bad_words[0][0]",
+           [](auto& r, int32_t id) { r.shaping.bad_words = {TokenIds{id}}; }},
           {"shaping.logit_bias[0].id",
            [](auto& r, int32_t id) {
              r.shaping.logit_bias = {{id, 1}};

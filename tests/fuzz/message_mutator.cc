@@ -222,10 +222,7 @@ bool IsFieldPath(const Descriptor& type, std::string_view path) {
     name = name.substr(0, bracket);
     if (message == nullptr) return false;
     const FieldDescriptor* field = message->FindFieldByName(std::string(name));
-    if (field == nullptr) {
-      return message->FindOneofByName(std::string(name)) != nullptr && index.empty() &&
-             end == path.size();
-    }
+    if (field == nullptr) return false;
     if (!index.empty()) {
       const std::string_view digits = index.substr(1, index.size() - 2);
       const bool is_number = index.size() > 2 && index.back() == ']' &&
@@ -234,8 +231,7 @@ bool IsFieldPath(const Descriptor& type, std::string_view path) {
                              });
       if (!IsList(*field) || !is_number) return false;
     }
-    // An entry of a map is a pair, of which the engine names the parts in its own way.
-    if (end == path.size() || field->is_map()) return true;
+    if (end == path.size()) return true;
     message = field->message_type();
     path.remove_prefix(end + 1);
   }

@@ -49,7 +49,7 @@ std::unique_ptr<Message> NewMessage(uint8_t type) {
 // The error names a field of the request, unless the bytes are no message at all.
 void CheckNamesAField(const absl::Status& status, const Message& request) {
   BEAMLINE_CHECK(absl::IsInvalidArgument(status));
-  const google::rpc::Status details = ToRpcStatus(status, request.GetDescriptor());
+  const google::rpc::Status details = ToRpcStatus(status);
   BEAMLINE_CHECK(IsValidUtf8(details.message()));
   if (details.message().starts_with("the request is not a ")) return;
   google::rpc::BadRequest bad_request;
@@ -61,15 +61,17 @@ void CheckNamesAField(const absl::Status& status, const Message& request) {
   BEAMLINE_CHECK(IsFieldPath(*request.GetDescriptor(), field));
 }
 
-void CheckLists(const GenerateRequest& request) {
-  BEAMLINE_CHECK(request.limits.stop.size() <= kMaxStopStrings);
-  BEAMLINE_CHECK(request.limits.stop_token_ids.size() <= kMaxStopTokenIds);
-  BEAMLINE_CHECK(request.shaping.logit_bias.size() <= kMaxLogitBiases);
-  BEAMLINE_CHECK(request.shaping.bad_words.size() + request.shaping.bad_word_texts.size() <=
-                 kMaxBadWords);
-  BEAMLINE_CHECK(request.shaping.suppress_tokens.size() <= kMaxSuppressedTokens);
-  BEAMLINE_CHECK(request.request_id.size() <= kMaxRequestNameBytes);
-  BEAMLINE_CHECK(request.cache_salt.size() <= kMaxRequestNameBytes);
+void CheckLists(const GenerateRequest& request, const v1::GenerateRequest& message) {
+  const auto is_all = [](size_t size, int count) { return size == static_cast<size_t>(count); };
+  BEAMLINE_CHECK(is_all(request.limits.stop.size(), message.limits().stop_size()));
+  BEAMLINE_CHECK(
+      is_all(request.limits.stop_token_ids.size(), message.limits().stop_token_ids_size()));
+  BEAMLINE_CHECK(request.shaping.logit_bias.size() == message.shaping().logit_bias().size());
+  BEAMLINE_CHECK(is_all(request.shaping.bad_words.size(), message.shaping().bad_words_size()));
+  BEAMLINE_CHECK(
+      is_all(request.shaping.suppress_tokens.size(), message.shaping().suppress_tokens_size()));
+  BEAMLINE_CHECK(request.request_id == message.request_id());
+  BEAMLINE_CHECK(request.cache_salt == message.cache_salt());
   for (const auto& [id, bias] : request.shaping.logit_bias) BEAMLINE_CHECK(std::isfinite(bias));
 }
 
@@ -85,7 +87,7 @@ bool IsSame(const Prompt& prompt, const v1::Prompt& message) {
 absl::Status Convert(const v1::GenerateRequest& message) {
   const auto request = ToEngineRequest(message);
   if (!request.ok()) return request.status();
-  CheckLists(*request);
+  CheckLists(*request, message);
   BEAMLINE_CHECK(IsSame(request->prompt, message.prompt()));
   BEAMLINE_CHECK(request->target_prefix.has_value() == message.has_target_prefix());
   BEAMLINE_CHECK(request->priority == message.priority());
@@ -101,7 +103,7 @@ absl::Status Convert(const v1::EncodeRequest& message) {
   const auto request = ToEngineRequest(message);
   if (!request.ok()) return request.status();
   BEAMLINE_CHECK(request->inputs.size() == static_cast<size_t>(message.inputs_size()));
-  BEAMLINE_CHECK(message.has_dimensions() == (request->dimensions > 0));
+  BEAMLINE_CHECK(message.has_dimensions() == request->dimensions.has_value());
   for (int i = 0; i < message.inputs_size(); ++i) {
     BEAMLINE_CHECK(IsSame(request->inputs[static_cast<size_t>(i)], message.inputs(i)));
   }

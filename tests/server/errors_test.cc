@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/cord.h"
-#include "beamline/v1/inference.pb.h"
+#include "base/field_error.h"
 #include "engine/api/engine.h"
 #include "engine/text/utf8.h"
 #include "google/rpc/error_details.pb.h"
@@ -33,9 +33,9 @@ std::string Field(const grpc::Status& status) {
 }
 
 TEST(Errors, FieldErrorNamesItsField) {
-  const grpc::Status status = ToGrpcStatus(FieldError("limits.stop[2]", "is empty"));
+  const grpc::Status status = ToGrpcStatus(FieldError("limits.stop[2]", "0", "1 to 64"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "limits.stop[2] is empty");
+  EXPECT_EQ(status.error_message(), "limits.stop[2] is 0; accepted: 1 to 64");
   EXPECT_EQ(Field(status), "limits.stop[2]");
 }
 
@@ -46,20 +46,23 @@ TEST(Errors, InternalMessagesForClientsAreTold) {
   EXPECT_EQ(ToGrpcStatus(status).error_message(), "model 'm' computed NaN");
 }
 
-TEST(Errors, EngineMessagesBeginWithTheField) {
-  const v1::GenerateRequest request;
-  const auto field = [&request](const char* message) {
-    return Field(ToGrpcStatus(absl::InvalidArgumentError(message), &request));
-  };
-  EXPECT_EQ(field("decoding.sampling.top_p is 3; accepted: (0, 1]"), "sampling.top_p");
-  EXPECT_EQ(field("decoding.nonsense is 3"), "");
-  EXPECT_EQ(field("sampling.top_p is 3; accepted: (0, 1]"), "sampling.top_p");
-  EXPECT_EQ(field("prompt.ids[3] is -1; accepted: 0 to 9"), "prompt.ids[3]");
-  EXPECT_EQ(field("prompt has 900 tokens; accepted: at most 512"), "prompt");
-  EXPECT_EQ(field("prompt.text: not UTF-8"), "prompt.text");
-  EXPECT_EQ(field("decoding asks for 300 sequences"), "decoding");
-  EXPECT_EQ(field("something else is wrong"), "");
-  EXPECT_EQ(field("Capital"), "");
+TEST(Errors, NameFieldsAsTheContractDoes) {
+  const grpc::Status status = ToGrpcStatus(FieldError("decoding.sampling.top_p", "3", "(0, 1]"));
+  EXPECT_EQ(status.error_message(), "sampling.top_p is 3; accepted: (0, 1]");
+  EXPECT_EQ(Field(status), "sampling.top_p");
+}
+
+// The field is what the engine says that it is, whatever the message's first word.
+TEST(Errors, ReadNoFieldOutOfTheMessage) {
+  const grpc::Status status = ToGrpcStatus(FieldError({.field = "decoding.beam.width",
+                                                       .value = "300",
+                                                       .accepted = "at most 8",
+                                                       .text = "decoding asks for 300 sequences"}));
+  EXPECT_EQ(status.error_message(), "decoding asks for 300 sequences; accepted: at most 8");
+  EXPECT_EQ(Field(status), "beam.width");
+  for (const char* message : {"prompt is wrong", "sampling.top_p is 3; accepted: (0, 1]"}) {
+    EXPECT_EQ(Field(ToGrpcStatus(absl::InvalidArgumentError(message))), "");
+  }
 }
 
 TEST(Errors, OverloadTellsWhenToRetry) {
@@ -94,9 +97,9 @@ TEST(Errors, OtherCodesPassUnchanged) {
 }
 
 TEST(Errors, LongMessagesAreCutBetweenCharacters) {
-  std::string message = "prompt_name is '";
-  while (message.size() < 50000) message += "ü";
-  const grpc::Status status = ToGrpcStatus(absl::InvalidArgumentError(message));
+  std::string value = "'";
+  while (value.size() < 50000) value += "ü";
+  const grpc::Status status = ToGrpcStatus(FieldError("prompt_name", value, "none"));
   EXPECT_LT(status.error_message().size(), 1010u);
   EXPECT_LT(status.error_message().size() + status.error_details().size(), 4000u);
   EXPECT_FALSE(text::FindInvalidUtf8(status.error_message()).has_value());
@@ -104,12 +107,9 @@ TEST(Errors, LongMessagesAreCutBetweenCharacters) {
 }
 
 TEST(Errors, TextsAreAlwaysUtf8) {
-  const v1::GenerateRequest request;
   for (const std::string& bad :
-       {std::string("prompt is \xFF\xC3"), "prompt is " + std::string(5000, '\xE2'),
-        std::string("prompt\xED\xA0\x80")}) {
-    const google::rpc::Status status =
-        ToRpcStatus(absl::InvalidArgumentError(bad), request.GetDescriptor());
+       {std::string("\xFF\xC3"), std::string(5000, '\xE2'), std::string("\xED\xA0\x80")}) {
+    const google::rpc::Status status = ToRpcStatus(FieldError("prompt", bad, "text"));
     EXPECT_FALSE(text::FindInvalidUtf8(status.message()).has_value()) << status.message();
     google::rpc::BadRequest details;
     ASSERT_TRUE(status.details(0).UnpackTo(&details));

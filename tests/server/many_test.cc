@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "base/field_error.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -124,7 +125,7 @@ TEST_F(ServiceTest, ManyErrorsAnswerOneRequest) {
 
   ASSERT_TRUE(stream.Send("long"));
   engine_->Finish(engine_->WaitForRequest(1),
-                  absl::InvalidArgumentError("prompt has 900 tokens; accepted: at most 512"));
+                  FieldError("prompt", "900 tokens long", "at most 512"));
   answer = stream.Read();
   EXPECT_EQ(answer.request_id(), "long");
   ASSERT_EQ(answer.error().details_size(), 1);
@@ -151,12 +152,14 @@ TEST_F(ServiceTest, ManyAnswersWhatDoesNotParseUnderItsOwnId) {
   answer = stream.Read();
   EXPECT_EQ(answer.request_id(), "");
   EXPECT_THAT(answer.error().message(), HasSubstr("request_id is not UTF-8 at byte 0"));
-  // An id that is refused for its length comes back whole; its text in the message does not.
+  // An id that the engine refuses for its length comes back whole.
   const std::string long_id(5000, 'i');
+  engine_->Refuse(FieldError("request_id", "long", "at most 256 bytes"));
   ASSERT_TRUE(stream.Send(long_id));
   answer = stream.Read();
   EXPECT_EQ(answer.request_id(), long_id);
-  EXPECT_EQ(answer.error().message(), "request_id has 5000 bytes; accepted: at most 256");
+  EXPECT_EQ(answer.error().message(), "request_id is long; accepted: at most 256 bytes");
+  engine_->Refuse(absl::OkStatus());
   engine_->Finish(held, TextResult("ok"));
   EXPECT_EQ(stream.Read().request_id(), "held");
   stream.Close();
@@ -168,7 +171,7 @@ TEST_F(ServiceTest, ManyErrorsFitTheSmallestLimit) {
   config.max_send_bytes = 1024;
   Serve(config);
   Stream stream(server_->address());
-  engine_->Refuse(absl::InvalidArgumentError("prompt is " + std::string(3000, 'x')));
+  engine_->Refuse(FieldError("prompt", std::string(3000, 'x'), "less"));
   for (const std::string& id : {std::string("a"), std::string(256, 'i'), std::string(5000, 'l')}) {
     ASSERT_TRUE(stream.Send(id));
     const v1::GenerateManyResponse answer = stream.Read();

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/field_error.h"
 #include "spdlog/sinks/ringbuffer_sink.h"
 #include "spdlog/spdlog.h"
 #include "tests/server/service_fixture.h"
@@ -104,7 +105,7 @@ TEST_F(RequestLogTest, FailedRequestsAreLoggedUnderTheirIds) {
   Serve();
   v1::GenerateRequest request = Request();
   request.set_request_id("refused-1");
-  engine_->Refuse(absl::InvalidArgumentError("limits.max_new_tokens is 0; accepted: 1 to 9"));
+  engine_->Refuse(FieldError("limits.max_new_tokens", "0", "1 to 9"));
   EXPECT_FALSE(client_->Generate(request, kSoon).ok());
   EXPECT_THAT(WaitFor("refused-1"), HasSubstr("info request rpc=Generate model=\"writer\" "
                                               "request_id=\"refused-1\" code=INVALID_ARGUMENT"));

@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "base/field_error.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "engine/text/utf8.h"
@@ -96,7 +97,7 @@ TEST_F(ServiceTest, UnaryCutByItsDeadlineIsAnError) {
 
 TEST_F(ServiceTest, EngineErrorsNameTheField) {
   Serve();
-  engine_->Refuse(absl::InvalidArgumentError("limits.max_new_tokens is 0; accepted: 1 to 9"));
+  engine_->Refuse(FieldError("limits.max_new_tokens", "0", "1 to 9"));
   auto response = client_->Generate(Request(), kSoon);
   EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(InvalidField(response.status()), "limits.max_new_tokens");
@@ -107,7 +108,7 @@ TEST_F(ServiceTest, EngineErrorsNameTheField) {
   engine_->Refuse(absl::OkStatus());
   auto answer = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
   engine_->Finish(engine_->WaitForRequest(0),
-                  absl::InvalidArgumentError("prompt has 900 tokens; accepted: at most 512"));
+                  FieldError("prompt", "900 tokens long", "at most 512"));
   EXPECT_EQ(InvalidField(answer.get().status()), "prompt");
 }
 
@@ -144,7 +145,7 @@ TEST_F(ServiceTest, RefusalsAreCountedByTheirReasons) {
   EXPECT_EQ(Counter(kRejected, "reason=queue_full"), 5);
   engine_->Refuse(absl::UnavailableError("model 'writer' cannot answer: it broke"));
   EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());
-  engine_->Refuse(absl::InvalidArgumentError("priority is 101; accepted: -100 to 100"));
+  engine_->Refuse(FieldError("priority", "101", "-100 to 100"));
   EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());  // no refusal
   EXPECT_EQ(Counter(kRejected, "reason=device_fault"), 1);
   EXPECT_EQ(Counter(kRejected, "reason=overload"), 0);

@@ -145,21 +145,21 @@ TEST(ResolveDecoding, ChecksTheShaping) {
          r.shaping.logit_bias.assign(1025, {1, 0.0f});
        }},
       {"shaping.bad_words[0] is empty; accepted: 1 to 32 tokens",
-       [](auto& r) { r.shaping.bad_words = {{}}; }},
+       [](auto& r) { r.shaping.bad_words = {TokenIds()}; }},
       {"shaping.bad_words[0][1] is 77; accepted: 0 to 9",
        [](auto& r) {
-         r.shaping.bad_words = {{1, 77}};
+         r.shaping.bad_words = {TokenIds{1, 77}};
        }},
       {"shaping.bad_words[0] has 33 entries; accepted: at most 32",
        [](auto& r) { r.shaping.bad_words = {TokenIds(33, 1)}; }},
       {"shaping.bad_words has 1025 entries; accepted: at most 1024",
-       [](auto& r) { r.shaping.bad_words.assign(1025, {1}); }},
+       [](auto& r) { r.shaping.bad_words.assign(1025, TokenIds{1}); }},
       {"shaping.bad_words: text 1 is 0 tokens long; accepted: 1 to 32",
        [](auto& r) {
-         r.shaping.bad_word_texts = {"a", ""};
+         r.shaping.bad_words = {"a", ""};
        }},
       {"shaping.bad_words: text 0: no piece at byte 1",
-       [](auto& r) { r.shaping.bad_word_texts = {"a?"}; }},
+       [](auto& r) { r.shaping.bad_words = {"a?"}; }},
       {"shaping.suppress_tokens[0] is 10; accepted: 0 to 9",
        [](auto& r) { r.shaping.suppress_tokens = {10}; }},
       {"shaping.forced_eos is -1; accepted: 0 to 9", [](auto& r) { r.shaping.forced_eos = -1; }},
@@ -206,7 +206,7 @@ TEST(ResolveDecoding, TakesTheModelsDefaultsAndTheRequestOverThem) {
   request.decoding = GreedyOptions{};
   request.shaping.repetition_penalty = 1.0f;
   request.shaping.no_repeat_ngram_size = 0;
-  request.shaping.bad_words = {{1, 2}};
+  request.shaping.bad_words = {TokenIds{1, 2}};
   request.shaping.suppress_tokens = {7};
   request.shaping.forced_eos = 5;
   request.limits.ignore_eos = true;
@@ -265,7 +265,7 @@ TEST(ResolveDecoding, OneBeamIsGreedy) {
 
 TEST(ResolveDecoding, BadWordTextsAreBannedWithAndWithoutALeadingSpace) {
   GenerateRequest request;
-  request.shaping.bad_word_texts = {"a", " a", "xy"};
+  request.shaping.bad_words = {"a", " a", "xy"};
   EXPECT_THAT(Resolve(request)->bad_words,
               ElementsAre(TokenIds{1}, TokenIds{5}, TokenIds{8, 9}, TokenIds{4, 8, 9}));
 }

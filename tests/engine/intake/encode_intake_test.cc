@@ -1,5 +1,6 @@
 #include "engine/intake/encode_intake.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,9 +68,16 @@ TEST(EncodeIntake, RefusesByName) {
   EncodeRequest request;
   const auto message = [&request] { return std::string(Complete(request).status().message()); };
   EXPECT_THAT(message(), HasSubstr("inputs has 0 entries; accepted: 1 to 4096"));
+  request.inputs.assign(4097, "a");
+  EXPECT_EQ(message(), "inputs has 4097 entries; accepted: 1 to 4096");
   request.inputs = {"a"};
-  request.dimensions = 257;
-  EXPECT_THAT(message(), HasSubstr("dimensions is 257; accepted: 0 to 256"));
+  request.request_id = std::string(257, 'x');
+  EXPECT_EQ(message(), "request_id has 257 bytes; accepted: at most 256");
+  request.request_id.resize(256);
+  for (const int32_t dimensions : {-1, 0, 257}) {
+    request.dimensions = dimensions;
+    EXPECT_EQ(message(), fmt::format("dimensions is {}; accepted: 1 to 256", dimensions));
+  }
   request.dimensions = 256;
   request.prompt_name = "query";
   EXPECT_THAT(message(), HasSubstr("prompt_name is 'query'; accepted: none"));

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/field_error.h"
 #include "tests/engine/intake/complete_job.h"
 
 namespace beamline {
@@ -100,6 +104,55 @@ TEST(GenerateIntake, RefusesWhatTheModelCannot) {
   EXPECT_THAT(message(request), HasSubstr("priority is 101; accepted: -100 to 100"));
   request = Write("a", 1000);
   EXPECT_THAT(message(request), HasSubstr("limits.max_new_tokens is 1000; accepted: 1 to "));
+}
+
+struct Refusal {
+  std::string field;  // as the engine's structs and its clients' contract have it
+  std::function<void(GenerateRequest&)> change;
+};
+
+// Where the message begins with another word than the field's, it is the field's nevertheless.
+TEST(GenerateIntake, ErrorsKnowTheirFields) {
+  const std::vector<Refusal> rows = {
+      {"request_id", [](auto& r) { r.request_id = std::string(257, 'x'); }},
+      {"cache_salt", [](auto& r) { r.cache_salt = std::string(257, 'x'); }},
+      {"prompt.ids[1]",
+       [](auto& r) {
+         r.prompt = TokenIds{1, -1};
+       }},
+      {"decoding.sampling.num_sequences",
+       [](auto& r) { r.decoding = SamplingOptions{.num_sequences = 9}; }},
+      {"decoding.beam.width", [](auto& r) { r.decoding = BeamOptions{.width = 9}; }},
+      {"shaping.bad_words[1][0]",
+       [](auto& r) {
+         r.shaping.bad_words = {"a", TokenIds{-5}};
+       }},
+      {"shaping.bad_words[1].text",
+       [](auto& r) {
+         r.shaping.bad_words = {TokenIds{5}, ""};
+       }},
+      {"shaping.logit_bias[7]",
+       [](auto& r) {
+         r.shaping.logit_bias = {{2, 0.0f}, {7, 101.0f}};
+       }},
+      {"output.echo", [](auto& r) { r.output.echo = true; }},
+      {"shaping.suppress_tokens",  // of the token that the model's defaults force
+       [](auto& r) { r.shaping.suppress_tokens = {0}; }},
+  };
+  ModelOptions options = Demo("translate-en-de");
+  options.device = "cpu";
+  options.max_sequences = 8;
+  const auto model = LoadedModel::Load(options, {.num_threads = 1});
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const Refusal& row : rows) {
+    GenerateRequest request = Translate("a", GreedyOptions());
+    row.change(request);
+    const absl::Status status = GenerateIntake::Check(std::move(request), **model).status();
+    const auto fault = GetFieldFault(status);
+    ASSERT_TRUE(fault.has_value()) << row.field << ": " << status;
+    EXPECT_EQ(fault->field, row.field) << status;
+    EXPECT_EQ(FieldMessage(*fault), std::string(status.message()));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+#include "base/field_error.h"
+
+#include <fmt/format.h>
+
+#include "absl/strings/cord.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kFieldPayload[] = "beamline.field";
+constexpr char kValuePayload[] = "beamline.field_value";
+constexpr char kAcceptedPayload[] = "beamline.field_accepted";
+constexpr char kTextPayload[] = "beamline.field_text";
+
+std::string Payload(const absl::Status& status, const char* name) {
+  const auto payload = status.GetPayload(name);
+  return payload.has_value() ? std::string(*payload) : "";
+}
+
+// What stands in front of what is accepted.
+std::string Text(const FieldFault& fault) {
+  return fault.text.empty() ? fmt::format("{} is {}", fault.field, fault.value) : fault.text;
+}
+
+}  // namespace
+
+std::string FieldMessage(const FieldFault& fault) {
+  std::string message = Text(fault);
+  if (!fault.accepted.empty()) message += "; accepted: " + fault.accepted;
+  return message;
+}
+
+absl::Status FieldError(const FieldFault& fault) {
+  absl::Status status = absl::InvalidArgumentError(FieldMessage(fault));
+  status.SetPayload(kFieldPayload, absl::Cord(fault.field));
+  status.SetPayload(kValuePayload, absl::Cord(fault.value));
+  status.SetPayload(kAcceptedPayload, absl::Cord(fault.accepted));
+  status.SetPayload(kTextPayload, absl::Cord(fault.text));
+  return status;
+}
+
+absl::Status FieldError(std::string_view field, std::string_view value, std::string_view accepted) {
+  return FieldError({.field = std::string(field),
+                     .value = std::string(value),
+                     .accepted = std::string(accepted),
+                     .text = ""});
+}
+
+std::optional<FieldFault> GetFieldFault(const absl::Status& status) {
+  if (!status.GetPayload(kFieldPayload).has_value()) return std::nullopt;
+  return FieldFault{.field = Payload(status, kFieldPayload),
+                    .value = Payload(status, kValuePayload),
+                    .accepted = Payload(status, kAcceptedPayload),
+                    .text = Payload(status, kTextPayload)};
+}
+
+absl::Status InField(std::string_view field, std::string_view prefix, const absl::Status& status) {
+  if (status.ok()) return status;
+  if (!absl::IsInvalidArgument(status)) {
+    return absl::Status(status.code(), fmt::format("{}{}", prefix, std::string(status.message())));
+  }
+  const std::optional<FieldFault> known = GetFieldFault(status);
+  FieldFault fault = known.value_or(FieldFault());
+  fault.text =
+      fmt::format("{}{}", prefix, known.has_value() ? Text(*known) : std::string(status.message()));
+  fault.field = field;
+  return FieldError(fault);
+}
+
+absl::Status CheckInt(std::string_view field, int64_t value, int64_t min, int64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return FieldError(field, fmt::to_string(value), fmt::format("{} to {}", min, max));
+}
+
+absl::Status CheckFloat(std::string_view field, float value, float min, float max, Lower lower) {
+  const bool above = lower == Lower::kIncluded ? value >= min : value > min;
+  if (above && value <= max) return absl::OkStatus();
+  return FieldError(field, fmt::to_string(value),
+                    lower == Lower::kIncluded ? fmt::format("{} to {}", min, max)
+                                              : fmt::format("above {}, at most {}", min, max));
+}
+
+absl::Status CheckCount(std::string_view field, size_t size, size_t max) {
+  if (size <= max) return absl::OkStatus();
+  return FieldError({.field = std::string(field),
+                     .value = fmt::to_string(size),
+                     .accepted = fmt::format("at most {}", max),
+                     .text = fmt::format("{} has {} entries", field, size)});
+}
+
+}  // namespace beamline

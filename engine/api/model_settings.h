@@ -1,0 +1,77 @@
+// The settings of a model by their names: what each may be and what it means. Loading checks by
+// this table; whoever takes settings from people (the server's flags and file, benchmarks, the
+// operating guide) takes names, ranges and meanings from here, and defaults from ModelOptions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "engine/api/model.h"
+#include "kernels/tensor.h"
+
+namespace beamline {
+
+struct ModelSetting {
+  using Member = std::variant<std::string ModelOptions::*, int32_t ModelOptions::*,
+                              int64_t ModelOptions::*, bool ModelOptions::*, DType ModelOptions::*>;
+
+  std::string_view name;
+  Member member;
+  std::string_view help;
+  int64_t min = 0;  // of numbers
+  int64_t max = 0;
+  std::span<const std::string_view> choices = {};  // of strings; empty: any
+};
+
+// What a model can compute in (DType's others are for storage and indices).
+inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+
+inline constexpr std::array<std::string_view, 3> kWarmUpChoices = {"auto", "true", "false"};
+
+inline constexpr std::array kModelSettings = {
+    ModelSetting{.name = "name", .member = &ModelOptions::name, .help = "as requests name it"},
+    ModelSetting{
+        .name = "folder", .member = &ModelOptions::folder, .help = "a Hugging Face checkpoint"},
+    ModelSetting{.name = "dtype",
+                 .member = &ModelOptions::dtype,
+                 .help = "what to compute in: float32, bfloat16, float16"},
+    ModelSetting{.name = "max_batch_tokens",
+                 .member = &ModelOptions::max_batch_tokens,
+                 .help = "tokens that one step may compute",
+                 .min = 16,
+                 .max = 1 << 20},
+    // A GPU's grid has no more blocks in the directions that sequences take.
+    ModelSetting{.name = "max_sequences",
+                 .member = &ModelOptions::max_sequences,
+                 .help = "sequences that may run at once",
+                 .min = 1,
+                 .max = 65535},
+    ModelSetting{.name = "cache_bytes",
+                 .member = &ModelOptions::cache_bytes,
+                 .help = "key/value cache; 0: sized for max_sequences",
+                 .min = 0,
+                 .max = int64_t{1} << 50},
+    ModelSetting{.name = "prefix_cache",
+                 .member = &ModelOptions::prefix_cache,
+                 .help = "shares the cached beginnings of prompts between requests: true, false"},
+    ModelSetting{.name = "speculative_tokens",
+                 .member = &ModelOptions::speculative_tokens,
+                 .help = "most tokens that a greedy sequence guesses at a step; 0: none",
+                 .min = 0,
+                 .max = 16},
+    ModelSetting{.name = "max_queued_requests",
+                 .member = &ModelOptions::max_queued_requests,
+                 .help = "accepted and not yet running; more are RESOURCE_EXHAUSTED",
+                 .min = 1,
+                 .max = 1 << 20},
+    ModelSetting{.name = "warm_up",
+                 .member = &ModelOptions::warm_up,
+                 .help = "whether loading runs the usual steps once; auto: on a GPU",
+                 .choices = kWarmUpChoices},
+};
+
+}  // namespace beamline

@@ -1,0 +1,142 @@
+// What an operator is told of each faulty setting, word by word.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "server/config/config_file.h"
+#include "server/config/flags.h"
+#include "tests/scratch_path.h"
+
+namespace beamline {
+namespace {
+
+struct Fault {
+  std::vector<const char*> arguments;
+  std::string text;
+};
+
+void ExpectTexts(const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) {
+    std::vector<const char*> arguments = {"beamline-server"};
+    arguments.insert(arguments.end(), fault.arguments.begin(), fault.arguments.end());
+    const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+    EXPECT_EQ(std::string(line.status().message()), fault.text);
+  }
+}
+
+TEST(SettingTexts, OfTheServer) {
+  ExpectTexts({
+      {{"--threads", "-1"}, "--threads is '-1'; accepted: 0 to 4096"},
+      {{"--threads", "4097"}, "--threads is '4097'; accepted: 0 to 4096"},
+      {{"--threads", "x"}, "--threads is 'x'; accepted: 0 to 4096"},
+      {{"--tokenizer-threads", "0"}, "--tokenizer-threads is '0'; accepted: 1 to 256"},
+      {{"--tokenizer-threads", "257"}, "--tokenizer-threads is '257'; accepted: 1 to 256"},
+      {{"--writer-threads", "0"}, "--writer-threads is '0'; accepted: 1 to 256"},
+      {{"--gpu-memory-fraction", "1"}, "--gpu-memory-fraction is '1'; accepted: 0.01 to 0.99"},
+      {{"--gpu-memory-fraction", "nan"}, "--gpu-memory-fraction is 'nan'; accepted: 0.01 to 0.99"},
+      {{"--gpu-memory-bytes", "-1"}, "--gpu-memory-bytes is '-1'; accepted: 0 to 1125899906842624"},
+      {{"--max-concurrent-requests", "0"},
+       "--max-concurrent-requests is '0'; accepted: 1 to 1048576"},
+      {{"--max-outstanding-per-stream", "1048577"},
+       "--max-outstanding-per-stream is '1048577'; accepted: 1 to 1048576"},
+      {{"--max-receive-bytes", "1023"},
+       "--max-receive-bytes is '1023'; accepted: 1024 to 2147483647"},
+      {{"--max-send-bytes", "2147483648"},
+       "--max-send-bytes is '2147483648'; accepted: 1024 to 2147483647"},
+      {{"--max-connections", "0"}, "--max-connections is '0'; accepted: 1 to 1048576"},
+      {{"--max-connections-per-peer", "1048577"},
+       "--max-connections-per-peer is '1048577'; accepted: 1 to 1048576"},
+      {{"--handshake-timeout-ms", "0"}, "--handshake-timeout-ms is '0'; accepted: 1 to 3600000"},
+      {{"--max-connection-idle-ms", "86400001"},
+       "--max-connection-idle-ms is '86400001'; accepted: 0 to 86400000"},
+      {{"--min-ping-interval-ms", "-1"}, "--min-ping-interval-ms is '-1'; accepted: 0 to 3600000"},
+      {{"--drain-timeout-ms", "x"}, "--drain-timeout-ms is 'x'; accepted: 0 to 86400000"},
+      {{"--device", "tpu"}, "--device is 'tpu'; accepted: auto, cpu, cuda, cuda:N"},
+      {{"--on-device-fault", "go"}, "--on-device-fault is 'go'; accepted: exit, stay"},
+      {{"--log-level", "all"}, "--log-level is 'all'; accepted: debug, info, warn, error, off"},
+      {{"--listen", "here"}, "listen is 'here'; accepted: host:port, as 127.0.0.1:50051"},
+      {{"--metrics-listen", ":1"},
+       "metrics_listen is ':1'; accepted: host:port, as 127.0.0.1:50051"},
+  });
+}
+
+TEST(SettingTexts, OfAModel) {
+  ExpectTexts({
+      {{"--model", "m"}, "--model 'm': accepted: name=folder[,setting=value...]"},
+      {{"--model", "=f"}, "--model '=f': accepted: name=folder[,setting=value...]"},
+      {{"--model", "m="}, "--model 'm=': the folder is empty"},
+      {{"--model", "m=f,"}, "--model 'm=f,': accepted: name=folder[,setting=value...]"},
+      {{"--model", "m=f,x=1"}, "--model 'm=f,x=1': there is no setting 'x'"},
+      {{"--model", "m=f,max_batch_token=1"},
+       "--model 'm=f,max_batch_token=1': there is no setting 'max_batch_token'; did you mean "
+       "'max_batch_tokens'?"},
+      {{"--model", "m=f,max_batch_tokens=15"},
+       "--model 'm=f,max_batch_tokens=15': max_batch_tokens is '15'; accepted: 16 to 1048576"},
+      {{"--model", "m=f,max_batch_tokens=1048577"},
+       "--model 'm=f,max_batch_tokens=1048577': max_batch_tokens is '1048577'; accepted: 16 to "
+       "1048576"},
+      {{"--model", "m=f,max_sequences=0"},
+       "--model 'm=f,max_sequences=0': max_sequences is '0'; accepted: 1 to 65535"},
+      {{"--model", "m=f,max_sequences=65536"},
+       "--model 'm=f,max_sequences=65536': max_sequences is '65536'; accepted: 1 to 65535"},
+      {{"--model", "m=f,cache_bytes=-1"},
+       "--model 'm=f,cache_bytes=-1': cache_bytes is '-1'; accepted: 0 to 1125899906842624"},
+      {{"--model", "m=f,cache_bytes=1125899906842625"},
+       "--model 'm=f,cache_bytes=1125899906842625': cache_bytes is '1125899906842625'; accepted: 0 "
+       "to 1125899906842624"},
+      {{"--model", "m=f,prefix_cache=1"},
+       "--model 'm=f,prefix_cache=1': prefix_cache is '1'; accepted: true, false"},
+      {{"--model", "m=f,speculative_tokens=17"},
+       "--model 'm=f,speculative_tokens=17': speculative_tokens is '17'; accepted: 0 to 16"},
+      {{"--model", "m=f,max_queued_requests=0"},
+       "--model 'm=f,max_queued_requests=0': max_queued_requests is '0'; accepted: 1 to 1048576"},
+      {{"--model", "m=f,max_queued_requests=1048577"},
+       "--model 'm=f,max_queued_requests=1048577': max_queued_requests is '1048577'; accepted: 1 "
+       "to 1048576"},
+      {{"--model", "m=f,warm_up=maybe"},
+       "--model 'm=f,warm_up=maybe': warm_up is 'maybe'; accepted: auto, true, false"},
+      {{"--model", "m=f,dtype=int8"},
+       "--model 'm=f,dtype=int8': dtype is 'int8'; accepted: float32, bfloat16, float16"},
+      {{"--model", "none=f"},
+       "model is named 'none', which metrics call no model; accepted: another name"},
+      {{"--model", "m\u202e=f"},
+       "model is named 'm<U+202E>'; accepted: UTF-8 without control characters and others that do "
+       "not show"},
+      {{"--model", "m=f", "--model", "m=g"}, "model 'm' is given twice"},
+  });
+}
+
+struct FileFault {
+  std::string content;
+  std::string text;  // behind the file's name
+};
+
+TEST(SettingTexts, OfTheFile) {
+  const std::vector<FileFault> faults = {
+      {"listen: [1]\n", ":1: listen must be a single value"},
+      {"threads: many\n", ":1: threads is 'many'; accepted: 0 to 4096"},
+      {"threads: 1\nthreads: 2\n", ":2: threads is given twice"},
+      {"thread: 1\n", ":1: there is no setting 'thread'; did you mean 'threads'?"},
+      {"models: []\n",
+       ":1: models is empty; accepted: at least one, or no such key for the demo models"},
+      {"models: 3\n", ":1: models must be a list"},
+      {"models: [3]\n", ":1: a model must have a name and a folder"},
+      {"models: [{name: a, folder: b, warm_up: 1}]\n",
+       ":1: warm_up is '1'; accepted: auto, true, false"},
+      {"models: [{name: a, folder: b, max_sequences: 65536}]\n",
+       ":1: max_sequences is '65536'; accepted: 1 to 65535"},
+      {"- a\n", ":1: must be a mapping of settings"},
+      {"? [a]\n: 1\n", ":1: a setting's name must be a single word"},
+  };
+  const std::string path = ScratchPath("server.yaml");
+  for (const FileFault& fault : faults) {
+    std::ofstream(path) << fault.content;
+    ServerConfig config;
+    EXPECT_EQ(std::string(LoadConfigFile(path, config).message()), path + fault.text);
+  }
+}
+
+}  // namespace
+}  // namespace beamline

@@ -1,0 +1,178 @@
+// What a client is told of each fault of a request, byte for byte, through a server with the demo
+// models: error_texts.txt holds requests and answers. With the environment variable
+// BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to the file of that name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "beamline/v1/inference.grpc.pb.h"
+#include "fmt/format.h"
+#include "google/protobuf/text_format.h"
+#include "google/rpc/error_details.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "server/server.h"
+#include "spdlog/spdlog.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/fuzz/message_mutator.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kFile[] = BEAMLINE_SOURCE_DIR "/tests/server/error_texts.txt";
+constexpr char kAnswerIndent[] = "  ";
+
+// "x *300" in quotes is 300 times what stands before the star.
+std::string WithLongTexts(const std::string& part) {
+  std::string text;
+  bool is_quoted = false;
+  for (const std::string& piece : std::vector<std::string>(absl::StrSplit(part, '"'))) {
+    const size_t star = is_quoted ? piece.find('*') : std::string::npos;
+    if (is_quoted) text += '"';
+    if (star == std::string::npos) {
+      text += piece;
+    } else {
+      const auto times = std::stoul(piece.substr(star + 1));
+      for (size_t i = 0; i < times; ++i) text += piece.substr(0, star);
+    }
+    if (is_quoted) text += '"';
+    is_quoted = !is_quoted;
+  }
+  return text;
+}
+
+// "RPC | PART | 17 * PART": the parts in the text format, "#" for which time it is.
+template <typename Message>
+Message ParseRequest(const std::vector<std::string>& parts) {
+  Message message;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    std::string part = parts[i];
+    size_t times = 1;
+    if (const size_t star = part.find(" * "); star != std::string::npos) {
+      times = std::stoul(part);
+      part.erase(0, star + 3);
+    }
+    part = WithLongTexts(part);
+    for (size_t n = 0; n < times; ++n) {
+      Message piece;
+      EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+          absl::StrReplaceAll(part, {{"#", std::to_string(n)}}), &piece))
+          << part;
+      message.MergeFrom(piece);
+    }
+  }
+  return message;
+}
+
+// "CODE [FIELD] TEXT".
+std::string Describe(const google::rpc::Status& error,
+                     const google::protobuf::Descriptor& request) {
+  if (error.code() == 0) return "OK";
+  google::rpc::BadRequest bad_request;
+  std::string field;
+  for (const auto& detail : error.details()) {
+    if (!detail.UnpackTo(&bad_request)) continue;
+    EXPECT_EQ(bad_request.field_violations_size(), 1);
+    EXPECT_EQ(bad_request.field_violations(0).description(), error.message());
+    field = bad_request.field_violations(0).field();
+    EXPECT_TRUE(IsFieldPath(request, field)) << field << " of " << error.message();
+  }
+  return fmt::format("{} [{}] {}",
+                     absl::StatusCodeToString(static_cast<absl::StatusCode>(error.code())), field,
+                     error.message());
+}
+
+class ErrorTextsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_level(spdlog::level::off);  // a line for each request that is refused
+    EngineOptions options = TestEngineOptions();
+    options.models = {Demo("translate-en-de"), Demo("embed-en"), Demo("write-en")};
+    options.models[2].max_sequences = 8;
+    options.models[2].cache_bytes = 1;  // as little as there may be
+    auto engine = Engine::Create(options);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    ServerConfig config;
+    config.listen = "127.0.0.1:0";
+    config.metrics_listen = "off";
+    auto server = Server::Start(config, std::make_shared<Metrics>(options.models),
+                                *std::move(engine), [] { FAIL(); });
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = v1::Inference::NewStub(
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  }
+
+  std::string Ask(const std::string& line) {
+    const std::vector<std::string> parts = absl::StrSplit(line, " | ");
+    using Stub = v1::Inference::Stub;
+    if (parts[0] == "Generate") return AskOne(&Stub::Generate, parts);
+    if (parts[0] == "Encode") return AskOne(&Stub::Encode, parts);
+    if (parts[0] == "Score") return AskOne(&Stub::Score, parts);
+    if (parts[0] == "Tokenize") return AskOne(&Stub::Tokenize, parts);
+    if (parts[0] == "Detokenize") return AskOne(&Stub::Detokenize, parts);
+    if (parts[0] == "GenerateMany") return AskMany(&Stub::GenerateMany, parts);
+    if (parts[0] == "EncodeMany") return AskMany(&Stub::EncodeMany, parts);
+    ADD_FAILURE() << "no such RPC: " << line;
+    return "";
+  }
+
+ private:
+  template <typename Request, typename Response>
+  std::string AskOne(grpc::Status (v1::Inference::Stub::*rpc)(grpc::ClientContext*, const Request&,
+                                                              Response*),
+                     const std::vector<std::string>& parts) {
+    grpc::ClientContext context;
+    Response response;
+    const grpc::Status status =
+        (stub_.get()->*rpc)(&context, ParseRequest<Request>(parts), &response);
+    google::rpc::Status error;
+    EXPECT_TRUE(error.ParseFromString(status.error_details()));
+    EXPECT_EQ(error.code(), static_cast<int>(status.error_code())) << status.error_message();
+    return Describe(error, *Request::descriptor());
+  }
+
+  template <typename Request, typename Envelope>
+  std::string AskMany(std::unique_ptr<grpc::ClientReaderWriter<Request, Envelope>> (
+                          v1::Inference::Stub::*rpc)(grpc::ClientContext*),
+                      const std::vector<std::string>& parts) {
+    grpc::ClientContext context;
+    const auto stream = (stub_.get()->*rpc)(&context);
+    stream->Write(ParseRequest<Request>(parts));
+    stream->WritesDone();
+    Envelope envelope;
+    EXPECT_TRUE(stream->Read(&envelope));
+    EXPECT_TRUE(stream->Finish().ok());
+    return Describe(envelope.error(), *Request::descriptor());
+  }
+
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::Inference::Stub> stub_;
+};
+
+TEST_F(ErrorTextsTest, AreThoseOfTheFile) {
+  std::ifstream file(kFile);
+  std::ofstream written;
+  if (const char* path = std::getenv("BEAMLINE_WRITE_ERROR_TEXTS")) written.open(path);
+  size_t num_requests = 0;
+  std::string request, expected;
+  while (std::getline(file, request)) {
+    if (request.starts_with(kAnswerIndent)) continue;
+    ++num_requests;
+    const std::string answer = Ask(request);
+    written << request << "\n" << kAnswerIndent << answer << "\n";
+    if (file.peek() == kAnswerIndent[0]) std::getline(file, expected);
+    EXPECT_EQ(kAnswerIndent + answer, expected) << request;
+  }
+  EXPECT_GT(num_requests, 100u);
+}
+
+}  // namespace
+}  // namespace beamline
