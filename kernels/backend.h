@@ -113,7 +113,11 @@ struct EmbedParams {
 
 // y = act(x W^T + bias), then * multiplied by the gate or + residual.
 struct MatMulParams {
-  Tensor x;                              // [num_rows, in_features]
+  Tensor x;  // [num_rows, in_features]
+  // With a gain it is norm(x), rounded to x's type, that is multiplied, and `normed` receives it:
+  // the residual of a later product. A device with few rows does that where it loads them.
+  FusedNorm input_norm;
+  Tensor normed;                         // as x; must not alias x, the residual or y
   const PackedWeight* weight = nullptr;  // [out_features, in_features]
   // [out_features], of x's type or of y's; may be empty. What lies behind it, up to its row_stride,
   // may be read: a device that computes whole tiles in place (y_owns_padding) then adds it on the
@@ -160,7 +164,9 @@ struct Rotary {
 // its own products run (few rows: a decode step); cuBLASLt's products, which cannot scatter, go to
 // the workspace, and a second kernel brings them to their places. So does the CPU.
 struct ProjectHeadsParams {
-  Tensor x;  // [num_tokens, hidden_size]
+  Tensor x;              // [num_tokens, hidden_size]
+  FusedNorm input_norm;  // of x, as MatMulParams
+  Tensor normed;         // as x; must not alias any of the others
   // [(num_heads + 2 * num_kv_heads) * head_dim, hidden_size]: queries' rows, then keys', then
   // values'. A weight with only the queries' rows (num_kv_heads = 0) or only keys' and values'
   // (num_heads = 0) serves cross attention.

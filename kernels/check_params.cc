@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <initializer_list>
 
 #include "base/check.h"
+#include "kernels/input_norm.h"
 
 namespace beamline {
 namespace {
@@ -53,6 +55,17 @@ void CheckFusedNorm(const FusedNorm& norm, int64_t hidden_size, DType dtype) {
   CheckOptionalVector(norm.bias, hidden_size, dtype);
 }
 
+// The norm of a product's input, and where the normed rows go: to memory that holds none of the
+// `others`.
+template <typename Params>
+void CheckInputNorm(const Params& p, std::initializer_list<const Tensor*> others) {
+  CheckFusedNorm(p.input_norm, p.x.dim(-1), p.x.dtype);
+  if (!HasInputNorm(p)) return;
+  CheckMatrix(p.normed, p.x.num_rows(), p.x.dim(-1), p.x.dtype);
+  if (p.x.num_rows() == 0) return;
+  for (const Tensor* other : others) BEAMLINE_CHECK(p.normed.data != other->data);
+}
+
 }  // namespace
 
 void Check(const EmbedParams& p, const CheckOptions& options) {
@@ -77,6 +90,7 @@ void Check(const MatMulParams& p, const CheckOptions& options) {
   const int64_t num_rows = p.x.num_rows();
   const int64_t columns = p.gated ? p.weight->out_features() / 2 : p.weight->out_features();
   CheckMatrix(p.x, num_rows, p.weight->in_features(), dtype);
+  CheckInputNorm(p, {&p.x, &p.residual, &p.y});
   // Logits are float32 whatever the activations are.
   BEAMLINE_CHECK(p.y.dtype == dtype || p.y.dtype == DType::kFloat32);
   CheckMatrix(p.y, num_rows, columns, p.y.dtype);
@@ -109,6 +123,7 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
   const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
   BEAMLINE_CHECK(p.weight->out_features() == query_size + 2 * key_size);
   CheckMatrix(p.x, num_tokens, p.weight->in_features(), dtype);
+  CheckInputNorm(p, {&p.x, &p.query, &p.key, &p.value, &p.workspace});
   CheckOptionalVector(p.bias, p.weight->out_features(), dtype);
   CheckMatrix(p.workspace, num_tokens, p.weight->out_features(), dtype);
   if (query_size > 0) CheckMatrix(p.query, num_tokens, query_size, dtype);

@@ -23,14 +23,12 @@ absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtyp
 // The widest of the stacks.
 struct Widths {
   int64_t hidden = 0, query = 0, key = 0, inner = 0;
-  bool pre_norm = false;
 
   void Include(const StackSpec& stack) {
     hidden = std::max<int64_t>(hidden, stack.hidden_size);
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
     key = std::max(key, int64_t{stack.num_kv_heads} * stack.head_dim);
     inner = std::max<int64_t>(inner, stack.feed_forward_size);
-    pre_norm |= stack.placement == NormPlacement::kPre;
   }
 };
 
@@ -50,9 +48,7 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
   };
   const DType dtype = activation_dtype;
   BEAMLINE_ASSIGN_OR_RETURN(plan.hidden, allocate(tokens, widths.hidden, dtype));
-  if (widths.pre_norm) {
-    BEAMLINE_ASSIGN_OR_RETURN(plan.normed, allocate(tokens, widths.hidden, dtype));
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(plan.normed, allocate(tokens, widths.hidden, dtype));
   BEAMLINE_ASSIGN_OR_RETURN(plan.query, allocate(tokens, widths.query, dtype));
   BEAMLINE_ASSIGN_OR_RETURN(plan.attended, allocate(tokens, widths.query, dtype));
   BEAMLINE_ASSIGN_OR_RETURN(plan.workspace, allocate(tokens, widths.query + 2 * widths.key, dtype));

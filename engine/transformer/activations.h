@@ -18,7 +18,7 @@ inline constexpr int64_t kLogitsPadding = 64;
 // and decoder, which never run at the same time. A step views the part that it needs.
 struct Activations {
   Tensor hidden;    // [T, hidden_size], the residual stream
-  Tensor normed;    // [T, hidden_size]; empty without pre-norm layers
+  Tensor normed;    // [T, hidden_size], what a branch reads of it behind a norm
   Tensor query;     // [T, num_heads * head_dim]
   Tensor attended;  // as query
   // [T, (num_heads + 2 * num_kv_heads) * head_dim]: of ProjectHeads; an encoder's queries, keys and

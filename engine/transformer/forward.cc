@@ -24,13 +24,12 @@ StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
     : spec_(spec), weights_(weights), cache_(cache), activations_(activations), backend_(backend) {}
 
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
-  const Tensor hidden = Embed(tokens);
+  Stream stream = {Embed(tokens)};
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    PackedSelfAttention(layer, tokens.rows, hidden);
-    FeedForward(layer, hidden);
+    PackedSelfAttention(layer, tokens.rows, stream);
+    FeedForward(layer, stream);
   }
-  Norm(weights_.final_norm, hidden, hidden);
-  return hidden;
+  return LastHidden(stream);
 }
 
 void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
@@ -45,22 +44,21 @@ void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const
 
 Tensor StackForward::Decode(const DecoderInputs& inputs) const {
   PackedRows rows = inputs.tokens.rows;
-  Tensor hidden = Embed(inputs.tokens);
+  Stream stream = {Embed(inputs.tokens)};
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    CachedSelfAttention(layer, inputs, hidden);
+    CachedSelfAttention(layer, inputs, stream);
     if (layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
       // Every key and value is stored: from here on only the wanted rows matter.
       rows = inputs.wanted_rows;
       const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
       if (rows.num_rows == 0) return selected;
-      backend_.GatherRows(hidden, inputs.wanted, selected);
-      hidden = selected;
+      backend_.GatherRows(stream.hidden, inputs.wanted, selected);
+      stream.hidden = selected;
     }
-    if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, hidden);
-    FeedForward(layer, hidden);
+    if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, stream);
+    FeedForward(layer, stream);
   }
-  Norm(weights_.final_norm, hidden, hidden);
-  return hidden;
+  return LastHidden(stream);
 }
 
 Tensor StackForward::Embed(const PackedTokens& tokens) const {
@@ -73,10 +71,7 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.position_table = weights_.position_table;
   embed.type_table = weights_.type_table;
   embed.token_scale = spec_.token_scale;
-  embed.norm = {.kind = spec_.norm,
-                .gain = weights_.embedding_norm.gain,
-                .bias = weights_.embedding_norm.bias,
-                .epsilon = spec_.norm_epsilon};
+  embed.norm = WithWeights(weights_.embedding_norm);
   embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
   backend_.Embed(embed);
   return embed.output;
@@ -84,10 +79,9 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
 
 // The product is read where it lies, so that nothing moves queries, keys and values to places of
 // their own; the scale waits for the scores.
-void StackForward::PackedSelfAttention(int layer, const PackedRows& rows,
-                                       const Tensor& hidden) const {
+void StackForward::PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.attention_norm, hidden, [&](const Tensor& x) {
+  AddBranch(weights.attention_norm, stream, [&](const BranchInput& x) {
     AttentionParams attention = AttentionOver(rows);
     const int64_t query_size = attention.query.dim(-1);
     const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
@@ -99,15 +93,16 @@ void StackForward::PackedSelfAttention(int layer, const PackedRows& rows,
     attention.scale = AttentionScale(layer);
     attention.causal = spec_.causal;
     backend_.Attention(attention);
-    AddProduct(attention.output, weights.attention_output, hidden);
+    return Output(attention.output, weights.attention_output);
   });
 }
 
 void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
-                                       const Tensor& hidden) const {
+                                       Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.attention_norm, hidden, [&](const Tensor& x) {
-    ProjectHeadsParams project = Projection(x, weights.qkv);
+  AddBranch(weights.attention_norm, stream, [&](const BranchInput& x) {
+    ProjectHeadsParams project = Projection(x.rows, weights.qkv);
+    x.GiveTo(project);
     AttentionParams attention = AttentionOver(inputs.tokens.rows);
     project.num_heads = spec_.num_heads;
     project.num_kv_heads = spec_.num_kv_heads;
@@ -119,72 +114,74 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
     attention.causal = spec_.causal;
     backend_.ProjectHeads(project);
     backend_.Attention(attention);
-    AddProduct(attention.output, weights.attention_output, hidden);
+    return Output(attention.output, weights.attention_output);
   });
 }
 
 void StackForward::CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
-                                  const Tensor& hidden) const {
+                                  Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.cross_norm, hidden, [&](const Tensor& x) {
+  AddBranch(weights.cross_norm, stream, [&](const BranchInput& x) {
     AttentionParams attention = AttentionOver(rows);
     attention.scale = AttentionScale(layer);
     Product(x, weights.cross_query, attention.query);
     ReadPages(cache_[layer], memory, attention);
     backend_.Attention(attention);
-    AddProduct(attention.output, weights.cross_output, hidden);
+    return Output(attention.output, weights.cross_output);
   });
 }
 
-void StackForward::FeedForward(int layer, const Tensor& hidden) const {
+void StackForward::FeedForward(int layer, Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.feed_forward_norm, hidden, [&](const Tensor& x) {
+  AddBranch(weights.feed_forward_norm, stream, [&](const BranchInput& x) {
     MatMulParams in;
-    in.x = x;
+    x.GiveTo(in);
     in.weight = weights.feed_forward_in.weight.get();
     in.bias = weights.feed_forward_in.bias;
     in.activation = spec_.activation;
     in.gated = spec_.gated;
-    in.y = View(activations_.inner, hidden.dim(0), spec_.feed_forward_size);
+    in.y = View(activations_.inner, x.rows.dim(0), spec_.feed_forward_size);
     backend_.MatMul(in);
-    AddProduct(in.y, weights.feed_forward_out, hidden);
+    return Output(in.y, weights.feed_forward_out);
   });
 }
 
 template <typename Branch>
-void StackForward::AddBranch(const NormWeights& norm, const Tensor& hidden,
-                             const Branch& branch) const {
-  if (spec_.placement == NormPlacement::kPre) {
-    const Tensor normed = View(activations_.normed, hidden.dim(0), spec_.hidden_size);
-    Norm(norm, hidden, normed);
-    branch(normed);
-  } else {
-    branch(hidden);
-    Norm(norm, hidden, hidden);
+void StackForward::AddBranch(const NormWeights& norm, Stream& stream, const Branch& branch) const {
+  const bool pre_norm = spec_.placement == NormPlacement::kPre;
+  BranchInput x;
+  x.rows = stream.hidden;
+  if (const NormWeights* const first = pre_norm ? &norm : stream.pending; first != nullptr) {
+    x.norm = WithWeights(*first);
+    x.normed = View(activations_.normed, x.rows.dim(0), spec_.hidden_size);
   }
+  MatMulParams last = branch(x);
+  last.residual = pre_norm || x.norm.gain.empty() ? x.rows : x.normed;
+  last.y = stream.hidden;
+  backend_.MatMul(last);
+  if (!pre_norm) stream.pending = &norm;
 }
 
-void StackForward::AddProduct(const Tensor& x, const LinearWeights& linear,
-                              const Tensor& hidden) const {
-  MatMulParams product;
-  product.x = x;
-  product.weight = linear.weight.get();
-  product.bias = linear.bias;
-  product.residual = hidden;
-  product.y = hidden;
-  backend_.MatMul(product);
+Tensor StackForward::LastHidden(const Stream& stream) const {
+  for (const NormWeights* weights : {stream.pending, &weights_.final_norm}) {
+    if (weights == nullptr || weights->gain.empty()) continue;
+    NormParams norm;
+    norm.kind = spec_.norm;
+    norm.x = stream.hidden;
+    norm.gain = weights->gain;
+    norm.bias = weights->bias;
+    norm.epsilon = spec_.norm_epsilon;
+    norm.y = stream.hidden;
+    backend_.Norm(norm);
+  }
+  return stream.hidden;
 }
 
-void StackForward::Norm(const NormWeights& weights, const Tensor& x, const Tensor& y) const {
-  if (weights.gain.empty()) return;
-  NormParams norm;
-  norm.kind = spec_.norm;
-  norm.x = x;
-  norm.gain = weights.gain;
-  norm.bias = weights.bias;
-  norm.epsilon = spec_.norm_epsilon;
-  norm.y = y;
-  backend_.Norm(norm);
+FusedNorm StackForward::WithWeights(const NormWeights& weights) const {
+  return {.kind = spec_.norm,
+          .gain = weights.gain,
+          .bias = weights.bias,
+          .epsilon = spec_.norm_epsilon};
 }
 
 float StackForward::AttentionScale(int layer) const {
@@ -192,13 +189,22 @@ float StackForward::AttentionScale(int layer) const {
                                       : spec_.attention_scale;
 }
 
-void StackForward::Product(const Tensor& x, const LinearWeights& linear, const Tensor& y) const {
+void StackForward::Product(const BranchInput& x, const LinearWeights& linear,
+                           const Tensor& y) const {
   MatMulParams product;
-  product.x = x;
+  x.GiveTo(product);
   product.weight = linear.weight.get();
   product.bias = linear.bias;
   product.y = y;
   backend_.MatMul(product);
+}
+
+MatMulParams StackForward::Output(const Tensor& x, const LinearWeights& linear) const {
+  MatMulParams product;
+  product.x = x;
+  product.weight = linear.weight.get();
+  product.bias = linear.bias;
+  return product;
 }
 
 ProjectHeadsParams StackForward::Projection(const Tensor& x, const LinearWeights& linear) const {

@@ -60,24 +60,48 @@ class StackForward {
   Tensor Decode(const DecoderInputs& inputs) const;
 
  private:
+  // The residual stream between two branches.
+  struct Stream {
+    Tensor hidden;  // [num_rows, hidden_size]
+    // Post-norm: what is still to be applied to it. Its next reader does, on the way.
+    const NormWeights* pending = nullptr;
+  };
+
+  // What a branch reads: rows, and the norm that its first product applies to them.
+  struct BranchInput {
+    Tensor rows;
+    FusedNorm norm;  // may be none
+    Tensor normed;   // where that product leaves norm(rows)
+
+    template <typename Params>
+    void GiveTo(Params& product) const {
+      product.x = rows;
+      product.input_norm = norm;
+      product.normed = normed;
+    }
+  };
+
   Tensor Embed(const PackedTokens& tokens) const;
   // An encoder's: over the rows' own keys and values.
-  void PackedSelfAttention(int layer, const PackedRows& rows, const Tensor& hidden) const;
+  void PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const;
   // A decoder's: through the cache.
-  void CachedSelfAttention(int layer, const DecoderInputs& inputs, const Tensor& hidden) const;
+  void CachedSelfAttention(int layer, const DecoderInputs& inputs, Stream& stream) const;
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
-                      const Tensor& hidden) const;
-  void FeedForward(int layer, const Tensor& hidden) const;
+                      Stream& stream) const;
+  void FeedForward(int layer, Stream& stream) const;
 
-  // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)).
+  // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)), whose norm then is
+  // pending. branch(input) returns its last product, which lacks the residual and where it goes.
   template <typename Branch>
-  void AddBranch(const NormWeights& norm, const Tensor& hidden, const Branch& branch) const;
-  // hidden += x W^T + bias.
-  void AddProduct(const Tensor& x, const LinearWeights& linear, const Tensor& hidden) const;
-  void Norm(const NormWeights& norm, const Tensor& x, const Tensor& y) const;
+  void AddBranch(const NormWeights& norm, Stream& stream, const Branch& branch) const;
+  // The stream behind its last norms.
+  Tensor LastHidden(const Stream& stream) const;
+  FusedNorm WithWeights(const NormWeights& weights) const;
   float AttentionScale(int layer) const;
   // y = x W^T + bias.
-  void Product(const Tensor& x, const LinearWeights& linear, const Tensor& y) const;
+  void Product(const BranchInput& x, const LinearWeights& linear, const Tensor& y) const;
+  // A branch's last product: x W^T + bias.
+  MatMulParams Output(const Tensor& x, const LinearWeights& linear) const;
   // What ProjectHeads of `linear` and Attention over `rows` have in common here.
   ProjectHeadsParams Projection(const Tensor& x, const LinearWeights& linear) const;
   AttentionParams AttentionOver(const PackedRows& rows) const;

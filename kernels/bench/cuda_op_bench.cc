@@ -174,13 +174,15 @@ struct Product {
   DType y_dtype = DType::kBFloat16;
   bool biased = true;
   bool padded = false;  // rows of y, and the bias, have room for whole tiles, as logits have
+  enum { kNoNorm, kNormBefore, kNormInside } norm = kNoNorm;  // of x
 };
 
 void TimeMatMul(Bench& bench, const Product& product) {
-  const auto& [label, rows, in_features, out_features, dtype, activation, y_dtype, biased, padded] =
-      product;
-  const std::string name = fmt::format("matmul {} {}: {} x {} x {}", label, Name(dtype), rows,
-                                       in_features, out_features);
+  const auto& [label, rows, in_features, out_features, dtype, activation, y_dtype, biased, padded,
+               norms] = product;
+  const std::string name =
+      fmt::format("matmul {}{} {}: {} x {} x {}", norms == Product::kNormInside ? "with its " : "",
+                  label, Name(dtype), rows, in_features, out_features);
   if (!bench.Wants(name)) return;
   const size_t weight_bytes = static_cast<size_t>(in_features * out_features) * SizeOf(dtype);
   const int copies = static_cast<int>(std::clamp<size_t>(kRotationBytes / weight_bytes, 1, 8));
@@ -195,11 +197,21 @@ void TimeMatMul(Bench& bench, const Product& product) {
   params.activation = activation;
   params.y = bench.RandomTensor({rows, stride}, y_dtype).Columns(0, out_features);
   params.y_owns_padding = padded;
+  NormParams norm;
+  if (norms != Product::kNoNorm) {
+    norm.gain = params.input_norm.gain = bench.RandomTensor({1, in_features}, dtype);
+    norm.bias = params.input_norm.bias = bench.RandomTensor({1, in_features}, dtype);
+    norm.y = params.normed = bench.RandomTensor({rows, in_features}, dtype);
+    norm.x = params.x;
+  }
+  const bool norms_before = norms == Product::kNormBefore;
+  if (norms_before) params.x = norm.y, params.input_norm = {};
   const double bytes = static_cast<double>(weight_bytes) +
                        static_cast<double>(rows * in_features) * SizeOf(dtype) +
                        static_cast<double>(rows * out_features) * SizeOf(y_dtype);
   bench.Time(name, 2.0 * rows * in_features * out_features, bytes, [&](int i) {
     params.weight = weights[i % copies].get();
+    if (norms_before) bench.backend().Norm(norm);
     bench.backend().MatMul(params);
   });
   bench.Clear();
@@ -478,9 +490,29 @@ void TimeProducts(Bench& bench) {
   }
 }
 
+// Norms and products of their rows, as two operators and as one.
+void TimeNormedProducts(Bench& bench) {
+  const Product products[] = {{"norm", 0, 512, 512, DType::kFloat16},
+                              {"norm", 0, 512, 2048, DType::kFloat16},
+                              {"norm", 0, 1024, 4096, DType::kFloat16},
+                              {"norm", 0, 768, 3072, DType::kBFloat16},
+                              {"norm", 0, 512, 2048, DType::kFloat32}};
+  for (Product product : products) {
+    product.y_dtype = product.dtype;
+    for (int64_t rows : {1, 4, 8, 16}) {
+      product.rows = rows;
+      product.norm = Product::kNormBefore;
+      TimeMatMul(bench, product);
+      product.norm = Product::kNormInside;
+      TimeMatMul(bench, product);
+    }
+  }
+}
+
 void TimeAll(Bench& bench) {
   const DType bf16 = DType::kBFloat16, f32 = DType::kFloat32;
   TimeProducts(bench);
+  TimeNormedProducts(bench);
   for (int64_t rows : {1, 4, 8, 16, 32}) {
     for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
   }

@@ -15,6 +15,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/input_norm.h"
 
 namespace beamline {
 namespace {
@@ -124,7 +125,7 @@ class CpuBackend final : public Backend {
   }
   void MatMul(const MatMulParams& params) override {
     Check(params, kCheckOptions);
-    cpu::MatMul(context_, params);
+    AfterNorm(params, cpu::MatMul);
   }
   void Norm(const NormParams& params) override {
     Check(params, kCheckOptions);
@@ -132,7 +133,7 @@ class CpuBackend final : public Backend {
   }
   void ProjectHeads(const ProjectHeadsParams& params) override {
     Check(params, kCheckOptions);
-    cpu::ProjectHeads(context_, params);
+    AfterNorm(params, cpu::ProjectHeads);
   }
   void Attention(const AttentionParams& params) override {
     Check(params, kCheckOptions);
@@ -172,6 +173,14 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  // An input_norm is an operator of its own: a product reads each row once for every strip.
+  template <typename Params>
+  void AfterNorm(const Params& params, void (*product)(cpu::Context&, const Params&)) {
+    if (!HasInputNorm(params)) return product(context_, params);
+    cpu::Norm(context_, InputNormOf(params));
+    product(context_, ProductOfNormed(params));
+  }
+
   template <typename Interface, typename Memory>
   absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes, MemoryKind kind) {
     try {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/input_norm.h"
 
 namespace beamline::cuda {
 namespace {
@@ -16,11 +17,19 @@ bool IsAligned(const Tensor& tensor) {
 template <typename Params>
 bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight) {
   const int64_t num_rows = params.x.num_rows();
-  if (num_rows > 1 && num_rows <= kMostTensorCoreSkinnyRows &&
+  const int64_t fewest = HasInputNorm(params) ? 1 : 2;
+  if (num_rows >= fewest && num_rows <= kMostTensorCoreSkinnyRows &&
       SkinnyTensorCoreProduct(device, params, weight)) {
     return true;
   }
   return num_rows <= kMostSkinnyRows && SkinnyProduct(device, params, weight);
+}
+
+// A norm that no product takes over, by a kernel of its own; what is left to be computed.
+template <typename Params>
+Params LaunchNorm(Device& device, const Params& params) {
+  Norm(device, InputNormOf(params));
+  return ProductOfNormed(params);
 }
 
 // What cuBLASLt's epilogue takes over from the finishing pass.
@@ -70,6 +79,7 @@ void MatMul(Device& device, LtMatMul& lt, const MatMulParams& params) {
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
   if (LaunchSkinny(device, params, weight)) return;
+  if (HasInputNorm(params)) return MatMul(device, lt, LaunchNorm(device, params));
 
   Tensor x = params.x;
   const bool padded = weight.row_stride() != weight.in_features();
@@ -132,6 +142,7 @@ void ProjectHeads(Device& device, LtMatMul& lt, const ProjectHeadsParams& params
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
   if (LaunchSkinny(device, params, weight)) return;
+  if (HasInputNorm(params)) return ProjectHeads(device, lt, LaunchNorm(device, params));
   MatMulParams product;
   product.x = params.x;
   product.weight = params.weight;

@@ -15,12 +15,15 @@ namespace beamline::cuda {
 // The whole operator for num_rows <= kMostSkinnyRows, whatever follows the product: the weight is
 // read once, and one kernel brings every result to its place. In 16 bits it computes one row, and
 // those of more that the tensor cores' kernel below refuses. False (and nothing done) when the
-// operands cannot be read 16 bytes at a time, and for rotary embedding of an odd head_dim.
+// operands cannot be read 16 bytes at a time, for rotary embedding of an odd head_dim, and behind
+// an input_norm in 16 bits or when the product has too many features, or its rows are too long, for
+// each block to norm them.
 inline constexpr int64_t kMostSkinnyRows = 8;
 bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 
-// The same on tensor cores, the better way from two rows on. False also in float32.
+// The same on tensor cores, the better way from two rows on, and of one behind an input_norm, which
+// it refuses as above. False also in float32.
 inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
 bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,

@@ -62,17 +62,22 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float tot
 
 inline constexpr int64_t kStaticBytes = 2 << 10;  // at most what the kernels have besides a row
 
+// Lets `kernel`, which has `static_bytes` of shared memory, use `bytes` more of it.
+template <typename Kernel>
+void AllowShared(Device& device, Kernel* kernel, int64_t bytes, int64_t static_bytes) {
+  constexpr int64_t kDefaultBytes = 48 << 10;
+  if (bytes <= kDefaultBytes - static_bytes) return;
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(bytes)),
+               "a norm's hidden_size needs more shared memory than the GPU has");
+}
+
 // Bytes of dynamic shared memory for a row, which `kernel` may use from now on. No row is longer
 // than MostNormColumns (ops.h), which models are checked against when they are loaded.
 template <typename Kernel>
 int64_t SharedRow(Device& device, Kernel* kernel, int64_t hidden_size) {
-  constexpr int64_t kDefaultBytes = 48 << 10;
   const int64_t bytes = hidden_size * static_cast<int64_t>(sizeof(float));
-  if (bytes > kDefaultBytes - kStaticBytes) {
-    device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(bytes)),
-                 "a norm's hidden_size needs more shared memory than the GPU has");
-  }
+  AllowShared(device, kernel, bytes, kStaticBytes);
   return bytes;
 }
 

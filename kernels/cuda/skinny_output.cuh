@@ -2,6 +2,8 @@
 // output feature of the weight, or a pair of them.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/heads.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -64,6 +66,7 @@ struct RawBias {
 template <typename T, typename Y, bool kGated>
 struct MatMulOutput {
   static constexpr bool kPaired = kGated;
+  static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits are too many blocks
 
   // What is read besides the sums. The kernels load it before the product, under which its latency
   // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
@@ -107,24 +110,22 @@ struct MatMulOutput {
   }
 };
 
-// Calls body(output) with MatMul's output for activations of T into y's type.
+// Returns body(output) with MatMul's output for activations of T into y's type.
 template <typename T, typename Body>
-void WithOutput(const MatMulParams& params, Body body) {
+bool WithOutput(const MatMulParams& params, Body body) {
   const auto make = [&]<typename Y, bool kGated>() {
-    body(MatMulOutput<T, Y, kGated>{params.bias.data, params.residual.as<Y>(), params.y.as<Y>(),
-                                    params.residual.row_stride, params.y.row_stride,
-                                    static_cast<int>(params.y.dim(-1)),
-                                    params.bias.dtype == DType::kFloat32, params.activation});
+    return body(MatMulOutput<T, Y, kGated>{
+        params.bias.data, params.residual.as<Y>(), params.y.as<Y>(), params.residual.row_stride,
+        params.y.row_stride, static_cast<int>(params.y.dim(-1)),
+        params.bias.dtype == DType::kFloat32, params.activation});
   };
   BEAMLINE_CHECK(params.y.dtype == DType::kFloat32 || params.y.dtype == params.x.dtype);
   const auto make_of = [&]<typename Y>() {
-    params.gated ? make.template operator()<Y, true>() : make.template operator()<Y, false>();
+    return params.gated ? make.template operator()<Y, true>()
+                        : make.template operator()<Y, false>();
   };
-  if (params.y.dtype == DType::kFloat32) {
-    make_of.template operator()<float>();
-  } else {
-    make_of.template operator()<T>();
-  }
+  return params.y.dtype == DType::kFloat32 ? make_of.template operator()<float>()
+                                           : make_of.template operator()<T>();
 }
 
 // Every head to its place. With rotary embedding a pair is what one angle rotates, and where there
@@ -132,6 +133,7 @@ void WithOutput(const MatMulParams& params, Body body) {
 template <typename T, bool kRotated>
 struct HeadsOutput {
   static constexpr bool kPaired = kRotated;
+  static constexpr bool kTakesNorm = true;
 
   struct Inputs {
     T bias, second_bias;
@@ -199,13 +201,12 @@ struct HeadsOutput {
 
 // As above.
 template <typename T, typename Body>
-void WithOutput(const ProjectHeadsParams& params, Body body) {
+bool WithOutput(const ProjectHeadsParams& params, Body body) {
   const HeadPlaces<T> places = MakeHeadPlaces<T>(params);
   if (params.rotary == nullptr) {
-    body(HeadsOutput<T, false>{places, params.bias.as<T>(), Divisor(params.head_dim)});
-  } else {
-    body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
+    return body(HeadsOutput<T, false>{places, params.bias.as<T>(), Divisor(params.head_dim)});
   }
+  return body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
 }
 
 // Whether every head divides into HeadsOutput's pairs.

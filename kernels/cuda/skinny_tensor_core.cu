@@ -2,6 +2,7 @@
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/skinny_output.cuh"
+#include "kernels/cuda/tile_norm.cuh"
 
 namespace beamline::cuda {
 namespace {
@@ -15,6 +16,19 @@ constexpr int kUnroll = 4;     // steps whose loads are in flight together
 
 __device__ inline uint4 Load16(const void* from, bool valid) {
   return valid ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+}
+
+// sums += one step of 16 weight rows times the tiles of x^T.
+template <typename T, int kRowTiles>
+__device__ void MultiplyStep(const uint4& low, const uint4& high, const uint4 (&x)[kRowTiles],
+                             float (&sums)[kRowTiles][4]) {
+  const uint32_t first_half[4] = {low.x, high.x, low.y, high.y};
+  const uint32_t second_half[4] = {low.z, high.z, low.w, high.w};
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+    MultiplyAdd<T>(first_half, x[r].x, x[r].y, sums[r]);
+    MultiplyAdd<T>(second_half, x[r].z, x[r].w, sums[r]);
+  }
 }
 
 // sums += 16 weight rows times x^T, over steps of this warp; low and high are this lane's rows
@@ -44,24 +58,39 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
     // has registers to save, would have each step wait for its own.
     __syncwarp();
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const uint32_t first_half[4] = {a_low[u].x, a_high[u].x, a_low[u].y, a_high[u].y};
-      const uint32_t second_half[4] = {a_low[u].z, a_high[u].z, a_low[u].w, a_high[u].w};
-#pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-        MultiplyAdd<T>(first_half, b[u][r].x, b[u][r].y, sums[r]);
-        MultiplyAdd<T>(second_half, b[u][r].z, b[u][r].w, sums[r]);
-      }
-    }
+    for (int u = 0; u < kUnroll; ++u) MultiplyStep<T>(a_low[u], a_high[u], b[u], sums);
   }
+}
+
+// The same of normed rows, in one step: the norm passes under the loads of the weight.
+template <int kRowTiles, typename T>
+__device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLoad<T>& norm,
+                                   const T* low, const T* high, int warp, int lane,
+                                   float (&sums)[kRowTiles][4]) {
+  static_assert(kDepth == 4 * kTileColumns);
+  const int column = warp * kDepth + lane % 4 * kTileColumns;
+  const bool inside = column < args.in_features;
+  uint4 x[kRowTiles];
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+    const int row = r * 8 + lane / 4;
+    x[r] = Load16(args.x + row * args.x_stride + column, inside && row < args.num_rows);
+  }
+  const uint4 gain = Load16(norm.norm.gain + column, inside);
+  const uint4 bias = Load16(norm.norm.bias + column, inside && norm.norm.bias != nullptr);
+  const uint4 a_low = Load16(low + column, inside);
+  const uint4 a_high = Load16(high + column, inside);
+  __syncwarp();  // no load is moved behind this
+  NormTile<kRowTiles>(norm, column, args.num_rows, gain, bias, x);
+  MultiplyStep<T>(a_low, a_high, x, sums);
 }
 
 // The warps of a block share 16 output features, eight pairs or 16 units of their own, and divide
 // the input features among them. Grid: a block per 16 features. Bound by memory: the weight is read
 // once (K x N elements), x comes from cache.
-template <int kRowTiles, int kWarps, typename T, typename Output>
+template <int kRowTiles, int kWarps, typename T, typename Output, typename InputNorm>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
-    SkinnyTileKernel(SkinnyOperands<T> args, Output output) {
+    SkinnyTileKernel(SkinnyOperands<T> args, Output output, InputNorm input_norm) {
   constexpr int kThreads = kWarps * kWarpSize;
   __shared__ float partials[kWarps][kRowTiles * 8][kFeatures + 1];
   const int warp = threadIdx.x / kWarpSize;
@@ -83,6 +112,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     PrefetchRow(high, columns, warp * 4 + lane % 4, kWarps * 4);
     if (warp == 0 && lane == 0) output.Prefetch(unit);
   }
+  if constexpr (InputNorm::kNorms) input_norm.Prefetch();
   WaitForEarlierKernels();
   typename Output::Inputs inputs = {};
   const int thread = static_cast<int>(threadIdx.x);
@@ -90,7 +120,11 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     inputs = output.Load(thread / kUnits, unit_of(thread));
   }
   float sums[kRowTiles][4] = {};
-  MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
+  if constexpr (InputNorm::kNorms) {
+    MultiplyNormedTile<kRowTiles>(args, input_norm, low, high, warp, lane, sums);
+  } else {
+    MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
+  }
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
@@ -114,15 +148,19 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   }
 }
 
+template <typename Output>
+int BlocksOf(int num_units) {
+  constexpr int kUnits = Output::kPaired ? kFeatures / 2 : kFeatures;
+  return (num_units + kUnits - 1) / kUnits;
+}
+
 template <typename T, typename Output>
-void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Output& output) {
-  const SkinnyOperands<T> args = MakeSkinnyOperands<T>(x, weight, Output::kPaired);
-  const int units_of_block = Output::kPaired ? kFeatures / 2 : kFeatures;
-  const int blocks = (args.num_units + units_of_block - 1) / units_of_block;
+void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output) {
+  const int blocks = BlocksOf<Output>(args.num_units);
   const auto launch = [&]<int kRowTiles, int kWarps>() {
     LaunchOverlapped(device, "a product of few rows",
-                     SkinnyTileKernel<kRowTiles, kWarps, T, Output>, blocks, kWarps * kWarpSize,
-                     /*shared_bytes=*/0, args, output);
+                     SkinnyTileKernel<kRowTiles, kWarps, T, Output, NoNorm>, blocks,
+                     kWarps * kWarpSize, /*shared_bytes=*/0, args, output, NoNorm());
   };
   const bool many_warps =
       blocks < device.num_multiprocessors() && args.in_features >= kManyWarps * kDepth;
@@ -135,35 +173,56 @@ void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Out
   }
 }
 
-// Calls body.operator()<T>() for the types of tensor cores; false for float32.
+// The same behind the norm of `params`; false where it does not pay, or does not fit.
+template <typename T, typename Output, typename Params>
+bool LaunchWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
+                    const Params& params) {
+  const int blocks = BlocksOf<Output>(args.num_units);
+  if (blocks > kMostNormingBlocks * device.num_multiprocessors()) return false;
+  const auto norm = MakeNormOnLoad<T>(params);
+  if (!norm.has_value()) return false;
+  const auto launch = [&]<int kRowTiles>() {
+    LaunchOverlapped(device, "a product of few rows behind a norm",
+                     SkinnyTileKernel<kRowTiles, kNormingWarps, T, Output, NormOnLoad<T>>, blocks,
+                     kNormingWarps * kWarpSize, /*shared_bytes=*/0, args, output, *norm);
+  };
+  args.num_rows <= 8 ? launch.template operator()<1>() : launch.template operator()<2>();
+  return true;
+}
+
+// Calls body.operator()<T>() for the types of tensor cores; not for float32.
 template <typename Body>
-bool DispatchHalf(DType dtype, Body body) {
-  if (dtype == DType::kFloat16) {
-    body.template operator()<__half>();
-    return true;
-  }
-  if (dtype == DType::kBFloat16) {
-    body.template operator()<__nv_bfloat16>();
-    return true;
-  }
-  return false;
+void DispatchHalf(DType dtype, Body body) {
+  if (dtype == DType::kFloat16) body.template operator()<__half>();
+  if (dtype == DType::kBFloat16) body.template operator()<__nv_bfloat16>();
+}
+
+template <typename Params>
+bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+  bool launched = false;
+  DispatchHalf(weight.dtype(), [&]<typename T>() {
+    launched = WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+      const auto args = MakeSkinnyOperands<T>(params.x, weight, Output::kPaired);
+      if (!HasInputNorm(params)) {
+        Launch(device, args, output);
+        return true;
+      }
+      if constexpr (Output::kTakesNorm) return LaunchWithNorm(device, args, output, params);
+      return false;
+    });
+  });
+  return launched;
 }
 
 }  // namespace
 
 bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  if (!IsVectorizable(params.x)) return false;
-  return DispatchHalf(weight.dtype(), [&]<typename T>() {
-    WithOutput<T>(params, [&](const auto& output) { Launch<T>(device, params.x, weight, output); });
-  });
+  return IsVectorizable(params.x) && Multiply(device, params, weight);
 }
 
 bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight) {
-  if (!IsVectorizable(params.x) || !HasPairs(params)) return false;
-  return DispatchHalf(weight.dtype(), [&]<typename T>() {
-    WithOutput<T>(params, [&](const auto& output) { Launch<T>(device, params.x, weight, output); });
-  });
+  return IsVectorizable(params.x) && HasPairs(params) && Multiply(device, params, weight);
 }
 
 }  // namespace beamline::cuda

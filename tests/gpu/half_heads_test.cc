@@ -59,6 +59,7 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
     const int width = (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
     const Weight weight = RandomWeight(width, kHidden);
     const TypedArray bias = Random(1, width);
+    const TypedArray gain = Random(1, kHidden), norm_bias = Random(1, kHidden);
     const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
                              Angles(100, shape.head_dim));
     for (int num_tokens : Cases<int>({1, 2, 8, 9, 16, 21}, {2, 21})) {
@@ -69,7 +70,9 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
       slots.resize(num_tokens);
       for (int32_t& position : positions) position = RandomInt(0, 99);
       const IndexArray device_slots = Ids(slots), device_positions = Ids(positions);
-      for (int variant = 0; variant < 3; ++variant) {  // without rotary, half-split, interleaved
+      // Without rotary, half-split, interleaved; the same behind a norm of the input.
+      for (int variant = 0; variant < 6; ++variant) {
+        const bool rotated = variant % 3 > 0, behind_norm = variant >= 3;
         SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
                                         << shape.num_kv_heads << " heads, variant " << variant);
         const TypedArray query = Output(num_tokens, std::max(1, shape.num_heads * shape.head_dim));
@@ -77,8 +80,8 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         const int cache_rows = kNumBlocks * shape.num_kv_heads * kBlockSize;
         const TypedArray keys = Output(std::max(1, cache_rows), shape.head_dim);
         const TypedArray values = Output(std::max(1, cache_rows), shape.head_dim);
-        const Rotary rotary = {cos_sin.device(), variant == 2},
-                     host_rotary = {cos_sin.host_tensor(), variant == 2};
+        const Rotary rotary = {cos_sin.device(), variant % 3 == 2},
+                     host_rotary = {cos_sin.host_tensor(), variant % 3 == 2};
         const auto pages = [&](const TypedArray& array) {
           return Tensor(array.device().data, dtype(),
                         {kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim});
@@ -93,7 +96,13 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         params.x = x.device(), expected.x = x.host_tensor();
         params.bias = bias.device_vector(), expected.bias = bias.host_vector();
         params.positions = device_positions.device(), expected.positions = positions.data();
-        if (variant > 0) params.rotary = &rotary, expected.rotary = &host_rotary;
+        if (rotated) params.rotary = &rotary, expected.rotary = &host_rotary;
+        const TypedArray normed = Output(num_tokens, kHidden);
+        if (behind_norm) {
+          params.input_norm = {.gain = gain.device_vector(), .bias = norm_bias.device_vector()};
+          expected.input_norm = {.gain = gain.host_vector(), .bias = norm_bias.host_vector()};
+          params.normed = normed.device();
+        }
         if (shape.num_heads > 0) params.query = query.device();
         params.workspace = workspace.device();
         params.cache = &cache;

@@ -18,9 +18,9 @@ double VectorAt(const Tensor& tensor, int64_t i) {
   return tensor.empty() ? 0.0 : static_cast<double>(tensor.as<float>()[i]);
 }
 
-double Product(const Tensor& x, int64_t row, const Matrix& weight, int64_t out) {
+double Product(const Matrix& x, int64_t row, const Matrix& weight, int64_t out) {
   double sum = 0;
-  for (int64_t k = 0; k < weight.cols; ++k) sum += At(x, row, k) * weight.at(out, k);
+  for (int64_t k = 0; k < weight.cols; ++k) sum += x.at(row, k) * weight.at(out, k);
   return sum;
 }
 
@@ -34,6 +34,17 @@ void NormalizeRow(const FusedNorm& norm, int64_t size, double* row) {
     row[c] = (row[c] - mean) / std::sqrt(variance + norm.epsilon) * VectorAt(norm.gain, c) +
              VectorAt(norm.bias, c);
   }
+}
+
+// The rows that a product multiplies.
+template <typename Params>
+Matrix InputRows(const Params& p) {
+  Matrix rows(p.x.num_rows(), p.x.dim(-1));
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    for (int64_t c = 0; c < rows.cols; ++c) rows.at(r, c) = At(p.x, r, c);
+    if (!p.input_norm.gain.empty()) NormalizeRow(p.input_norm, rows.cols, &rows.at(r, 0));
+  }
+  return rows;
 }
 
 // A head of a packed matrix of heads.
@@ -190,11 +201,12 @@ Matrix Embed(const EmbedParams& p) {
 
 Matrix MatMul(const MatMulParams& p, const Matrix& weight) {
   const int64_t columns = p.gated ? weight.rows / 2 : weight.rows;
-  Matrix y(p.x.num_rows(), columns);
+  const Matrix x = InputRows(p);
+  Matrix y(x.rows, columns);
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      double value = Activate(p.activation, Product(p.x, r, weight, c) + VectorAt(p.bias, c));
-      if (p.gated) value *= Product(p.x, r, weight, c + columns) + VectorAt(p.bias, c + columns);
+      double value = Activate(p.activation, Product(x, r, weight, c) + VectorAt(p.bias, c));
+      if (p.gated) value *= Product(x, r, weight, c + columns) + VectorAt(p.bias, c + columns);
       y.at(r, c) = value + At(p.residual, r, c);
     }
   }
@@ -219,10 +231,11 @@ HeadsResult ProjectHeads(const ProjectHeadsParams& p, const Matrix& weight) {
   const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;
   HeadsResult result{Matrix(num_tokens, query_size), Matrix(num_tokens, key_size),
                      Matrix(num_tokens, key_size)};
+  const Matrix x = InputRows(p);
   for (int64_t t = 0; t < num_tokens; ++t) {
     std::vector<double> heads(weight.rows);
     for (int64_t o = 0; o < weight.rows; ++o) {
-      heads[o] = Product(p.x, t, weight, o) + VectorAt(p.bias, o);
+      heads[o] = Product(x, t, weight, o) + VectorAt(p.bias, o);
     }
     for (int h = 0; p.rotary != nullptr && h < p.num_heads + p.num_kv_heads; ++h) {
       RotateHead(*p.rotary, p.positions[t], heads.data() + h * p.head_dim);

@@ -25,7 +25,7 @@ double Activate(Activation activation, double x);
 
 Matrix Embed(const EmbedParams& params);
 
-// `weight` is [out_features, in_features]; params.weight and params.y are not read.
+// `weight` is [out_features, in_features]; params.weight, params.normed and params.y are not read.
 Matrix MatMul(const MatMulParams& params, const Matrix& weight);
 
 // Normalised rows and the sums before.
