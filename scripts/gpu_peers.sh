@@ -45,7 +45,7 @@ export BEAMLINE_CUDA_MODULE=${BEAMLINE_CUDA_MODULE:-$bundle/lib/libbeamline_cuda
 } 2>/dev/null | tee "$output/machine.txt"
 
 # The lines that have peers. "No such row" keeps the other kind out where it is not asked for.
-operators='prefill( in place)? bfloat16: B(4|12|32|256) H|decode bfloat16: B(1|32) H(64|32|28|12)/'
+operators='prefill( in place| paged)? bfloat16: B[0-9]+ H|decode bfloat16: B(1|32) H(64|32|28|12)/'
 operators+='|12288 x 768 x 50|32768 x 768 x 3072|square'
 operators+='|4096 x 14336|norm \+ residual|candidates: (256|64) x 3'
 only='no such row'

@@ -22,149 +22,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/bench/gpu_bench.h"
+#include "kernels/bench/prefill_bench.h"
 #include "kernels/cuda_loader.h"
 
 namespace beamline {
 namespace {
-
-constexpr double kRoundSeconds = 0.02;
-constexpr int kNumRounds = 5;
-constexpr size_t kRotationBytes = size_t{192} << 20;
-
-constexpr int kMostRecordedCalls = 64;
-constexpr int kReplaysToRecord = 3;  // the first runs the calls, those after it record them
-
-enum class Recording : uint8_t { kYes, kNo };  // kNo: it moves host values on its way
-
-struct Line {
-  std::string name;
-  double microseconds = 0;
-  double host_microseconds = 0;
-  double tera_flops = 0;
-  double giga_bytes = 0;
-};
-
-class Bench {
- public:
-  Bench(Backend& backend, const std::string& pattern) : backend_(backend), pattern_(pattern) {
-    for (float& value : numbers_) value = std::uniform_real_distribution<float>(-1, 1)(random_);
-  }
-
-  // Whether a line of this name is asked for.
-  bool Wants(const std::string& name) const { return std::regex_search(name, pattern_); }
-
-  // Random device memory. 16-bit types get numbers in [-1, 1) as well.
-  void* Random(size_t bytes, DType dtype) {
-    const size_t element = SizeOf(dtype);
-    std::vector<uint8_t> host(std::min<size_t>(bytes, size_t{8} << 20));
-    for (size_t i = 0; i + element <= host.size(); i += element) {
-      const float value = Next();
-      uint32_t bits = 0;
-      std::memcpy(&bits, &value, sizeof(bits));
-      if (dtype == DType::kBFloat16) bits >>= 16;
-      if (dtype == DType::kFloat16) {
-        const auto half = static_cast<_Float16>(value);
-        std::memcpy(&bits, &half, sizeof(half));
-      }
-      std::memcpy(host.data() + i, &bits, element);
-    }
-    auto buffer = backend_.Allocate(bytes);
-    BEAMLINE_CHECK(buffer.ok());
-    char* const data = static_cast<char*>((*buffer)->data());
-    for (size_t done = 0; done < bytes; done += host.size()) {
-      backend_.CopyToDevice(host.data(), data + done, std::min(host.size(), bytes - done));
-    }
-    buffers_.push_back(*std::move(buffer));
-    return data;
-  }
-  Tensor RandomTensor(std::initializer_list<int64_t> shape, DType dtype) {
-    Tensor tensor(nullptr, dtype, shape);
-    tensor.data = Random(static_cast<size_t>(tensor.num_elements()) * SizeOf(dtype), dtype);
-    return tensor;
-  }
-  const int32_t* Ids(const std::vector<int32_t>& values) {
-    auto buffer = backend_.Allocate(values.size() * sizeof(int32_t));
-    BEAMLINE_CHECK(buffer.ok());
-    backend_.CopyToDevice(values.data(), (*buffer)->data(), values.size() * sizeof(int32_t));
-    buffers_.push_back(*std::move(buffer));
-    return static_cast<const int32_t*>(buffers_.back()->data());
-  }
-  std::unique_ptr<PackedWeight> Weight(int64_t out_features, int64_t in_features, DType dtype) {
-    std::vector<float> values(out_features * in_features);
-    for (float& value : values) value = Next();
-    const HostMatrix part = {.data = values.data(), .rows = out_features, .cols = in_features};
-    auto weight = backend_.PackWeight({&part, 1}, dtype);
-    BEAMLINE_CHECK(weight.ok());
-    return *std::move(weight);
-  }
-  void Clear() { buffers_.clear(); }
-
-  // Times run(i), i counting up, and keeps a line.
-  void Time(const std::string& name, double flops, double bytes,
-            const std::function<void(int)>& run, Recording recording = Recording::kYes) {
-    int next = 0;
-    const double launched = SecondsOf([&](int calls) {
-      for (int call = 0; call < calls; ++call) run(next++);
-    });
-    double seconds = launched;
-    if (recording == Recording::kYes && backend_.Records()) {
-      const int recorded =
-          std::clamp(static_cast<int>(kRoundSeconds / launched), 1, kMostRecordedCalls);
-      const uint64_t key = ++last_recording_;
-      const auto replay = [&](int replays) {
-        for (int i = 0; i < replays; ++i) {
-          backend_.Replay(key, [&] {
-            for (int call = 0; call < recorded; ++call) run(next++);
-          });
-        }
-      };
-      replay(kReplaysToRecord);
-      seconds = SecondsOf(replay) / recorded;
-    }
-    lines_.push_back(
-        {name, seconds * 1e6, launched * 1e6, flops / seconds * 1e-12, bytes / seconds * 1e-9});
-    fmt::print("{:<62} {:>9.2f} us {:>9.2f} us {:>7.1f} TFLOP/s {:>6.0f} GB/s\n", name,
-               seconds * 1e6, launched * 1e6, lines_.back().tera_flops, lines_.back().giga_bytes);
-    std::fflush(stdout);
-  }
-  Backend& backend() { return backend_; }
-  const std::vector<Line>& lines() const { return lines_; }
-
- private:
-  // Random numbers are drawn once and repeat, at intervals that are no row of any tensor.
-  static constexpr size_t kNumbers = 999983;
-
-  float Next() {
-    if (++position_ == kNumbers) position_ = 0;
-    return numbers_[position_];
-  }
-
-  // The seconds of one of `count` that work(count) does.
-  double SecondsOf(const std::function<void(int)>& work) {
-    const auto round = [&](int count) {
-      const auto begin = std::chrono::steady_clock::now();
-      work(count);
-      BEAMLINE_CHECK(backend_.Synchronize().ok());
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
-    round(3);
-    const double estimate = round(5) / 5;
-    const int count = std::clamp(static_cast<int>(kRoundSeconds / estimate), 2, 2000);
-    std::vector<double> seconds;
-    for (int r = 0; r < kNumRounds; ++r) seconds.push_back(round(count) / count);
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[kNumRounds / 2];
-  }
-
-  Backend& backend_;
-  const std::regex pattern_;
-  std::mt19937 random_{7};
-  std::vector<float> numbers_ = std::vector<float>(kNumbers);
-  size_t position_ = 0;
-  uint64_t last_recording_ = 0;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::vector<Line> lines_;
-};
 
 struct Product {
   const char* label;
@@ -252,58 +115,6 @@ void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
                bench.backend().ProjectHeads(params);
              });
   bench.Clear();
-}
-
-// Attention of `lengths` packed one behind the other; in_place: queries, keys and values are
-// columns of one matrix, as an encoder leaves them.
-void TimePrefill(Bench& bench, const std::string& name, const std::vector<int32_t>& lengths,
-                 int heads, int head_dim, bool causal, DType dtype, bool in_place) {
-  if (!bench.Wants(name)) return;
-  std::vector<int32_t> offsets = {0};
-  double pairs = 0;
-  for (const int32_t length : lengths) {
-    offsets.push_back(offsets.back() + length);
-    pairs += static_cast<double>(length) * length * (causal ? 0.5 : 1.0);
-  }
-  const int64_t tokens = offsets.back(), width = int64_t{heads} * head_dim;
-  AttentionParams params;
-  params.num_heads = params.num_kv_heads = heads;
-  params.head_dim = head_dim;
-  params.num_sequences = static_cast<int>(lengths.size());
-  params.max_query_length = *std::max_element(lengths.begin(), lengths.end());
-  params.causal = causal;
-  const Tensor packed = in_place ? bench.RandomTensor({tokens, 3 * width}, dtype) : Tensor();
-  int64_t column = 0;
-  for (Tensor* tensor : {&params.query, &params.key, &params.value}) {
-    *tensor = in_place ? packed.Columns(column, width) : bench.RandomTensor({tokens, width}, dtype);
-    column += width;
-  }
-  params.output = bench.RandomTensor({tokens, width}, dtype);
-  params.query_offsets = bench.Ids(offsets);
-  bench.Time(name, 4.0 * pairs * width, 4.0 * static_cast<double>(SizeOf(dtype)) * tokens * width,
-             [&](int) { bench.backend().Attention(params); });
-  bench.Clear();
-}
-
-void TimePackedAttention(Bench& bench, int batch, int heads, int length, int head_dim, bool causal,
-                         DType dtype = DType::kBFloat16, bool in_place = false) {
-  const std::string name =
-      fmt::format("attention prefill{} {}: B{} H{} T{} D{}{}", in_place ? " in place" : "",
-                  Name(dtype), batch, heads, length, head_dim, causal ? " causal" : "");
-  TimePrefill(bench, name, std::vector<int32_t>(batch, length), heads, head_dim, causal, dtype,
-              in_place);
-}
-
-// Lengths as of real texts, log-normal with a median of 58.
-void TimeRaggedAttention(Bench& bench, int batch) {
-  std::mt19937 random(3);
-  std::lognormal_distribution<double> length(std::log(58.0), 0.75);
-  std::vector<int32_t> lengths(batch);
-  for (int32_t& l : lengths) l = std::clamp(static_cast<int32_t>(length(random)), 4, 500);
-  TimePrefill(bench,
-              fmt::format("attention prefill in place bfloat16: {} ragged, {} tokens, H12 D64",
-                          batch, std::accumulate(lengths.begin(), lengths.end(), 0)),
-              lengths, 12, 64, false, DType::kBFloat16, true);
 }
 
 void TimeDecodeAttention(Bench& bench, int batch, int heads, int kv_heads, int context,
@@ -510,30 +321,12 @@ void TimeNormedProducts(Bench& bench) {
 }
 
 void TimeAll(Bench& bench) {
-  const DType bf16 = DType::kBFloat16, f32 = DType::kFloat32;
   TimeProducts(bench);
   TimeNormedProducts(bench);
   for (int64_t rows : {1, 4, 8, 16, 32}) {
     for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
   }
-  TimePackedAttention(bench, 4, 16, 4096, 64, true);
-  TimePackedAttention(bench, 4, 32, 4096, 128, true);
-  TimePackedAttention(bench, 4, 32, 4096, 128, false);
-  TimePackedAttention(bench, 12, 12, 1024, 64, true);
-  TimePackedAttention(bench, 32, 12, 128, 64, false);
-  for (int head_dim : {32, 80, 96, 256}) {
-    TimePackedAttention(bench, 12, 12, 1024, head_dim, true);
-    TimePackedAttention(bench, 32, 12, 128, head_dim, false);
-  }
-  for (int head_dim : {32, 64, 128}) {
-    TimePackedAttention(bench, 12, 12, 1024, head_dim, true, f32);
-    TimePackedAttention(bench, 32, 12, 128, head_dim, false, f32);
-  }
-  TimePackedAttention(bench, 1, 12, 128, 64, false, f32);
-  for (const auto& [batch, length] : {std::pair(1, 32), {1, 128}, {256, 128}, {32, 512}}) {
-    TimePackedAttention(bench, batch, 12, length, 64, false, bf16, true);
-  }
-  TimeRaggedAttention(bench, 512);
+  TimePrefills(bench);
   TimeDecodeAttention(bench, 1, 64, 8, 2048, 128);
   TimeDecodeAttention(bench, 1, 64, 8, 8192, 128);
   TimeDecodeAttention(bench, 32, 64, 8, 2048, 128);

@@ -71,6 +71,11 @@ void Attention(Device& device, const AttentionParams& params, const AttentionCho
         if constexpr (sizeof(T) == 2) {
           return AttendTensorCore<T>(device, args, params, choice.rows_per_block);
         }
+        break;
+      case AttentionKernel::kWgmma:
+        if constexpr (sizeof(T) == 2) {
+          return AttendWgmma<T>(device, args, params, choice.rows_per_block);
+        }
     }
   });
 }

@@ -125,5 +125,8 @@ void AttendTiles(Device& device, const AttentionArgs<float>& args, const Attenti
 template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                       int rows_per_block);
+template <typename T>
+void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                 int rows_per_block);
 
 }  // namespace beamline::cuda

@@ -31,6 +31,9 @@ constexpr int kMostKeysOfFewWarps = 32;
 constexpr int kMostKeysOfManyWarps = 128;
 constexpr int kManyWarpsPerMultiprocessor = 32;
 
+// Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
+constexpr int64_t kMostRowsOfSmallWgmma = 96;
+
 int DivideUp(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 bool IsAligned(const Tensor& tensor) {
@@ -58,6 +61,8 @@ const char* Name(AttentionKernel kernel) {
       return "tiles";
     case AttentionKernel::kTensorCore:
       return "tensor core";
+    case AttentionKernel::kWgmma:
+      return "wgmma";
   }
   return "";
 }
@@ -101,7 +106,35 @@ AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multipr
              : AttentionReason::kFullTiles;
 }
 
-void PickTensorCore(const AttentionParams& p, AttentionChoice& choice) {
+// The blocks of a cache are copied as they are, or in parts of a tile's size: groups of eight rows
+// that a tile is made of. Biases would need registers that the kernel has not left.
+bool SuitsWgmma(const AttentionParams& p) {
+  if (p.head_dim != 64 && p.head_dim != 128) return false;
+  if (p.alibi_slopes != nullptr || !p.position_bias.empty()) return false;
+  if (p.cache == nullptr) return true;
+  const int64_t block_size = p.cache->keys.dim(2);
+  return block_size % 8 == 0 && (kWgmmaKeys % block_size == 0 || block_size % kWgmmaKeys == 0);
+}
+
+// Large blocks read keys and values once for more rows, small ones fill more of the GPU and waste
+// less of short sequences. Both compute a row alike, bit by bit.
+void PickWgmmaRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kWgmma;
+  const int large = LargeWgmmaRows(p.head_dim);
+  const int64_t rows = p.query.num_rows() * p.num_heads;
+  const int64_t pairs = int64_t{p.num_sequences} * p.num_kv_heads;
+  choice.num_blocks = std::max(pairs, int64_t{DivideUp(rows, large)});
+  const bool fills = choice.num_blocks >= num_multiprocessors;
+  const bool shorter = rows <= kMostRowsOfSmallWgmma * pairs;
+  choice.rows_per_block = fills && !shorter ? large : kSmallWgmmaRows;
+}
+
+void PickTensorCore(const AttentionParams& p, int num_multiprocessors, bool has_wgmma,
+                    AttentionChoice& choice) {
+  if (has_wgmma && SuitsWgmma(p)) {
+    PickWgmmaRows(p, num_multiprocessors, choice);
+    return;
+  }
   const bool large = p.head_dim == 128 ? choice.num_rows > kSmallTensorCoreRows
                                        : p.head_dim == 64 && choice.num_rows >= kFewestLargeRows;
   choice.kernel = AttentionKernel::kTensorCore;
@@ -177,7 +210,7 @@ std::string AttentionChoice::Describe() const {
   return text;
 }
 
-AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors) {
+AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors, bool has_wgmma) {
   AttentionChoice choice;
   choice.dtype = p.query.dtype;
   choice.head_dim = p.head_dim;
@@ -196,7 +229,7 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors)
     choice.kernel = AttentionKernel::kTiles;
     choice.rows_per_block = kFloatTileRows;
   } else {
-    PickTensorCore(p, choice);
+    PickTensorCore(p, num_multiprocessors, has_wgmma, choice);
   }
   return choice;
 }

@@ -16,6 +16,7 @@ enum class AttentionKernel : uint8_t {
   kGroups,      // attention_grouped.cu: 2 to 16 query rows, keys of the cache, float16 and bfloat16
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
+  kWgmma,       // attention_wgmma.cu: the same on Hopper, heads of 64 and 128 without biases
 };
 
 enum class AttentionReason : uint8_t {
@@ -65,7 +66,14 @@ inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;
 inline constexpr int kLargeTensorCoreRows = 128;
+// Query rows of a block of kWgmma: few, or many by the size of its heads.
+inline constexpr int kSmallWgmmaRows = 64;
+constexpr int LargeWgmmaRows(int head_dim) { return head_dim == 64 ? 192 : 128; }
+// Keys that a block of kWgmma reads at a time.
+inline constexpr int kWgmmaKeys = 128;
 
-AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors);
+// has_wgmma: kernels for sm_90a run.
+AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors,
+                              bool has_wgmma = false);
 
 }  // namespace beamline::cuda

@@ -158,7 +158,8 @@ void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
 void CudaBackend::Attention(const AttentionParams& params) {
   Check(params, kCheckOptions);
   if (params.num_sequences == 0 || params.query.num_rows() == 0 || !Begin()) return;
-  const AttentionChoice choice = PickAttention(params, device_->num_multiprocessors());
+  const AttentionChoice choice =
+      PickAttention(params, device_->num_multiprocessors(), device_->has_wgmma());
   if (log_ && logged_.insert(choice.kind()).second) log_(choice.Describe());
   cuda::Attention(*device_, params, choice);
 }

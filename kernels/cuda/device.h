@@ -54,6 +54,10 @@ class Device {
   int num_multiprocessors() const { return properties_.multiProcessorCount; }
   // code_architecture.h: 90 or more where kernels may be launched that need sm_90.
   int code_architecture() const { return code_architecture_; }
+  // Whether kernels for sm_90a may be launched, which run on GPUs of 9.0 and on no newer ones.
+  bool has_wgmma() const {
+    return code_architecture_ == 90 && properties_.major == 9 && properties_.minor == 0;
+  }
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }

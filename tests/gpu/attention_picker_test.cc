@@ -136,6 +136,67 @@ TEST_F(AttentionPickerTest, PrefillUsesTensorCoresInHalfPrecision) {
   EXPECT_EQ(PickAttention(grouped, kMultiprocessors).kernel, AttentionKernel::kTensorCore);
 }
 
+TEST_F(AttentionPickerTest, PrefillUsesWgmmaWhereItRuns) {
+  const auto kernel = [&](const AttentionParams& params, bool has_wgmma = true) {
+    return PickAttention(params, kMultiprocessors, has_wgmma).kernel;
+  };
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (int head_dim : {64, 128}) {
+      const AttentionParams params = Paged(dtype, head_dim, 8, 2, 4, 500, 700);
+      EXPECT_EQ(kernel(params), AttentionKernel::kWgmma);
+      EXPECT_EQ(kernel(params, false), AttentionKernel::kTensorCore);
+      const AttentionParams decoding = Paged(dtype, head_dim, 8, 2, 4, 1, 700);
+      EXPECT_EQ(kernel(decoding), AttentionKernel::kRows);
+    }
+    EXPECT_EQ(kernel(Paged(dtype, 96, 8, 2, 4, 500, 700)), AttentionKernel::kTensorCore);
+  }
+  EXPECT_EQ(kernel(Paged(DType::kFloat32, 64, 8, 2, 4, 500, 700)), AttentionKernel::kTiles);
+  EXPECT_EQ(
+      PickAttention(Paged(DType::kFloat16, 64, 12, 12, 8, 500, 500), kMultiprocessors, true)
+          .Describe(),
+      "attention in float16, heads of 64: the wgmma kernel, 192 query rows a block: 500 query "
+      "rows for a key-value head fill a tile");
+}
+
+TEST_F(AttentionPickerTest, WgmmaTakesFewRowsABlockOfFewOrShortSequences) {
+  const auto rows = [&](int head_dim, int num_heads, int num_sequences, int length) {
+    const AttentionParams params =
+        Paged(DType::kFloat16, head_dim, num_heads, 4, num_sequences, length, length);
+    return PickAttention(params, kMultiprocessors, /*has_wgmma=*/true).rows_per_block;
+  };
+  EXPECT_EQ(rows(64, 12, 8, 500), 192);
+  EXPECT_EQ(rows(64, 12, 1, 1024), kSmallWgmmaRows);  // 64 blocks
+  EXPECT_EQ(rows(64, 12, 1, 2112), 192);              // as many as multiprocessors
+  EXPECT_EQ(rows(64, 12, 1, 2096), kSmallWgmmaRows);
+  EXPECT_EQ(rows(64, 4, 256, 96), kSmallWgmmaRows);  // half of a large block
+  EXPECT_EQ(rows(64, 4, 256, 97), 192);
+  EXPECT_EQ(rows(64, 12, 256, 33), 192);  // of three heads each
+  EXPECT_EQ(rows(128, 32, 1, 2048), 128);
+  EXPECT_EQ(rows(128, 32, 1, 500), kSmallWgmmaRows);
+}
+
+TEST_F(AttentionPickerTest, WgmmaTakesNoBiasesAndNoBlocksThatTilesAreNotMadeOf) {
+  const auto kernel = [&](const AttentionParams& params) {
+    return PickAttention(params, kMultiprocessors, /*has_wgmma=*/true).kernel;
+  };
+  AttentionParams params = Paged(DType::kFloat16, 64, 8, 8, 4, 500, 500);
+  const float slopes[8] = {};
+  params.alibi_slopes = slopes;
+  EXPECT_EQ(kernel(params), AttentionKernel::kTensorCore);
+  params.alibi_slopes = nullptr;
+  params.position_bias = Tensor(memory_, DType::kFloat32, {8, 3});
+  EXPECT_EQ(kernel(params), AttentionKernel::kTensorCore);
+  params.position_bias = Tensor();
+  for (int block_size : {8, 16, 32, 64, 128, 256, 384}) {
+    cache_.keys = cache_.values = Tensor(memory_, DType::kFloat16, {1, 8, block_size, 64});
+    EXPECT_EQ(kernel(params), AttentionKernel::kWgmma) << block_size;
+  }
+  for (int block_size : {1, 4, 7, 24, 48, 96, 192}) {
+    cache_.keys = cache_.values = Tensor(memory_, DType::kFloat16, {1, 8, block_size, 64});
+    EXPECT_EQ(kernel(params), AttentionKernel::kTensorCore) << block_size;
+  }
+}
+
 TEST_F(AttentionPickerTest, HeadsOfWhole16ByteParts) {
   for (int head_dim : {8, 16, 24, 32, 40, 48, 64, 72, 80, 96, 112, 120, 128, 160, 192, 256}) {
     const AttentionParams prefill = Paged(DType::kFloat16, head_dim, 8, 8, 4, 500, 500);

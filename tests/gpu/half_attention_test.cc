@@ -268,6 +268,17 @@ TEST_P(HalfAttentionTest, MiddlingContextsOfEverySize) {
   }
 }
 
+// Blocks of the cache that tiles of keys are made of, that are made of tiles, and others.
+TEST_P(HalfAttentionTest, PromptsInBlocksOfEverySize) {
+  for (int block_size : Cases<int>({1, 4, 7, 8, 24, 96, 384}, {8, 24})) {
+    const AttentionInputs inputs = Inputs({4, 2, 64, {70, 200, 3}, {70, 333, 130}, block_size});
+    for (int variant : {kFull, kCausal}) {
+      Compare(inputs, variant);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // Thousands of keys, split over blocks; groups of one to eight heads; blocks of every size.
 TEST_P(HalfAttentionTest, LongContextsOfGroups) {
   for (int head_dim : Cases<int>({64, 80, 96, 128}, {80})) {
@@ -402,6 +413,33 @@ TEST_P(HalfAttentionTest, ReadsQueriesKeysAndValuesInPlace) {
   }
 }
 
+// Columns that begin at any 16 bytes, in rows of which no head's size is a part.
+TEST_P(HalfAttentionTest, ReadsRowsOfAnyStride) {
+  for (int head_dim : {64, 128}) {
+    const AttentionInputs inputs = Inputs({3, 3, head_dim, {70, 33, 260}, {}});
+    const int64_t width = 3 * head_dim, tokens = inputs.batch().num_tokens();
+    const TypedArray packed = Random(tokens, 3 * width + 40);
+    const auto params_of = [&](int variant, const Tensor& matrix, bool on_host) {
+      AttentionParams params = inputs.Params(variant, on_host);
+      params.query = matrix.Columns(8, width);
+      params.key = matrix.Columns(width + 16, width);
+      params.value = matrix.Columns(2 * width + 32, width);
+      return params;
+    };
+    for (int variant : {kFull, kCausal}) {
+      const std::vector<float> actual = Run(params_of(variant, packed.device(), false));
+      const reference::Matrix expected =
+          reference::Attention(params_of(variant, packed.host_tensor(), true));
+      double error = 0, norm = 0;
+      for (size_t i = 0; i < actual.size(); ++i) {
+        error += (actual[i] - expected.values[i]) * (actual[i] - expected.values[i]);
+        norm += expected.values[i] * expected.values[i];
+      }
+      ASSERT_LE(std::sqrt(error), AttentionTolerance(dtype()) * std::sqrt(norm)) << head_dim;
+    }
+  }
+}
+
 // A few long sequences among many short ones, some without rows.
 TEST_P(HalfAttentionTest, ManyRaggedSequences) {
   for (const auto& [num_heads, num_kv_heads] : {std::pair(2, 2), {6, 2}}) {
@@ -425,6 +463,31 @@ TEST_P(HalfAttentionTest, ManyRaggedSequences) {
 class TensorCoreAttentionTest : public HalfAttentionTest {};
 INSTANTIATE_TEST_SUITE_P(Types, TensorCoreAttentionTest,
                          testing::Values(DType::kFloat16, DType::kBFloat16), DTypeName);
+
+// Sequences over several tiles of queries and of keys: lengths at and around multiples of 64, 128
+// and 192, empty ones between, groups of heads that fill a tile's rows without a rest and groups
+// that do not. Many heads make large blocks of rows. Causal queries before the first key see none.
+TEST_P(TensorCoreAttentionTest, SeveralTilesOfQueriesAndKeys) {
+  const std::vector<int32_t> lengths = {129, 0, 257, 1, 385, 0, 128, 192, 65};
+  const std::vector<int32_t> queries = {130, 1, 300, 64, 0, 27, 150, 193, 10};
+  const std::vector<int32_t> contexts = {130, 1025, 300, 640, 50, 263, 100, 0, 127};
+  const auto heads =
+      Cases<std::pair<int, int>>({{2, 2}, {3, 1}, {6, 1}, {16, 16}, {32, 8}}, {{3, 1}, {32, 8}});
+  for (int head_dim : {64, 128}) {
+    int block_size = 16;
+    for (const auto& [num_heads, num_kv_heads] : heads) {
+      const AttentionInputs packed = Inputs({num_heads, num_kv_heads, head_dim, lengths, {}});
+      const AttentionInputs paged =
+          Inputs({num_heads, num_kv_heads, head_dim, queries, contexts, block_size});
+      for (int variant : {kFull, kCausal}) {
+        Compare(packed, variant);
+        Compare(paged, variant);
+        if (HasFatalFailure()) return;
+      }
+      block_size *= 2;  // up to two tiles of keys
+    }
+  }
+}
 
 // A sequence has the bits alone that it has in a batch.
 TEST_P(TensorCoreAttentionTest, PrefillDoesNotDependOnItsBatch) {

@@ -89,9 +89,9 @@ class Row:
         return found
 
 
-def attention(batch, heads, length, head_dim, causal, kv_heads=None, context=None, in_place=False):
-    """Prefill; with a `context`, decoding over contiguous keys (Beamline's lie in pages). in_place: Beamline reads
-    queries, keys and values as columns of one matrix."""
+def attention(batch, heads, length, head_dim, causal, kv_heads=None, context=None, kind=""):
+    """Prefill; with a `context`, decoding over contiguous keys (Beamline's lie in pages). kind: " in place" where
+    Beamline reads queries, keys and values as columns of one matrix, " paged" where its keys lie in pages."""
     decode = context is not None
     kv_heads, keys = kv_heads or heads, context or length
 
@@ -112,8 +112,10 @@ def attention(batch, heads, length, head_dim, causal, kv_heads=None, context=Non
 
     flops = 4 * batch * heads * length * keys * head_dim * (0.5 if causal and not decode else 1)
     nbytes = 2 * batch * head_dim * (2 * length * heads + 2 * keys * kv_heads)
+    groups = "" if kv_heads == heads else f"/{kv_heads}"
     line = (f"attention decode bfloat16: B{batch} H{heads}/{kv_heads} context {context} D{head_dim}" if decode else
-            f"attention prefill{' in place' if in_place else ''} bfloat16: B{batch} H{heads} T{length} D{head_dim}{' causal' if causal else ''}")
+            f"attention prefill{kind} bfloat16: B{batch} H{heads}{groups} T{length} D{head_dim}"
+            f"{' causal' if causal else ''}")
     return Row(line, flops, nbytes, peers)
 
 
@@ -177,7 +179,11 @@ def rows(pattern):
     everything = [
         attention(4, 16, 4096, 64, True), attention(4, 32, 4096, 128, True), attention(4, 32, 4096, 128, False),
         attention(12, 12, 1024, 64, True), attention(32, 12, 128, 64, False),
-        attention(256, 12, 128, 64, False, in_place=True), attention(32, 12, 512, 64, False, in_place=True),
+        *(attention(batch, 12, length, 64, False, kind=" in place")
+          for batch, length in ((1, 32), (1, 128), (256, 128), (32, 512))),
+        *(attention(batch, 12, length, 64, True, kind=" paged") for batch, length in ((1, 512), (8, 512), (1, 1024))),
+        *(attention(batch, 32, length, 128, True, 8, kind=kind)
+          for batch, length in ((1, 2048), (4, 2048), (1, 8192)) for kind in ("", " paged")),
         attention(1, 64, 1, 128, True, 8, 2048), attention(1, 64, 1, 128, True, 8, 8192),
         attention(32, 64, 1, 128, True, 8, 2048), attention(32, 64, 1, 128, True, 8, 8192),
         attention(32, 32, 1, 128, True, 8, 2048), attention(32, 28, 1, 128, True, 4, 2048),
