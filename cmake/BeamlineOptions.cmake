@@ -1,6 +1,7 @@
 # How everything is compiled. Presets (CMakePresets.json) set these options.
 option(BEAMLINE_BUILD_TESTS "Build the tests" ON)
 option(BEAMLINE_BUILD_BENCHMARKS "Build the operator benchmarks" ON)
+option(BEAMLINE_UNITY_TESTS "Compile the files of a test program as one: half the time from scratch, more after a change" OFF)
 option(BEAMLINE_WARNINGS_AS_ERRORS "Turn compiler warnings into errors" ON)
 set(BEAMLINE_SANITIZER "" CACHE STRING "address, thread, undefined, or empty")
 option(BEAMLINE_LIBFUZZER "Build the fuzzers of tests/fuzz with libFuzzer, which clang has" OFF)
