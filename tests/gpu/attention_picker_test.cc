@@ -146,7 +146,7 @@ TEST_F(AttentionPickerTest, PrefillUsesWgmmaWhereItRuns) {
       EXPECT_EQ(kernel(params), AttentionKernel::kWgmma);
       EXPECT_EQ(kernel(params, false), AttentionKernel::kTensorCore);
       const AttentionParams decoding = Paged(dtype, head_dim, 8, 2, 4, 1, 700);
-      EXPECT_EQ(kernel(decoding), AttentionKernel::kRows);
+      EXPECT_EQ(kernel(decoding), AttentionKernel::kGroups);
     }
     EXPECT_EQ(kernel(Paged(dtype, 96, 8, 2, 4, 500, 700)), AttentionKernel::kTensorCore);
   }
