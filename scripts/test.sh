@@ -25,31 +25,37 @@ failed=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
+parts=() # "NAME: N s" of what has ended
 finish() {
-  printf '\n%d s\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
+  printf '\n'
+  printf '%s\n' "${parts[@]}"
+  printf '%d s\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
   ((failed == 0 && passed > 0))
   exit
 }
 
 # step NAME LIMIT_S COMMAND...: a failing step counts as one failure and ends the run.
 step() {
-  local name=$1 limit_s=$2
+  local name=$1 limit_s=$2 begin=$SECONDS status=0
   shift 2
   printf '\n== %s (at %d s)\n' "$name" "$SECONDS"
-  timeout --kill-after=10 "$limit_s" "$@" </dev/null && return
-  printf '%s failed with status %d (limit %d s)\n' "$name" "$?" "$limit_s"
+  timeout --kill-after=10 "$limit_s" "$@" </dev/null || status=$?
+  parts+=("$name: $((SECONDS - begin)) s")
+  ((status == 0)) && return
+  printf '%s failed with status %d (limit %d s)\n' "$name" "$status" "$limit_s"
   failed=$((failed + 1))
   finish
 }
 
 # run_tests NAME LIMIT_S CTEST_ARGUMENTS...: adds the figures of ctest's own summary line.
 run_tests() {
-  local name=$1 limit_s=$2 log=$logs/$1
+  local name=$1 limit_s=$2 log=$logs/$1 begin=$SECONDS
   shift 2
   printf '\n== %s tests (at %d s)\n' "$name" "$SECONDS"
   timeout --kill-after=10 "$limit_s" ctest --output-on-failure --no-tests=error --stop-time "$(date -d "+$limit_s seconds" +%T)" "$@" </dev/null 2>&1 |
     tee "$log"
   local status=${PIPESTATUS[0]} summary bad total skipped
+  parts+=("$name tests: $((SECONDS - begin)) s")
   # "98% tests passed, 1 tests failed out of 50"; tests that skip themselves are neither.
   summary=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log")
   if [[ -z $summary ]]; then
