@@ -134,6 +134,21 @@ TEST(UsualStepsTest, RequestsMeetRecordedShapes) {
   }
 }
 
+// The transformer CHECKs that no step is larger than its limits.
+TEST(UsualStepsTest, KeepToTheLimitsOfFewSequences) {
+  for (const std::string model : {"write-en", "translate-en-de"}) {
+    ModelOptions options = Demo(model);
+    options.max_sequences = 3;
+    options.max_batch_tokens = 16;
+    LateReplica replica(options);
+    const auto report =
+        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->complete);
+    EXPECT_GT(report->num_steps, 0);
+  }
+}
+
 TEST(UsualStepsTest, EndsWhenItsTimeIsUpAndWhenTheDeviceBreaks) {
   LateReplica replica("write-en");
   auto report = RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(),
