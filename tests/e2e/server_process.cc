@@ -58,6 +58,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the test
+    setpgid(0, 0);                     // with what a shell starts
     const auto limit = static_cast<rlim_t>(max_open_files);
     const rlimit limits = {limit, limit};
     if (max_open_files > 0) setrlimit(RLIMIT_NOFILE, &limits);
@@ -71,6 +72,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
     execv(program.c_str(), const_cast<char* const*>(argv.data()));
     _exit(127);
   }
+  setpgid(pid_, pid_);  // whoever comes first
   for (const int fd : {in[0], out[1], err[1]}) close(fd);
   if (!input.empty() && write(in[1], input.data(), input.size()) < 0) std::abort();
   close(in[1]);
@@ -81,7 +83,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
 
 ChildProcess::~ChildProcess() {
   if (pid_ > 0) {
-    kill(pid_, SIGKILL);
+    kill(-pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
   for (const int fd : {out_fd_, err_fd_}) {
