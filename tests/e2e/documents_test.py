@@ -143,7 +143,7 @@ class Documents(unittest.TestCase):
         # Relative paths of the documents begin at the repository's root, and results stay out of it.
         cls.work = os.path.join(cls.folder, "work")
         os.mkdir(cls.work)
-        for name in ("loadtest", "models", "proto", "tests"):
+        for name in ("bench", "models", "proto", "tests"):
             os.symlink(os.path.join(options.source, name), os.path.join(cls.work, name))
         cls.server = Server(cls.folder)
         os.environ["BEAMLINE_ADDRESS"] = cls.server.address

@@ -147,7 +147,7 @@ TEST(WorkloadFileTest, AliasesDoNotMultiply) {
 
 TEST(WorkloadFileTest, TheRepositorysFilesAreRead) {
   int num_files = 0;
-  const std::filesystem::path folder = std::filesystem::path(BEAMLINE_SOURCE_DIR) / "loadtest";
+  const std::filesystem::path folder = std::filesystem::path(BEAMLINE_SOURCE_DIR) / "bench";
   for (const auto& file : std::filesystem::directory_iterator(folder / "workloads")) {
     EXPECT_TRUE(ReadWorkload(file.path()).ok()) << ReadWorkload(file.path()).status();
     ++num_files;

@@ -1,5 +1,5 @@
 // Attention: an encoder's packed batches and a decoder's paged steps.
-#include "kernels/bench/bench_arrays.h"
+#include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
 namespace {

@@ -194,7 +194,7 @@ def environment(options):
             "threads": options.threads, "rounds": options.rounds, "commit": commit,
             "system": platform.freedesktop_os_release()["PRETTY_NAME"], "python": platform.python_version(),
             "versions": {name: importlib.metadata.version(name) for name in packages},
-            "command": "tools/bench_peers/main.py " + " ".join(sys.argv[1:])}
+            "command": "bench/peers/main.py " + " ".join(sys.argv[1:])}
 
 
 def table(result):

@@ -1,7 +1,7 @@
 // Times what the CUDA module offers past kernels/backend.h, at the sizes of the targets: products
 // with epilogues beside the plain product, grouped products beside one after the other, softmax
-// beside a copy. Prints a line each and writes JSON, which scripts/compare_torch_operators.py sets
-// beside PyTorch.
+// beside a copy. Prints a line each and writes JSON, which bench/gpu/compare_torch_operators.py
+// sets beside PyTorch.
 //
 //   cuda_library_bench RESULTS.json [SMALL]      SMALL: a sixteenth of the rows of every product
 //

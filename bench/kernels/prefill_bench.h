@@ -1,7 +1,7 @@
 // Attention over the prompts and texts of a batch: cases of cuda_op_bench.
 #pragma once
 
-#include "kernels/bench/gpu_bench.h"
+#include "bench/kernels/gpu_bench.h"
 
 namespace beamline {
 

@@ -15,28 +15,10 @@ shift
 steps=("$@")
 if [[ ${#steps[@]} == 0 ]]; then steps=(golden load parity timing); fi
 bundle=$(cd "$(dirname "$0")" && pwd)
+. "$bundle/tools/bundle.sh"
+trap 'rm -rf "$scratch"' EXIT
 device=${DEVICE:-cuda}
-python=${PYTHON:-python3}
-mkdir -p "$output"
-if [[ ! -d $bundle/lib ]]; then
-  "$python" -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
-    "$bundle/payload.tar.xz" "$bundle" 2>/dev/null
-fi
-
-# cuBLASLt comes with the toolkit or with a Python package. The programs alone see these libraries:
-# Python has its own.
-cublas=$(find /usr/local/cuda/lib64 /usr/local/cuda/targets /opt /usr/lib -name 'libcublasLt.so.13' \
-  -print -quit 2>/dev/null)
-libraries="$bundle/lib:$(dirname "${cublas:-/nonexistent/x}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-programs=$output/programs
-mkdir -p "$programs"
-for program in "$bundle"/bin/*; do
-  printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$libraries" "$program" \
-    >"$programs/$(basename "$program")"
-done
-chmod +x "$programs"/*
-export BEAMLINE_CUDA_MODULE="$bundle/lib/libbeamline_cuda.so"
-export BEAMLINE_TEST_DEVICE=$device PYTHONUNBUFFERED=1
+export BEAMLINE_TEST_DEVICE=$device
 
 # The tests find the models and the golden files where they were built.
 source_folder=$(cat "$bundle/source_folder")
@@ -44,13 +26,6 @@ if [[ ! -e $source_folder ]]; then
   mkdir -p "$(dirname "$source_folder")"
   ln -s "$PWD" "$source_folder"
 fi
-
-{
-  date -u +%FT%RZ
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-  "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
-  echo "commit $(cat "$bundle/commit")"
-} 2>/dev/null | tee "$output/machine.txt"
 
 table=()
 failed=0
@@ -67,10 +42,10 @@ run() {  # NAME PATTERN COMMAND...: keeps the log; the last lines that match go 
 }
 
 gtest='^\[  (PASSED|FAILED|SKIPPED) '
-checkpoints=$(mktemp -d)
-trap 'rm -rf "$checkpoints"' EXIT
+checkpoints=$scratch/checkpoints
 make_checkpoints() {
   if [[ -e $checkpoints/made ]]; then return; fi
+  mkdir -p "$checkpoints"
   run checkpoints parameters "$python" "$bundle/tools/make_checkpoints.py" "$checkpoints" ${QUICK:+--tiny}
   touch "$checkpoints/made"
 }
@@ -86,7 +61,7 @@ for step in "${steps[@]}"; do
       ;;
     load)
       run load '^load' timeout 150 "$python" "$bundle/tools/load.py" --bin "$programs" --models models \
-        --workload loadtest/workloads/soak.yaml --device "$device" --out "$output/load.json"
+        --workload bench/workloads/soak.yaml --device "$device" --out "$output/load.json"
       ;;
     parity)
       make_checkpoints
@@ -109,7 +84,6 @@ for step in "${steps[@]}"; do
   esac
 done
 
-rm -r "$programs"
 (cd "$output" && tar -czf logs.tgz --remove-files -- ./*.log)
 printf '%s\n' "${table[@]}" | tee "$output/table.txt"
 exit $failed

@@ -1,5 +1,5 @@
 // beamline-bench: the engine in process on files of token ids, for comparison with other engines
-// (tools/bench_peers). The inputs run `warmup` times untimed, then `rounds` times timed. Prints one
+// (bench/peers). The inputs run `warmup` times untimed, then `rounds` times timed. Prints one
 // JSON line; its seconds are the median round's.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,9 +16,9 @@
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "bench/engine/bench_run.h"
 #include "engine/api/engine.h"
 #include "engine/api/model_settings.h"
-#include "engine/bench/bench_run.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Turns the output folder of scripts/gpu_models.sh into one JSON file and one page.
+"""Turns the output folder of bench/gpu/gpu_models.sh into one JSON file and one page.
 
-usage: report.py OUTPUT_FOLDER OUT_PREFIX       writes OUT_PREFIX.json and OUT_PREFIX.md
+usage: report.py OUTPUT_FOLDER RESULTS_FOLDER       writes RESULTS_FOLDER/DATE-cuda-models-GPU.json and .md
 """
 
 import json
@@ -111,7 +111,7 @@ def timing_page(timing):
 
 
 def page(result):
-    return f"""# Whole models on one H200: right, and how fast
+    return f"""# Whole models on one GPU: right, and how fast
 
 {'; '.join(result['machine'])}.
 Command: `{result['command']}`
@@ -131,14 +131,14 @@ float32 has identical ids (`golden_float32`, TF32 off).
 
 ## Load over gRPC
 
-`loadtest/workloads/soak.yaml`, 64 clients; a fifth of the calls is cancelled and a tenth has a short deadline (those
+`bench/workloads/soak.yaml`, 64 clients; a fifth of the calls is cancelled and a tenth has a short deadline (those
 that were over by then ended ok); every answer is compared with the one given alone. A round is 1,000 requests.
 
 {load_page(result['load'])}
 
 ## Next to transformers
 
-Random checkpoints (`tools/gpu_models/make_checkpoints.py`), the same GPU. Errors are against transformers in float64;
+Random checkpoints (`bench/gpu/make_checkpoints.py`), the same GPU. Errors are against transformers in float64;
 accepted: at most twice the relative error that transformers makes in the same type.
 
 {parity_page(result['parity'])}
@@ -156,10 +156,12 @@ of the targets need a family that Beamline does not have.
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    folder, prefix = sys.argv[1:]
-    golden = read(folder, "golden_half.json")
-    result = {"machine": read(folder, "machine.txt"),
-              "command": "scripts/gpu_models.sh OUTPUT (in the bundle of scripts/gpu_bundle.sh)",
+    folder, results = sys.argv[1:]
+    machine, golden = read(folder, "machine.txt"), read(folder, "golden_half.json")
+    # "2026-11-21T20:29Z" and "NVIDIA H200, 580.159.04, 143771 MiB", as bundle.sh names results
+    prefix = os.path.join(results, f"{machine[0][:10]}-cuda-models-{machine[1].split(',')[0].split()[1].lower()}")
+    result = {"machine": machine,
+              "command": "bench/gpu/gpu_models.sh OUTPUT (in the bundle of scripts/gpu_bundle.sh)",
               "table": read(folder, "table.txt"), "golden": list(golden_rows(golden)) if golden else [],
               "load": read(folder, "load.json"), "parity": read(folder, "parity.json"),
               "timing": read(folder, "timing.json")}

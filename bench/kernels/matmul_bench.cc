@@ -1,6 +1,6 @@
 // MatMul on the demo models' layers and on larger ones. The arguments are rows, in_features,
 // out_features.
-#include "kernels/bench/bench_arrays.h"
+#include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
 namespace {

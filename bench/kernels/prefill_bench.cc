@@ -1,4 +1,4 @@
-#include "kernels/bench/prefill_bench.h"
+#include "bench/kernels/prefill_bench.h"
 
 #include <fmt/format.h>
 

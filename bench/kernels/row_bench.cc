@@ -1,5 +1,5 @@
 // Operators over rows. The arguments are rows and hidden_size.
-#include "kernels/bench/bench_arrays.h"
+#include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
 namespace {

@@ -1,5 +1,5 @@
 // Choosing tokens. The arguments are rows, vocabulary and what the benchmark says.
-#include "kernels/bench/bench_arrays.h"
+#include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
 namespace {

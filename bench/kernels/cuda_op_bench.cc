@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/bench/gpu_bench.h"
-#include "kernels/bench/prefill_bench.h"
+#include "bench/kernels/gpu_bench.h"
+#include "bench/kernels/prefill_bench.h"
 #include "kernels/cuda_loader.h"
 
 namespace beamline {

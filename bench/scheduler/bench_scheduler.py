@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what the scheduler is for, with beamline-loadtest against beamline-server on this machine, and writes OUT.md
 and OUT.json: continuous batching against static batches and one request at a time; the prefix cache; beam search
-against greedy; the memory of beams. scripts/bench_scheduler.sh builds and starts it."""
+against greedy; the memory of beams. bench/scheduler/bench_scheduler.sh builds and starts it."""
 
 import argparse
 import contextlib
@@ -14,15 +14,15 @@ import subprocess
 import tempfile
 import time
 
-MODELS = {"write-en": "loadtest/workloads/mixed_lengths.yaml",
-          "translate-en-de": "loadtest/workloads/mixed_lengths_translate.yaml"}
+MODELS = {"write-en": "bench/workloads/mixed_lengths.yaml",
+          "translate-en-de": "bench/workloads/mixed_lengths_translate.yaml"}
 DISCIPLINES = ("none", "static:8", "serial")
 NAMES = {"none": "continuous", "static:8": "static batches of 8", "serial": "one at a time"}
 ROUNDS = 2  # of the parts that compare two runs
 CLOSED = 64  # requests in flight when the continuous capacity is measured
 # A tenth of the default, so that the warm-up touches all of it: a page's first use costs more than what is measured.
 CACHE = ",cache_bytes=134217728"
-PREFIX_WORKLOAD = "loadtest/workloads/shared_prefix.yaml"
+PREFIX_WORKLOAD = "bench/workloads/shared_prefix.yaml"
 
 
 # What beams are compared with: sentences that end where the model ends them, and texts cut at 32 new tokens.
@@ -252,7 +252,7 @@ def report(result):
     lines = [f"""# The scheduler on the CPU
 
 {machine}; load average {result['load_average']:.1f} before; {result['date']}; Beamline at {result['commit']}, demo models, float32.
-Command: `scripts/bench_scheduler.sh`; the command of every run is in the .json file. {result['minutes']:.1f} minutes.
+Command: `bench/scheduler/bench_scheduler.sh`; the command of every run is in the .json file. {result['minutes']:.1f} minutes.
 
 What is compared, and what is fair about it: the server, the requests and their arrival times are the same for the three
 disciplines; they differ in when a request leaves the client (docs/loadtest.md). Latencies count from the arrival. A static batch

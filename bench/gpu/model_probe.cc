@@ -1,5 +1,5 @@
 // model_probe: what a checkpoint computes for given token ids, for comparison with other programs
-// (tools/gpu_models/parity.py).
+// (bench/gpu/parity.py).
 //
 // Input: JSON lines. Encoders: {"tokens": [...]}; decoders the same; encoder-decoders
 // {"source": [...], "tokens": [...]}, tokens being the decoder's. All lines are one packed batch.

@@ -1,4 +1,4 @@
-#include "engine/bench/bench_run.h"
+#include "bench/engine/bench_run.h"
 
 #include <algorithm>
 #include <chrono>
