@@ -1,7 +1,7 @@
 // The elementary functions of kernels/cpu/simd-inl.h, on the best target of this machine, against
 // float64.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/kernels/simd_math_test.cc"
+#define HWY_TARGET_INCLUDE "tests/kernels/cpu/simd_math_test.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include "kernels/cpu/simd-inl.h"

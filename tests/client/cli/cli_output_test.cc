@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/cli_runner.h"
+#include "tests/client/cli/cli_runner.h"
 
 namespace beamline::cli {
 namespace {
