@@ -1,4 +1,4 @@
-// Times the operators on a GPU at the sizes of docs/design's targets and prints one line each:
+// Times the operators on a GPU at the sizes of well-known models and prints one line each:
 // microseconds, and the part of the arithmetic or of the memory traffic that decides.
 //
 //   cuda_op_bench [results.json [PATTERN]]      PATTERN: lines whose name it is found in, a regex
