@@ -16,7 +16,7 @@ endfunction()
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not.
 function(beamline_test name)
-  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(ARG_NO_SANITIZER AND BEAMLINE_SANITIZER)
     return()
   endif()
@@ -37,7 +37,7 @@ function(beamline_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   if("gpu" IN_LIST ARG_LABELS)
     # Without a GPU these test nothing, which must not count as passed (tests/gpu/gpu_test_main.cc).

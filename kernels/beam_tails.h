@@ -1,9 +1,9 @@
-// Who gets which half-filled block when the beams of a search descend from each other anew. The
-// device moves the blocks before the host knows the parents, and the host then does the same in its
-// books: both follow this rule.
+// Which beam of the next step gets which half-filled block. The device moves the blocks before the
+// host knows the beams' parents, and the host then does the same in its books: both by this rule.
 //
 // The first child of a parent goes on in the parent's block. The others take the blocks of rows
-// without children, both in ascending order: there are as many. No block is copied from and to.
+// without children, both in ascending order: there are as many. No block is the source and the
+// target of copies.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BeamTail {
   bool copied = false;
 };
 
-// Says of one row after the other, from the first, where it goes on.
+// Takes the rows in order and says where each goes on.
 class BeamTailWalk {
  public:
   // parents: [num_rows], each 0 .. num_rows - 1; outlives the walk.
@@ -50,8 +50,8 @@ class BeamTailWalk {
 
   const int32_t* parents_;
   int32_t num_rows_;
-  int32_t row_ = 0;         // whose turn it is
-  int32_t childless_ = -1;  // the last such row that has been given away
+  int32_t row_ = 0;         // the next row
+  int32_t childless_ = -1;  // the last row without children whose block has been given away
 };
 
 // Of all rows. parents, tails: [num_rows].

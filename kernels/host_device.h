@@ -1,4 +1,4 @@
-// For the few functions that a CUDA kernel and the host must not understand differently.
+// Marks the few functions that a CUDA kernel and the host share, so that both follow one rule.
 #pragma once
 
 #ifdef __CUDACC__

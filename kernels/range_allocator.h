@@ -52,7 +52,7 @@ class RangeAllocator {
     size_t size = 0;
     int owner = kAnybody;   // kAnybody: free for all
     int use = kFreed;       // kFreed: the owner has freed it
-    uint64_t freed_as = 0;  // of freed pieces: the how-manieth of the owner
+    uint64_t freed_as = 0;  // of freed pieces: the owner's number of frees, this one included
   };
   struct Owner {
     std::vector<size_t> used;  // by use

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Collects what scripts/gpu_lane.py, gpu_run.sh, gpu_models.sh and gpu_peers.sh need on another machine: the GPU tests and
-# benchmarks, the server, the CUDA backend and the shared libraries that a bare distribution lacks,
-# compressed, and the runners themselves.
+# Collects what scripts/gpu_lane.py and the scripts of bench/gpu need on another machine: the GPU tests and benchmarks,
+# the server, the CUDA backend and the shared libraries that a bare distribution lacks, compressed; the runners
+# themselves, and what they call as the folder tools.
 #
 #   scripts/gpu_bundle.sh BUILD_FOLDER BUNDLE_FOLDER [EXTRA_BINARY ...]
 #
@@ -17,10 +17,10 @@ rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
-  tests/kernels/cuda_loader_test kernels/bench/cuda_op_bench kernels/bench/cuda_library_bench \
+  tests/kernels/cuda_loader_test bench/kernels/cuda_op_bench bench/kernels/cuda_library_bench \
   tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
-  tests/engine/transformer/random_models_test tests/engine/transformer/model_probe \
-  tests/engine/reduced_precision_test tests/engine/chrf_test engine/bench/beamline-bench \
+  tests/engine/transformer/random_models_test bench/gpu/model_probe \
+  tests/engine/reduced_precision_test tests/engine/chrf_test bench/engine/beamline-bench \
   server/beamline-server loadtest/beamline-loadtest; do
   if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
 done
@@ -28,11 +28,10 @@ binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
 strip "$bundle"/bin/* "$bundle"/lib/*
-cp "$source_folder"/scripts/gpu_{run,models,peers}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
-cp -r "$source_folder/tools/gpu_models" "$bundle/tools"
-rm -rf "$bundle/tools/__pycache__"
+cp "$source_folder"/bench/gpu/gpu_{run,models,peers}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
+mkdir "$bundle/tools"
+cp "$source_folder"/bench/gpu/*.py "$source_folder/bench/gpu/bundle.sh" "$bundle/tools/"
 git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"
-cp "$source_folder/scripts/compare_torch_operators.py" "$bundle/"
 
 # The C library and its kin come from the other machine, which must be at least as new; cuBLASLt from
 # its CUDA toolkit.

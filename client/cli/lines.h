@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<std::string>> ReadAllLines(LineSource& lines);
 // "line 3: CODE: message" on standard error.
 void PrintLineError(const Console& console, size_t number, const absl::Status& status);
 
-// How many of so many lines failed, with the code of the first one; OK when none did.
+// The error that tells how many of the lines failed, with the first one's code; OK when none did.
 absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status& first_error);
 
 // Answers the lines one after the other. The one that fails has an empty line for its answer, or

@@ -1,4 +1,4 @@
-// What a folder holds that no checkpoint of Beamline's is, for whoever looks for one there.
+// Weights of other formats in a folder where a checkpoint was expected, for error messages.
 #pragma once
 
 #include <string>

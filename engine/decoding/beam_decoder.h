@@ -59,8 +59,8 @@ class BeamDecoder final : public GroupDecoder {
   const Tokenizer& tokenizer_;
   const bool wants_deltas_;
   const StopStrings stop_strings_;
-  // The next rows are the best candidates that no end token is: no text to look at, no other
-  // groups, no edits that differ between beams.
+  // The next rows are the best candidates but end tokens, and nothing else decides them: no text,
+  // no other group, no edits that differ between beams.
   bool runs_ahead_ = false;
   TokenIds end_ids_;
   int32_t num_steps_ = 0;

@@ -42,7 +42,7 @@ class BeamGroup {
   // the search is over; the group's first row of this step is row `first_row`.
   void Advance(std::span<const RowResult> found, std::span<const RowResult> ranked,
                int32_t first_row, std::vector<Continuation>& continuations);
-  // Counts the tokens that went on at the last step, those of a search that is over by now too.
+  // Counts the tokens with which beams went on at the last step, also where the search is over.
   void CountChosen(HammingDiversity& diversity) const;
   // Ends the search now: live beams that are good enough become hypotheses.
   void Stop(FinishReason reason);

@@ -11,11 +11,11 @@
 
 namespace beamline {
 
-// The most sequences that a request runs at once which chooses no decoding.
+// The most sequences that a request runs at once when it chooses no decoding.
 int32_t DefaultSequences(const GenerationDefaults& defaults);
 
 // Whether requests that set nothing but the kind of decoding would be accepted: the checks are
-// theirs. The error names `file`, which the defaults are from, the field and the accepted range.
+// theirs. The error names `file`, where the defaults come from, the field and the accepted range.
 absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefaults& defaults,
                                      const Tokenizer& tokenizer, const DecodingLimits& limits);
 

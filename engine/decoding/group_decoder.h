@@ -54,20 +54,20 @@ struct Continuation {
   int32_t token = 0;
   // The assumed row that this is; -1: none was assumed.
   int32_t assumed = -1;
-  // The parent's last tokens that this row does not keep: proposals that were refuted, or scored.
+  // How many of the parent's last tokens this row drops: proposals that were refuted, or scored.
   int32_t num_dropped = 0;
   // Further tokens behind `token`, guessed or given: the next step computes all of them and the row
   // asks for the logits after each.
   TokenIds proposals = {};
 };
 
-// A row of the step behind the current one, said before the current one's results are read.
+// A row of the step after the current one, named before the current one's results are read.
 struct AssumedRow {
   // How it comes to its token.
   enum class Choice : uint8_t { kBestCandidate, kDraw, kBeam };
 
-  int32_t parent = 0;  // row of the current step that it extends; of a beam, unless the group has
-                       // but one row: any row may turn out to be it
+  int32_t parent = 0;  // the row of the current step that it extends; a beam of a group with
+                       // several rows may turn out to extend any of them
   Choice choice = Choice::kBestCandidate;
   int32_t index = 0;   // the parent's draw, or the search's beam, of this number
   RowRequest request;  // what it will need of its logits; its edits stay valid until Advance

@@ -46,7 +46,7 @@ struct ShapingRules {
   bool needs_history() const { return no_repeat_ngram_size > 0 || !bad_words.empty(); }
 
   bool bans_ends(int32_t num_generated) const { return num_generated < min_new_tokens; }
-  // The token that has to come behind so many; -1: none.
+  // The token that is forced after so many; -1: none.
   int32_t ForcedAfter(int32_t prompt_size, int32_t num_generated) const;
   // The edits of all sequences of a length. REQUIRES: !depends_on_tokens().
   const LogitsEdits& EditsAfter(int32_t prompt_size, int32_t num_generated) const;

@@ -57,7 +57,7 @@ struct ResolvedDecoding {
   int32_t vocab_size = 0;
 };
 
-// What a field of the model's defaults is called by begins so, unless another file has them.
+// What messages call a field of the model's defaults begins so, unless it is from another file.
 inline constexpr std::string_view kDefaultsFile = "generation_config.json: ";
 
 struct DecodingLimits {

@@ -1,4 +1,4 @@
-// What becomes of the parts that requests of every kind have.
+// Makes the part of a job that requests of every kind have in common.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ struct FamilyDescription {
 };
 
 // A fault of config.json's `field` where it says another number of rows than the checkpoint's
-// `table` has. Without such a table nothing: whoever reads it says so.
+// `table` has. Nothing without such a table: who reads it reports that.
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,
                     int32_t rows, ConfigFields& config);
 

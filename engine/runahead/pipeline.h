@@ -57,14 +57,14 @@ class Pipeline {
   // What was assumed of a group, for the time from planning the next step to landing this one.
   struct Assumption {
     std::span<const AssumedRow> rows;  // the decoder's; empty: the group ends with this step
-    size_t first_token_word = 0;       // of each row's token its word, in Step::token_words
+    size_t first_token_word = 0;       // in Step::token_words, a word for each row's token
     BeamWords beams;                   // of a search
     // The rows stand for the rows of the same numbers, but each may turn out to descend from any of
     // them: they have that row's blocks and tokens until it is known.
     bool parents_unknown = false;
   };
 
-  // A step under way. Of each vector that is so described, entry i is of ranges[i]'s group.
+  // A step under way. "Of each range": entry i of the vector is that of ranges[i]'s group.
   struct Step {
     std::vector<LogitsRange> ranges;
     std::vector<int32_t> searches;  // of each range, its number among the step's; -1: no search
@@ -79,7 +79,7 @@ class Pipeline {
     StepReport report;
     size_t last_found = 0;
 
-    // The group's range. Quick when asked in the order of the ranges, in which steps mostly agree.
+    // The group's range. Quick when groups are asked for in the order of the ranges.
     std::optional<size_t> FindRange(const Group& group);
     // The row's number when the step was launched.
     int32_t LaunchedRow(size_t range, int32_t row) const;

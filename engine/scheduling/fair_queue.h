@@ -25,7 +25,7 @@ class FairQueue {
     account.finish = tag + cost;
     return tag;
   }
-  // A request of this tag begins. Whoever was idle until now starts from here.
+  // A request of this tag begins. Clients without requests start from its tag.
   void Begin(int64_t tag) { now_ = std::max(now_, tag); }
   // A request of `client` is over, begun or not: owed once for each Enter. A client's account
   // outlives its requests while it stands ahead of others'; of such accounts few are kept, and none
@@ -47,7 +47,7 @@ class FairQueue {
 
   size_t num_accounts() const { return accounts_.size(); }
 
-  // Accounts of clients without a request that are kept at most.
+  // How many accounts of clients without a request are kept at most.
   static constexpr size_t kMostIdle = 1024;
 
  private:
@@ -56,7 +56,7 @@ class FairQueue {
     int64_t num_requests = 0;
   };
 
-  // Forgets the half of the idle accounts that says the least.
+  // Forgets half of the idle accounts: those that are the least ahead of others.
   void ForgetIdle() {
     std::vector<int64_t> finishes;
     finishes.reserve(num_idle_);

@@ -19,7 +19,7 @@ namespace beamline {
 struct Sequence {
   TokenIds tokens;           // the decoder's ids: prompt, then generated; the last may be unknown
   int32_t num_computed = 0;  // of them, in the cache
-  int32_t num_logits = 1;    // the last so many tokens' logits are wanted, all in one step
+  int32_t num_logits = 1;    // last tokens whose logits are wanted, all in one step
   BlockTable blocks;
   std::vector<BlockKey> keys;  // of its full blocks, as far as somebody asked
 };

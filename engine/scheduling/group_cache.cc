@@ -87,7 +87,7 @@ void GroupCache::Grow(const Group& group, Sequence& row, int32_t count,
 
 void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block) {
   if (!share_prefixes_ || !group.encoder_ids.empty()) return;
-  // A block with a token that is not known yet has no name; Settle gives it one.
+  // A block with a token that is not known yet has no key; Settle gives it one.
   const auto num_known =
       static_cast<int32_t>(row.tokens.size()) - (row.tokens.back() == kUnknownToken ? 1 : 0);
   for (int32_t i = first_block; i < std::min(end_block, num_known / block_size_); ++i) {
@@ -113,7 +113,7 @@ void GroupCache::Descend(Group& group, std::span<const int32_t> parents) {
   std::vector<int32_t>& children = children_;
   children.assign(rows.size(), 0);
   for (const int32_t parent : parents) ++children[parent];
-  // Rows without children go back first: those of parents with several take their memory over.
+  // Rows without children go first: further children of other rows reuse their vectors.
   childless_.clear();
   for (size_t row = 0; row < rows.size(); ++row) {
     if (children[row] > 0) continue;

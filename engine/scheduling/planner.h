@@ -2,18 +2,17 @@
 // and the clock: tests run it by simulation.
 //
 // The rules, in order:
-//  1. Running groups first, oldest admission first: one token for each row that decodes, and chunks
-//  of what rows still
-//     have to prefill. A group that advances as one (a beam) gets all of its rows or none.
-//  2. When blocks run out, one running group is given up: the lowest priority, then the last
-//  admitted. The plan then
-//     says only that; its blocks go back and the step is planned anew. (What a group frees depends
-//     on who shares with it, which the planner does not see.) Never the only running one: admission
-//     has checked that any group fits alone.
-//  3. Waiting groups are admitted by rank while rows, tokens and blocks last and the watermark
-//  stays free, and not at all
-//     in a step that preempted. The first that does not fit ends admission, so that a big request
-//     is not passed for ever.
+// 1. Running groups come first, the oldest admission first: one token for each row that decodes,
+//    and chunks of what rows still have to prefill.
+//    A group that advances as one (a beam search) gets all of its rows or none.
+// 2. When blocks run out, one running group is given up: the lowest priority, then the last
+//    admitted. The plan then says only that; its blocks go back and the step is planned anew. (What
+//    a group frees depends on who shares with it, which the planner does not see.)
+//    Never the only running one: admission has checked that any group fits alone.
+// 3. Waiting groups are admitted by rank while rows, tokens and blocks last and the watermark stays
+//    free, and not at all in a step that preempted.
+//    The first that does not fit ends admission, so that a big request is not passed over for ever.
+//
 // Rank: engine/scheduling/waiting_order.h.
 #pragma once
 
@@ -41,7 +40,7 @@ struct RowState {
   int32_t num_computed = 0;        // of them, in the cache
   int32_t num_blocks = 0;          // in its table, or in the cached prefix that admission takes
   int32_t prefix_free_blocks = 0;  // of a waiting row's cached prefix, those off the free list
-  int32_t num_logits = 1;          // the last so many tokens are computed in one step
+  int32_t num_logits = 1;          // last tokens that are computed in one step
   bool shared_tail = false;        // the next position's block has other holders: writing copies it
 };
 

@@ -1,5 +1,6 @@
 // Vector helpers and elementary functions over float32, for files compiled once per target
-// (hwy/foreach_target.h). Accuracy is tested against float64 in tests/kernels/simd_math_test.cc.
+// (hwy/foreach_target.h). Accuracy is tested against float64 in
+// tests/kernels/cpu/simd_math_test.cc.
 #if defined(BEAMLINE_KERNELS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEAMLINE_KERNELS_CPU_SIMD_INL_H_
 #undef BEAMLINE_KERNELS_CPU_SIMD_INL_H_

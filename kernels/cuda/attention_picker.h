@@ -47,7 +47,7 @@ struct AttentionChoice {
   std::string Describe() const;
 };
 
-inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or so many
+inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or this many
 inline constexpr int kMostSplits = 64;
 // Warps of a block of kRows; more than the fewest for one row alone.
 inline constexpr int kFewRowWarps = 4;
@@ -55,8 +55,8 @@ inline constexpr int kMoreRowWarps = 8;
 // Query rows of a block of kGroups.
 inline constexpr int kFewGroupRows = 8;
 inline constexpr int kMoreGroupRows = 16;
-// kGroups cuts the keys of a sequence into parts of so many, or of more where that would make more
-// parts than MostGroupSplits: by the sequence's own number of keys, whatever the batch.
+// kGroups cuts the keys of a sequence into parts of this many, or of more where that would make
+// more parts than MostGroupSplits: by the sequence's own number of keys, whatever the batch.
 inline constexpr int kFewestKeysPerGroupSplit = 256;
 // So many that one sequence fills a GPU, as few as that allows: each is written and read again.
 constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }

@@ -10,7 +10,7 @@ namespace beamline::cuda {
 
 struct TileList {
   // The rows of a sequence and of 2^head_shift query heads that share their keys are numbered
-  // query-major. A pair is a sequence with so many heads.
+  // query-major. A pair is a sequence with this many heads.
   int head_shift = 0;
   int num_units = 0;  // of 2^head_shift query heads
   int row_tiles = 0;  // of the longest sequence

@@ -24,7 +24,7 @@ constexpr int kOldestMajor = 8;  // sm_80: bfloat16 and cp.async
 void Scratch::Reset() {
   for (void* memory : outgrown_) arena_.Free(memory);
   outgrown_.clear();
-  // What the last operator took in several pieces goes into one, so that its like fits at once.
+  // The next operator that needs as much as the last one gets it in one piece.
   least_ = std::max(least_, taken_);
   if (capacity_ < least_ && memory_ != nullptr) {
     arena_.Free(memory_);

@@ -6,11 +6,10 @@
 
 namespace beamline::cuda {
 
-// n / divisor for 0 <= n < 2^31 as a product and a shift, some 4 instructions where a division
-// takes
-// 20. The factor is 2^shift / divisor rounded up; with shift = 31 + log2(divisor), rounded up, its
-// error times n stays below 1 / divisor.
-// Source: Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994.
+// n / divisor for 0 <= n < 2^31 as a product and a shift: some 4 instructions, where a division
+// takes 20. The factor is 2^shift / divisor rounded up; with shift = 31 + log2(divisor), rounded
+// up, its error times n stays below 1 / divisor. Source: Granlund and Montgomery, "Division by
+// Invariant Integers using Multiplication", 1994.
 class Divisor {
  public:
   Divisor() = default;

@@ -84,7 +84,7 @@ __device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 
   return kPermuted128 | kGroupBytes >> 4 << 32 | static_cast<uint64_t>(leading_bytes >> 4) << 16 |
          (SharedAddress(tile) & 0x3ffff) >> 4;
 }
-// The descriptor of what begins so many bytes further.
+// The descriptor of what begins this many bytes further.
 __device__ inline uint64_t Further(uint64_t descriptor, int bytes) {
   return descriptor + static_cast<uint64_t>(bytes >> 4);
 }

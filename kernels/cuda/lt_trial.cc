@@ -25,7 +25,7 @@ double RoundingUnit(const LtProduct& p) {
   return std::max(0x1p-18, 0x1p-23 * std::sqrt(static_cast<double>(std::max(p.m(), p.k()))));
 }
 
-// Errors of so many addends of size 1 add up like a random walk; three times that, and the
+// Errors of this many addends of size 1 add up like a random walk; three times that, and the
 // rounding of the sum.
 Closeness CloseSums(double unit, int64_t num_addends) {
   return {static_cast<float>(3 * unit * std::sqrt(static_cast<double>(num_addends))),

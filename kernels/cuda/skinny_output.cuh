@@ -40,7 +40,7 @@ SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, 
           paired ? num_features / 2 : num_features};
 }
 
-// A bias's element as it lies in memory: to make a number of it would be to wait for it.
+// A bias's element as it lies in memory: converting it to a number would wait for its load.
 struct RawBias {
   uint32_t bits = 0;
 

@@ -16,10 +16,10 @@ namespace beamline::loadtest {
 // Exactly one of `texts`, `words` and `tokens`.
 struct PromptSource {
   std::vector<std::string> texts;      // one of them
-  std::optional<Distribution> words;   // so many random English words
-  std::optional<Distribution> tokens;  // so many random ids of the vocabulary
+  std::optional<Distribution> words;   // this many random English words
+  std::optional<Distribution> tokens;  // this many random ids of the vocabulary
 
-  // The first so many words or tokens are the same in every prompt of the class (besides `words` or
+  // This many first words or tokens are the same in every prompt of the class (besides `words` or
   // `tokens` that differ); what a prefix cache is measured with.
   int64_t num_shared = 0;
 };

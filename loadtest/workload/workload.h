@@ -47,7 +47,7 @@ struct RequestClass {
   std::optional<Distribution> max_new_tokens;
   std::optional<Distribution> beam_width;
 
-  // A share of the calls is cancelled so long after it was sent, or has so short a deadline.
+  // A share of the calls is cancelled this long after it was sent, or has a deadline this short.
   double cancel_share = 0;
   Distribution cancel_after_ms;
   double deadline_share = 0;
@@ -58,7 +58,7 @@ struct RequestClass {
 
 struct Workload {
   std::vector<RequestClass> classes;
-  // Each class has so many different requests; 0: every request is its own.
+  // How many different requests each class has; 0: every request is its own.
   uint64_t num_distinct = 0;
   std::string source;  // the YAML it came from
 };

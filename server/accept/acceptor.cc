@@ -236,7 +236,7 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
   const std::string_view begin(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   const bool has_ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   if (begin.empty() || (has_ended && begin.size() < wanted)) {
-    // Whoever only looked whether the port is open.
+    // A client that only looked whether the port is open.
     table_.Remove(fd);
     close(fd);
     return;
@@ -274,7 +274,7 @@ bool Acceptor::OnAcceptError(int listener, int error) {
   // Without a free descriptor accept() fails even when nobody waits.
   if (IsReadable(listener)) {
     CountAcceptError(error);
-    // A silent connection's descriptor does for one that may have something to say.
+    // A silent connection gives its descriptor to one that may have something to say.
     if (const auto silent = table_.OldestSilent()) {
       CloseSilent(*silent, Refusal::kDisplaced);
       return true;

@@ -41,7 +41,7 @@ absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   const int64_t open = CountOpenDescriptors();
   const int64_t left = static_cast<int64_t>(limit.rlim_cur) - open;
-  // Of a small limit connections get three quarters all the same.
+  // Even of a small limit connections get three quarters.
   const int64_t fit = left - std::min(kReserve, left / 4);
   if (fit < 1) {
     return absl::UnavailableError(

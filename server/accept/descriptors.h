@@ -1,4 +1,5 @@
-// The process's file descriptors: every connection is one, and who has none left accepts nobody.
+// The process's file descriptors: every connection is one, and a server without a free one accepts
+// nobody.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Everything that an operator can set. One table (Settings) serves flags, the configuration file
-// and
-// --print-config; a model's part of it is the engine's (engine/api/model_settings.h).
+// Everything that an operator can set. One table (Settings) serves the flags, the configuration
+// file and --print-config; a model's part of it is the engine's
+// (engine/api/model_settings.h).
 #pragma once
 
 #include <cstdint>

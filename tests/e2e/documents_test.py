@@ -1,5 +1,5 @@
-"""What the documents show works: their commands run, their configuration loads, and the metrics that they list are
-those of a server, in both directions.
+"""What the documents show works: their commands run, their configuration loads, the metrics that they list are those of
+a server, in both directions, and the files that they name are there.
 
 Of each ```sh block every line is a command (a line that ends with a backslash goes on); of a ```text block those that
 begin with "$ ", as a session shows them. A program is run or stands in EXCUSED with the reason; one that is in neither
@@ -10,6 +10,7 @@ usage: documents_test.py --source FOLDER --build FOLDER [unittest's arguments]
 """
 
 import argparse
+import glob
 import os
 import re
 import shutil
@@ -31,6 +32,9 @@ EXCUSED = {
     "grpcurl": "in no distribution",
     "curl": "shows the metrics, which this test reads itself",
 }
+# Documents whose paths are checked, those of results apart, which name files of their own day.
+NAMING_PATHS = ("*.md", "bench/*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/README.md", "docs/results/notes-*.md",
+                "models/*.md", "tests/*/README.md")
 # Load as documented, for a shorter time.
 SHORTER = ((r"--duration \d+", "--duration 2"), (r"--warmup \d+", "--warmup 0.5"))
 TIMEOUT_S = 120
@@ -131,6 +135,35 @@ def exposed_metrics(text):
     return found
 
 
+def named_paths(document, text):
+    """(what it says, pattern of the path) of every link into the repository and every path that begins with one of its
+    folders; <...> and NAME stand for any name."""
+    for link in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", text):
+        if "://" not in link:
+            yield link, os.path.join(os.path.dirname(document), link)
+    folders = [name for name in os.listdir(options.source)
+               if os.path.isdir(os.path.join(options.source, name)) and not name.startswith((".", "build"))]
+    pattern = rf"(?<![\w./<-])((?:{'|'.join(folders)})/(?:[\w./*{{}}-]|<\w+>|,(?=[\w,]*}}))*)"
+    for said in re.findall(pattern, text):
+        path = re.sub(r"<\w+>|\bNAME\b", "*", said.rstrip(".-"))
+        braces = re.search(r"\{(.*?)\}", path)
+        for one in braces.group(1).split(",") if braces else [""]:
+            whole = path.replace(braces.group(), one) if braces else path
+            yield said, whole + "-*" if re.fullmatch(r"docs/decisions/\d+", whole) else whole
+
+
+class Paths(unittest.TestCase):
+    def test_files_that_documents_name_are_there(self):
+        documents = [path for pattern in NAMING_PATHS for path in glob.glob(os.path.join(options.source, pattern))]
+        self.assertGreater(len(documents), 15)
+        checked = 0
+        for document in sorted(os.path.relpath(path, options.source) for path in documents):
+            for said, path in named_paths(document, read(document)):
+                checked += 1
+                self.assertTrue(glob.glob(os.path.join(options.source, path)), f"{document} names {said}, which is not there")
+        self.assertGreater(checked, 150)
+
+
 class Documents(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -143,7 +176,7 @@ class Documents(unittest.TestCase):
         # Relative paths of the documents begin at the repository's root, and results stay out of it.
         cls.work = os.path.join(cls.folder, "work")
         os.mkdir(cls.work)
-        for name in ("loadtest", "models", "proto", "tests"):
+        for name in ("bench", "models", "proto", "tests"):
             os.symlink(os.path.join(options.source, name), os.path.join(cls.work, name))
         cls.server = Server(cls.folder)
         os.environ["BEAMLINE_ADDRESS"] = cls.server.address

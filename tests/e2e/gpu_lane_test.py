@@ -207,6 +207,11 @@ class Programs(unittest.TestCase):
                 done = self.run_test(name, tests, BEAMLINE_REQUIRE_GPU="1", **environment)
                 self.assertEqual(done.returncode, 1, done.stdout)
 
+    def test_what_is_no_test_of_a_gpu_is_left_out(self):
+        command = [os.path.join(options.build, "tests/gpu/cuda_op_test"), "--gtest_list_tests"]
+        self.assertNotIn("RowsDoNotDependOnTheirBatch", run(command).stdout)
+        self.assertIn("RowsDoNotDependOnTheirBatch", run(command + ["--gtest_filter=*"]).stdout)
+
     def test_a_driver_that_does_not_answer_is_a_failure(self):
         for name, tests in {**self.TESTS, **self.OTHERS}.items():
             done = self.run_test(name, tests, BEAMLINE_STAND_IN_ERROR="803")

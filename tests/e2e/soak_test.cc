@@ -96,7 +96,7 @@ struct Round {
 Round RunRound(const ServerProcess& server, uint64_t seed) {
   loadtest::RunFlags flags;
   flags.target = server.address();
-  flags.workload_file = std::string(BEAMLINE_SOURCE_DIR) + "/loadtest/workloads/soak.yaml";
+  flags.workload_file = std::string(BEAMLINE_SOURCE_DIR) + "/bench/workloads/soak.yaml";
   flags.concurrency = kConcurrency;
   flags.num_requests = static_cast<uint64_t>(FromEnvironment("BEAMLINE_SOAK_REQUESTS", 600));
   flags.num_distinct = 6;

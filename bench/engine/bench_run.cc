@@ -1,0 +1,129 @@
+#include "bench/engine/bench_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "base/file.h"
+#include "base/status.h"
+
+namespace beamline {
+namespace {
+
+// A sink that fulfils a promise.
+class PromiseSink : public GenerateSink {
+ public:
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    promise_.set_value(std::move(result));
+  }
+  std::future<absl::StatusOr<GenerateResult>> future() { return promise_.get_future(); }
+
+ private:
+  std::promise<absl::StatusOr<GenerateResult>> promise_;
+};
+
+GenerateRequest MakeGenerate(const BenchTask& task, const BenchInput& input) {
+  GenerateRequest request;
+  request.model = task.model;
+  request.prompt = input.ids;
+  request.limits.max_new_tokens = input.max_new_tokens;
+  request.limits.ignore_eos = task.ignore_eos;
+  request.decoding = GreedyOptions();
+  if (task.beam_width > 1) request.decoding = BeamOptions{.width = task.beam_width};
+  return request;
+}
+
+// Submits the inputs together and waits for all of them.
+absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
+                         BenchOutcome& outcome) {
+  std::vector<std::future<absl::StatusOr<GenerateResult>>> answers;
+  for (const BenchInput& input : inputs) {
+    auto sink = std::make_shared<PromiseSink>();
+    answers.push_back(sink->future());
+    BEAMLINE_RETURN_IF_ERROR(engine.Generate(MakeGenerate(task, input), sink).status());
+  }
+  for (auto& answer : answers) {
+    BEAMLINE_ASSIGN_OR_RETURN(const GenerateResult result, answer.get());
+    outcome.tokens += static_cast<int64_t>(result.sequences[0].ids.size());
+    if (task.keep_outputs) outcome.outputs.push_back(result.sequences[0].ids);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunEncode(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
+                       BenchOutcome& outcome) {
+  EncodeRequest request;
+  request.model = task.model;
+  for (const BenchInput& input : inputs) {
+    request.inputs.emplace_back(input.ids);
+    outcome.tokens += static_cast<int64_t>(input.ids.size());
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const EncodeResult result, engine.EncodeAndWait(std::move(request)));
+  if (task.keep_outputs) {
+    for (const Embedding& embedding : result.embeddings)
+      outcome.outputs.push_back(embedding.values);
+  }
+  return absl::OkStatus();
+}
+
+constexpr size_t kMaxFileBytes = size_t{1} << 30;
+
+// Whole and within int32, to which json would cut it.
+bool IsInt32(const nlohmann::json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{INT32_MAX};
+  return value.is_number_integer() && value.get<int64_t>() >= int64_t{INT32_MIN};
+}
+
+bool IsIds(const nlohmann::json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), IsInt32);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<BenchInput>> ReadBenchInputs(const std::string& path,
+                                                        int32_t max_new_tokens) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--input", path, kMaxFileBytes));
+  std::istringstream lines(text);
+  std::vector<BenchInput> inputs;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool has_fields = row.is_object() && row.contains("ids");
+    const nlohmann::json& ids = has_fields ? row["ids"] : row;
+    if (!IsIds(ids)) {
+      return absl::InvalidArgumentError("--input " + path + ": a line has no array of ids");
+    }
+    BenchInput& input = inputs.emplace_back();
+    input.ids = ids.get<TokenIds>();
+    input.max_new_tokens = max_new_tokens;
+    if (has_fields && row.contains("max_new_tokens")) {
+      if (!IsInt32(row["max_new_tokens"])) {
+        return absl::InvalidArgumentError("--input " + path +
+                                          ": max_new_tokens is no whole number");
+      }
+      input.max_new_tokens = row["max_new_tokens"].get<int32_t>();
+    }
+  }
+  if (inputs.empty()) return absl::InvalidArgumentError("--input " + path + ": no inputs");
+  return inputs;
+}
+
+absl::StatusOr<BenchOutcome> RunBench(Engine& engine, const BenchTask& task,
+                                      const std::vector<BenchInput>& inputs) {
+  BenchOutcome outcome;
+  const auto start = std::chrono::steady_clock::now();
+  const auto size = static_cast<size_t>(task.batch);
+  for (size_t begin = 0; begin < inputs.size(); begin += size) {
+    const auto batch = std::span(inputs).subspan(begin, std::min(size, inputs.size() - begin));
+    BEAMLINE_RETURN_IF_ERROR(task.encode ? RunEncode(engine, task, batch, outcome)
+                                         : RunGenerate(engine, task, batch, outcome));
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+}  // namespace beamline

@@ -1,0 +1,152 @@
+// beamline-bench: the engine in process on files of token ids, for comparison with other engines
+// (bench/peers). The inputs run `warmup` times untimed, then `rounds` times timed. Prints one
+// JSON line; its seconds are the median round's.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/command_line.h"
+#include "base/standard_streams.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "bench/engine/bench_run.h"
+#include "engine/api/engine.h"
+#include "engine/api/model_settings.h"
+
+namespace beamline {
+namespace {
+
+const std::map<std::string, DType> kDTypes = {
+    {"float32", DType::kFloat32}, {"float16", DType::kFloat16}, {"bfloat16", DType::kBFloat16}};
+
+struct Arguments {
+  std::string models = "models";
+  std::string task;
+  std::string input;
+  BenchTask run;
+  ModelOptions model;
+  std::string dtype = "float32";
+  int max_new_tokens = 64;
+  int threads = 0;
+  int warmup = 1;
+  int rounds = 1;
+};
+
+absl::Status Run(Arguments arguments) {
+  BenchTask& task = arguments.run;
+  task.encode = arguments.task == "embed";
+  task.beam_width = arguments.task == "translate-beam4" ? 4 : 1;
+  BEAMLINE_ASSIGN_OR_RETURN(const auto inputs,
+                            ReadBenchInputs(arguments.input, arguments.max_new_tokens));
+  EngineOptions options;
+  options.num_threads = arguments.threads;
+  ModelOptions& model = options.models.emplace_back(arguments.model);
+  model.dtype = kDTypes.at(arguments.dtype);
+  model.folder = arguments.models + "/" + model.name;
+  model.max_sequences = std::max(model.max_sequences, task.batch * task.beam_width);
+  model.prefix_cache = false;  // the inputs run repeatedly: every prompt must be computed
+  task.model = model.name;
+  BEAMLINE_ASSIGN_OR_RETURN(const auto engine, Engine::Create(options));
+  for (int i = 0; i < arguments.warmup; ++i) {
+    BEAMLINE_RETURN_IF_ERROR(RunBench(*engine, task, inputs).status());
+  }
+  BenchOutcome outcome;
+  std::vector<double> seconds;
+  for (int i = 0; i < arguments.rounds; ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(outcome, RunBench(*engine, task, inputs));
+    seconds.push_back(outcome.seconds);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+
+  nlohmann::json line = {{"model", model.name},
+                         {"task", arguments.task},
+                         {"device", engine->Models()[0].device},
+                         {"dtype", Name(model.dtype)},
+                         {"batch", task.batch},
+                         {"rounds", arguments.rounds},
+                         {"tokens", outcome.tokens},
+                         {"tokens_per_s", static_cast<double>(outcome.tokens) / median},
+                         {"sequences_per_s", static_cast<double>(inputs.size()) / median},
+                         {"seconds", median},
+                         {"fastest_s", seconds.front()},
+                         {"slowest_s", seconds.back()}};
+  if (task.keep_outputs) line["outputs"] = std::move(outcome.outputs);
+  std::printf("%s\n", line.dump().c_str());
+  return absl::OkStatus();
+}
+
+// Of --max-batch-tokens that of max_batch_tokens.
+const ModelSetting& SettingOf(std::string_view flag) {
+  std::string name(flag.substr(2));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return *std::ranges::find(kModelSettings, name, &ModelSetting::name);
+}
+
+void AddOptions(CLI::App& app, Arguments& arguments) {
+  ModelOptions& model = arguments.model;
+  app.add_option("--models", arguments.models, "Folder of the checkpoints");
+  app.add_option("--model", model.name, "Checkpoint")->required();
+  app.add_option("--task", arguments.task)
+      ->required()
+      ->check(CLI::IsMember({"translate-greedy", "translate-beam4", "write-greedy", "embed"}));
+  AddPath(app, "--input", arguments.input,
+          "A JSON array of token ids a line, or {\"ids\": [...], \"max_new_tokens\": N}")
+      ->required();
+  app.add_option("--dtype", arguments.dtype, "What to compute in")
+      ->check(CLI::IsMember(kDTypes))
+      ->capture_default_str();
+  app.add_option("--device", model.device, "auto, cpu, cuda, cuda:1, ...");
+  const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
+                                           int64_t low, int64_t high) {
+    AddNumber(app, name, value, help, static_cast<Number>(low), static_cast<Number>(high));
+  };
+  number("--batch", arguments.run.batch, "Requests at a time", 1, 4096);
+  number("--max-new-tokens", arguments.max_new_tokens, "Where the input says none", 0, 1 << 20);
+  app.add_flag("--ignore-eos", arguments.run.ignore_eos, "Generate exactly max-new-tokens");
+  const auto setting = [&](const char* name, auto& value, const char* help) {
+    number(name, value, help, SettingOf(name).min, SettingOf(name).max);
+  };
+  setting("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
+  setting("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
+  setting("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step");
+  number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
+  number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
+  number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
+  app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids or embeddings too");
+}
+
+int Fail(int exit_code, const absl::Status& status) {
+  std::fputs(ErrorLine("beamline-bench", status).c_str(), stderr);
+  return exit_code;
+}
+
+int Main(int argc, char** argv) {
+  PrepareStandardStreams();
+  Arguments arguments;
+  CLI::App app("Times the engine in process on files of token ids", "beamline-bench");
+  AddOptions(app, arguments);
+  app.set_version_flag("--version", "beamline-bench " BEAMLINE_VERSION);
+  const auto text = ParseArguments(app, argc, argv);
+  if (!text.ok()) return Fail(2, text.status());
+  absl::Status status;
+  if (text->empty()) {
+    status = Run(std::move(arguments));
+  } else {
+    std::fputs(text->c_str(), stdout);
+  }
+  status.Update(FlushStandardOutput());
+  return status.ok() ? 0 : Fail(1, status);
+}
+
+}  // namespace
+}  // namespace beamline
+
+int main(int argc, char** argv) { return beamline::Main(argc, argv); }

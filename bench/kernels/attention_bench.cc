@@ -1,0 +1,101 @@
+// Attention: an encoder's packed batches and a decoder's paged steps.
+#include "bench/kernels/bench_arrays.h"
+
+namespace beamline::bench {
+namespace {
+
+constexpr int kBlockSize = 16;
+
+AttentionParams HeadParams(int num_heads, int num_kv_heads, int head_dim) {
+  AttentionParams params;
+  params.num_heads = num_heads;
+  params.num_kv_heads = num_kv_heads;
+  params.head_dim = head_dim;
+  return params;
+}
+
+std::vector<int32_t> UniformOffsets(int num_sequences, int length) {
+  std::vector<int32_t> offsets(num_sequences + 1);
+  for (int s = 0; s <= num_sequences; ++s) offsets[s] = s * length;
+  return offsets;
+}
+
+// Arguments: sequences, length, heads, head_dim.
+void EncoderAttention(benchmark::State& state) {
+  const int num_sequences = static_cast<int>(state.range(0));
+  const int length = static_cast<int>(state.range(1));
+  const int num_heads = static_cast<int>(state.range(2));
+  const int head_dim = static_cast<int>(state.range(3));
+  const int64_t num_tokens = num_sequences * length;
+  Matrix query(num_tokens, num_heads * head_dim);
+  Matrix key(num_tokens, num_heads * head_dim);
+  Matrix value(num_tokens, num_heads * head_dim);
+  Matrix output(num_tokens, num_heads * head_dim);
+  const std::vector<int32_t> offsets = UniformOffsets(num_sequences, length);
+  AttentionParams params = HeadParams(num_heads, num_heads, head_dim);
+  params.query = query.tensor();
+  params.key = key.tensor();
+  params.value = value.tensor();
+  params.output = output.tensor();
+  params.num_sequences = num_sequences;
+  params.query_offsets = offsets.data();
+  params.max_query_length = length;
+  for (auto _ : state) TheBackend().Attention(params);
+  CountFlops(state, 4.0 * num_sequences * length * length * num_heads * head_dim);
+}
+BENCHMARK(EncoderAttention)
+    ->UseRealTime()
+    ->Args({1, 16, 4, 64})
+    ->Args({8, 32, 4, 64})
+    ->Args({64, 32, 4, 64})
+    ->Args({8, 256, 4, 64})
+    ->Args({1, 512, 12, 64})
+    ->Args({1, 2048, 12, 64});
+
+// One query per sequence. Arguments: sequences, context, heads, key-value heads, head_dim.
+void DecodeAttention(benchmark::State& state) {
+  const int num_sequences = static_cast<int>(state.range(0));
+  const int context = static_cast<int>(state.range(1));
+  const int num_heads = static_cast<int>(state.range(2));
+  const int num_kv_heads = static_cast<int>(state.range(3));
+  const int head_dim = static_cast<int>(state.range(4));
+  const int max_blocks = (context + kBlockSize - 1) / kBlockSize;
+  const int64_t num_blocks = num_sequences * max_blocks;
+  Matrix query(num_sequences, num_heads * head_dim);
+  Matrix output(num_sequences, num_heads * head_dim);
+  Matrix keys(num_blocks * num_kv_heads * kBlockSize, head_dim);
+  Matrix values(num_blocks * num_kv_heads * kBlockSize, head_dim);
+  const auto shaped = [&](Matrix& matrix) {
+    return Tensor(matrix.data(), DType::kFloat32, {num_blocks, num_kv_heads, kBlockSize, head_dim});
+  };
+  const KvLayer cache = {.keys = shaped(keys), .values = shaped(values)};
+  std::vector<int32_t> blocks(num_blocks);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
+  const std::vector<int32_t> offsets = UniformOffsets(num_sequences, 1);
+  const std::vector<int32_t> contexts(num_sequences, context);
+  AttentionParams params = HeadParams(num_heads, num_kv_heads, head_dim);
+  params.query = query.tensor();
+  params.output = output.tensor();
+  params.num_sequences = num_sequences;
+  params.query_offsets = offsets.data();
+  params.max_query_length = 1;
+  params.cache = &cache;
+  params.block_tables = blocks.data();
+  params.max_blocks = max_blocks;
+  params.context_lengths = contexts.data();
+  params.max_context_length = context;
+  params.causal = true;
+  for (auto _ : state) TheBackend().Attention(params);
+  CountBytes(state, 8.0 * num_sequences * context * num_kv_heads * head_dim);
+}
+BENCHMARK(DecodeAttention)
+    ->UseRealTime()
+    ->Args({1, 32, 3, 3, 64})
+    ->Args({1, 256, 4, 4, 64})
+    ->Args({8, 64, 4, 4, 64})
+    ->Args({64, 128, 4, 4, 64})
+    ->Args({8, 1024, 32, 8, 128});
+
+}  // namespace
+}  // namespace beamline::bench

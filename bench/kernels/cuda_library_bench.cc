@@ -1,0 +1,238 @@
+// Times what the CUDA module offers past kernels/backend.h, at the sizes of the targets: products
+// with epilogues beside the plain product, grouped products beside one after the other, softmax
+// beside a copy. Prints a line each and writes JSON, which bench/gpu/compare_torch_operators.py
+// sets beside PyTorch.
+//
+//   cuda_library_bench RESULTS.json [SMALL]      SMALL: a sixteenth of the rows of every product
+//
+// Variants of a product take turns in every round, because clocks drift by more than they differ.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/fill_random.h"
+#include "kernels/cuda/row_softmax.h"
+
+namespace beamline {
+namespace {
+
+using cuda::LtEpilogue;
+using cuda::LtProduct;
+
+constexpr int kNumRounds = 9;
+constexpr double kRoundSeconds = 0.02;
+constexpr size_t kRotationBytes = size_t{512} << 20;  // many times the L2
+
+struct Work {
+  std::string name;
+  double flops = 0;
+  double bytes = 0;
+  std::function<void(int)> run;  // the number of the call
+};
+
+class Bench {
+ public:
+  Bench() {
+    auto backend = cuda::CudaBackend::Create(0);
+    if (!backend.ok()) fmt::print(stderr, "{}\n", backend.status().ToString());
+    BEAMLINE_CHECK(backend.ok());
+    backend_ = *std::move(backend);
+  }
+  cuda::CudaBackend& backend() { return *backend_; }
+  cuda::Device& device() { return backend_->device(); }
+
+  Tensor Random(std::initializer_list<int64_t> shape, DType dtype) {
+    Tensor tensor = Uninitialized(shape, dtype);
+    cuda::FillRandom(device(), tensor.data, dtype, static_cast<size_t>(tensor.num_elements()));
+    return tensor;
+  }
+  Tensor Uninitialized(std::initializer_list<int64_t> shape, DType dtype) {
+    Tensor tensor(nullptr, dtype, shape);
+    auto buffer = backend_->Allocate(static_cast<size_t>(tensor.num_elements()) * SizeOf(dtype));
+    BEAMLINE_CHECK(buffer.ok());
+    tensor.data = (*buffer)->data();
+    buffers_.push_back(*std::move(buffer));
+    return tensor;
+  }
+  void Clear() {
+    BEAMLINE_CHECK(backend_->Synchronize().ok());
+    buffers_.clear();
+  }
+
+  // Medians over rounds in which every work has its turn.
+  void Time(const std::vector<Work>& works) {
+    std::vector<std::vector<double>> seconds(works.size());
+    std::vector<int> calls(works.size());
+    for (size_t w = 0; w < works.size(); ++w) {
+      Round(works[w], 2);
+      calls[w] = std::clamp(static_cast<int>(kRoundSeconds / Round(works[w], 3)), 2, 1000);
+    }
+    for (int round = 0; round < kNumRounds; ++round) {
+      for (size_t w = 0; w < works.size(); ++w) {
+        seconds[w].push_back(Round(works[w], calls[w]));
+      }
+    }
+    for (size_t w = 0; w < works.size(); ++w) {
+      std::sort(seconds[w].begin(), seconds[w].end());
+      const double median = seconds[w][kNumRounds / 2];
+      const double spread = (seconds[w].back() - seconds[w].front()) / median;
+      const double tflops = works[w].flops / median * 1e-12, gbs = works[w].bytes / median * 1e-9;
+      fmt::print("{:<52} {:>10.1f} us {:>8.1f} TFLOP/s {:>8.0f} GB/s  spread {:.1f}%\n",
+                 works[w].name, median * 1e6, tflops, gbs, spread * 100);
+      std::fflush(stdout);
+      lines_.push_back(
+          fmt::format("{{\"name\": \"{}\", \"us\": {:.3f}, \"tflops\": {:.2f}, \"gbs\": {:.1f}, "
+                      "\"spread\": {:.4f}}}",
+                      works[w].name, median * 1e6, tflops, gbs, spread));
+    }
+  }
+  bool Write(const char* path) {
+    std::FILE* file = std::fopen(path, "w");
+    if (file == nullptr) return false;
+    fmt::print(file, "{{\"device\": \"{}\", \"lines\": [\n", backend_->Description());
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      fmt::print(file, "{}{}\n", lines_[i], i + 1 < lines_.size() ? "," : "");
+    }
+    fmt::print(file, "]}}\n");
+    return std::fclose(file) == 0;
+  }
+
+ private:
+  // Seconds a call.
+  double Round(const Work& work, int calls) {
+    BEAMLINE_CHECK(backend_->Synchronize().ok());
+    const auto begin = std::chrono::steady_clock::now();
+    for (int call = 0; call < calls; ++call) work.run(next_call_++);
+    const absl::Status status = backend_->Synchronize();
+    if (!status.ok()) fmt::print(stderr, "{}: {}\n", work.name, status.ToString());
+    BEAMLINE_CHECK(status.ok());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+  }
+
+  std::unique_ptr<cuda::CudaBackend> backend_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::string> lines_;
+  int next_call_ = 0;
+};
+
+// The plain product and its epilogues at one size.
+void TimeEpilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
+  const DType dtype = DType::kFloat16;
+  LtProduct plain = {.a = bench.Random({m, k}, dtype), .b = bench.Random({k, n}, dtype)};
+  plain.d = bench.Uninitialized({m, n}, dtype);
+  const Tensor bias = bench.Random({n}, dtype);
+  const Tensor gradient = bench.Uninitialized({n}, dtype);
+  const Tensor mask = bench.Random({m, n / 32}, DType::kFloat32);  // bits as good as any
+  const Tensor bits(mask.data, DType::kInt8, {m, n / 8});
+  const Tensor gelu = bench.Random({m, n}, dtype);
+  std::vector<Work> works;
+  for (const LtEpilogue epilogue :
+       {LtEpilogue::kNone, LtEpilogue::kReluBias, LtEpilogue::kReluAuxBias,
+        LtEpilogue::kGeluAuxBias, LtEpilogue::kDReluBgrad, LtEpilogue::kDGeluBgrad}) {
+    LtProduct product = plain;
+    product.epilogue = epilogue;
+    if (ReadsBias(epilogue)) product.bias = bias;
+    if (WritesBias(epilogue)) product.bias = gradient;
+    if (UsesReluMask(epilogue)) product.aux = bits;
+    if (UsesGeluInput(epilogue)) product.aux = gelu;
+    works.push_back({fmt::format("product float16 {} {} x {} x {}", Name(epilogue), m, k, n),
+                     2.0 * m * k * n, 2.0 * (m * k + k * n + m * n), [product, &bench](int) {
+                       bench.device().BeginOperator();
+                       const absl::Status status = bench.backend().products().Run(product);
+                       if (!status.ok()) fmt::print(stderr, "{}\n", status.ToString());
+                     }});
+  }
+  bench.Time(works);
+  bench.Clear();
+}
+
+void TimeGroup(Bench& bench) {
+  const DType dtype = DType::kBFloat16;
+  std::vector<LtProduct> group;
+  double flops = 0;
+  for (int i = 0; i < 24; ++i) {
+    const int64_t m = 64 * (1 + i % 6), n = 512 * (1 + i % 3), k = 512 * (1 + i % 4);
+    group.push_back({.a = bench.Random({m, k}, dtype),
+                     .b = bench.Random({n, k}, dtype),
+                     .d = bench.Uninitialized({m, n}, dtype),
+                     .transpose_b = true});
+    flops += 2.0 * m * n * k;
+  }
+  cuda::LtMatMul& products = bench.backend().products();
+  bench.Time({{"24 unequal products bfloat16, one after the other", flops, 0,
+               [&](int) {
+                 for (const LtProduct& p : group) BEAMLINE_CHECK(products.Run(p).ok());
+               }},
+              {"24 unequal products bfloat16, grouped", flops, 0,
+               [&](int) { BEAMLINE_CHECK(products.RunGroup(group).ok()); }}});
+  bench.Clear();
+}
+
+void TimeFloat32(Bench& bench, int64_t size) {
+  LtProduct product = {.a = bench.Random({size, size}, DType::kFloat32),
+                       .b = bench.Random({size, size}, DType::kFloat32),
+                       .d = bench.Uninitialized({size, size}, DType::kFloat32)};
+  LtProduct tf32 = product;
+  tf32.tf32 = true;
+  std::vector<Work> works;
+  for (const LtProduct& p : {product, tf32}) {
+    works.push_back(
+        {fmt::format("product {} {} x {} x {}", p.tf32 ? "tf32" : "float32", size, size, size),
+         2.0 * size * size * size, 12.0 * size * size,
+         [p, &bench](int) { BEAMLINE_CHECK(bench.backend().products().Run(p).ok()); }});
+  }
+  bench.Time(works);
+  bench.Clear();
+}
+
+void TimeSoftmax(Bench& bench, int64_t rows, int64_t width, DType dtype) {
+  const auto bytes = static_cast<size_t>(rows * width) * SizeOf(dtype);
+  const int copies = static_cast<int>(std::clamp<size_t>(kRotationBytes / (2 * bytes), 1, 16));
+  std::vector<Tensor> x, y;
+  for (int i = 0; i < copies; ++i) {
+    x.push_back(bench.Random({rows, width}, dtype));
+    y.push_back(bench.Uninitialized({rows, width}, dtype));
+  }
+  const double moved = 2.0 * static_cast<double>(bytes);
+  bench.Time({{fmt::format("softmax {} {} x {}", Name(dtype), rows, width), 0, moved,
+               [&](int i) {
+                 cuda::RowSoftmax(bench.device(), {x[i % copies], y[i % copies]});
+               }},
+              {fmt::format("copy {} {} x {}", Name(dtype), rows, width), 0, moved, [&](int i) {
+                 bench.device().Check(
+                     cudaMemcpyAsync(y[i % copies].data, x[i % copies].data, bytes,
+                                     cudaMemcpyDeviceToDevice, bench.device().stream()),
+                     "copy");
+               }}});
+  bench.Clear();
+}
+
+int Main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "usage: cuda_library_bench RESULTS.json [SMALL]\n");
+    return 2;
+  }
+  Bench bench;
+  fmt::print("{}: {}\n", bench.backend().Name(), bench.backend().Description());
+  TimeEpilogues(bench, argc > 2 ? 4096 : 65536, 16384, 8192);
+  TimeGroup(bench);
+  TimeFloat32(bench, argc > 2 ? 2048 : 8192);
+  for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
+    for (const int64_t width : {1024, 2048, 4096, 8192, 16384, 32768, 50257, 65536, 131072}) {
+      TimeSoftmax(bench, 4096, width, dtype);
+    }
+  }
+  return bench.Write(argv[1]) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace beamline
+
+int main(int argc, char** argv) { return beamline::Main(argc, argv); }
