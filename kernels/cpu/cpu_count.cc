@@ -26,15 +26,15 @@ int AffinityCpus() {
 }
 
 // cpu.max reads "max 100000" or "150000 100000". A limit of any ancestor holds.
-int CgroupV2Cpus() {
+int CgroupV2Cpus(const std::string& root) {
   std::string path;
-  std::ifstream groups("/proc/self/cgroup");
+  std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     if (line.starts_with("0::")) path = line.substr(3);
   }
   int cpus = kNoLimit;
   for (;;) {
-    std::ifstream file("/sys/fs/cgroup" + path + "/cpu.max");
+    std::ifstream file(root + "/sys/fs/cgroup" + path + "/cpu.max");
     std::string quota;
     double period_us = 0;
     if (file >> quota >> period_us && quota != "max") {
@@ -45,9 +45,9 @@ int CgroupV2Cpus() {
   }
 }
 
-int CgroupV1Cpus() {
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+int CgroupV1Cpus(const std::string& root) {
+  std::ifstream quota_file(root + "/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file(root + "/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double quota_us = 0;
   double period_us = 0;
   if (!(quota_file >> quota_us) || !(period_file >> period_us)) return kNoLimit;
@@ -56,8 +56,8 @@ int CgroupV1Cpus() {
 
 }  // namespace
 
-int AvailableCpus() {
-  return std::max(1, std::min({AffinityCpus(), CgroupV2Cpus(), CgroupV1Cpus()}));
+int AvailableCpus(const std::string& root) {
+  return std::max(1, std::min({AffinityCpus(), CgroupV2Cpus(root), CgroupV1Cpus(root)}));
 }
 
 }  // namespace beamline::cpu

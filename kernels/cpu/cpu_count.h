@@ -1,9 +1,12 @@
 // How many cores this process may use.
 #pragma once
 
+#include <string>
+
 namespace beamline::cpu {
 
 // The smaller of the affinity mask and the control group's quota (version 2 or 1); at least 1.
-int AvailableCpus();
+// `root`: where /proc and /sys are.
+int AvailableCpus(const std::string& root = "");
 
 }  // namespace beamline::cpu
