@@ -235,6 +235,19 @@ TEST(Cli, RepeatableOptionsLeaveTheText) {
   }
 }
 
+// A word that is not known would otherwise be the default.
+TEST(Cli, WordsOutsideOfAChoiceAreRefused) {
+  for (const std::vector<std::string>& option :
+       {std::vector<std::string>{"encode", "--pooling", "middle"},
+        {"encode", "--truncate", "sideways"},
+        {"translate", "--early-stopping", "perhaps"}}) {
+    const Result result = Beamline({option[0], option[1], option[2], "a text"}, "");
+    EXPECT_EQ(result.status, 2) << option[1];
+    EXPECT_THAT(result.err, HasSubstr(option[1]));
+    EXPECT_THAT(result.err, HasSubstr(option[2]));
+  }
+}
+
 TEST(Cli, OutputThatCannotBeWrittenEndsIt) {
   for (const char* to : {"> /dev/full", ">&-"}) {
     for (const char* how : {"--stream", "--no-stream"}) {
