@@ -1,7 +1,5 @@
 #include "bench/kernels/prefill_bench.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,12 +1,11 @@
 #include "engine/checkpoint/json_file.h"
 
-#include <fmt/format.h>
-
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,5 @@
 #include "engine/checkpoint/safetensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,6 +10,7 @@
 
 #include "base/status.h"
 #include "engine/checkpoint/json_file.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,5 @@
 #include "engine/decoding/bad_words.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/decoding/option_checks.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

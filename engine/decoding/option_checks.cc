@@ -1,10 +1,9 @@
 #include "engine/decoding/option_checks.h"
 
-#include <fmt/format.h>
-
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/api/request.h"
+#include "fmt/format.h"
 
 namespace beamline {
 

@@ -1,7 +1,5 @@
 #include "engine/decoding/resolved_decoding.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +13,7 @@
 #include "engine/decoding/bad_words.h"
 #include "engine/decoding/option_checks.h"
 #include "engine/decoding/stop_matcher.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,8 +1,5 @@
 #include "engine/intake/encode_intake.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -14,6 +11,8 @@
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 

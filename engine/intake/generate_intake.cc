@@ -1,7 +1,5 @@
 #include "engine/intake/generate_intake.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "engine/scheduling/planner.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,12 +1,11 @@
 #include "engine/intake/prompts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

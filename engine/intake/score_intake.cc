@@ -1,7 +1,5 @@
 #include "engine/intake/score_intake.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "engine/scheduling/planner.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,13 +1,13 @@
 #include "engine/models/config_fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

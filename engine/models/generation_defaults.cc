@@ -1,7 +1,5 @@
 #include "engine/models/generation_defaults.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/generation_keys.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

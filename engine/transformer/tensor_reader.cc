@@ -1,8 +1,5 @@
 #include "engine/transformer/tensor_reader.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -14,6 +11,8 @@
 #include "base/status.h"
 #include "engine/transformer/activations.h"
 #include "engine/transformer/float_conversion.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {

@@ -2,7 +2,6 @@
 //
 // A primitive is made for one number of rows, so a block of rows is cut into powers of two whose
 // primitives exist since the weight was packed: nothing is compiled while serving.
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "kernels/cpu/bf16_convert.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "oneapi/dnnl/dnnl.hpp"

@@ -1,8 +1,8 @@
 #include "kernels/cuda/attention_picker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "fmt/format.h"
 
 namespace beamline::cuda {
 namespace {

@@ -1,12 +1,11 @@
 #include "kernels/cuda/device.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/cuda/code_architecture.h"
 #include "kernels/cuda/scratch_size.h"
 

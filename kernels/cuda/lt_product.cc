@@ -1,12 +1,11 @@
 #include "kernels/cuda/lt_product.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "base/check.h"
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline::cuda {
 namespace {
