@@ -9,6 +9,7 @@
 
 #include "base/command_line.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "client/cli/cli.h"
 #include "fmt/format.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/field_error.h"
+#include "base/math.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/decoding/echo_decoder.h"
@@ -37,7 +38,7 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Loa
 // The most tokens that each of `rows` sequences can come to have in the model's cache.
 int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& model) {
   const int64_t block_size = model.info.block_size;
-  const int64_t memory_blocks = (memory_tokens + block_size - 1) / block_size;
+  const int64_t memory_blocks = CeilDiv(memory_tokens, block_size);
   return ((model.info.cache_blocks - memory_blocks) / rows - 1) * block_size;
 }
 

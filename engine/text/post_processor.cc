@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/utf8.h"
 #include "engine/loading/loaded_model.h"
-#include "engine/text/utf8.h"
 #include "tests/engine/demo_engine.h"
 
 namespace beamline {
@@ -75,7 +75,7 @@ void ExpectShortErrorWith(const absl::Status& status, std::string_view part) {
   const std::string message(status.message());
   EXPECT_THAT(message, testing::HasSubstr(std::string(part)));
   EXPECT_LT(message.size(), 480u) << message;  // "beamline-server: " comes before it
-  EXPECT_FALSE(text::FindInvalidUtf8(message).has_value()) << message;
+  EXPECT_FALSE(FindInvalidUtf8(message).has_value()) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
