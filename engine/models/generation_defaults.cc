@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/generation_keys.h"
@@ -33,8 +34,7 @@ std::vector<TokenIds> ReadBadWords(ConfigFields& fields, const nlohmann::json& s
   const auto is_word = [&](const nlohmann::json& word) {
     return word.is_array() && !word.empty() &&
            std::all_of(word.begin(), word.end(), [&](const nlohmann::json& id) {
-             return id.is_number_unsigned() &&
-                    id.get<uint64_t>() < static_cast<uint64_t>(vocab_size);
+             return WholeNumber(id, 0, vocab_size - 1).has_value();
            });
   };
   if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_word)) {
