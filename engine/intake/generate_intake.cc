@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/decoding/echo_decoder.h"
+#include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
@@ -62,7 +63,7 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel&
   if (model.info.task != ModelTask::kGenerate) {
     return ForTaskOnly("output.prompt_logprobs", "set", "decoder-only", model);
   }
-  return CheckInt("output.prompt_logprobs", *output.prompt_logprobs, 0, kMaxLogprobs);
+  return CheckValue(LimitOf("output.prompt_logprobs"), *output.prompt_logprobs);
 }
 
 // Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
@@ -81,8 +82,8 @@ void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) 
 absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                                                      const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
-  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", request.cache_salt));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
   if (request.target_prefix.has_value()) {
@@ -96,7 +97,7 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
     return ForTaskOnly("output.echo", "true", "decoder-only", model);
   }
   BEAMLINE_RETURN_IF_ERROR(CheckPromptLogprobs(request.output, model));
-  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding,
                             ResolveDecoding(request, model.description.generation, *model.tokenizer,
                                             {model.info.vocab_size, model.info.max_total_tokens}));

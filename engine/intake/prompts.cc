@@ -90,26 +90,6 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSid
   return absl::OkStatus();
 }
 
-absl::Status CheckPriority(int32_t priority) {
-  return CheckInt("priority", priority, -kMaxPriority, kMaxPriority);
-}
-
-absl::Status CheckName(std::string_view field, std::string_view name) {
-  if (name.size() <= kMaxRequestNameBytes) return absl::OkStatus();
-  return FieldError({.field = std::string(field),
-                     .value = fmt::to_string(name.size()),
-                     .accepted = fmt::format("at most {}", kMaxRequestNameBytes),
-                     .text = fmt::format("{} has {} bytes", field, name.size())});
-}
-
-absl::Status CheckEntries(std::string_view field, size_t count, size_t most) {
-  if (count >= 1 && count <= most) return absl::OkStatus();
-  return FieldError({.field = std::string(field),
-                     .value = fmt::to_string(count),
-                     .accepted = fmt::format("1 to {}", most),
-                     .text = fmt::format("{} has {} entries", field, count)});
-}
-
 absl::Status NoTokens(std::string_view field) {
   return FieldError({.field = std::string(field),
                      .value = "0",

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "engine/api/request_limits.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/generation_keys.h"
 #include "fmt/format.h"
@@ -51,13 +52,14 @@ std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::j
   if (!fields.Has("stop_strings")) return {};
   const nlohmann::json& value = source["stop_strings"];
   const nlohmann::json list = value.is_array() ? value : nlohmann::json::array({value});
+  constexpr RequestLimit kLimit = LimitOf("limits.stop");
   std::vector<std::string> strings;
   if (list.empty()) fields.Fault("stop_strings", "one or more strings are expected");
   for (const nlohmann::json& string : list) {
     const size_t bytes = string.is_string() ? string.get_ref<const std::string&>().size() : 0;
-    if (bytes == 0 || bytes > kMaxStopStringBytes || list.size() > kMaxStopStrings) {
+    if (bytes == 0 || bytes > kLimit.entry_size->max || list.size() > kLimit.size->max) {
       fields.Fault("stop_strings", fmt::format("at most {} strings of 1 to {} bytes are expected",
-                                               kMaxStopStrings, kMaxStopStringBytes));
+                                               kLimit.size->max, kLimit.entry_size->max));
       return {};
     }
     strings.push_back(string.get<std::string>());
@@ -71,8 +73,9 @@ TokenIds ReadEosTokens(ConfigFields& fields) {
   if (ids.empty() && !fields.Has("pad_token_id")) {
     fields.Fault("eos_token_id", "without pad_token_id one or more token ids are expected");
   }
-  if (ids.size() > kMaxStopTokenIds) {
-    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));
+  constexpr size_t kMost = LimitOf("limits.stop_token_ids").size->max;
+  if (ids.size() > kMost) {
+    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMost));
   }
   return ids;
 }
