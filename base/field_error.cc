@@ -1,8 +1,7 @@
 #include "base/field_error.h"
 
-#include <fmt/format.h>
-
 #include "absl/strings/cord.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

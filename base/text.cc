@@ -5,8 +5,10 @@
 #include <cctype>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -29,10 +31,6 @@ constexpr std::array<std::pair<uint32_t, uint32_t>, 12> kInvisible = {{{0xAD, 0x
                                                                        {0x1D173, 0x1D17A},
                                                                        {0xE0001, 0xE0001},
                                                                        {0xE0020, 0xE007F}}};
-
-constexpr std::string_view kReplacement = "\uFFFD";
-
-bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // Insertions, deletions, replacements and swaps of neighbours that make one text of the other; case
 // does not count, nor do '_' and '-' differ: they are what settings and flags differ in.
@@ -57,28 +55,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-struct Character {
-  uint32_t code = 0;
-  size_t length = 0;  // in bytes; 0: none
-};
-
-// The character that the text begins with.
-Character FirstCharacter(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return {first, 1};
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return {};
-  uint32_t code = first & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if (!ContinuesCharacter(text[i])) return {};
-    code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
-  }
-  const uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
-  const bool is_surrogate = code >= 0xD800 && code < 0xE000;
-  if (code < least || code > 0x10FFFF || is_surrogate) return {};
-  return {code, length};
-}
-
 // Of ASCII and of Latin-1; the latter's CSI is a terminal's as ESC [ is.
 bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
@@ -88,40 +64,39 @@ bool IsInvisible(uint32_t code) {
   });
 }
 
+// The character that the text begins with, which is taken off it; nullopt for a byte of none.
+std::optional<char32_t> TakeCharacter(std::string_view& text) {
+  const bool is_valid = ScanUtf8(text).kind == Utf8Scan::kValid;
+  size_t length = 0;
+  const char32_t code = is_valid ? ReadChar(text, &length) : 0;
+  text.remove_prefix(is_valid ? length : 1);
+  return is_valid ? std::optional(code) : std::nullopt;
+}
+
 std::string Printable(std::string_view text) {
   std::string printable;
   while (!text.empty()) {
-    const auto [code, length] = FirstCharacter(text);
-    if (length == 0) {
-      printable += kReplacement;
-    } else if (IsControl(code)) {
+    const std::string_view rest = text;
+    const std::optional<char32_t> code = TakeCharacter(text);
+    if (!code.has_value()) {
+      printable += kReplacementCharacter;
+    } else if (IsControl(*code)) {
       printable += ' ';
-    } else if (IsInvisible(code)) {
-      printable += fmt::format("<U+{:04X}>", code);
+    } else if (IsInvisible(*code)) {
+      printable += fmt::format("<U+{:04X}>", static_cast<uint32_t>(*code));
     } else {
-      printable += text.substr(0, length);
+      printable += rest.substr(0, rest.size() - text.size());
     }
-    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return printable;
 }
 
 }  // namespace
 
-bool IsValidUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = FirstCharacter(text).length;
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 bool IsPlainText(std::string_view text) {
   while (!text.empty()) {
-    const auto [code, length] = FirstCharacter(text);
-    if (length == 0 || IsControl(code) || IsInvisible(code)) return false;
-    text.remove_prefix(length);
+    const std::optional<char32_t> code = TakeCharacter(text);
+    if (!code.has_value() || IsControl(*code) || IsInvisible(*code)) return false;
   }
   return true;
 }
@@ -136,8 +111,8 @@ std::string Shorten(std::string_view text, size_t max_bytes) {
   const size_t kept = max_bytes - kGap.size();
   size_t head = kept * 2 / 3;
   size_t tail = last.size() - (kept - head);
-  while (head > 0 && ContinuesCharacter(first[head])) --head;
-  while (tail < last.size() && ContinuesCharacter(last[tail])) ++tail;
+  while (head > 0 && IsContinuationByte(first[head])) --head;
+  while (tail < last.size() && IsContinuationByte(last[tail])) ++tail;
   return fmt::format("{}{}{}", first.substr(0, head), kGap, last.substr(tail));
 }
 

@@ -10,9 +10,6 @@
 
 namespace beamline {
 
-// Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
-bool IsValidUtf8(std::string_view text);
-
 // Whether all of it shows as it is: UTF-8 without control characters, bidirectional controls and
 // other characters that a terminal does not show.
 bool IsPlainText(std::string_view text);

@@ -1,11 +1,10 @@
 #include "kernels/check_params.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <initializer_list>
 
 #include "base/check.h"
+#include "fmt/format.h"
 #include "kernels/input_norm.h"
 
 namespace beamline {

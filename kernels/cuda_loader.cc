@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdlib>
@@ -14,6 +12,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "kernels/cuda_module.h"
 
 namespace beamline {

@@ -1,9 +1,8 @@
 #include "kernels/device_memory.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "base/field_error.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/math.h"
 
 namespace beamline {
 
@@ -44,7 +45,7 @@ std::optional<size_t> RangeAllocator::Allocate(int owner, size_t bytes, int use)
   BEAMLINE_CHECK(use >= 0 && use < num_uses_);
   Owner& books = owners_.at(owner);
   if (bytes > size_) return std::nullopt;  // past this, rounding up cannot overflow
-  bytes = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  bytes = RoundUp(std::max<size_t>(bytes, 1), kAlignment);
   // Best fit keeps the large stretches whole.
   auto best = pieces_.cend();
   size_t best_bytes = 0;

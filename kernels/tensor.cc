@@ -1,8 +1,7 @@
 #include "kernels/tensor.h"
 
-#include <fmt/format.h>
-
 #include "base/check.h"
+#include "fmt/format.h"
 
 namespace beamline {
 

@@ -11,7 +11,7 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -68,7 +68,7 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
     std::string path = prefix + field->name();
     if (field->is_repeated()) path += fmt::format("[{}]", counts[field->number()]++);
     if (field->type() == FieldDescriptor::TYPE_STRING) {
-      if (const auto offset = text::FindInvalidUtf8(next->bytes)) {
+      if (const auto offset = FindInvalidUtf8(next->bytes)) {
         return FieldError(path, fmt::format("not UTF-8 at byte {}", *offset), "UTF-8");
       }
     } else if (field->message_type() != nullptr && depth < kMaxDepth) {
@@ -160,7 +160,7 @@ std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
   while (auto next = NextField(type, input)) {
     if (next->field->name() == name) value = std::move(next->bytes);  // the last one counts
   }
-  return text::FindInvalidUtf8(value).has_value() ? "" : value;
+  return FindInvalidUtf8(value).has_value() ? "" : value;
 }
 
 grpc::ByteBuffer SerializeMessage(const Message& message) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/status.h"
 
 namespace beamline {
@@ -73,10 +74,8 @@ absl::Status RunEncode(Engine& engine, const BenchTask& task, std::span<const Be
 
 constexpr size_t kMaxFileBytes = size_t{1} << 30;
 
-// Whole and within int32, to which json would cut it.
 bool IsInt32(const nlohmann::json& value) {
-  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{INT32_MAX};
-  return value.is_number_integer() && value.get<int64_t>() >= int64_t{INT32_MIN};
+  return WholeNumber(value, INT32_MIN, INT32_MAX).has_value();
 }
 
 bool IsIds(const nlohmann::json& value) {
@@ -91,7 +90,7 @@ absl::StatusOr<std::vector<BenchInput>> ReadBenchInputs(const std::string& path,
   std::istringstream lines(text);
   std::vector<BenchInput> inputs;
   for (std::string line; std::getline(lines, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json row, ParseJson(line, "--input " + path));
     const bool has_fields = row.is_object() && row.contains("ids");
     const nlohmann::json& ids = has_fields ? row["ids"] : row;
     if (!IsIds(ids)) {

@@ -1,4 +1,5 @@
 // Attention: an encoder's packed batches and a decoder's paged steps.
+#include "base/math.h"
 #include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
@@ -59,7 +60,7 @@ void DecodeAttention(benchmark::State& state) {
   const int num_heads = static_cast<int>(state.range(2));
   const int num_kv_heads = static_cast<int>(state.range(3));
   const int head_dim = static_cast<int>(state.range(4));
-  const int max_blocks = (context + kBlockSize - 1) / kBlockSize;
+  const int max_blocks = CeilDiv(context, kBlockSize);
   const int64_t num_blocks = num_sequences * max_blocks;
   Matrix query(num_sequences, num_heads * head_dim);
   Matrix output(num_sequences, num_heads * head_dim);

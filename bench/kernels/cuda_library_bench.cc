@@ -6,8 +6,6 @@
 //   cuda_library_bench RESULTS.json [SMALL]      SMALL: a sixteenth of the rows of every product
 //
 // Variants of a product take turns in every round, because clocks drift by more than they differ.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "fmt/format.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/fill_random.h"
 #include "kernels/cuda/row_softmax.h"

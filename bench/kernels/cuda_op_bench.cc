@@ -7,8 +7,6 @@
 // from the host, which is the host's rate where that is slower, and the only one of operators that
 // cannot be recorded. Medians over rounds, synchronised once a round. Inputs rotate through more
 // memory than the L2 cache holds. Long because every operator has its case here.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,6 +22,7 @@
 #include "base/check.h"
 #include "bench/kernels/gpu_bench.h"
 #include "bench/kernels/prefill_bench.h"
+#include "fmt/format.h"
 #include "kernels/cuda_loader.h"
 
 namespace beamline {

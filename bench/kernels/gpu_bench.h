@@ -1,8 +1,6 @@
 // How operators on a GPU are timed, and what they are given.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "fmt/format.h"
 #include "kernels/backend.h"
 
 namespace beamline {

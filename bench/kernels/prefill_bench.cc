@@ -1,7 +1,5 @@
 #include "bench/kernels/prefill_bench.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,6 +7,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/math.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -44,7 +45,7 @@ AttentionParams PrefillInputs(Bench& bench, const Prefill& work, int64_t tokens,
     return params;
   }
   params.max_context_length = *std::max_element(work.lengths.begin(), work.lengths.end());
-  params.max_blocks = (params.max_context_length + kBlockSize - 1) / kBlockSize;
+  params.max_blocks = CeilDiv(params.max_context_length, kBlockSize);
   std::vector<int32_t> tables(work.lengths.size() * static_cast<size_t>(params.max_blocks));
   std::iota(tables.begin(), tables.end(), 0);
   std::shuffle(tables.begin(), tables.end(), std::mt19937(5));

@@ -6,6 +6,7 @@
 #include "absl/strings/cord.h"
 #include "base/command_line.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "client/target.h"
 #include "fmt/format.h"
 

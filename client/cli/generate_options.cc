@@ -9,6 +9,7 @@
 
 #include "base/command_line.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "client/cli/cli.h"
 #include "fmt/format.h"
 
@@ -30,15 +31,16 @@ void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
     AddNumber(command, name, value, help)->group(group)->excludes(greedy)->excludes(beam);
   };
   sampling("--temperature", o.temperature, "(0, 2]; implies --sample");
-  sampling("--top-k", o.top_k, "0: all; implies --sample");
+  sampling("--top-k", o.top_k, ">= 0, 0: all; implies --sample");
   sampling("--top-p", o.top_p, "(0, 1]; implies --sample");
   sampling("--min-p", o.min_p, "[0, 1]; implies --sample");
   sampling("--typical-p", o.typical_p, "(0, 1]; implies --sample");
   sampling("--seed", o.seed, "same seed, same answer; implies --sample");
-  AddNumber(command, "--n", o.num_sequences, "answers: samples, or hypotheses of a beam search")
+  AddNumber(command, "--n", o.num_sequences,
+            "1 to 64 answers: samples, or hypotheses of a beam search")
       ->group(group)
       ->excludes(greedy);
-  AddNumber(command, "--length-penalty", o.length_penalty, "of beam search")
+  AddNumber(command, "--length-penalty", o.length_penalty, "[-10, 10], of beam search")
       ->group(group)
       ->needs(beam);
   command.add_option("--early-stopping", o.early_stopping, "of beam search")
@@ -48,19 +50,20 @@ void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
   AddNumber(command, "--beam-groups", o.beam_groups, "diverse beam search: divides --beam")
       ->group(group)
       ->needs(beam);
-  AddNumber(command, "--diversity-penalty", o.diversity_penalty, "of --beam-groups, >= 0")
+  AddNumber(command, "--diversity-penalty", o.diversity_penalty, ">= 0, of --beam-groups")
       ->group(group)
       ->needs(beam);
 }
 
 void AddLimitOptions(CLI::App& command, GenerateOptions& o) {
   const std::string group = "Limits";
-  AddNumber(command, "--max-new-tokens", o.max_new_tokens, "most tokens to generate")->group(group);
-  AddNumber(command, "--min-new-tokens", o.min_new_tokens, "no end before")->group(group);
-  AddRepeatable(command, "--stop", o.stop, "ends at this text; may be repeated")
+  AddNumber(command, "--max-new-tokens", o.max_new_tokens, ">= 1, most tokens to generate")
+      ->group(group);
+  AddNumber(command, "--min-new-tokens", o.min_new_tokens, ">= 0, no end before")->group(group);
+  AddRepeatable(command, "--stop", o.stop, "ends at this text of 1 to 256 bytes; at most 16")
       ->group(group)
       ->type_name("TEXT");
-  AddRepeatable(command, "--stop-token-id", o.stop_token_ids, "ends at this token; may be repeated")
+  AddRepeatable(command, "--stop-token-id", o.stop_token_ids, "ends at this token; at most 256")
       ->group(group)
       ->type_name("ID");
   command.add_flag("--ignore-eos", o.ignore_eos, "goes on after the end token")->group(group);
@@ -75,13 +78,14 @@ void AddShapingOptions(CLI::App& command, GenerateOptions& o) {
   const auto list = [&](const char* name, auto& values, const char* type, const char* help) {
     AddRepeatable(command, name, values, help)->group(group)->type_name(type);
   };
-  number("--repetition-penalty", o.repetition_penalty, "> 1: fewer repetitions");
+  number("--repetition-penalty", o.repetition_penalty, "(0, 10]; > 1: fewer repetitions");
   number("--presence-penalty", o.presence_penalty, "[-2, 2]");
   number("--frequency-penalty", o.frequency_penalty, "[-2, 2]");
-  number("--no-repeat-ngram-size", o.no_repeat_ngram_size, "no run of N tokens twice");
-  list("--bad-word", o.bad_words, "TEXT", "text that must not appear; may be repeated");
-  list("--suppress-token", o.suppress_tokens, "ID", "token that must not appear; may be repeated");
-  list("--logit-bias", o.logit_bias, "ID=X", "added to a token's logit; may be repeated");
+  number("--no-repeat-ngram-size", o.no_repeat_ngram_size, ">= 0, no run of N tokens twice");
+  list("--bad-word", o.bad_words, "TEXT",
+       "text of 1 to 32 tokens that must not appear; at most 1024");
+  list("--suppress-token", o.suppress_tokens, "ID", "token that must not appear; at most 1024");
+  list("--logit-bias", o.logit_bias, "ID=X", "[-100, 100], added to a token's logit; at most 1024");
 }
 
 void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
@@ -89,16 +93,20 @@ void AddOutputOptions(CLI::App& command, GenerateOptions& o) {
   AddSwitch(command, "--stream,!--no-stream", o.stream,
             "prints while it is generated; default on a terminal")
       ->group(group);
-  AddNumber(command, "--logprobs", o.logprobs, "log-probabilities, with the N likeliest tokens")
+  AddNumber(command, "--logprobs", o.logprobs,
+            "0 to 20: log-probabilities, with the N likeliest tokens")
       ->group(group);
-  AddNumber(command, "--prompt-logprobs", o.prompt_logprobs, "the same for the prompt")
+  AddNumber(command, "--prompt-logprobs", o.prompt_logprobs, "0 to 20: the same for the prompt")
       ->group(group);
   command.add_flag("--echo", o.echo, "prints the prompt too")->group(group);
   command.add_flag("--special-tokens", o.special_tokens, "keeps special tokens in the text")
       ->group(group);
   AddNumber(command, "--priority", o.priority, "-100 to 100, higher first")->group(group);
-  command.add_option("--request-id", o.request_id, "comes back in the answer")->group(group);
-  command.add_option("--cache-salt", o.cache_salt, "shares cached prompts with this salt only")
+  command.add_option("--request-id", o.request_id, "comes back in the answer; at most 256 bytes")
+      ->group(group);
+  command
+      .add_option("--cache-salt", o.cache_salt,
+                  "shares cached prompts with this salt only; at most 256 bytes")
       ->group(group)
       ->type_name("TEXT");
 }

@@ -1,6 +1,7 @@
 // What is asked of the engine and what comes back, as plain structs. The engine knows no protobuf:
 // server/ converts. Field names are those of the public contract
-// (proto/beamline/v1/inference.proto), because error messages name them.
+// (proto/beamline/v1/inference.proto), because error messages name them; what they may hold is in
+// request_limits.h.
 #pragma once
 
 #include <chrono>
@@ -24,53 +25,37 @@ using TokenIds = std::vector<int32_t>;
 // starts at the model's begin token (decoder-only models).
 using Prompt = std::variant<std::string, TokenIds>;
 
-// What a request may hold. The contract's comments state these numbers; a test compares them
-// (tests/server/contract_limits_test.cc).
-inline constexpr int32_t kMaxNumSequences = 64;  // samples, beams
-inline constexpr size_t kMaxStopStrings = 16;    // each of 1 .. kMaxStopStringBytes
-inline constexpr size_t kMaxStopStringBytes = 256;
-inline constexpr size_t kMaxStopTokenIds = 256;
-inline constexpr size_t kMaxLogitBiases = 1024;
-inline constexpr size_t kMaxBadWords = 1024;  // each of 1 .. kMaxBadWordTokens tokens
-inline constexpr size_t kMaxBadWordTokens = 32;
-inline constexpr size_t kMaxSuppressedTokens = 1024;
-inline constexpr int32_t kMaxLogprobs = 20;
-inline constexpr size_t kMaxInputs = 4096;
-inline constexpr size_t kMaxContinuations = 4096;
-inline constexpr int32_t kMaxPriority = 100;         // and -kMaxPriority the lowest
-inline constexpr size_t kMaxRequestNameBytes = 256;  // request_id, cache_salt
-
 // --- Generation ---------------------------------------------------------------------------------
 
 struct GreedyOptions {};
 
 struct SamplingOptions {
-  std::optional<float> temperature;      // (0, 2]
-  std::optional<int32_t> top_k;          // >= 0; 0: off
-  std::optional<float> top_p;            // (0, 1]
-  std::optional<float> min_p;            // [0, 1]
-  std::optional<float> typical_p;        // (0, 1]
-  std::optional<uint64_t> seed;          // absent: drawn by the engine and reported in the result
-  std::optional<int32_t> num_sequences;  // 1 .. kMaxNumSequences
+  std::optional<float> temperature;
+  std::optional<int32_t> top_k;  // 0: off
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> typical_p;
+  std::optional<uint64_t> seed;  // absent: drawn by the engine and reported in the result
+  std::optional<int32_t> num_sequences;
 };
 
 enum class EarlyStopping : uint8_t { kEager, kHeuristic, kExhaustive };  // HF: True, False, "never"
 
 struct BeamOptions {
-  int32_t width = 4;                     // 1 .. kMaxNumSequences
+  int32_t width = 4;
   std::optional<int32_t> num_sequences;  // 1 .. width
   std::optional<float> length_penalty;
   std::optional<EarlyStopping> early_stopping;
   int32_t num_groups = 1;          // divides width; more than one: diverse beam search
-  float diversity_penalty = 0.0f;  // >= 0; per beam of an earlier group that chose the token
+  float diversity_penalty = 0.0f;  // per beam of an earlier group that chose the token
 };
 
 // monostate: as the model's generation_config.json says, else greedy.
 using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, BeamOptions>;
 
 struct LimitOptions {
-  std::optional<int32_t> max_new_tokens;  // >= 1; absent: the model's default, at most what fits
-  std::optional<int32_t> min_new_tokens;  // >= 0; absent: the model's default
+  std::optional<int32_t> max_new_tokens;  // absent: the model's default, at most what fits
+  std::optional<int32_t> min_new_tokens;  // absent: the model's default
   std::vector<std::string> stop;          // none empty; without any: the model's
   TokenIds stop_token_ids;
   bool ignore_eos = false;
@@ -78,18 +63,18 @@ struct LimitOptions {
 };
 
 struct ShapingOptions {
-  std::optional<float> repetition_penalty;            // > 0; 1: off
-  float presence_penalty = 0.0f;                      // [-2, 2]
-  float frequency_penalty = 0.0f;                     // [-2, 2]
-  std::optional<int32_t> no_repeat_ngram_size;        // >= 0; 0: off
-  std::vector<std::pair<int32_t, float>> logit_bias;  // id, [-100, 100]
+  std::optional<float> repetition_penalty;  // 1: off
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::optional<int32_t> no_repeat_ngram_size;        // 0: off
+  std::vector<std::pair<int32_t, float>> logit_bias;  // by id
   std::vector<Prompt> bad_words;                      // words that must not appear
   TokenIds suppress_tokens;
   std::optional<int32_t> forced_eos;  // the id forced at the length limit
 };
 
 struct OutputOptions {
-  // The chosen token's log-probability and those of so many likeliest, 0 .. kMaxLogprobs.
+  // The chosen token's log-probability and those of so many likeliest.
   int32_t logprobs = 0;
   bool return_logprobs = false;  // log-probabilities at all (logprobs = 0: the chosen alone)
   bool return_token_ids = true;
@@ -107,7 +92,7 @@ struct GenerateRequest {
   LimitOptions limits;
   ShapingOptions shaping;
   OutputOptions output;
-  int32_t priority = 0;    // -kMaxPriority .. kMaxPriority, higher first
+  int32_t priority = 0;    // higher first
   std::string client;      // requests of equal priority share fairly between clients
   std::string request_id;  // the client's; comes to nothing in the engine
   std::string cache_salt;  // cached prompts are shared with requests of the same salt only
@@ -184,7 +169,7 @@ class GenerateSink {
 struct ScoreRequest {
   std::string model;
   Prompt prompt;  // encoder-decoder models: the source
-  // 1 .. kMaxContinuations, none without tokens. Text: without special tokens for decoder-only
+  // None without tokens. Text: without special tokens for decoder-only
   // models, as a whole target with its end token for encoder-decoder ones.
   std::vector<Prompt> continuations;
   bool per_token = false;  // ContinuationScore::tokens
@@ -220,7 +205,7 @@ enum class EncodeTruncation : uint8_t { kNone, kRight, kLeft };
 
 struct EncodeRequest {
   std::string model;
-  std::vector<Prompt> inputs;         // 1 .. kMaxInputs
+  std::vector<Prompt> inputs;
   std::optional<Pooling> pooling;     // absent: the model's own
   bool per_token = false;             // pooling NONE: one vector per token
   std::optional<bool> normalize;      // absent: the model's own

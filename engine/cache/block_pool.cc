@@ -1,8 +1,7 @@
 #include "engine/cache/block_pool.h"
 
-#include <fmt/format.h>
-
 #include "base/check.h"
+#include "fmt/format.h"
 
 namespace beamline {
 

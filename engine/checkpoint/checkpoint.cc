@@ -1,6 +1,5 @@
 #include "engine/checkpoint/checkpoint.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "engine/checkpoint/mapped_file.h"
 #include "engine/checkpoint/other_formats.h"
 #include "engine/checkpoint/safetensors.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,6 @@
 #include "engine/checkpoint/checkpoint_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

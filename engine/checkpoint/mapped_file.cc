@@ -1,6 +1,5 @@
 #include "engine/checkpoint/mapped_file.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/checkpoint/checkpoint_file.h"
+#include "fmt/format.h"
 
 namespace beamline {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {

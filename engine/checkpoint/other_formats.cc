@@ -1,12 +1,12 @@
 #include "engine/checkpoint/other_formats.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <filesystem>
 #include <set>
 #include <string_view>
 #include <system_error>
+
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

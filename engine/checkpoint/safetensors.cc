@@ -1,7 +1,5 @@
 #include "engine/checkpoint/safetensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,8 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json.h"
 #include "base/status.h"
-#include "engine/checkpoint/json_file.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -177,13 +176,13 @@ class Parser {
     }
     std::vector<int64_t> shape;
     for (const nlohmann::json& extent : *field) {
-      constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
-      if (!extent.is_number_unsigned() || extent.get<uint64_t>() > kMax) {
+      const auto number = WholeNumber(extent, 0, std::numeric_limits<int64_t>::max());
+      if (!number.has_value()) {
         return Fault(name, fmt::format("shape has the extent {}; whole numbers from 0 to 2^63 - 1 "
                                        "are accepted",
                                        extent.dump()));
       }
-      shape.push_back(extent.get<int64_t>());
+      shape.push_back(*number);
     }
     return shape;
   }

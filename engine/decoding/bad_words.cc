@@ -1,7 +1,5 @@
 #include "engine/decoding/bad_words.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -9,10 +7,15 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "engine/api/request_limits.h"
 #include "engine/decoding/option_checks.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
+
+constexpr RequestLimit kLimit = LimitOf("shaping.bad_words");
+constexpr SizeRange kTokens = *kLimit.entry_size;
 
 // The entry of a text, and its place among the texts, by which messages call it.
 struct TextEntry {
@@ -24,10 +27,10 @@ absl::StatusOr<TokenIds> TokenizeWord(const TextEntry& entry, const std::string&
                                       const Tokenizer& tokenizer) {
   const auto tokens = tokenizer.Encode(text, {.add_special_tokens = false, .as_target = true});
   if (!tokens.ok()) return InField(entry.field, entry.name + ": ", tokens.status());
-  if (tokens->empty() || tokens->size() > kMaxBadWordTokens) {
+  if (tokens->size() < kTokens.min || tokens->size() > kTokens.max) {
     return FieldError({.field = entry.field,
                        .value = fmt::to_string(tokens->size()),
-                       .accepted = fmt::format("1 to {}", kMaxBadWordTokens),
+                       .accepted = fmt::format("{} to {}", kTokens.min, kTokens.max),
                        .text = fmt::format("{} is {} tokens long", entry.name, tokens->size())});
   }
   TokenIds ids;
@@ -37,9 +40,10 @@ absl::StatusOr<TokenIds> TokenizeWord(const TextEntry& entry, const std::string&
 
 absl::Status CheckIds(const std::string& field, const TokenIds& ids, int32_t vocab_size) {
   if (ids.empty()) {
-    return FieldError(field, "empty", fmt::format("1 to {} tokens", kMaxBadWordTokens));
+    return FieldError(field, "empty", fmt::format("{} to {} tokens", kTokens.min, kTokens.max));
   }
-  return CheckTokenIds(field, ids, kMaxBadWordTokens, vocab_size);
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(field, ids.size(), kTokens.max));
+  return CheckTokenIds(field, ids, vocab_size);
 }
 
 }  // namespace
@@ -47,7 +51,7 @@ absl::Status CheckIds(const std::string& field, const TokenIds& ids, int32_t voc
 absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>& words,
                                                       const Tokenizer& tokenizer,
                                                       int32_t vocab_size) {
-  BEAMLINE_RETURN_IF_ERROR(CheckCount("shaping.bad_words", words.size(), kMaxBadWords));
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries(kLimit, words.size()));
   std::vector<TokenIds> resolved;
   const auto add = [&](TokenIds word) {
     if (std::ranges::find(resolved, word) == resolved.end()) resolved.push_back(std::move(word));

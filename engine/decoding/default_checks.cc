@@ -1,12 +1,11 @@
 #include "engine/decoding/default_checks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
 
 #include "base/field_error.h"
+#include "fmt/format.h"
 
 namespace beamline {
 

@@ -1,7 +1,5 @@
 #include "engine/decoding/resolved_decoding.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,29 +10,28 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "engine/api/request_limits.h"
 #include "engine/decoding/bad_words.h"
 #include "engine/decoding/option_checks.h"
 #include "engine/decoding/stop_matcher.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-constexpr int32_t kNoLimit = std::numeric_limits<int32_t>::max();
-
-// A request's value, or the model's default, or the library's, under the name that an error gives
-// it.
+// A request's value, or the model's default, or the library's; checked, under the name that it has
+// there.
 template <typename T>
-struct Option {
-  T value;
-  std::string field;
-};
-
-template <typename T>
-Option<T> Choose(std::string_view field, const std::optional<T>& requested,
-                 const std::optional<T>& model_default, T library_default) {
-  if (requested.has_value()) return {*requested, std::string(field)};
-  const std::string_view name = field.substr(field.rfind('.') + 1);
-  return {model_default.value_or(library_default), fmt::format("{}{}", kDefaultsFile, name)};
+absl::StatusOr<T> Choose(const RequestLimit& limit, const std::optional<T>& requested,
+                         const std::optional<T>& model_default, T library_default) {
+  if (requested.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(CheckValue(limit, *requested));
+    return *requested;
+  }
+  const T value = model_default.value_or(library_default);
+  const std::string_view name = limit.field.substr(limit.field.rfind('.') + 1);
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(limit, fmt::format("{}{}", kDefaultsFile, name), value));
+  return value;
 }
 
 Decoding DefaultDecoding(const GenerationDefaults& defaults) {
@@ -57,30 +54,18 @@ absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDef
   BEAMLINE_RETURN_IF_ERROR(ResolveNumSequences("decoding.sampling.num_sequences",
                                                options.num_sequences, kMaxNumSequences, defaults,
                                                decoding));
-
-  const auto temperature =
-      Choose("decoding.sampling.temperature", options.temperature, defaults.temperature, 1.0f);
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckFloat(temperature.field, temperature.value, 0.0f, 2.0f, Lower::kExcluded));
-  decoding.temperature = temperature.value;
-
-  const auto top_k = Choose("decoding.sampling.top_k", options.top_k, defaults.top_k, 0);
-  BEAMLINE_RETURN_IF_ERROR(CheckInt(top_k.field, top_k.value, 0, kNoLimit));
-  decoding.top_k = top_k.value;
-
-  const auto top_p = Choose("decoding.sampling.top_p", options.top_p, defaults.top_p, 1.0f);
-  BEAMLINE_RETURN_IF_ERROR(CheckFloat(top_p.field, top_p.value, 0.0f, 1.0f, Lower::kExcluded));
-  decoding.top_p = top_p.value;
-
-  const auto min_p = Choose("decoding.sampling.min_p", options.min_p, defaults.min_p, 0.0f);
-  BEAMLINE_RETURN_IF_ERROR(CheckFloat(min_p.field, min_p.value, 0.0f, 1.0f));
-  decoding.min_p = min_p.value;
-
-  const auto typical_p =
-      Choose("decoding.sampling.typical_p", options.typical_p, defaults.typical_p, 1.0f);
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckFloat(typical_p.field, typical_p.value, 0.0f, 1.0f, Lower::kExcluded));
-  decoding.typical_p = typical_p.value;
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.temperature,
+                            Choose(LimitOf("decoding.sampling.temperature"), options.temperature,
+                                   defaults.temperature, 1.0f));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      decoding.top_k, Choose(LimitOf("decoding.sampling.top_k"), options.top_k, defaults.top_k, 0));
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.top_p, Choose(LimitOf("decoding.sampling.top_p"),
+                                                   options.top_p, defaults.top_p, 1.0f));
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.min_p, Choose(LimitOf("decoding.sampling.min_p"),
+                                                   options.min_p, defaults.min_p, 0.0f));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      decoding.typical_p,
+      Choose(LimitOf("decoding.sampling.typical_p"), options.typical_p, defaults.typical_p, 1.0f));
 
   if (options.seed.has_value()) {
     decoding.seed = *options.seed;
@@ -93,7 +78,7 @@ absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDef
 
 absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& defaults,
                          ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("decoding.beam.width", options.width, 1, kMaxNumSequences));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("decoding.beam.width"), options.width));
   BEAMLINE_RETURN_IF_ERROR(ResolveNumSequences("decoding.beam.num_sequences", options.num_sequences,
                                                options.width, defaults, decoding));
   BEAMLINE_RETURN_IF_ERROR(
@@ -107,19 +92,16 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
     return FieldError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       "1, for generation_config.json: renormalize_logits is true");
   }
-  if (!(options.diversity_penalty >= 0.0f) || !std::isfinite(options.diversity_penalty)) {
-    return FieldError("decoding.beam.diversity_penalty",
-                      fmt::format("{}", options.diversity_penalty), "at least 0, finite");
-  }
-  const auto length_penalty =
-      Choose("decoding.beam.length_penalty", options.length_penalty, defaults.length_penalty, 1.0f);
-  BEAMLINE_RETURN_IF_ERROR(CheckFloat(length_penalty.field, length_penalty.value, -10.0f, 10.0f));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckValue(LimitOf("decoding.beam.diversity_penalty"), options.diversity_penalty));
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.length_penalty,
+                            Choose(LimitOf("decoding.beam.length_penalty"), options.length_penalty,
+                                   defaults.length_penalty, 1.0f));
   // transformers searches greedily with one beam: edits act on logits, the first end token ends.
   decoding.kind = options.width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
   decoding.beam_width = options.width;
   decoding.num_beam_groups = options.num_groups;
   decoding.diversity_penalty = options.diversity_penalty;
-  decoding.length_penalty = length_penalty.value;
   decoding.renormalize = defaults.renormalize_logits;
   decoding.early_stopping =
       options.early_stopping.value_or(defaults.early_stopping.value_or(EarlyStopping::kHeuristic));
@@ -129,16 +111,17 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
 absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults& defaults,
                            const DecodingLimits& model, ResolvedDecoding& decoding) {
   if (limits.max_new_tokens.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(
-        CheckInt("limits.max_new_tokens", *limits.max_new_tokens, 1, model.max_total_tokens));
+    BEAMLINE_RETURN_IF_ERROR(CheckValueUpTo(LimitOf("limits.max_new_tokens"),
+                                            *limits.max_new_tokens, model.max_total_tokens));
   }
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("limits.min_new_tokens", limits.min_new_tokens.value_or(0), 0,
-                                    limits.max_new_tokens.value_or(model.max_total_tokens)));
+  BEAMLINE_RETURN_IF_ERROR(CheckValueUpTo(LimitOf("limits.min_new_tokens"),
+                                          limits.min_new_tokens.value_or(0),
+                                          limits.max_new_tokens.value_or(model.max_total_tokens)));
 
-  BEAMLINE_RETURN_IF_ERROR(CheckStopStrings("limits.stop", limits.stop));
+  BEAMLINE_RETURN_IF_ERROR(CheckTexts(LimitOf("limits.stop"), limits.stop));
   decoding.stop = limits.stop.empty() ? defaults.stop_strings : limits.stop;
-  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("limits.stop_token_ids", limits.stop_token_ids,
-                                         kMaxStopTokenIds, model.vocab_size));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckIds(LimitOf("limits.stop_token_ids"), limits.stop_token_ids, model.vocab_size));
   decoding.stop_token_ids = limits.stop_token_ids;
   decoding.include_stop = limits.include_stop;
   decoding.all_eos_token_ids = defaults.eos_token_ids;
@@ -162,23 +145,18 @@ int32_t DefaultMinNewTokens(const GenerationDefaults& defaults, int32_t prompt_t
 
 absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDefaults& defaults,
                               ResolvedDecoding& decoding) {
-  const auto repetition = Choose("shaping.repetition_penalty", shaping.repetition_penalty,
-                                 defaults.repetition_penalty, 1.0f);
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.repetition_penalty,
+                            Choose(LimitOf("shaping.repetition_penalty"),
+                                   shaping.repetition_penalty, defaults.repetition_penalty, 1.0f));
   BEAMLINE_RETURN_IF_ERROR(
-      CheckFloat(repetition.field, repetition.value, 0.0f, 10.0f, Lower::kExcluded));
-  decoding.repetition_penalty = repetition.value;
-
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckFloat("shaping.presence_penalty", shaping.presence_penalty, -2.0f, 2.0f));
+      CheckValue(LimitOf("shaping.presence_penalty"), shaping.presence_penalty));
   decoding.presence_penalty = shaping.presence_penalty;
   BEAMLINE_RETURN_IF_ERROR(
-      CheckFloat("shaping.frequency_penalty", shaping.frequency_penalty, -2.0f, 2.0f));
+      CheckValue(LimitOf("shaping.frequency_penalty"), shaping.frequency_penalty));
   decoding.frequency_penalty = shaping.frequency_penalty;
-
-  const auto ngram = Choose("shaping.no_repeat_ngram_size", shaping.no_repeat_ngram_size,
-                            defaults.no_repeat_ngram_size, 0);
-  BEAMLINE_RETURN_IF_ERROR(CheckInt(ngram.field, ngram.value, 0, kNoLimit));
-  decoding.no_repeat_ngram_size = ngram.value;
+  BEAMLINE_ASSIGN_OR_RETURN(decoding.no_repeat_ngram_size,
+                            Choose(LimitOf("shaping.no_repeat_ngram_size"),
+                                   shaping.no_repeat_ngram_size, defaults.no_repeat_ngram_size, 0));
   return absl::OkStatus();
 }
 
@@ -191,8 +169,8 @@ absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults
                             ResolveBadWords(shaping.bad_words, tokenizer, vocab_size));
   decoding.bad_words.insert(decoding.bad_words.end(), words.begin(), words.end());
 
-  BEAMLINE_RETURN_IF_ERROR(CheckTokenIds("shaping.suppress_tokens", shaping.suppress_tokens,
-                                         kMaxSuppressedTokens, vocab_size));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckIds(LimitOf("shaping.suppress_tokens"), shaping.suppress_tokens, vocab_size));
   decoding.suppress_tokens = defaults.suppress_tokens;
   decoding.suppress_tokens.insert(decoding.suppress_tokens.end(), shaping.suppress_tokens.begin(),
                                   shaping.suppress_tokens.end());
@@ -201,14 +179,14 @@ absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults
 
 absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
                            ResolvedDecoding& decoding) {
-  BEAMLINE_RETURN_IF_ERROR(
-      CheckCount("shaping.logit_bias", shaping.logit_bias.size(), kMaxLogitBiases));
+  constexpr RequestLimit kLimit = LimitOf("shaping.logit_bias");
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries(kLimit, shaping.logit_bias.size()));
   for (size_t i = 0; i < shaping.logit_bias.size(); ++i) {
     const auto& [id, bias] = shaping.logit_bias[i];
     absl::Status status =
         CheckInt(fmt::format("shaping.logit_bias[{}].id", i), id, 0, vocab_size - 1);
     if (status.ok()) {
-      status = CheckFloat(fmt::format("shaping.logit_bias[{}].bias", i), bias, -100.0f, 100.0f);
+      status = CheckValue(kLimit, fmt::format("shaping.logit_bias[{}].bias", i), bias);
     }
     // The contract has a map, whose entries are known by their ids.
     if (!status.ok()) return InField(fmt::format("shaping.logit_bias[{}]", id), "", status);
@@ -268,9 +246,9 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
   ResolvedDecoding decoding;
   decoding.vocab_size = limits.vocab_size;
   decoding.output = request.output;
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("output.logprobs", request.output.logprobs, 0, kMaxLogprobs));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("output.logprobs"), request.output.logprobs));
   decoding.output.return_logprobs |= request.output.logprobs > 0;
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("priority", request.priority, -kMaxPriority, kMaxPriority));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
 
   const Decoding chosen = std::holds_alternative<std::monostate>(request.decoding)
                               ? DefaultDecoding(defaults)

@@ -8,9 +8,10 @@
 namespace beamline {
 
 StopStrings::StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {
-  BEAMLINE_CHECK(strings_.size() <= kMaxStopStrings);
+  constexpr RequestLimit kLimit = LimitOf("limits.stop");
+  BEAMLINE_CHECK(strings_.size() <= kLimit.size->max);
   for (const std::string& string : strings_) {
-    BEAMLINE_CHECK(!string.empty() && string.size() <= kMaxStopStringBytes);
+    BEAMLINE_CHECK(!string.empty() && string.size() <= kLimit.entry_size->max);
     std::vector<uint16_t> failure(string.size() + 1, 0);
     uint16_t matched = 0;
     for (size_t n = 1; n < string.size(); ++n) {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/api/request.h"
+#include "engine/api/request_limits.h"
 
 namespace beamline {
 
 // The strings of one request with their failure functions; shared by its sequences.
 class StopStrings {
  public:
-  // REQUIRES: at most kMaxStopStrings strings of 1 .. kMaxStopStringBytes bytes.
+  // REQUIRES: what the limits of "limits.stop" accept.
   explicit StopStrings(std::vector<std::string> strings);
   bool empty() const { return strings_.empty(); }
 
@@ -39,7 +39,8 @@ class StopMatcher {
 
  private:
   const StopStrings* strings_;
-  std::array<uint16_t, kMaxStopStrings> matched_{};  // bytes of each string matched so far
+  std::array<uint16_t, LimitOf("limits.stop").size->max>
+      matched_{};  // bytes of each string matched so far
 };
 
 }  // namespace beamline

@@ -1,8 +1,8 @@
 #include "engine/intake/answer_size.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,8 +1,5 @@
 #include "engine/intake/encode_intake.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -11,9 +8,12 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "engine/decoding/option_checks.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 
@@ -21,8 +21,8 @@ absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const Lo
   if (model.info.task != ModelTask::kEncode) {
     return WrongTask(model, "Encode", "generates text and has no embeddings");
   }
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
-  BEAMLINE_RETURN_IF_ERROR(CheckEntries("inputs", request.inputs.size(), kMaxInputs));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("inputs"), request.inputs.size()));
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
                                          PromptSide::kInput, /*may_be_empty=*/true, model));
@@ -31,7 +31,7 @@ absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const Lo
     BEAMLINE_RETURN_IF_ERROR(
         CheckInt("dimensions", *request.dimensions, 1, model.info.embedding_dimensions));
   }
-  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   const auto& names = model.info.prompt_names;
   if (!request.prompt_name.empty() &&
       std::find(names.begin(), names.end(), request.prompt_name) == names.end()) {

@@ -1,21 +1,22 @@
 #include "engine/intake/generate_intake.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/field_error.h"
+#include "base/math.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/decoding/echo_decoder.h"
+#include "engine/decoding/option_checks.h"
 #include "engine/decoding/prompt_logprobs_decoder.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "engine/scheduling/planner.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -38,7 +39,7 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Loa
 // The most tokens that each of `rows` sequences can come to have in the model's cache.
 int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& model) {
   const int64_t block_size = model.info.block_size;
-  const int64_t memory_blocks = (memory_tokens + block_size - 1) / block_size;
+  const int64_t memory_blocks = CeilDiv(memory_tokens, block_size);
   return ((model.info.cache_blocks - memory_blocks) / rows - 1) * block_size;
 }
 
@@ -62,7 +63,7 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel&
   if (model.info.task != ModelTask::kGenerate) {
     return ForTaskOnly("output.prompt_logprobs", "set", "decoder-only", model);
   }
-  return CheckInt("output.prompt_logprobs", *output.prompt_logprobs, 0, kMaxLogprobs);
+  return CheckValue(LimitOf("output.prompt_logprobs"), *output.prompt_logprobs);
 }
 
 // Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
@@ -81,8 +82,8 @@ void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) 
 absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                                                      const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
-  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", request.cache_salt));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
   if (request.target_prefix.has_value()) {
@@ -96,7 +97,7 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
     return ForTaskOnly("output.echo", "true", "decoder-only", model);
   }
   BEAMLINE_RETURN_IF_ERROR(CheckPromptLogprobs(request.output, model));
-  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding,
                             ResolveDecoding(request, model.description.generation, *model.tokenizer,
                                             {model.info.vocab_size, model.info.max_total_tokens}));

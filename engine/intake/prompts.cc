@@ -1,12 +1,11 @@
 #include "engine/intake/prompts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -89,26 +88,6 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSid
     return FieldError(fmt::format("{}.text", field), "empty", "at least 1 character");
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckPriority(int32_t priority) {
-  return CheckInt("priority", priority, -kMaxPriority, kMaxPriority);
-}
-
-absl::Status CheckName(std::string_view field, std::string_view name) {
-  if (name.size() <= kMaxRequestNameBytes) return absl::OkStatus();
-  return FieldError({.field = std::string(field),
-                     .value = fmt::to_string(name.size()),
-                     .accepted = fmt::format("at most {}", kMaxRequestNameBytes),
-                     .text = fmt::format("{} has {} bytes", field, name.size())});
-}
-
-absl::Status CheckEntries(std::string_view field, size_t count, size_t most) {
-  if (count >= 1 && count <= most) return absl::OkStatus();
-  return FieldError({.field = std::string(field),
-                     .value = fmt::to_string(count),
-                     .accepted = fmt::format("1 to {}", most),
-                     .text = fmt::format("{} has {} entries", field, count)});
 }
 
 absl::Status NoTokens(std::string_view field) {

@@ -23,11 +23,6 @@ size_t TextBytes(const std::vector<Prompt>& prompts);
 // A text may always be empty where the tokenizer's template makes tokens of it.
 absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
                          bool may_be_empty, const LoadedModel& model);
-absl::Status CheckPriority(int32_t priority);
-// Of a request_id or a cache_salt: at most kMaxRequestNameBytes.
-absl::Status CheckName(std::string_view field, std::string_view name);
-// Of a request's list of texts: 1 to `most`.
-absl::Status CheckEntries(std::string_view field, size_t count, size_t most);
 // "inputs[2] has no tokens; accepted: at least 1".
 absl::Status NoTokens(std::string_view field);
 // How many logits of a step one request may take at most that wants those of many tokens at once.

@@ -1,18 +1,18 @@
 #include "engine/intake/score_intake.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/decoding/option_checks.h"
 #include "engine/decoding/score_decoder.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "engine/scheduling/planner.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -102,18 +102,18 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 
 absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const LoadedModel& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
-  BEAMLINE_RETURN_IF_ERROR(CheckName("request_id", request.request_id));
-  BEAMLINE_RETURN_IF_ERROR(CheckName("cache_salt", request.cache_salt));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
   const size_t count = request.continuations.size();
-  BEAMLINE_RETURN_IF_ERROR(CheckEntries("continuations", count, kMaxContinuations));
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("continuations"), count));
   for (size_t i = 0; i < count; ++i) {
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("continuations[{}]", i),
                                          request.continuations[i], PromptSide::kTarget,
                                          /*may_be_empty=*/false, model));
   }
-  BEAMLINE_RETURN_IF_ERROR(CheckPriority(request.priority));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   return ScoreIntake(std::move(request), model);
 }
 

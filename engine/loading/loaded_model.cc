@@ -1,7 +1,5 @@
 #include "engine/loading/loaded_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -17,6 +15,7 @@
 #include "engine/loading/usual_steps.h"
 #include "engine/loading/warm_up.h"
 #include "engine/text/error_line.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,5 @@
 #include "engine/loading/make_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <system_error>
@@ -9,6 +7,7 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda_loader.h"
 

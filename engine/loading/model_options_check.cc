@@ -1,8 +1,5 @@
 #include "engine/loading/model_options_check.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <string>
 #include <type_traits>
@@ -11,6 +8,8 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/api/model_settings.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/math.h"
 #include "base/status.h"
 #include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/spec.h"
@@ -24,9 +25,7 @@ constexpr int kStepsToRecord = 2;
 // For the kernels that prefills have and decode steps do not.
 constexpr int32_t kSmallPrefill = 32;
 
-int32_t NumBlocks(int32_t positions, int32_t block_size) {
-  return (positions + block_size - 1) / block_size;
-}
+int32_t NumBlocks(int32_t positions, int32_t block_size) { return CeilDiv(positions, block_size); }
 
 class UsualSteps {
  public:

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/math.h"
 #include "base/status.h"
 #include "engine/transformer/spec.h"
 
@@ -32,7 +33,7 @@ std::vector<int32_t> LargestBatch(const TransformerLimits& limits, int32_t max_l
 // again and again: nobody reads what these steps compute. Returns their width.
 int32_t FillTables(int32_t length, int32_t block_size, int32_t num_blocks, size_t num_sequences,
                    std::vector<int32_t>& tables) {
-  const int32_t width = (length + block_size - 1) / block_size;
+  const int32_t width = CeilDiv(length, block_size);
   for (size_t i = 0; i < num_sequences * width; ++i) {
     tables.push_back(static_cast<int32_t>(i % num_blocks));
   }

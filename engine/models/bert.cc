@@ -1,13 +1,12 @@
 // BERT and RoBERTa: post-norm encoders with learned positions. The heads of pretraining are left
 // out: the model answers with hidden states. Heads of other tasks are refused.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <string>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,13 +1,14 @@
 #include "engine/models/config_fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -30,13 +31,6 @@ constexpr std::array<std::pair<std::string_view, Activation>, 12> kActivations =
 
 constexpr int32_t kMaxSize = 1 << 20;
 constexpr int32_t kMaxId = std::numeric_limits<int32_t>::max();
-
-bool IsIntWithin(const nlohmann::json& value, int64_t min, int64_t max) {
-  if (value.is_number_unsigned()) {
-    return value.get<uint64_t>() <= static_cast<uint64_t>(max) && value.get<int64_t>() >= min;
-  }
-  return value.is_number_integer() && value.get<int64_t>() >= min && value.get<int64_t>() <= max;
-}
 
 }  // namespace
 
@@ -82,7 +76,7 @@ void ConfigFields::Fault(std::string_view name, std::string_view fault) {
 std::optional<int32_t> ConfigFields::OptionalInt(std::string_view name, int32_t min, int32_t max) {
   const nlohmann::json* field = Find(name);
   if (field == nullptr) return std::nullopt;
-  if (IsIntWithin(*field, min, max)) return field->get<int32_t>();
+  if (const auto number = WholeNumber(*field, min, max)) return static_cast<int32_t>(*number);
   Fault(name, fmt::format("a whole number from {} to {} is expected", min, max));
   return std::nullopt;
 }
@@ -133,11 +127,12 @@ TokenIds ConfigFields::Ids(std::string_view name) {
   const nlohmann::json list = field->is_array() ? *field : nlohmann::json::array({*field});
   TokenIds ids;
   for (const nlohmann::json& id : list) {
-    if (!IsIntWithin(id, 0, kMaxId)) {
+    const auto number = WholeNumber(id, 0, kMaxId);
+    if (!number.has_value()) {
       Fault(name, "a token id or a list of them is expected");
       return {};
     }
-    ids.push_back(id.get<int32_t>());
+    ids.push_back(static_cast<int32_t>(*number));
   }
   return ids;
 }

@@ -1,7 +1,5 @@
 #include "engine/models/encoding_defaults.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -15,6 +13,7 @@
 #include "engine/checkpoint/json_file.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/transformer_module.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

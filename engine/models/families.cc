@@ -1,6 +1,6 @@
 #include "engine/models/families.h"
 
-#include <fmt/format.h>
+#include "fmt/format.h"
 
 namespace beamline {
 

@@ -1,15 +1,16 @@
 #include "engine/models/generation_defaults.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "base/status.h"
+#include "engine/api/request_limits.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/generation_keys.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -34,8 +35,7 @@ std::vector<TokenIds> ReadBadWords(ConfigFields& fields, const nlohmann::json& s
   const auto is_word = [&](const nlohmann::json& word) {
     return word.is_array() && !word.empty() &&
            std::all_of(word.begin(), word.end(), [&](const nlohmann::json& id) {
-             return id.is_number_unsigned() &&
-                    id.get<uint64_t>() < static_cast<uint64_t>(vocab_size);
+             return WholeNumber(id, 0, vocab_size - 1).has_value();
            });
   };
   if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_word)) {
@@ -52,13 +52,14 @@ std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::j
   if (!fields.Has("stop_strings")) return {};
   const nlohmann::json& value = source["stop_strings"];
   const nlohmann::json list = value.is_array() ? value : nlohmann::json::array({value});
+  constexpr RequestLimit kLimit = LimitOf("limits.stop");
   std::vector<std::string> strings;
   if (list.empty()) fields.Fault("stop_strings", "one or more strings are expected");
   for (const nlohmann::json& string : list) {
     const size_t bytes = string.is_string() ? string.get_ref<const std::string&>().size() : 0;
-    if (bytes == 0 || bytes > kMaxStopStringBytes || list.size() > kMaxStopStrings) {
+    if (bytes == 0 || bytes > kLimit.entry_size->max || list.size() > kLimit.size->max) {
       fields.Fault("stop_strings", fmt::format("at most {} strings of 1 to {} bytes are expected",
-                                               kMaxStopStrings, kMaxStopStringBytes));
+                                               kLimit.size->max, kLimit.entry_size->max));
       return {};
     }
     strings.push_back(string.get<std::string>());
@@ -72,8 +73,9 @@ TokenIds ReadEosTokens(ConfigFields& fields) {
   if (ids.empty() && !fields.Has("pad_token_id")) {
     fields.Fault("eos_token_id", "without pad_token_id one or more token ids are expected");
   }
-  if (ids.size() > kMaxStopTokenIds) {
-    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMaxStopTokenIds));
+  constexpr size_t kMost = LimitOf("limits.stop_token_ids").size->max;
+  if (ids.size() > kMost) {
+    fields.Fault("eos_token_id", fmt::format("at most {} ids are expected", kMost));
   }
   return ids;
 }

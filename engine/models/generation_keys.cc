@@ -1,13 +1,13 @@
 #include "engine/models/generation_keys.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {

@@ -1,7 +1,5 @@
 #include "engine/models/models.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 #include "engine/models/encoding_defaults.h"
 #include "engine/models/families.h"
 #include "engine/models/generation_defaults.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

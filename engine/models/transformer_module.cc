@@ -1,7 +1,5 @@
 #include "engine/models/transformer_module.h"
 
-#include <fmt/format.h>
-
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +8,7 @@
 #include "base/status.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/models/config_fields.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/math.h"
 
 namespace beamline {
 namespace {
-
-int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 // Blocks that computing `count` more tokens of a row takes from the pool, a copy of a shared tail
 // included.

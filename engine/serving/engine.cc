@@ -1,8 +1,5 @@
 #include "engine/api/engine.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <future>
 #include <span>
 #include <string>
@@ -16,6 +13,8 @@
 #include "engine/intake/score_intake.h"
 #include "engine/serving/entrance.h"
 #include "engine/serving/replica.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {

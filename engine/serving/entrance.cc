@@ -1,8 +1,8 @@
 #include "engine/serving/entrance.h"
 
-#include <fmt/format.h>
-
 #include <optional>
+
+#include "fmt/format.h"
 
 namespace beamline {
 

@@ -1,12 +1,11 @@
 #include "engine/serving/finite_check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/cord.h"
 #include "engine/api/engine.h"
+#include "fmt/format.h"
 
 namespace beamline {
 

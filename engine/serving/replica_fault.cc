@@ -1,8 +1,8 @@
 #include "engine/serving/replica_fault.h"
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include "fmt/format.h"
 
 namespace beamline {
 

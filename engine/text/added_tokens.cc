@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 namespace beamline::text {
 

@@ -5,8 +5,8 @@
 #include <queue>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/byte_alphabet.h"
-#include "engine/text/utf8.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
 

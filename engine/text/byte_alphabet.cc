@@ -1,6 +1,6 @@
 #include "engine/text/byte_alphabet.h"
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 namespace beamline::text {
 namespace {

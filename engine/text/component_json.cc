@@ -2,8 +2,9 @@
 
 #include <utility>
 
+#include "base/json.h"
 #include "base/status.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -57,14 +58,9 @@ absl::StatusOr<bool> JsonNode::BoolOr(const char* key, bool otherwise) const {
 absl::StatusOr<int64_t> JsonNode::Int(const char* key, int64_t min, int64_t max) const {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, Member(key));
   const json& value = node.value();
-  const bool huge =
-      value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-  if (!value.is_number_integer() || huge || value.get<int64_t>() < min ||
-      value.get<int64_t>() > max) {
-    return node.Error(
-        fmt::format("is {}, expected a whole number from {} to {}", value.dump(), min, max));
-  }
-  return value.get<int64_t>();
+  if (const std::optional<int64_t> number = WholeNumber(value, min, max)) return *number;
+  return node.Error(
+      fmt::format("is {}, expected a whole number from {} to {}", value.dump(), min, max));
 }
 
 absl::StatusOr<int64_t> JsonNode::IntOr(const char* key, int64_t otherwise, int64_t min,

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/byte_alphabet.h"
 #include "engine/text/literal_replacer.h"
 #include "engine/text/regex.h"
 #include "engine/text/split_pattern.h"
 #include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
 
 namespace beamline::text {
 namespace {

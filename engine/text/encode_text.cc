@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

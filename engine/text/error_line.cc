@@ -1,8 +1,7 @@
 #include "engine/text/error_line.h"
 
-#include <fmt/format.h>
-
 #include "base/text.h"
+#include "fmt/format.h"
 
 namespace beamline {
 absl::Status WithShortMessage(const absl::Status& status, size_t max_bytes) {

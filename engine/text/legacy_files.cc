@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

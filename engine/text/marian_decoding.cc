@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "engine/text/decoders.h"
 #include "engine/text/literal_replacer.h"
-#include "engine/text/utf8.h"
 
 namespace beamline::text {
 namespace {

@@ -4,9 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/unicode.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -22,12 +23,10 @@ int64_t NumChars(std::string_view text) {
 absl::StatusOr<int32_t> ReadTokenPair(const JsonNode& node, const char* key, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode pair, node.Array(key));
   const nlohmann::json& json = pair.value();
-  if (json.size() != 2 || !json[1].is_number_unsigned() ||
-      json[1].get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
-    return pair.Error(
-        fmt::format("is {}, expected [token, id] with an id below {}", json.dump(), vocab_size));
-  }
-  return json[1].get<int32_t>();
+  const auto id = json.size() == 2 ? WholeNumber(json[1], 0, vocab_size - 1) : std::nullopt;
+  if (id.has_value()) return static_cast<int32_t>(*id);
+  return pair.Error(
+      fmt::format("is {}, expected [token, id] with an id below {}", json.dump(), vocab_size));
 }
 
 // Puts the ids of the template's special token `name` behind *ids.
@@ -37,10 +36,11 @@ absl::Status AppendSpecialToken(const JsonNode& node, const std::string& name, i
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode special, specials.Object(name.c_str()));
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, special.Array("ids"));
   for (const nlohmann::json& id : list.value()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
+    const auto number = WholeNumber(id, 0, vocab_size - 1);
+    if (!number.has_value()) {
       return list.Error(fmt::format("{} is not an id below {}", id.dump(), vocab_size));
     }
-    ids->push_back(id.get<int32_t>());
+    ids->push_back(static_cast<int32_t>(*number));
   }
   return absl::OkStatus();
 }

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/checkpoint/checkpoint_file.h"
 #include "engine/text/error_line.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/error_line.h"
-#include "engine/text/utf8.h"
 #include "fmt/format.h"
 
 namespace beamline::text {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 namespace beamline::text {
 

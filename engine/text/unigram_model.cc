@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "engine/text/byte_trie.h"
-#include "engine/text/utf8.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -14,11 +15,12 @@ absl::StatusOr<Vocabulary> Vocabulary::FromJson(const JsonNode& node) {
   }
   int64_t size = 0;
   for (const auto& [token, id] : json.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(kMaxTokens)) {
+    const auto number = WholeNumber(id, 0, kMaxTokens - 1);
+    if (!number.has_value()) {
       return node.Error(fmt::format("token \"{}\" has the id {}, expected a whole number below {}",
                                     token, id.dump(), kMaxTokens));
     }
-    size = std::max(size, id.get<int64_t>() + 1);
+    size = std::max(size, *number + 1);
   }
   Vocabulary vocabulary;
   vocabulary.tokens_.resize(static_cast<size_t>(size));

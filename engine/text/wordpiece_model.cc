@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
 

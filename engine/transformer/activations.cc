@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/math.h"
 #include "base/status.h"
 
 namespace beamline {
@@ -55,7 +56,7 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
   BEAMLINE_ASSIGN_OR_RETURN(plan.inner, allocate(tokens, widths.inner, dtype));
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(plan.selected, allocate(logits_rows, widths.hidden, dtype));
-    const int64_t padded = (spec.vocab_size + kLogitsPadding - 1) / kLogitsPadding * kLogitsPadding;
+    const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
     BEAMLINE_ASSIGN_OR_RETURN(plan.logits, allocate(logits_rows, padded, DType::kFloat32));
     plan.logits = plan.logits.Columns(0, spec.vocab_size);
   } else {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/math.h"
 
 namespace beamline {
 namespace {
@@ -30,8 +31,7 @@ void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_r
 
 int32_t BucketRows(int32_t rows) {
   if (rows <= 8) return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows)));
-  const auto step = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows - 1))) / 4;
-  return (rows + step - 1) / step * step;
+  return RoundUpInDoubling(rows, 4);
 }
 
 uint64_t EncoderShape(const EncoderBatch& batch) {

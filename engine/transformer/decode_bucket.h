@@ -16,7 +16,7 @@ uint64_t EncoderShape(const EncoderBatch& batch);
 inline constexpr int32_t kMostDecodeRows = 1024;
 
 // The size that decode steps of so many rows are padded to: 1, 2, 4, 8, then four sizes to each
-// doubling, so that at most a fifth of the rows is padding.
+// doubling (RoundUpInDoubling).
 int32_t BucketRows(int32_t rows);
 
 // Whether every sequence has one token and wants its logits, and none is past the largest bucket.

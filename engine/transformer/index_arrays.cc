@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
 
 namespace beamline {
@@ -21,7 +22,7 @@ IndexArrays::Array IndexArrays::Add(size_t size) {
   BEAMLINE_CHECK(size <= host_.size() - used_);
   const Array array = {std::span(host_).subspan(used_, size),
                        static_cast<int32_t*>(device_->data()) + used_};
-  used_ = std::min(host_.size(), (used_ + size + kAlignment - 1) / kAlignment * kAlignment);
+  used_ = std::min(host_.size(), RoundUp(used_ + size, kAlignment));
   return array;
 }
 

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
 
 namespace beamline {
 namespace {
-
-int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 void CheckWithin(std::span<const int32_t> values, int32_t end) {
   for (const int32_t value : values) BEAMLINE_CHECK(value >= 0 && value < end);

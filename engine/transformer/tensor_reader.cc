@@ -1,8 +1,5 @@
 #include "engine/transformer/tensor_reader.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -11,9 +8,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
 #include "engine/transformer/activations.h"
 #include "engine/transformer/float_conversion.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {
@@ -133,7 +133,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
 
 absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t size) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {size}));
-  const int64_t padded = (size + kLogitsPadding - 1) / kLogitsPadding * kLogitsPadding;
+  const int64_t padded = RoundUp(size, kLogitsPadding);
   std::vector<std::byte> bytes;
   AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
   std::vector<float> values(padded, 0.0f);

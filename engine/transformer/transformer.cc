@@ -1,7 +1,5 @@
 #include "engine/transformer/transformer.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +9,7 @@
 #include "engine/transformer/forward.h"
 #include "engine/transformer/step_inputs.h"
 #include "engine/transformer/weights.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

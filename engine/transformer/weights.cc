@@ -1,7 +1,5 @@
 #include "engine/transformer/weights.h"
 
-#include <fmt/format.h>
-
 #include <string_view>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "base/status.h"
 #include "engine/transformer/sinusoidal_positions.h"
 #include "engine/transformer/tensor_reader.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

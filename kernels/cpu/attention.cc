@@ -1,6 +1,7 @@
 // Attention: divides a ragged batch into tiles of one sequence and one key-value head.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/ops.h"
 
@@ -23,7 +24,7 @@ class TileMaker {
   }
 
   // The most tiles that any sequence and key-value head have.
-  int MaxTiles() const { return (p_.max_query_length * group_size_ + kTileRows - 1) / kTileRows; }
+  int MaxTiles() const { return CeilDiv(p_.max_query_length * group_size_, kTileRows); }
 
   // The tile with this number, or null when the sequence is shorter.
   const AttentionTile* Make(int sequence, int kv_head, int tile) {

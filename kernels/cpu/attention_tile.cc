@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -177,7 +178,7 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
     }
     w.totals[r] = w.totals[r] * w.decays[r] + Sum(totals);
   }
-  for (int j = (num_keys + lanes - 1) / lanes * lanes; j < padded_keys; j += lanes) {
+  for (int j = RoundUp(num_keys, lanes); j < padded_keys; j += lanes) {
     hn::Store(hn::Zero(kF32), kF32, scores + j);
   }
 }
@@ -243,7 +244,7 @@ void AccumulateRows(const AttentionTile& tile, const float* const* values, int f
 void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
                         const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
-  const int padded_keys = (num_keys + lanes - 1) / lanes * lanes;
+  const int padded_keys = RoundUp(num_keys, lanes);
   const float* key_rows[kKeyBlock];
   const float* value_rows[kKeyBlock];
   tile.keys.Rows(first_key, num_keys, padded_keys, key_rows);
@@ -263,7 +264,7 @@ void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
 
 void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   const int64_t lanes = static_cast<int64_t>(NumLanes());
-  const int64_t padded = (tile.head_dim + lanes - 1) / lanes * lanes;
+  const int64_t padded = RoundUp(tile.head_dim, lanes);
   const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
   scratch.Reset(
       Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(kTileRows * kKeyBlock) +

@@ -2,7 +2,6 @@
 //
 // A primitive is made for one number of rows, so a block of rows is cut into powers of two whose
 // primitives exist since the weight was packed: nothing is compiled while serving.
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
+#include "fmt/format.h"
 #include "kernels/cpu/bf16_convert.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -102,10 +103,10 @@ std::shared_ptr<const StripProducts> GetStripProducts(int64_t in_features, int64
 
 // Enough strips for every thread, none wider than the cache likes, as even as the granule allows.
 int64_t ChooseStripWidth(int64_t out_features, int num_threads) {
-  const int64_t num_granules = (out_features + kStripGranule - 1) / kStripGranule;
-  const int64_t needed = (out_features + kMaxStripWidth - 1) / kMaxStripWidth;
+  const int64_t num_granules = CeilDiv(out_features, kStripGranule);
+  const int64_t needed = CeilDiv(out_features, kMaxStripWidth);
   const int64_t num_strips = std::max(needed, std::min<int64_t>(num_threads, num_granules));
-  return (num_granules + num_strips - 1) / num_strips * kStripGranule;
+  return CeilDiv(num_granules, num_strips) * kStripGranule;
 }
 
 class BFloat16Weight : public CpuWeight {
@@ -116,7 +117,7 @@ class BFloat16Weight : public CpuWeight {
     gflops_per_core_ = 100;
     max_rows_ = kMaxRows;
     strip_width_ = static_cast<int>(ChooseStripWidth(out_features_, num_threads));
-    num_strips_ = static_cast<int>((out_features_ + strip_width_ - 1) / strip_width_);
+    num_strips_ = static_cast<int>(CeilDiv(out_features_, strip_width_));
     products_ = GetStripProducts(in_features_, strip_width_);
     Pack(parts);
   }

@@ -1,7 +1,5 @@
 #include "kernels/cpu/cpu_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -9,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "hwy/targets.h"
 #include "kernels/check_params.h"
 #include "kernels/cpu/cpu_count.h"

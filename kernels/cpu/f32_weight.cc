@@ -7,6 +7,7 @@
 //
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/f32_strip.h"
 #include "kernels/cpu/simd-inl.h"
@@ -124,8 +125,8 @@ int ChooseStripPanels(int64_t num_panels, int num_threads) {
   int best = 1;
   int64_t best_time = std::numeric_limits<int64_t>::max();
   for (int panels = 4; panels >= 1; --panels) {
-    const int64_t strips = (num_panels + panels - 1) / panels;
-    const int64_t time = (strips + num_threads - 1) / num_threads * panels;
+    const int64_t strips = CeilDiv(num_panels, panels);
+    const int64_t time = CeilDiv(strips, num_threads) * panels;
     if (time < best_time) {
       best_time = time;
       best = panels;
@@ -142,10 +143,10 @@ class Float32Weight : public CpuWeight {
     // Many rows share a piece of a deep strip; a shallow one is better finished while its tile is
     // in L1.
     max_rows_ = HWY_DYNAMIC_DISPATCH(BlockRows)() * (in_features_ > kMaxWholeDepth ? 8 : 1);
-    num_panels_ = (out_features_ + panel_width_ - 1) / panel_width_;
+    num_panels_ = CeilDiv(out_features_, panel_width_);
     strip_panels_ = ChooseStripPanels(num_panels_, num_threads);
     strip_width_ = strip_panels_ * panel_width_;
-    num_strips_ = static_cast<int>((num_panels_ + strip_panels_ - 1) / strip_panels_);
+    num_strips_ = static_cast<int>(CeilDiv(num_panels_, strip_panels_));
     Pack(parts);
   }
 

@@ -2,6 +2,7 @@
 // is in cache.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/matmul_epilogue.h"
 #include "kernels/cpu/ops.h"
@@ -104,10 +105,10 @@ void MatMul(Context& context, const MatMulParams& params) {
   const int64_t in_features = weight.in_features();
   const int64_t max_rows = weight.max_rows();
   const int64_t out_cols = params.gated ? weight.out_features() / 2 : weight.out_features();
-  const int64_t num_strips = (out_cols + weight.strip_width() - 1) / weight.strip_width();
+  const int64_t num_strips = CeilDiv(out_cols, weight.strip_width());
   const int64_t row_bytes = std::max<int64_t>(1, in_features) * sizeof(float);
   const int64_t chunk_rows = std::max<int64_t>(1, kRowChunkBytes / row_bytes / max_rows) * max_rows;
-  const int64_t num_chunks = (num_rows + chunk_rows - 1) / chunk_rows;
+  const int64_t num_chunks = CeilDiv(num_rows, chunk_rows);
   const double flops = 2.0 * num_rows * in_features * weight.out_features();
   // Items in chunk-major order: few rows divide by strips (a core meets the same weights again and
   // again), many by rows.

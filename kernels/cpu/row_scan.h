@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/math.h"
+
 namespace beamline::cpu {
 
 // A row is summarised by the maxima of its chunks: most of them hold no good candidate and are
 // skipped.
 inline constexpr size_t kScanChunk = 32;
-constexpr size_t NumScanChunks(size_t size) { return (size + kScanChunk - 1) / kScanChunk; }
+constexpr size_t NumScanChunks(size_t size) { return CeilDiv(size, kScanChunk); }
 
 // The row's maximum (-infinity when it is empty or has no number); chunk_maxima
 // [NumScanChunks(size)] receives each chunk's.

@@ -6,6 +6,8 @@
 #include <memory>
 #include <new>
 
+#include "base/math.h"
+
 namespace beamline::cpu {
 
 inline constexpr size_t kCacheLineBytes = 64;
@@ -44,7 +46,7 @@ class Scratch {
   // What Take<T>(count) uses up.
   template <typename T>
   static constexpr size_t BytesFor(size_t count) {
-    return (count * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+    return RoundUp(count * sizeof(T), kCacheLineBytes);
   }
 
  private:

@@ -1,7 +1,5 @@
 #include "kernels/cuda/algorithm_file.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -13,6 +11,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cuda {
 namespace {

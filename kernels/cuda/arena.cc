@@ -1,7 +1,6 @@
 #include "kernels/cuda/arena.h"
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/range_allocator.h"
 
 namespace beamline::cuda {

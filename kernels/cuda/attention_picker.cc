@@ -1,8 +1,9 @@
 #include "kernels/cuda/attention_picker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "base/math.h"
+#include "fmt/format.h"
 
 namespace beamline::cuda {
 namespace {
@@ -34,7 +35,7 @@ constexpr int kManyWarpsPerMultiprocessor = 32;
 // Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
 constexpr int64_t kMostRowsOfSmallWgmma = 96;
 
-int DivideUp(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
+int DivideUp(int64_t a, int64_t b) { return static_cast<int>(CeilDiv(a, b)); }
 
 bool IsAligned(const Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 &&

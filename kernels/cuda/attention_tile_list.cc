@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/math.h"
 #include "kernels/cuda/attention_picker.h"
 
 namespace beamline::cuda {
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kRoundBytes = int64_t{8} << 20;
 constexpr int64_t kCausalRoundBytes = int64_t{40} << 20;
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 int HeadShift(int group_size) {
@@ -28,8 +27,8 @@ TileList MakeTileList(const AttentionParams& params, int rows_per_tile) {
   TileList list;
   list.head_shift = HeadShift(params.num_heads / params.num_kv_heads);
   list.num_units = params.num_heads >> list.head_shift;
-  list.row_tiles = static_cast<int>(
-      DivideUp(int64_t{params.max_query_length} << list.head_shift, rows_per_tile));
+  list.row_tiles =
+      static_cast<int>(CeilDiv(int64_t{params.max_query_length} << list.head_shift, rows_per_tile));
   list.num_pairs = int64_t{params.num_sequences} * list.num_units;
   const int64_t max_keys =
       params.cache == nullptr ? params.max_query_length : params.max_context_length;
@@ -37,8 +36,7 @@ TileList MakeTileList(const AttentionParams& params, int rows_per_tile) {
       std::max<int64_t>(1, max_keys) * 2 * params.head_dim * static_cast<int64_t>(sizeof(uint16_t));
   const int64_t round_bytes = params.causal ? kCausalRoundBytes : kRoundBytes;
   list.pairs_per_round = std::clamp<int64_t>(round_bytes / pair_bytes, 1, list.num_pairs);
-  list.size =
-      DivideUp(list.num_pairs, list.pairs_per_round) * list.pairs_per_round * list.row_tiles;
+  list.size = RoundUp(list.num_pairs, list.pairs_per_round) * list.row_tiles;
   return list;
 }
 

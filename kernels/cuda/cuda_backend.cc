@@ -1,11 +1,10 @@
 #include "kernels/cuda/cuda_backend.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <utility>
 
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/check_params.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/ops.h"

@@ -1,12 +1,12 @@
 #include "kernels/cuda/device.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/cuda/code_architecture.h"
 #include "kernels/cuda/scratch_size.h"
 
@@ -36,7 +36,7 @@ void Scratch::Reset() {
 }
 
 absl::StatusOr<void*> Scratch::Take(size_t bytes) {
-  bytes = (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  bytes = RoundUp(bytes, Arena::kAlignment);
   taken_ += bytes;
   if (used_ + bytes > capacity_) {
     const size_t capacity =

@@ -1,7 +1,5 @@
 #include "kernels/cuda/lt_matmul.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -10,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/cuda/backward_epilogue.h"
 #include "kernels/cuda/lt_call.h"
 #include "kernels/cuda/lt_measure.h"

@@ -1,12 +1,11 @@
 #include "kernels/cuda/lt_product.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
+#include "fmt/format.h"
 
 namespace beamline::cuda {
 namespace {
@@ -176,10 +175,7 @@ absl::Status Validate(const LtProduct& p) {
 }
 
 int64_t BucketRows(int64_t num_rows) {
-  if (num_rows <= 16) return num_rows;
-  const int64_t step =
-      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_rows - 1))) / 4;
-  return (num_rows + step - 1) / step * step;
+  return num_rows <= 16 ? num_rows : RoundUpInDoubling(num_rows, int64_t{4});
 }
 
 AlgorithmKey KeyOf(const LtProduct& p) {

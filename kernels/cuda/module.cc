@@ -1,11 +1,11 @@
 // What libbeamline_cuda.so exports (kernels/cuda_module.h).
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "fmt/format.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda_module.h"
 

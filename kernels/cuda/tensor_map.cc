@@ -2,9 +2,10 @@
 
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <array>
+
+#include "fmt/format.h"
 
 namespace beamline::cuda {
 namespace {

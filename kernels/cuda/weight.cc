@@ -3,16 +3,13 @@
 #include <cuda_runtime_api.h>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "base/status.h"
 
 namespace beamline::cuda {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-
-int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 int64_t OutFeatures(const HostMatrix& part) { return part.transposed ? part.cols : part.rows; }
 int64_t InFeatures(const HostMatrix& part) { return part.transposed ? part.rows : part.cols; }

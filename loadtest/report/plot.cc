@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "loadtest/report/compare.h"
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "google/protobuf/util/json_util.h"
@@ -49,8 +50,8 @@ class Converter {
   static nlohmann::json ConvertScalar(const YAML::Node& node) {
     const std::string text = node.IsScalar() ? node.Scalar() : "";
     if (node.Tag() == "!") return text;  // quoted
-    auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (value.is_number() || value.is_boolean()) return value;
+    const auto value = ParseJson(text, "");
+    if (value.ok() && (value->is_number() || value->is_boolean())) return *value;
     return text;
   }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -49,13 +50,14 @@ absl::StatusOr<std::vector<std::string>> ReadTexts(const std::string& path) {
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
-    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto text = object.is_object() ? object.find("text") : object.end();
-    if (text == object.end() || !text->is_string()) {
+    const auto object = ParseJsonObject(line, path);
+    if (!object.ok() || !object->contains("text") || !object->at("text").is_string()) {
       return absl::InvalidArgumentError(
           fmt::format("{}:{}: expected an object with a text in \"text\"", path, number));
     }
-    if (auto value = text->get<std::string>(); !value.empty()) texts.push_back(std::move(value));
+    if (auto text = object->at("text").get<std::string>(); !text.empty()) {
+      texts.push_back(std::move(text));
+    }
   }
   if (texts.empty()) return absl::InvalidArgumentError(fmt::format("{} holds no text", path));
   return texts;

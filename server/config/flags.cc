@@ -30,12 +30,22 @@ struct Flags {
   std::map<std::string, std::string> settings;  // by setting name, only those given
 };
 
-// Those that stand behind a model's name and folder.
+// Those that stand behind a model's name and folder, with what they may be.
 std::vector<std::string> ModelFlagSettings() {
   ModelOptions model;
-  std::vector<std::string> names = Names(Settings(model));
-  std::erase_if(names, [](const std::string& name) { return name == "name" || name == "folder"; });
-  return names;
+  std::vector<std::string> texts;
+  for (const Setting& setting : Settings(model)) {
+    if (setting.name == "name" || setting.name == "folder") continue;
+    texts.push_back(fmt::format("{} ({})", setting.name, Accepted(setting)));
+  }
+  return texts;
+}
+
+// "largest request message; 1024 to 2147483647 [4194304]".
+std::string Help(const Setting& setting) {
+  const std::string accepted = Accepted(setting);
+  return fmt::format("{}{}{} [{}]", setting.help, accepted.empty() ? "" : "; ", accepted,
+                     ToText(setting));
 }
 
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
@@ -50,7 +60,7 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
     const std::string name = setting.name;
     app.add_option_function<std::string>(
            FlagName(name), [&flags, name](const std::string& text) { flags.settings[name] = text; },
-           fmt::format("{} [{}]", setting.help, ToText(setting)))
+           Help(setting))
         ->type_name("");
   }
   app.add_flag("--print-config", line.print_config,

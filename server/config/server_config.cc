@@ -142,7 +142,7 @@ std::vector<Setting> Settings(ServerConfig& c) {
        0,
        0,
        {"auto", "cpu", "cuda", "cuda:N"},
-       "where models run: auto, cpu, cuda, cuda:N (the GPU of that number)"},
+       "where models run; cuda:N is the GPU of that number"},
       {"gpu_memory_fraction",
        &c.gpu_memory.fraction,
        GpuMemoryLimit::kLeastFraction,
@@ -188,14 +188,14 @@ std::vector<Setting> Settings(ServerConfig& c) {
        0,
        0,
        {"exit", "stay"},
-       "when a model's device fails for good: exit (drain, end with status 1) or stay"},
+       "when a model's device fails for good, to exit is to drain and end with status 1"},
       {"algorithm_file", &c.algorithm_file, 0, 0, {}, "of a GPU's algorithms: a path, auto, off"},
       {"log_level",
        &c.log_level,
        0,
        0,
        {"debug", "info", "warn", "error", "off"},
-       "debug, info, warn, error, off"},
+       "what the log has"},
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
   settings.insert(settings.end(), connections.begin(), connections.end());

@@ -1,5 +1,4 @@
 // The example program prints what a server answers to the same requests.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "fmt/format.h"
 #include "tests/e2e/server_process.h"
 
 namespace beamline {

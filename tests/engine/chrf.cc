@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 namespace beamline {
 namespace {
@@ -20,7 +20,7 @@ struct Counts {
 std::u32string VisibleCharacters(std::string_view text) {
   std::u32string characters;
   for (size_t position = 0; position < text.size();) {
-    const char32_t c = text::ReadChar(text, &position);
+    const char32_t c = ReadChar(text, &position);
     const bool is_space = c == U' ' || (c >= U'\t' && c <= U'\r') || c == 0x85 || c == 0xA0 ||
                           (c >= 0x2000 && c <= 0x200A) || c == 0x3000;
     if (!is_space) characters.push_back(c);

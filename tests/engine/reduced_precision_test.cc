@@ -4,7 +4,6 @@
 // type (tests/golden/reduced_precision.json), which both types are forced through here on the same
 // device. Another token may be chosen only where the choice was as good as open: where the gap
 // between float32's two best candidates is below that error.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "fmt/format.h"
 #include "tests/engine/chrf.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/transformer/model_runner.h"

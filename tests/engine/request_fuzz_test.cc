@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/request_limits.h"
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/random_model.h"
 
@@ -291,7 +292,8 @@ TEST_F(RequestFuzzTest, TheLargestSearchIsAnswered) {
   request.decoding = BeamOptions{.width = 64, .num_sequences = 64};
   request.limits.max_new_tokens = 3;
   request.limits.stop = {"zz"};
-  for (int32_t id = 0; id < static_cast<int32_t>(kMaxStopTokenIds); ++id) {
+  for (int32_t id = 0; id < static_cast<int32_t>(LimitOf("limits.stop_token_ids").size->max);
+       ++id) {
     request.limits.stop_token_ids.push_back(id % 131);
   }
   EXPECT_TRUE(engine_->GenerateAndWait(request).ok());

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 namespace beamline {
 namespace {
@@ -34,7 +34,7 @@ void CheckDecoding(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) 
 
 bool IsOnCharacter(std::string_view text, int32_t offset) {
   const auto at = static_cast<size_t>(offset);
-  return at == text.size() || !text::IsContinuationByte(text[at]);
+  return at == text.size() || !IsContinuationByte(text[at]);
 }
 
 void CheckTokens(const Tokenizer& tokenizer, std::string_view text,

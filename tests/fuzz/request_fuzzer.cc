@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "beamline/v1/inference.pb.h"
 #include "beamline/v1/models.pb.h"
 #include "google/protobuf/stubs/logging.h"

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "engine/checkpoint/safetensors.h"
 #include "tests/fuzz/checks.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "engine/text/sentencepiece_file.h"
 #include "engine/text/sentencepiece_model.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "engine/text/tokenizer.h"
 #include "tests/fuzz/checks.h"
 

@@ -1,9 +1,10 @@
 #include "tests/kernels/gpu_presence.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <filesystem>
+
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

@@ -1,31 +1,62 @@
-// The limits that the comments of inference.proto state, against what conversion and engine accept:
-// called at each limit and one beyond it. A field that states a limit and is not called fails.
+// The limits that the comments of inference.proto state are those of the engine's table
+// (engine/api/request_limits.h), field by field and in both directions, and the engine keeps them:
+// each is called at its end and one beyond. A field that states nothing must be known to have no
+// limit.
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "engine/api/request_limits.h"
+#include "fmt/format.h"
 #include "server/conversion/request.h"
 #include "tests/engine/demo_engine.h"
 
 namespace beamline {
+
+// As the comments write them, which is what a failing comparison shows.
+static bool operator==(const NumberRange& a, const NumberRange& b) {
+  return a.min == b.min && a.max == b.max && a.excludes_min == b.excludes_min;
+}
+static bool operator==(const SizeRange& a, const SizeRange& b) {
+  return a.min == b.min && a.max == b.max;
+}
+static void PrintTo(const NumberRange& range, std::ostream* out) {
+  *out << fmt::format("{}{}, {}]", range.excludes_min ? "(" : "[", range.min, range.max);
+}
+static void PrintTo(const SizeRange& range, std::ostream* out) {
+  *out << fmt::format("{} to {}", range.min, range.max);
+}
+
 namespace {
 
-// "Sampling.top_p" and the like to their comments, joined to one line.
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// "Sampling.top_p".
+std::string NameOf(const FieldDescriptor& field) {
+  return field.containing_type()->name() + "." + field.name();
+}
+
+// By such names the comments above the fields, joined to one line.
 std::map<std::string, std::string> FieldComments() {
   std::map<std::string, std::string> comments;
   std::ifstream file(BEAMLINE_SOURCE_DIR "/proto/beamline/v1/inference.proto");
   const std::regex message(R"(message (\w+) \{\}?)");
   const std::regex field(R"( +(?:optional |repeated )?[\w.<>, ]+ (\w+) = \d+;)");
   const std::regex comment(R"( *// ?(.*))");
+  const std::regex reference(R"(As in (\w+)\. )");
   std::string line, name, text;
   while (std::getline(file, line)) {
     std::smatch match;
@@ -34,41 +65,158 @@ std::map<std::string, std::string> FieldComments() {
       continue;
     }
     if (std::regex_match(line, match, message)) name = match[1];
-    if (std::regex_match(line, match, field)) comments[name + "." + match[1].str()] = text;
+    if (std::regex_match(line, match, field)) {
+      std::smatch other;
+      const bool refers = std::regex_match(text, other, reference);
+      comments[name + "." + match[1].str()] =
+          refers ? comments[other[1].str() + "." + match[1].str()] : text;
+    }
     text.clear();
   }
   return comments;
 }
 
-struct Range {
-  std::optional<double> low, high;
-  bool low_is_open = false;
-};
+const std::vector<const Descriptor*>& Requests() {
+  static const std::vector<const Descriptor*> requests = {
+      v1::GenerateRequest::descriptor(), v1::EncodeRequest::descriptor(),
+      v1::ScoreRequest::descriptor(), v1::TokenizeRequest::descriptor(),
+      v1::DetokenizeRequest::descriptor()};
+  return requests;
+}
 
-// What a comment states of values, of how many entries there may be, and of each entry's size.
-struct Limits {
-  std::optional<Range> value, count, size;
-  bool any() const { return value || count || size; }
-};
+// The fields of the requests and of the messages in them. A map counts as one field.
+void AddFields(const Descriptor& message, std::map<std::string, const FieldDescriptor*>& fields) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    if (!fields.emplace(NameOf(field), &field).second || field.is_map()) continue;
+    if (field.message_type() != nullptr) AddFields(*field.message_type(), fields);
+  }
+}
 
-Limits ParseLimits(const std::string& comment) {
-  Limits limits;
+std::map<std::string, const FieldDescriptor*> RequestFields() {
+  std::map<std::string, const FieldDescriptor*> fields;
+  for (const Descriptor* request : Requests()) AddFields(*request, fields);
+  return fields;
+}
+
+// The fields along a path of the contract, "limits.stop"; none when the request has no such path.
+std::vector<const FieldDescriptor*> Along(const Descriptor& request, std::string_view path) {
+  std::vector<const FieldDescriptor*> fields;
+  const Descriptor* message = &request;
+  while (!path.empty()) {
+    const std::string name(path.substr(0, path.find('.')));
+    path.remove_prefix(std::min(path.size(), name.size() + 1));
+    const FieldDescriptor* field = message != nullptr ? message->FindFieldByName(name) : nullptr;
+    if (field == nullptr) return {};
+    fields.push_back(field);
+    message = field->message_type();
+  }
+  return fields;
+}
+
+// What a comment states of a field.
+RequestLimit ParseLimit(const std::string& comment, const FieldDescriptor& field) {
+  RequestLimit limit;
   std::smatch match;
   const auto number = [&](size_t group) { return std::stod(match[group].str()); };
+  const auto size = [&](size_t group) { return std::stoul(match[group].str()); };
+  const bool is_list = field.is_repeated() && !field.is_map();
   if (std::regex_search(comment, match, std::regex(R"(([\[(])(-?\d+), (-?\d+)\])"))) {
-    limits.value = {number(2), number(3), match[1] == "("};
+    limit.value = {number(2), number(3), match[1] == "("};
   } else if (std::regex_search(comment, match, std::regex(R"((-?\d+) \.\. (-?\d+))"))) {
-    limits.value = {number(1), number(2)};
+    if (is_list) limit.size = {size(1), size(2)};
+    if (!is_list) limit.value = {number(1), number(2)};
   } else if (std::regex_search(comment, match, std::regex(R"(>= (-?\d+))"))) {
-    limits.value = {number(1), std::nullopt};
+    limit.value = {number(1)};
   }
   if (std::regex_search(comment, match, std::regex(R"(each of (\d+) to (\d+) (bytes|tokens))"))) {
-    limits.size = {number(1), number(2)};
+    limit.entry_size = {size(1), size(2)};
   }
-  if (std::regex_search(comment, match, std::regex(R"(at most (\d+))"))) {
-    limits.count = {std::nullopt, number(1)};
+  if (std::regex_search(comment, match, std::regex(R"(at most (\d+))"))) limit.size = {0, size(1)};
+  return limit;
+}
+
+bool IsStated(const RequestLimit& limit) { return limit.value || limit.size || limit.entry_size; }
+
+TEST(ContractLimits, AreThoseOfTheEnginesTable) {
+  const std::map<std::string, std::string> comments = FieldComments();
+  std::set<std::string> in_table;
+  for (const RequestLimit& limit : kRequestLimits) {
+    size_t num_requests = 0;
+    for (const Descriptor* request : Requests()) {
+      const auto path = Along(*request, ContractPath(limit.field));
+      if (path.empty()) continue;
+      ++num_requests;
+      const std::string name = NameOf(*path.back());
+      in_table.insert(name);
+      const std::string& comment = comments.at(name);
+      const RequestLimit stated = ParseLimit(comment, *path.back());
+      EXPECT_EQ(stated.value, limit.value) << name << ": " << comment;
+      EXPECT_EQ(stated.size, limit.size) << name << ": " << comment;
+      EXPECT_EQ(stated.entry_size, limit.entry_size) << name << ": " << comment;
+    }
+    EXPECT_GT(num_requests, 0u) << limit.field << " is in no request";
   }
-  return limits;
+  for (const auto& [name, field] : RequestFields()) {
+    if (in_table.contains(name)) continue;
+    EXPECT_FALSE(IsStated(ParseLimit(comments.at(name), *field)))
+        << name << " states a limit that the table does not have: " << comments.at(name);
+  }
+}
+
+// What bounds them is the model, another field, or the size of a request.
+TEST(ContractLimits, FieldsWithoutThemAreKnown) {
+  const std::set<std::string> bounded_by_others = {"Beam.num_groups",
+                                                   "Beam.num_sequences",
+                                                   "DetokenizeRequest.ids",
+                                                   "DetokenizeRequest.model",
+                                                   "EncodeRequest.dimensions",
+                                                   "EncodeRequest.model",
+                                                   "EncodeRequest.prompt_name",
+                                                   "GenerateRequest.model",
+                                                   "Prompt.text",
+                                                   "Sampling.seed",
+                                                   "ScoreRequest.model",
+                                                   "Shaping.forced_eos",
+                                                   "TokenIds.ids",
+                                                   "TokenizeRequest.model",
+                                                   "TokenizeRequest.text"};
+  const std::map<std::string, std::string> comments = FieldComments();
+  std::set<std::string> found;
+  for (const auto& [name, field] : RequestFields()) {
+    const FieldDescriptor::CppType type = field->cpp_type();
+    const bool has_size = field->is_repeated() || type == FieldDescriptor::CPPTYPE_STRING;
+    const bool has_range = type != FieldDescriptor::CPPTYPE_BOOL &&
+                           type != FieldDescriptor::CPPTYPE_ENUM &&
+                           type != FieldDescriptor::CPPTYPE_MESSAGE;
+    if (!has_size && !has_range) continue;
+    if (!IsStated(ParseLimit(comments.at(name), *field))) found.insert(name);
+  }
+  EXPECT_THAT(found, testing::ContainerEq(bounded_by_others));
+}
+
+// --- What the engine accepts -------------------------------------------------------------------
+
+// Valid requests, but for the field that is tried.
+v1::GenerateRequest Valid(const v1::GenerateRequest&) {
+  v1::GenerateRequest message;
+  message.set_model("write-en");
+  message.mutable_prompt()->set_text("Package: a");
+  message.mutable_limits()->set_max_new_tokens(1);
+  return message;
+}
+v1::EncodeRequest Valid(const v1::EncodeRequest&) {
+  v1::EncodeRequest message;
+  message.set_model("embed-en");
+  message.add_inputs()->mutable_ids()->add_ids(2);
+  return message;
+}
+v1::ScoreRequest Valid(const v1::ScoreRequest&) {
+  v1::ScoreRequest message;
+  message.set_model("write-en");
+  message.mutable_prompt()->set_text("a");
+  message.add_continuations()->mutable_ids()->add_ids(9);
+  return message;
 }
 
 template <typename Request>
@@ -84,164 +232,152 @@ absl::Status Call(const Request& message) {
   }
 }
 
-using Edit = std::function<void(v1::GenerateRequest&, double)>;
-using Try = std::function<absl::Status(double)>;
-
-// A valid request but for what the edit does.
-Try Generate(const Edit& edit) {
-  return [edit](double value) {
-    v1::GenerateRequest message;
-    message.set_model("write-en");
-    message.mutable_prompt()->set_text("Package: a");
-    message.mutable_limits()->set_max_new_tokens(1);
-    edit(message, value);
-    return Call(message);
-  };
+// Small ids, each another one.
+void AddIds(double count, v1::TokenIds& ids) {
+  for (int i = 0; i < count; ++i) ids.add_ids(i + 2);
 }
 
-struct Tries {
-  Try value = nullptr, count = nullptr, size = nullptr;
+// The last message of the path, and its field there.
+struct Place {
+  Message& message;
+  const FieldDescriptor& field;
+  const Reflection& reflection() const { return *message.GetReflection(); }
 };
 
-std::map<std::string, Tries> SamplingTries() {
-  return {
-      {"Sampling.temperature",
-       {Generate([](auto& m, double x) { m.mutable_sampling()->set_temperature(x); })}},
-      {"Sampling.top_k", {Generate([](auto& m, double x) { m.mutable_sampling()->set_top_k(x); })}},
-      {"Sampling.top_p", {Generate([](auto& m, double x) { m.mutable_sampling()->set_top_p(x); })}},
-      {"Sampling.min_p", {Generate([](auto& m, double x) { m.mutable_sampling()->set_min_p(x); })}},
-      {"Sampling.typical_p",
-       {Generate([](auto& m, double x) { m.mutable_sampling()->set_typical_p(x); })}},
-      {"Sampling.num_sequences",
-       {Generate([](auto& m, double x) { m.mutable_sampling()->set_num_sequences(x); })}},
-      {"Beam.width", {Generate([](auto& m, double x) { m.mutable_beam()->set_width(x); })}},
-      {"Beam.length_penalty",
-       {Generate([](auto& m, double x) { m.mutable_beam()->set_length_penalty(x); })}},
-      {"Beam.diversity_penalty",
-       {Generate([](auto& m, double x) { m.mutable_beam()->set_diversity_penalty(x); })}},
-  };
-}
-
-std::map<std::string, Tries> LimitTries() {
-  return {
-      {"Limits.max_new_tokens",
-       {Generate([](auto& m, double x) { m.mutable_limits()->set_max_new_tokens(x); })}},
-      {"Limits.min_new_tokens",
-       {Generate([](auto& m, double x) { m.mutable_limits()->set_min_new_tokens(x); })}},
-      {"Limits.stop",
-       {nullptr, Generate([](auto& m, double n) {
-          for (int i = 0; i < n; ++i) m.mutable_limits()->add_stop("x");
-        }),
-        Generate([](auto& m, double n) { m.mutable_limits()->add_stop(std::string(n, 'x')); })}},
-      {"Limits.stop_token_ids", {nullptr, Generate([](auto& m, double n) {
-                                   for (int i = 0; i < n; ++i)
-                                     m.mutable_limits()->add_stop_token_ids(i);
-                                 })}},
-      {"GenerateRequest.priority", {Generate([](auto& m, double x) { m.set_priority(x); })}},
-      {"GenerateRequest.request_id",
-       {nullptr, Generate([](auto& m, double n) { m.set_request_id(std::string(n, 'x')); })}},
-      {"GenerateRequest.cache_salt",
-       {nullptr, Generate([](auto& m, double n) { m.set_cache_salt(std::string(n, 'x')); })}},
-      {"Output.logprobs",
-       {Generate([](auto& m, double x) { m.mutable_output()->set_logprobs(x); })}},
-      {"Output.prompt_logprobs",
-       {Generate([](auto& m, double x) { m.mutable_output()->set_prompt_logprobs(x); })}},
-  };
-}
-
-std::map<std::string, Tries> ShapingTries() {
-  return {
-      {"Shaping.repetition_penalty",
-       {Generate([](auto& m, double x) { m.mutable_shaping()->set_repetition_penalty(x); })}},
-      {"Shaping.presence_penalty",
-       {Generate([](auto& m, double x) { m.mutable_shaping()->set_presence_penalty(x); })}},
-      {"Shaping.frequency_penalty",
-       {Generate([](auto& m, double x) { m.mutable_shaping()->set_frequency_penalty(x); })}},
-      {"Shaping.no_repeat_ngram_size",
-       {Generate([](auto& m, double x) { m.mutable_shaping()->set_no_repeat_ngram_size(x); })}},
-      {"Shaping.logit_bias",
-       {Generate([](auto& m, double x) { (*m.mutable_shaping()->mutable_logit_bias())[7] = x; }),
-        Generate([](auto& m, double n) {
-          for (int i = 0; i < n; ++i) (*m.mutable_shaping()->mutable_logit_bias())[i] = 1.0f;
-        })}},
-      {"Shaping.bad_words",
-       {nullptr, Generate([](auto& m, double n) {
-          for (int i = 0; i < n; ++i) {
-            m.mutable_shaping()->add_bad_words()->mutable_ids()->add_ids(i);
-          }
-        }),
-        Generate([](auto& m, double n) {
-          v1::TokenIds& ids = *m.mutable_shaping()->add_bad_words()->mutable_ids();
-          for (int i = 0; i < n; ++i) ids.add_ids(i);
-        })}},
-      {"Shaping.suppress_tokens", {nullptr, Generate([](auto& m, double n) {
-                                     for (int i = 0; i < n; ++i)
-                                       m.mutable_shaping()->add_suppress_tokens(i);
-                                   })}},
-  };
-}
-
-std::map<std::string, Tries> OtherTries() {
-  return {
-      {"EncodeRequest.inputs", {[](double n) {
-         v1::EncodeRequest message;
-         message.set_model("embed-en");
-         for (int i = 0; i < n; ++i) message.add_inputs()->mutable_ids()->add_ids(2);
-         return Call(message);
-       }}},
-      {"ScoreRequest.continuations", {[](double n) {
-         v1::ScoreRequest message;
-         message.set_model("write-en");
-         message.mutable_prompt()->set_text("a");
-         for (int i = 0; i < n; ++i) message.add_continuations()->mutable_ids()->add_ids(9);
-         return Call(message);
-       }}},
-  };
-}
-
-// A number just outside; floats are taken where the limits are not all whole steps of a count.
-void ExpectLimits(const std::string& what, const Range& range, const Try& attempt, double step) {
-  ASSERT_NE(attempt, nullptr) << what;
-  const auto expect = [&](double value, bool accepted) {
-    const absl::Status status = attempt(value);
-    EXPECT_EQ(status.ok(), accepted) << what << " " << value << ": " << status;
-    if (accepted) return;
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  };
-  if (range.low.has_value()) {
-    expect(range.low_is_open ? *range.low + step : *range.low, true);
-    expect(range.low_is_open ? *range.low : *range.low - step, false);
+Place FindPlace(Message& request, std::string_view path) {
+  const auto fields = Along(*request.GetDescriptor(), path);
+  Message* message = &request;
+  for (size_t i = 0; i + 1 < fields.size(); ++i) {
+    message = message->GetReflection()->MutableMessage(message, fields[i]);
   }
-  if (range.high.has_value()) {
-    expect(*range.high, true);
-    expect(*range.high + step, false);
+  return {*message, *fields.back()};
+}
+
+void AddEntry(const Place& place, int number, double size) {
+  const Reflection& reflection = place.reflection();
+  if (place.field.is_map()) {
+    Message& entry = *reflection.AddMessage(&place.message, &place.field);
+    const Descriptor& type = *entry.GetDescriptor();
+    entry.GetReflection()->SetInt32(&entry, type.map_key(), number + 2);
+    entry.GetReflection()->SetFloat(&entry, type.map_value(), static_cast<float>(size));
+  } else if (place.field.message_type() != nullptr) {
+    auto* prompt = dynamic_cast<v1::Prompt*>(reflection.AddMessage(&place.message, &place.field));
+    AddIds(size, *prompt->mutable_ids());
+  } else if (place.field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    reflection.AddString(&place.message, &place.field, std::string(static_cast<size_t>(size), 'x'));
+  } else {
+    reflection.AddInt32(&place.message, &place.field, number + 2);
   }
 }
 
-TEST(ContractLimitsTest, AreThoseThatTheServerHas) {
-  std::map<std::string, Tries> tries = SamplingTries();
-  tries.merge(LimitTries());
-  tries.merge(ShapingTries());
-  tries.merge(OtherTries());
-  // Fields of numbers with a fraction.
-  const std::set<std::string> fractions = {
-      "Sampling.temperature",       "Sampling.top_p",           "Sampling.min_p",
-      "Sampling.typical_p",         "Beam.length_penalty",      "Beam.diversity_penalty",
-      "Shaping.repetition_penalty", "Shaping.presence_penalty", "Shaping.frequency_penalty",
-      "Shaping.logit_bias"};
-  size_t num_fields = 0;
-  for (const auto& [field, comment] : FieldComments()) {
-    const Limits limits = ParseLimits(comment);
-    if (!limits.any()) continue;
-    ++num_fields;
-    ASSERT_TRUE(tries.contains(field)) << field << " states a limit that nobody calls: " << comment;
-    const Tries& of = tries.at(field);
-    const double step = fractions.contains(field) ? 1.0 / 1024 : 1.0;
-    if (limits.value) ExpectLimits(field, *limits.value, of.value, step);
-    if (limits.count) ExpectLimits(field + " count", *limits.count, of.count, 1.0);
-    if (limits.size) ExpectLimits(field + " size", *limits.size, of.size, 1.0);
+void SetValue(const Place& place, double value) {
+  const Reflection& reflection = place.reflection();
+  if (place.field.is_map()) {
+    AddEntry(place, 7, value);
+  } else if (place.field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
+    reflection.SetFloat(&place.message, &place.field, static_cast<float>(value));
+  } else {
+    reflection.SetInt32(&place.message, &place.field, static_cast<int32_t>(value));
   }
-  EXPECT_EQ(num_fields, tries.size()) << "a comment has lost its limit";
+}
+
+void SetSize(const Place& place, double size) {
+  place.reflection().ClearField(&place.message, &place.field);
+  if (!place.field.is_repeated()) {
+    place.reflection().SetString(&place.message, &place.field,
+                                 std::string(static_cast<size_t>(size), 'x'));
+  }
+  for (int i = 0; place.field.is_repeated() && i < size; ++i) AddEntry(place, i, 1);
+}
+
+using Edit = std::function<void(const Place&, double)>;
+
+template <typename Request>
+void Expect(std::string_view path, const Edit& edit, double number, bool accepted) {
+  Request request = Valid(Request());
+  edit(FindPlace(request, path), number);
+  const absl::Status status = Call(request);
+  EXPECT_EQ(status.ok(), accepted)
+      << Request::descriptor()->name() << " " << path << " " << number << ": " << status;
+  if (accepted) return;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+template <typename Request>
+void ExpectKept(const RequestLimit& limit) {
+  const std::string_view path = ContractPath(limit.field);
+  const auto fields = Along(*Request::descriptor(), path);
+  if (fields.empty()) return;
+  const auto expect_sizes = [&](const SizeRange& range, const Edit& edit) {
+    const auto min = static_cast<double>(range.min), max = static_cast<double>(range.max);
+    Expect<Request>(path, edit, min, true);
+    if (range.min > 0) Expect<Request>(path, edit, min - 1, false);
+    Expect<Request>(path, edit, max, true);
+    Expect<Request>(path, edit, max + 1, false);
+  };
+  if (limit.value.has_value()) {
+    const NumberRange& range = *limit.value;
+    const bool has_fraction =
+        fields.back()->is_map() || fields.back()->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT;
+    const double step = has_fraction ? 1.0 / 1024 : 1.0;
+    Expect<Request>(path, SetValue, range.excludes_min ? range.min + step : range.min, true);
+    Expect<Request>(path, SetValue, range.excludes_min ? range.min : range.min - step, false);
+    if (range.max != NumberRange::kNoEnd) {
+      Expect<Request>(path, SetValue, range.max, true);
+      Expect<Request>(path, SetValue, range.max + step, false);
+    }
+  }
+  if (limit.size.has_value()) expect_sizes(*limit.size, SetSize);
+  if (limit.entry_size.has_value()) {
+    expect_sizes(*limit.entry_size,
+                 [](const Place& place, double size) { AddEntry(place, 0, size); });
+  }
+}
+
+TEST(ContractLimits, AreKept) {
+  for (const RequestLimit& limit : kRequestLimits) {
+    ExpectKept<v1::GenerateRequest>(limit);
+    ExpectKept<v1::EncodeRequest>(limit);
+    ExpectKept<v1::ScoreRequest>(limit);
+  }
+}
+
+// Those whose end is another field's or the model's.
+TEST(ContractLimits, OfOtherFieldsAndTheModelAreKept) {
+  const auto at_width_4 = [](const Place& place, double value) {
+    dynamic_cast<v1::Beam&>(place.message).set_width(4);
+    SetValue(place, value);
+  };
+  const auto first = [](const Place& place, double value) {
+    place.reflection().AddInt32(&place.message, &place.field, static_cast<int32_t>(value));
+  };
+  const auto beyond = [](const Place& place, double value) {
+    dynamic_cast<v1::Limits&>(place.message).set_max_new_tokens(3);
+    SetValue(place, value);
+  };
+  using Generate = v1::GenerateRequest;
+  for (const int value : {0, 1, 4, 5}) {
+    const bool accepted = value == 1 || value == 4;
+    Expect<Generate>("beam.num_sequences", at_width_4, value, accepted);
+    Expect<Generate>("beam.num_groups", at_width_4, value, accepted);
+  }
+  Expect<Generate>("beam.num_groups", at_width_4, 3, false);  // no divisor
+  Expect<Generate>("limits.min_new_tokens", beyond, 3, true);
+  Expect<Generate>("limits.min_new_tokens", beyond, 4, false);
+
+  const int vocab_size = SharedEngine().FindModel("write-en")->vocab_size;
+  for (const int id : {-1, 0, vocab_size - 1, vocab_size}) {
+    const bool accepted = id >= 0 && id < vocab_size;
+    Expect<Generate>("shaping.forced_eos", SetValue, id, accepted);
+    for (const char* list :
+         {"limits.stop_token_ids", "shaping.suppress_tokens", "prompt.ids.ids"}) {
+      Expect<Generate>(list, first, id, accepted);
+    }
+  }
+  const int dimensions = SharedEngine().FindModel("embed-en")->embedding_dimensions;
+  for (const int value : {0, 1, dimensions, dimensions + 1}) {
+    Expect<v1::EncodeRequest>("dimensions", SetValue, value, value >= 1 && value <= dimensions);
+  }
 }
 
 }  // namespace

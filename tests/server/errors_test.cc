@@ -5,8 +5,8 @@
 
 #include "absl/strings/cord.h"
 #include "base/field_error.h"
+#include "base/utf8.h"
 #include "engine/api/engine.h"
-#include "engine/text/utf8.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -102,7 +102,7 @@ TEST(Errors, LongMessagesAreCutBetweenCharacters) {
   const grpc::Status status = ToGrpcStatus(FieldError("prompt_name", value, "none"));
   EXPECT_LT(status.error_message().size(), 1010u);
   EXPECT_LT(status.error_message().size() + status.error_details().size(), 4000u);
-  EXPECT_FALSE(text::FindInvalidUtf8(status.error_message()).has_value());
+  EXPECT_FALSE(FindInvalidUtf8(status.error_message()).has_value());
   EXPECT_THAT(status.error_message(), HasSubstr("ü ... ü"));
 }
 
@@ -110,10 +110,10 @@ TEST(Errors, TextsAreAlwaysUtf8) {
   for (const std::string& bad :
        {std::string("\xFF\xC3"), std::string(5000, '\xE2'), std::string("\xED\xA0\x80")}) {
     const google::rpc::Status status = ToRpcStatus(FieldError("prompt", bad, "text"));
-    EXPECT_FALSE(text::FindInvalidUtf8(status.message()).has_value()) << status.message();
+    EXPECT_FALSE(FindInvalidUtf8(status.message()).has_value()) << status.message();
     google::rpc::BadRequest details;
     ASSERT_TRUE(status.details(0).UnpackTo(&details));
-    EXPECT_FALSE(text::FindInvalidUtf8(details.field_violations(0).description()).has_value());
+    EXPECT_FALSE(FindInvalidUtf8(details.field_violations(0).description()).has_value());
     EXPECT_THAT(status.message(), HasSubstr("\xEF\xBF\xBD"));
     EXPECT_LT(status.message().size(), 1010u);
   }

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "base/field_error.h"
+#include "base/utf8.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
-#include "engine/text/utf8.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
@@ -201,7 +201,7 @@ TEST_F(ServiceTest, ModelNamesAreCutBetweenCharacters) {
           client_->Tokenize(tokenize, kSoon).status()}) {
       EXPECT_FALSE(status.ok());
       const std::string message(status.message());
-      EXPECT_FALSE(text::FindInvalidUtf8(message).has_value()) << message;
+      EXPECT_FALSE(FindInvalidUtf8(message).has_value()) << message;
       EXPECT_THAT(message, HasSubstr("writer"));  // what there is stays in the message
     }
   }

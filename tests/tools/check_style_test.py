@@ -60,6 +60,10 @@ class CheckStyle(unittest.TestCase):
         self.assert_fault("engine/a.cc", '#include "grpcpp/grpcpp.h"\n', "may be included only below server")
         self.assert_clean("server/a.cc", "#include <grpcpp/grpcpp.h>\n")
 
+    def test_a_library_in_another_style_fails(self):
+        self.assert_fault("engine/a.cc", "#include <fmt/format.h>\n", "fmt/format.h is included with quotes")
+        self.assert_clean("engine/a.cc", '#include "fmt/format.h"\n')
+
     def test_a_cycle_of_layers_fails(self):
         status, output = self.run_on({}, layers="layer a: b\nlayer b: a\n")
         self.assertEqual(status, 1, output)

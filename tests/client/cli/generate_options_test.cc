@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "engine/api/request.h"
+#include "engine/api/request_limits.h"
 #include "fmt/format.h"
 #include "google/protobuf/util/message_differencer.h"
 
@@ -30,13 +34,67 @@ absl::StatusOr<v1::GenerateRequest> Parse(std::vector<std::string> arguments,
   return MakeRequest(options, text);
 }
 
-// The client knows the contract alone, whose numbers are those of the engine.
+// A limit in the words of a help text; nothing where there is none.
+std::string Words(const std::optional<NumberRange>& range, bool is_whole) {
+  if (!range.has_value()) return "";
+  if (range->max == NumberRange::kNoEnd) return fmt::format(">= {}", range->min);
+  if (is_whole) return fmt::format("{} to {}", range->min, range->max);
+  return fmt::format("{}{}, {}]", range->excludes_min ? "(" : "[", range->min, range->max);
+}
+std::string Words(const std::optional<SizeRange>& range) {
+  if (!range.has_value()) return "";
+  return range->min == 0 ? fmt::format("at most {}", range->max)
+                         : fmt::format("{} to {}", range->min, range->max);
+}
+
+// The client knows the contract alone, whose limits are those of the engine's table: an option of
+// each.
 TEST(GenerateOptions, HelpStatesTheLimitsThatThereAre) {
+  const std::map<std::string_view, const char*> options_by_field = {
+      {"priority", "--priority"},
+      {"request_id", "--request-id"},
+      {"cache_salt", "--cache-salt"},
+      {"decoding.sampling.temperature", "--temperature"},
+      {"decoding.sampling.top_k", "--top-k"},
+      {"decoding.sampling.top_p", "--top-p"},
+      {"decoding.sampling.min_p", "--min-p"},
+      {"decoding.sampling.typical_p", "--typical-p"},
+      {"decoding.sampling.num_sequences", "--n"},
+      {"decoding.beam.width", "--beam"},
+      {"decoding.beam.length_penalty", "--length-penalty"},
+      {"decoding.beam.diversity_penalty", "--diversity-penalty"},
+      {"limits.max_new_tokens", "--max-new-tokens"},
+      {"limits.min_new_tokens", "--min-new-tokens"},
+      {"limits.stop", "--stop"},
+      {"limits.stop_token_ids", "--stop-token-id"},
+      {"shaping.repetition_penalty", "--repetition-penalty"},
+      {"shaping.presence_penalty", "--presence-penalty"},
+      {"shaping.frequency_penalty", "--frequency-penalty"},
+      {"shaping.no_repeat_ngram_size", "--no-repeat-ngram-size"},
+      {"shaping.logit_bias", "--logit-bias"},
+      {"shaping.bad_words", "--bad-word"},
+      {"shaping.suppress_tokens", "--suppress-token"},
+      {"output.logprobs", "--logprobs"},
+      {"output.prompt_logprobs", "--prompt-logprobs"},
+  };
+  const std::set<std::string_view> whole = {"priority", "decoding.sampling.num_sequences",
+                                            "decoding.beam.width", "output.logprobs",
+                                            "output.prompt_logprobs"};
   CLI::App app;
   GenerateOptions options;
   AddGenerateOptions(app, options);
-  EXPECT_THAT(app.help(), HasSubstr(fmt::format("width, 1 to {}", kMaxNumSequences)));
-  EXPECT_THAT(app.help(), HasSubstr(fmt::format("-{0} to {0}, higher first", kMaxPriority)));
+  size_t num_options = 0;
+  for (const RequestLimit& limit : kRequestLimits) {
+    if (limit.field == "inputs" || limit.field == "continuations") continue;  // other commands'
+    ASSERT_TRUE(options_by_field.contains(limit.field)) << limit.field;
+    const char* const option = options_by_field.at(limit.field);
+    const std::string help = app.get_option(option)->get_description();
+    EXPECT_THAT(help, HasSubstr(Words(limit.value, whole.contains(limit.field)))) << option;
+    EXPECT_THAT(help, HasSubstr(Words(limit.size))) << option;
+    EXPECT_THAT(help, HasSubstr(Words(limit.entry_size))) << option;
+    ++num_options;
+  }
+  EXPECT_EQ(num_options, options_by_field.size());
 }
 
 TEST(GenerateOptions, NothingGivenAsksForTheDefaults) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/request_limits.h"
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
@@ -37,7 +38,8 @@ TEST(BeamDecoder, AsksForNoMoreCandidatesThanBackendsFind) {
   for (const int32_t num_groups : {1, 2, 32}) {
     ResolvedDecoding decoding = BeamOf(64, 50000, 5);
     decoding.num_beam_groups = num_groups;
-    for (int32_t id = 1; id <= static_cast<int32_t>(kMaxStopTokenIds); ++id) {
+    for (int32_t id = 1; id <= static_cast<int32_t>(LimitOf("limits.stop_token_ids").size->max);
+         ++id) {
       decoding.stop_token_ids.push_back(id);
       decoding.eos_token_ids.push_back(1000 + id);
     }

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/utf8.h"
 #include "engine/loading/loaded_model.h"
-#include "engine/text/utf8.h"
 #include "tests/engine/demo_engine.h"
 
 namespace beamline {
@@ -19,8 +19,9 @@ using nlohmann::json;
 
 namespace {
 
-// Of one folder; sanitizers take some twenty times as long, and memory of their own.
-constexpr std::chrono::seconds kMaxTime{kSanitized ? 100 : 10};
+// Of one folder, on the processor: a busy machine is no fault of the folder's, and a hang ends at
+// the test's time limit. Sanitizers take some twenty times as long, and memory of their own.
+constexpr double kMaxSeconds = kSanitized ? 100 : 10;
 constexpr int64_t kMaxMemoryKib = int64_t{1} << 20;
 
 // The most that this process ever held.
@@ -61,9 +62,9 @@ absl::Status HostileFolder::LoadFolder(const std::string& path) {
   options.max_batch_tokens = 16;
   options.max_sequences = 1;
   options.cache_bytes = 1;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   absl::Status status = LoadedModel::Load(options, {.num_threads = 1}).status();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kMaxTime);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, kMaxSeconds);
   if (!kSanitized) {
     EXPECT_LT(PeakMemoryKib(), kMaxMemoryKib);
   }
@@ -75,7 +76,7 @@ void ExpectShortErrorWith(const absl::Status& status, std::string_view part) {
   const std::string message(status.message());
   EXPECT_THAT(message, testing::HasSubstr(std::string(part)));
   EXPECT_LT(message.size(), 480u) << message;  // "beamline-server: " comes before it
-  EXPECT_FALSE(text::FindInvalidUtf8(message).has_value()) << message;
+  EXPECT_FALSE(FindInvalidUtf8(message).has_value()) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 

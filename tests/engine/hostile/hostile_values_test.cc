@@ -6,9 +6,14 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/json.h"
+#include "engine/checkpoint/checkpoint_file.h"
+#include "fmt/format.h"
 #include "tests/engine/hostile/hostile_folder.h"
 #include "tests/sanitized.h"
 
@@ -190,6 +195,53 @@ TEST(HostileFoldersTest, HundredsOfThousandsOfSpecialTokens) {
     EXPECT_EQ(folder.Load().ok(), std::string(model) == kTranslate);  // the others' are too many
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << model;
   }
+}
+
+TEST(HostileFoldersTest, TheOperatingGuideStatesTheLimitsOfFiles) {
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/operating.md");
+  std::string guide;
+  for (std::string word; file >> word;) guide += word + " ";
+  EXPECT_THAT(guide, testing::HasSubstr(fmt::format(
+                         "JSON up to {} MiB, a tokenizer's files up to {} MiB; JSON has at most {} "
+                         "values and names, nested at most {} deep",
+                         kMaxConfigFileBytes >> 20, kMaxTokenizerFileBytes >> 20, kMaxJsonValues,
+                         kMaxJsonDepth)));
+}
+
+// As large as the file may be, of the values that take the most memory for a byte.
+TEST(HostileFoldersTest, MillionsOfValues) {
+  struct Values {
+    const char* file;
+    size_t bytes;
+    std::string_view value;
+  };
+  if (kSanitized) GTEST_SKIP() << "takes minutes; base_test has the limit itself";
+  constexpr size_t kTokenizerBytes = kMaxTokenizerFileBytes - 64;
+  for (const auto& [file, bytes, value] :
+       {Values{"config.json", kMaxConfigFileBytes - 64, "[]"},
+        Values{"tokenizer.json", kTokenizerBytes, "{}"},
+        Values{"tokenizer_config.json", kTokenizerBytes, "\"\""}}) {
+    const HostileFolder folder("write-en");
+    std::string text = "{\"x\":[";
+    while (text.size() < bytes) text.append(value).append(",");
+    folder.files().Write(file, text.append("0]}"));
+    ExpectShortErrorWith(folder.Load(), fmt::format("{}: more than 8388608 values", file));
+  }
+}
+
+// What the limit of values lets pass: a hash of the names and a tree, and the vocabulary of it.
+TEST(HostileFoldersTest, MillionsOfNames) {
+  if (kSanitized) GTEST_SKIP() << "takes minutes; base_test has the limit itself";
+  std::string names;
+  for (size_t i = 0; i < kMaxJsonValues / 2 - 4; ++i) names += fmt::format("\"{0:x}\":{0},", i);
+  const HostileFolder folder("write-en");
+  folder.files().Write("tokenizer_config.json", "{\"x\":{" + names + "\"\":0}}");
+  const absl::Status status = folder.Load();
+  EXPECT_TRUE(status.ok()) << status;
+  folder.files().Remove("tokenizer_config.json");
+  folder.files().Remove("tokenizer.json");
+  folder.files().Write("vocab.json", "{" + names + "\"\":4194300}");
+  ExpectShortErrorWith(folder.Load(), "vocab.json: the special token");
 }
 
 TEST(HostileFoldersTest, ATokenizerLargerThanTheVocabularyNamesTheConfig) {

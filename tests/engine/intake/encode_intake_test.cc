@@ -1,12 +1,12 @@
 #include "engine/intake/encode_intake.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
+#include "fmt/format.h"
 #include "tests/engine/intake/complete_job.h"
 
 namespace beamline {

@@ -1,12 +1,12 @@
 #include "engine/loading/model_options_check.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
 
 #include "engine/api/model_settings.h"
+#include "fmt/format.h"
 
 namespace beamline {
 namespace {

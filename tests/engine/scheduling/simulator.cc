@@ -1,7 +1,5 @@
 #include "tests/engine/scheduling/simulator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -11,6 +9,7 @@
 
 #include "engine/decoding/score_decoder.h"
 #include "engine/runahead/pipeline.h"
+#include "fmt/format.h"
 #include "tests/engine/scheduling/fake_decoder.h"
 #include "tests/engine/scheduling/fake_step.h"
 

@@ -9,7 +9,6 @@
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/regex.h"
 #include "engine/text/sentencepiece_file.h"
-#include "engine/text/utf8.h"
 #include "gtest/gtest.h"
 
 namespace beamline::text {
@@ -75,13 +74,6 @@ TEST(DecodersTest, ByteFallbackIsAllOrNothing) {
 TEST(DecodersTest, BpeMarksBecomeSpacesButTheLast) {
   EXPECT_EQ(Decoded(R"({"type": "BPEDecoder", "suffix": "</w>"})", {"a", "b</w>", "c</w>"}),
             "ab c");
-}
-
-TEST(Utf8Test, FindsTheFirstInvalidByte) {
-  EXPECT_EQ(FindInvalidUtf8("plain ASCII text of some length"), std::nullopt);
-  EXPECT_EQ(FindInvalidUtf8("\u00e4\u4e2d\U0001F600"), std::nullopt);
-  EXPECT_EQ(FindInvalidUtf8("12345678\xC0\xAF"), 8u);
-  EXPECT_EQ(FindInvalidUtf8("\xF0\x9F\x98"), 0u);
 }
 
 TEST(OnigurumaTest, TranslatesWhatPcreReadsDifferently) {

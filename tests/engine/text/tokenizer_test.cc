@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/golden/golden_rows.h"
@@ -167,7 +167,7 @@ TEST_P(DemoModelTest, OffsetsAreInRangeOnCharacterBoundariesAndInOrder) {
       previous_begin = token.begin;
       for (const int32_t edge : {token.begin, token.end}) {
         ASSERT_TRUE(edge == static_cast<int32_t>(text.size()) ||
-                    !text::IsContinuationByte(text[static_cast<size_t>(edge)]))
+                    !IsContinuationByte(text[static_cast<size_t>(edge)]))
             << text;
       }
     }
@@ -190,7 +190,7 @@ TEST_P(DemoModelTest, IncrementalDecodingGivesWholeCharactersThatAddUp) {
       auto fork = detokenizer->Clone();
       const std::string piece = detokenizer->Append(id);
       EXPECT_EQ(fork->Append(id), piece);
-      EXPECT_EQ(text::FindInvalidUtf8(piece), std::nullopt);
+      EXPECT_EQ(FindInvalidUtf8(piece), std::nullopt);
       decoded += piece;
     }
     decoded += detokenizer->Finish();

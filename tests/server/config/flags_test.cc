@@ -6,7 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "fmt/format.h"
 #include "server/config/demo_models.h"
 #include "tests/scratch_path.h"
 
@@ -81,6 +85,14 @@ TEST(Flags, ErrorsAreOneLine) {
   EXPECT_THAT(Error({"--model", "x=a", "--model", "x=b"}), HasSubstr("'x' is given twice"));
 }
 
+// Each run of white space as one blank: help breaks lines where it likes.
+std::string OneLine(const std::string& text) {
+  std::istringstream stream(text);
+  std::string line;
+  for (std::string word; stream >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
 TEST(Flags, HelpAndVersionAreTexts) {
   for (const char* flag : {"--help", "--version"}) {
     const auto line = Parse({flag});
@@ -88,6 +100,22 @@ TEST(Flags, HelpAndVersionAreTexts) {
     EXPECT_THAT(line->text, HasSubstr("beamline-server"));
   }
   EXPECT_THAT(Parse({"--help"})->text, HasSubstr("--max-concurrent-requests"));
+}
+
+// What each setting may be and what it is, of the table that errors and the guide have too.
+TEST(Flags, HelpStatesRangesAndDefaults) {
+  const std::string help = OneLine(Parse({"--help"})->text);
+  ServerConfig config;
+  for (const Setting& setting : Settings(config)) {
+    const std::string accepted = Accepted(setting);
+    const std::string range = accepted.empty() ? "" : "; " + accepted;
+    EXPECT_THAT(help, HasSubstr(fmt::format("{}{} [{}]", setting.help, range, ToText(setting))));
+  }
+  ModelOptions model;
+  for (const Setting& setting : Settings(model)) {
+    if (setting.name == "name" || setting.name == "folder") continue;
+    EXPECT_THAT(help, HasSubstr(fmt::format("{} ({})", setting.name, Accepted(setting))));
+  }
 }
 
 TEST(ModelFlag, Parses) {

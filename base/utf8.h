@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace beamline::text {
+namespace beamline {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
@@ -28,6 +28,9 @@ Utf8Scan ScanUtf8(std::string_view bytes);
 
 // Offset of the first byte that is not part of a valid character.
 std::optional<size_t> FindInvalidUtf8(std::string_view bytes);
+
+// Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
+inline bool IsValidUtf8(std::string_view bytes) { return !FindInvalidUtf8(bytes).has_value(); }
 
 // Moves the characters of *pending to *out, U+FFFD for each invalid part. What may still become a
 // character stays in *pending, unless `at_end`, which makes it invalid too.
@@ -94,4 +97,4 @@ inline void AppendUtf8(char32_t c, std::string* out) {
 
 bool IsAscii(std::string_view text);
 
-}  // namespace beamline::text
+}  // namespace beamline

@@ -1,8 +1,8 @@
-#include "engine/text/utf8.h"
+#include "base/utf8.h"
 
 #include <cstring>
 
-namespace beamline::text {
+namespace beamline {
 
 Utf8Scan ScanUtf8(std::string_view bytes) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
@@ -74,4 +74,4 @@ void DrainLossy(std::string* pending, bool at_end, std::string* out) {
   pending->erase(0, position);
 }
 
-}  // namespace beamline::text
+}  // namespace beamline

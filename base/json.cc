@@ -1,0 +1,96 @@
+#include "base/json.h"
+
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+// A first pass over the text that keeps nothing but the names of the objects that are open.
+class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  const std::string& fault() const { return fault_; }
+
+  bool null() override { return Count(); }
+  bool boolean(bool) override { return Count(); }
+  bool number_integer(number_integer_t) override { return Count(); }
+  bool number_unsigned(number_unsigned_t) override { return Count(); }
+  bool number_float(number_float_t, const string_t&) override { return Count(); }
+  bool string(string_t&) override { return Count(); }
+  bool binary(binary_t&) override { return Count(); }
+  bool start_object(size_t) override { return Open(); }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override { return Open(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return Count();
+    fault_ = fmt::format("the name \"{}\" appears twice in one object", Shorten(name));
+    return false;
+  }
+
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    fault_ = fmt::format("not valid JSON at byte {}", position);
+    return false;
+  }
+
+ private:
+  bool Count() {
+    if (++num_values_ <= kMaxJsonValues) return true;
+    fault_ = fmt::format("more than {} values", kMaxJsonValues);
+    return false;
+  }
+  bool Open() {
+    open_.emplace_back();
+    if (open_.size() <= kMaxJsonDepth) return Count();
+    fault_ = fmt::format("nested deeper than {} levels", kMaxJsonDepth);
+    return false;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<std::unordered_set<std::string>> open_;  // arrays too, with no names
+  size_t num_values_ = 0;
+  std::string fault_;
+};
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source) {
+  // The parser takes a NUL for the end of the text and would pass over what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: not valid JSON at byte {}", source, nul + 1));
+  }
+  StrictnessCheck check;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &check)) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", source, check.fault()));
+  }
+  return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source) {
+  BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json value, ParseJson(text, source));
+  if (value.is_object()) return value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: a JSON object is expected, found {}", source, value.type_name()));
+}
+
+std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int64_t max) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) {
+    return std::nullopt;
+  }
+  if (!value.is_number_integer()) return std::nullopt;
+  const auto number = value.get<int64_t>();
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace beamline

@@ -1,0 +1,73 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/text.h"
+
+namespace beamline {
+namespace {
+
+std::string Fault(const std::string& text) {
+  return std::string(ParseJson(text, "a.json").status().message());
+}
+
+TEST(Json, ReadsValues) {
+  EXPECT_EQ(*ParseJson("[1, {\"a\": null}]", "a.json"), nlohmann::json({1, {{"a", nullptr}}}));
+  EXPECT_EQ((*ParseJsonObject("{\"a\": {\"a\": 1}}", "a.json"))["a"]["a"], 1);
+}
+
+TEST(Json, FaultsNameTheFileAndThePlace) {
+  EXPECT_EQ(Fault("[1, 2"), "a.json: not valid JSON at byte 6");
+  EXPECT_EQ(Fault("[1] 2"), "a.json: not valid JSON at byte 5");
+  EXPECT_EQ(Fault(std::string("[1]\0[2]", 7)), "a.json: not valid JSON at byte 4");
+  EXPECT_EQ(Fault(R"({"a": 1, "b": {"a": 2}, "a": 3})"),
+            "a.json: the name \"a\" appears twice in one object");
+  EXPECT_EQ(
+      Fault("{\"" + std::string(5000, 'x') + "\":0,\"" + std::string(5000, 'x') + "\":0}"),
+      "a.json: the name \"" + Shorten(std::string(5000, 'x')) + "\" appears twice in one object");
+  EXPECT_EQ(std::string(ParseJsonObject("[]", "a.json").status().message()),
+            "a.json: a JSON object is expected, found array");
+}
+
+TEST(Json, IsNestedUpToALimit) {
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_EQ(Fault(nested(64)), "");
+  EXPECT_EQ(Fault(nested(65)), "a.json: nested deeper than 64 levels");
+  EXPECT_EQ(Fault(nested(1 << 20)), "a.json: nested deeper than 64 levels");
+}
+
+// Each kind of value counts, names too.
+TEST(Json, HoldsValuesUpToALimit) {
+  constexpr std::string_view kGroup = R"(0,-1,0.5,"",[],{},true,null,{"a":0},)";
+  constexpr size_t kGroupSize = 11;
+  constexpr size_t kMembers = kMaxJsonValues - 1;  // the array itself counts
+  std::string text = "[";
+  for (size_t i = 0; i < kMembers / kGroupSize; ++i) text += kGroup;
+  for (size_t i = 0; i < kMembers % kGroupSize; ++i) text += "0,";
+  text.back() = ']';
+  EXPECT_EQ(Fault(text), "");
+  text.back() = ',';
+  EXPECT_EQ(Fault(text + "0]"), "a.json: more than 8388608 values");
+}
+
+TEST(Json, WholeNumbersAreNotCut) {
+  const auto whole = [](const char* text) { return WholeNumber(*ParseJson(text, ""), -3, 7); };
+  EXPECT_EQ(whole("-3"), -3);
+  EXPECT_EQ(whole("7"), 7);
+  for (const char* text : {"-4", "8", "3.0", "1e0", "\"3\"", "true", "null", "[3]", "4294967299",
+                           "18446744073709551613"}) {
+    EXPECT_EQ(whole(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(WholeNumber(*ParseJson("9223372036854775807", ""), INT64_MIN, INT64_MAX), INT64_MAX);
+  EXPECT_EQ(WholeNumber(*ParseJson("9223372036854775808", ""), INT64_MIN, INT64_MAX), std::nullopt);
+}
+
+}  // namespace
+}  // namespace beamline
