@@ -180,7 +180,7 @@ void Check(const PoolParams& p, const CheckOptions& options) {
   BEAMLINE_CHECK(p.num_sequences == 0 || p.offsets != nullptr);
 }
 
-void Check(const TopCandidatesParams& p) {
+void Check(const TopCandidatesParams& p, const CheckOptions&) {
   const size_t num_rows = static_cast<size_t>(p.logits.num_rows());
   CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1), DType::kFloat32);
   BEAMLINE_CHECK(p.edits.empty() || p.edits.size() == num_rows);
@@ -191,7 +191,7 @@ void Check(const TopCandidatesParams& p) {
   BEAMLINE_CHECK(p.max_count <= kMaxCandidates);
 }
 
-void Check(const SampleParams& p) {
+void Check(const SampleParams& p, const CheckOptions&) {
   CheckMatrix(p.logits, p.logits.num_rows(), p.logits.dim(-1), DType::kFloat32);
   BEAMLINE_CHECK(p.rows.empty() || p.ids != nullptr);
   for (const SampleRow& row : p.rows) {
@@ -200,7 +200,7 @@ void Check(const SampleParams& p) {
   }
 }
 
-void Check(const AdvanceBeamsParams& p) {
+void Check(const AdvanceBeamsParams& p, const CheckOptions&) {
   if (p.searches.empty()) return;
   BEAMLINE_CHECK(p.values != nullptr && p.ids != nullptr);
   BEAMLINE_CHECK(p.parents != nullptr && p.tokens != nullptr && p.scores != nullptr);
@@ -240,16 +240,23 @@ void Check(const ReorderBeamsParams& p, const CheckOptions& options) {
   }
 }
 
-void CheckGatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {
-  BEAMLINE_CHECK(input.dtype == output.dtype && input.dim(-1) == output.dim(-1));
-  BEAMLINE_CHECK(output.num_rows() == 0 || (rows != nullptr && !input.empty() && !output.empty()));
+void Check(const GatherRowsParams& p, const CheckOptions&) {
+  BEAMLINE_CHECK(p.input.dtype == p.output.dtype && p.input.dim(-1) == p.output.dim(-1));
+  BEAMLINE_CHECK(p.output.num_rows() == 0 ||
+                 (p.rows != nullptr && !p.input.empty() && !p.output.empty()));
 }
 
-void CheckCopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) {
-  CheckCache(layer, layer.keys.dim(1), layer.keys.dim(3), layer.keys.dtype);
-  for (const BlockCopy& copy : copies) {
-    BEAMLINE_CHECK(copy.source >= 0 && copy.source < layer.keys.dim(0));
-    BEAMLINE_CHECK(copy.target >= 0 && copy.target < layer.keys.dim(0));
+void Check(const FillTokensParams& p, const CheckOptions&) {
+  BEAMLINE_CHECK(p.fills.empty() || (p.words != nullptr && p.token_ids != nullptr));
+  for (const TokenFill& fill : p.fills) BEAMLINE_CHECK(fill.source >= 0 && fill.target >= 0);
+}
+
+void Check(const CopyBlocksParams& p, const CheckOptions&) {
+  const Tensor& keys = p.layer.keys;
+  CheckCache(p.layer, keys.dim(1), keys.dim(3), keys.dtype);
+  for (const BlockCopy& copy : p.copies) {
+    BEAMLINE_CHECK(copy.source >= 0 && copy.source < keys.dim(0));
+    BEAMLINE_CHECK(copy.target >= 0 && copy.target < keys.dim(0));
   }
 }
 

@@ -8,8 +8,9 @@ namespace beamline {
 class Backend;
 struct GpuMemoryLimit;
 
-// Raised when kernels/backend.h changes: a module of another build is refused, not called.
-inline constexpr int kCudaModuleVersion = 5;
+// Raised when kernels/compute_device.h or operators.h changes: a module of another build is
+// refused, not called.
+inline constexpr int kCudaModuleVersion = 6;
 
 // Makes the backend of one GPU, with memory as MakeCudaBackend says. Returns 0 and sets *backend,
 // which the caller owns; or an absl::StatusCode and a message, cut to error_size with its final 0.

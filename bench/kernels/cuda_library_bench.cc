@@ -1,4 +1,4 @@
-// Times what the CUDA module offers past kernels/backend.h, at the sizes of the targets: products
+// Times what the CUDA module offers past kernels/operators.h, at the sizes of the targets: products
 // with epilogues beside the plain product, grouped products beside one after the other, softmax
 // beside a copy. Prints a line each and writes JSON, which bench/gpu/compare_torch_operators.py
 // sets beside PyTorch.
@@ -16,8 +16,8 @@
 #include "base/check.h"
 #include "fmt/format.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/fill_random.h"
-#include "kernels/cuda/row_softmax.h"
+#include "kernels/cuda/epilogues/fill_random.h"
+#include "kernels/cuda/epilogues/row_softmax.h"
 
 namespace beamline {
 namespace {

@@ -35,7 +35,7 @@ class Scheduler {
   int32_t num_cached_tokens() const { return num_cached_tokens_; }
   // The group's next rows, as its decoder chose them. A token may be kUnknownToken.
   void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
-  // Row i becomes a copy of row parents[i], as ReorderBeams (kernels/backend.h) makes it.
+  // Row i becomes a copy of row parents[i], as ReorderBeams (kernels/operators.h) makes it.
   // REQUIRES: all tokens are computed, the last position of each row by itself.
   void Reorder(Group& group, std::span<const int32_t> parents) { cache_.Reorder(group, parents); }
   // The rows named are kept, ascending, and their last tokens, unknown until now, are these.

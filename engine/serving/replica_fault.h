@@ -1,5 +1,5 @@
-// Whether a replica can still compute. A fault of its device is sticky (kernels/backend.h), so the
-// replica that meets one answers nothing any more.
+// Whether a replica can still compute. A fault of its device is sticky (kernels/operators.h), so
+// the replica that meets one answers nothing any more.
 #pragma once
 
 #include <functional>

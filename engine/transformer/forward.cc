@@ -52,7 +52,7 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
       rows = inputs.wanted_rows;
       const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
       if (rows.num_rows == 0) return selected;
-      backend_.GatherRows(stream.hidden, inputs.wanted, selected);
+      backend_.GatherRows({stream.hidden, inputs.wanted, selected});
       stream.hidden = selected;
     }
     if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, stream);

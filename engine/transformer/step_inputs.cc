@@ -88,8 +88,9 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
   CheckWithin(batch.positions, stack.max_positions);
-  CheckWithin(batch.slots,
-              (limits_.num_blocks + (backend_->Records() ? 1 : 0)) * limits_.block_size);
+  BEAMLINE_CHECK(!cache.empty());
+  const auto num_blocks = static_cast<int32_t>(cache.front().keys.dim(0));
+  CheckWithin(batch.slots, num_blocks * limits_.block_size);
   arrays_.Clear();
   encoder_offsets_.clear();
   DecoderInputs inputs;
@@ -107,18 +108,18 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   const auto num_sequences = static_cast<size_t>(inputs.tokens.rows.num_sequences);
   BEAMLINE_CHECK(batch.context_lengths.size() == num_sequences);
   inputs.context = PutContext(batch.context_lengths, batch.block_tables, batch.max_blocks,
-                              batch.max_context_length);
+                              batch.max_context_length, num_blocks);
   if (stack.cross_attention) {
     BEAMLINE_CHECK(batch.memory_lengths.size() == num_sequences);
     inputs.memory = PutContext(batch.memory_lengths, batch.memory_tables, batch.max_memory_blocks,
-                               batch.max_memory_length);
+                               batch.max_memory_length, num_blocks);
   }
   PutWantedRows(batch, inputs);
   arrays_.Upload();
   for (const TokenFill& fill : edits.fills) {
     BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
   }
-  if (!edits.fills.empty()) backend_->FillTokens(edits.words, edits.fills, ids.device);
+  if (!edits.fills.empty()) backend_->FillTokens({edits.words, edits.fills, ids.device});
   if (!edits.beam_tables.empty()) {
     backend_->ReorderBeams({.groups = edits.beam_tables,
                             .words = edits.words,
@@ -171,9 +172,9 @@ PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_toke
 
 PagedContext StepInputs::PutContext(std::span<const int32_t> lengths,
                                     std::span<const int32_t> tables, int32_t max_blocks,
-                                    int32_t max_length) {
+                                    int32_t max_length, int32_t num_blocks) {
   BEAMLINE_CHECK(tables.size() == lengths.size() * max_blocks);
-  CheckWithin(tables, limits_.num_blocks + (backend_->Records() ? 1 : 0));
+  CheckWithin(tables, num_blocks);
   PagedContext context;
   context.max_length = std::max(max_length, *std::max_element(lengths.begin(), lengths.end()));
   BEAMLINE_CHECK(context.max_length <= max_blocks * limits_.block_size);

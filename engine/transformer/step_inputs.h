@@ -39,7 +39,7 @@ class StepInputs {
 
   PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens);
   PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
-                          int32_t max_blocks, int32_t max_length);
+                          int32_t max_blocks, int32_t max_length, int32_t num_blocks);
   IndexArrays::Array PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size);
   void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
 

@@ -80,7 +80,7 @@ class PlannedTransformer final : public Transformer {
 
   void CopyBlocks(std::span<const BlockCopy> copies) override {
     if (copies.empty()) return;
-    for (const KvLayer& layer : parts_->cache.layers) backend_.CopyBlocks(layer, copies);
+    for (const KvLayer& layer : parts_->cache.layers) backend_.CopyBlocks({layer, copies});
   }
 
   const TransformerSpec& spec() const override { return parts_->spec; }

@@ -91,7 +91,7 @@ class TileMaker {
 
 }  // namespace
 
-void Attention(Context& context, const AttentionParams& params) {
+void Compute(Context& context, const AttentionParams& params) {
   const int num_tiles = TileMaker(params).MaxTiles();
   const int64_t num_items =
       static_cast<int64_t>(params.num_sequences) * params.num_kv_heads * num_tiles;

@@ -84,7 +84,7 @@ void CopyFilled(const Tensor& cache, int32_t source, int32_t target, int32_t num
 
 }  // namespace
 
-void AdvanceBeams(const AdvanceBeamsParams& params) {
+void Compute(Context&, const AdvanceBeamsParams& params) {
   int32_t first_beam = 0;
   for (const BeamSearch& search : params.searches) {
     Advance(params, search).Run(first_beam);
@@ -92,7 +92,7 @@ void AdvanceBeams(const AdvanceBeamsParams& params) {
   }
 }
 
-void ReorderBeams(const ReorderBeamsParams& params) {
+void Compute(Context&, const ReorderBeamsParams& params) {
   std::vector<int32_t> old_tables;
   std::vector<BeamTail> tails;
   for (const BeamTables& group : params.groups) {

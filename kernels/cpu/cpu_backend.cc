@@ -73,7 +73,7 @@ constexpr CheckOptions kCheckOptions = {.float32_only = true, .host_readable = t
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int num_threads) : context_(num_threads) {}
+  explicit CpuBackend(int num_threads) : Backend(kCheckOptions), context_(num_threads) {}
 
   std::string Name() const override { return "cpu"; }
   std::string Description() const override {
@@ -118,66 +118,20 @@ class CpuBackend final : public Backend {
     return weight;
   }
 
-  void Embed(const EmbedParams& params) override {
-    Check(params, kCheckOptions);
-    cpu::Embed(context_, params);
-  }
-  void MatMul(const MatMulParams& params) override {
-    Check(params, kCheckOptions);
-    AfterNorm(params, cpu::MatMul);
-  }
-  void Norm(const NormParams& params) override {
-    Check(params, kCheckOptions);
-    cpu::Norm(context_, params);
-  }
-  void ProjectHeads(const ProjectHeadsParams& params) override {
-    Check(params, kCheckOptions);
-    AfterNorm(params, cpu::ProjectHeads);
-  }
-  void Attention(const AttentionParams& params) override {
-    Check(params, kCheckOptions);
-    cpu::Attention(context_, params);
-  }
-  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
-    CheckGatherRows(input, rows, output);
-    cpu::GatherRows(context_, input, rows, output);
-  }
-  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
-                  int32_t* token_ids) override {
-    for (const TokenFill& fill : fills) token_ids[fill.target] = words[fill.source];
-  }
-  void Pool(const PoolParams& params) override {
-    Check(params, kCheckOptions);
-    cpu::Pool(context_, params);
-  }
-  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
-    CheckCopyBlocks(layer, copies);
-    cpu::CopyBlocks(context_, layer, copies);
-  }
-  void TopCandidates(const TopCandidatesParams& params) override {
-    Check(params);
-    cpu::TopCandidates(context_, params);
-  }
-  void Sample(const SampleParams& params) override {
-    Check(params);
-    cpu::Sample(context_, params);
-  }
-  void AdvanceBeams(const AdvanceBeamsParams& params) override {
-    Check(params);
-    cpu::AdvanceBeams(params);
-  }
-  void ReorderBeams(const ReorderBeamsParams& params) override {
-    Check(params, kCheckOptions);
-    cpu::ReorderBeams(params);
-  }
-
  private:
+  void Compute(const Operation& operation) override {
+    std::visit([this](const auto* params) { ComputeAfterNorm(*params); }, operation);
+  }
   // An input_norm is an operator of its own: a product reads each row once for every strip.
   template <typename Params>
-  void AfterNorm(const Params& params, void (*product)(cpu::Context&, const Params&)) {
-    if (!HasInputNorm(params)) return product(context_, params);
-    cpu::Norm(context_, InputNormOf(params));
-    product(context_, ProductOfNormed(params));
+  void ComputeAfterNorm(const Params& params) {
+    if constexpr (requires { params.input_norm; }) {
+      if (HasInputNorm(params)) {
+        cpu::Compute(context_, InputNormOf(params));
+        return cpu::Compute(context_, ProductOfNormed(params));
+      }
+    }
+    cpu::Compute(context_, params);
   }
 
   template <typename Interface, typename Memory>

@@ -37,7 +37,7 @@ constexpr double kCopyBytesPerNs = 8;
 
 }  // namespace
 
-void Embed(Context& context, const EmbedParams& params) {
+void Compute(Context& context, const EmbedParams& params) {
   const int64_t hidden_size = params.output.dim(-1);
   const auto row_of = [](const Tensor& table, const int32_t* index, int64_t i) -> const float* {
     return table.empty() ? nullptr : table.row<float>(index[i]);
@@ -64,7 +64,10 @@ void Embed(Context& context, const EmbedParams& params) {
   });
 }
 
-void GatherRows(Context& context, const Tensor& input, const int32_t* rows, const Tensor& output) {
+void Compute(Context& context, const GatherRowsParams& params) {
+  const Tensor& input = params.input;
+  const int32_t* rows = params.rows;
+  const Tensor& output = params.output;
   const size_t element_bytes = SizeOf(input.dtype);
   const size_t row_bytes = output.dim(-1) * element_bytes;
   const double cost_ns = output.num_rows() * (10.0 + row_bytes / kCopyBytesPerNs);
@@ -76,7 +79,15 @@ void GatherRows(Context& context, const Tensor& input, const int32_t* rows, cons
   });
 }
 
-void CopyBlocks(Context& context, const KvLayer& layer, std::span<const BlockCopy> copies) {
+void Compute(Context&, const FillTokensParams& params) {
+  for (const TokenFill& fill : params.fills) {
+    params.token_ids[fill.target] = params.words[fill.source];
+  }
+}
+
+void Compute(Context& context, const CopyBlocksParams& params) {
+  const KvLayer& layer = params.layer;
+  const std::span<const BlockCopy> copies = params.copies;
   const size_t block_bytes =
       layer.keys.dim(1) * layer.keys.dim(2) * layer.keys.dim(3) * SizeOf(layer.keys.dtype);
   const int64_t num_copies = static_cast<int64_t>(copies.size());

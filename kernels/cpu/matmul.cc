@@ -99,7 +99,7 @@ class TileWorker {
 
 }  // namespace
 
-void MatMul(Context& context, const MatMulParams& params) {
+void Compute(Context& context, const MatMulParams& params) {
   const auto& weight = static_cast<const CpuWeight&>(*params.weight);
   const int64_t num_rows = params.x.num_rows();
   const int64_t in_features = weight.in_features();

@@ -62,7 +62,7 @@ constexpr double kNsPerElement = 0.15;
 
 void NormalizeRow(const NormRowParams& params) { HWY_DYNAMIC_DISPATCH(NormRow)(params); }
 
-void Norm(Context& context, const NormParams& params) {
+void Compute(Context& context, const NormParams& params) {
   const int64_t num_rows = params.x.num_rows();
   const int64_t hidden_size = params.x.dim(-1);
   const bool keep_sum = !params.sum.empty();

@@ -74,7 +74,7 @@ void PoolRows(Pooling pooling, const Tensor& hidden, int64_t begin, int64_t end,
 
 }  // namespace
 
-void Pool(Context& context, const PoolParams& params) {
+void Compute(Context& context, const PoolParams& params) {
   const size_t size = params.hidden.dim(-1);
   const double cost_ns = kNsPerElement * params.hidden.num_elements();
   context.Run(params.num_sequences, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {

@@ -94,13 +94,13 @@ class HeadMover {
 
 }  // namespace
 
-void ProjectHeads(Context& context, const ProjectHeadsParams& params) {
+void Compute(Context& context, const ProjectHeadsParams& params) {
   MatMulParams product;
   product.x = params.x;
   product.weight = params.weight;
   product.bias = params.bias;
   product.y = params.workspace;
-  MatMul(context, product);
+  Compute(context, product);
   const int64_t num_tokens = params.x.num_rows();
   const double cost_ns = kNsPerElement * num_tokens * params.weight->out_features();
   const HeadMover mover(params);

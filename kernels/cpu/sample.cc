@@ -152,7 +152,7 @@ class RowSampler {
 
 }  // namespace
 
-void Sample(Context& context, const SampleParams& params) {
+void Compute(Context& context, const SampleParams& params) {
   const int64_t num_rows = static_cast<int64_t>(params.rows.size());
   const int64_t vocab_size = params.logits.dim(-1);
   const double cost_ns = kNsPerLogit * num_rows * vocab_size;

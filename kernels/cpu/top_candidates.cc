@@ -96,7 +96,7 @@ class RowSelector {
 
 }  // namespace
 
-void TopCandidates(Context& context, const TopCandidatesParams& params) {
+void Compute(Context& context, const TopCandidatesParams& params) {
   const int64_t num_rows = params.logits.num_rows();
   const double cost_ns = kNsPerLogit * params.logits.num_elements();
   context.Run(num_rows, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {

@@ -2,19 +2,21 @@
 
 #include <cstdlib>
 #include <utility>
+#include <variant>
 
 #include "base/status.h"
 #include "fmt/format.h"
 #include "kernels/check_params.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/ops.h"
-#include "kernels/cuda/read_back.h"
-#include "kernels/cuda/weight.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/choice/choice_ops.h"
+#include "kernels/cuda/device/read_back.h"
+#include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/products/weight.h"
+#include "kernels/cuda/rows/row_ops.h"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr CheckOptions kCheckOptions;
 // Names the file that keeps cuBLASLt's measured algorithms (algorithm_file.h).
 constexpr char kAlgorithmFileVariable[] = "BEAMLINE_CUDA_ALGO_CACHE";
 
@@ -80,12 +82,6 @@ std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena(
 
 std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }
 
-bool CudaBackend::Begin() {
-  device_->Use();
-  device_->BeginOperator();
-  return device_->ok();
-}
-
 absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes, MemoryKind kind) {
   device_->Use();
   const ArenaUse use = kind == MemoryKind::kWeights ? ArenaUse::kWeights
@@ -134,73 +130,32 @@ void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   recorder_.Replay(key, work);
 }
 
-void CudaBackend::Embed(const EmbedParams& params) {
-  Check(params, kCheckOptions);
-  if (Begin()) cuda::Embed(*device_, params);
+template <typename Params>
+void CudaBackend::Launch(const Params& params) {
+  cuda::Compute(*device_, params);
 }
-
-void CudaBackend::MatMul(const MatMulParams& params) {
-  Check(params, kCheckOptions);
-  if (Begin()) cuda::MatMul(*device_, *lt_, params);
+template <>
+void CudaBackend::Launch(const MatMulParams& params) {
+  cuda::Compute(*device_, *lt_, params);
 }
-
-void CudaBackend::Norm(const NormParams& params) {
-  Check(params, kCheckOptions);
-  if (Begin()) cuda::Norm(*device_, params);
+template <>
+void CudaBackend::Launch(const ProjectHeadsParams& params) {
+  cuda::Compute(*device_, *lt_, params);
 }
-
-void CudaBackend::ProjectHeads(const ProjectHeadsParams& params) {
-  Check(params, kCheckOptions);
-  if (Begin()) cuda::ProjectHeads(*device_, *lt_, params);
-}
-
-void CudaBackend::Attention(const AttentionParams& params) {
-  Check(params, kCheckOptions);
-  if (params.num_sequences == 0 || params.query.num_rows() == 0 || !Begin()) return;
+template <>
+void CudaBackend::Launch(const AttentionParams& params) {
+  if (params.num_sequences == 0 || params.query.num_rows() == 0) return;
   const AttentionChoice choice =
       PickAttention(params, device_->num_multiprocessors(), device_->has_wgmma());
   if (log_ && logged_.insert(choice.kind()).second) log_(choice.Describe());
-  cuda::Attention(*device_, params, choice);
+  cuda::Compute(*device_, params, choice);
 }
 
-void CudaBackend::GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) {
-  CheckGatherRows(input, rows, output);
-  if (Begin()) cuda::GatherRows(*device_, input, rows, output);
-}
-
-void CudaBackend::FillTokens(const int32_t* words, std::span<const TokenFill> fills,
-                             int32_t* token_ids) {
-  if (!fills.empty() && Begin()) cuda::FillTokens(*device_, words, fills, token_ids);
-}
-
-void CudaBackend::Pool(const PoolParams& params) {
-  Check(params, kCheckOptions);
-  if (Begin()) cuda::Pool(*device_, params);
-}
-
-void CudaBackend::CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) {
-  CheckCopyBlocks(layer, copies);
-  if (Begin()) cuda::CopyBlocks(*device_, layer, copies);
-}
-
-void CudaBackend::TopCandidates(const TopCandidatesParams& params) {
-  Check(params);
-  if (Begin()) cuda::TopCandidates(*device_, params);
-}
-
-void CudaBackend::Sample(const SampleParams& params) {
-  Check(params);
-  if (Begin()) cuda::Sample(*device_, params);
-}
-
-void CudaBackend::AdvanceBeams(const AdvanceBeamsParams& params) {
-  Check(params);
-  if (!params.searches.empty() && Begin()) cuda::AdvanceBeams(*device_, params);
-}
-
-void CudaBackend::ReorderBeams(const ReorderBeamsParams& params) {
-  Check(params, kCheckOptions);
-  if (!params.groups.empty() && Begin()) cuda::ReorderBeams(*device_, params);
+void CudaBackend::Compute(const Operation& operation) {
+  device_->Use();
+  device_->BeginOperator();
+  if (!device_->ok()) return;
+  std::visit([this](const auto* params) { Launch(*params); }, operation);
 }
 
 }  // namespace beamline::cuda

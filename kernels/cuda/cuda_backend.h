@@ -9,9 +9,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/lt_matmul.h"
-#include "kernels/cuda/recorder.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/recorder.h"
+#include "kernels/cuda/epilogues/lt_matmul.h"
 
 namespace beamline::cuda {
 
@@ -49,26 +49,12 @@ class CudaBackend final : public Backend {
   bool Records() const override { return true; }
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override;
 
-  void Embed(const EmbedParams& params) override;
-  void MatMul(const MatMulParams& params) override;
-  void Norm(const NormParams& params) override;
-  void ProjectHeads(const ProjectHeadsParams& params) override;
-  void Attention(const AttentionParams& params) override;
-  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override;
-  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
-                  int32_t* token_ids) override;
-  void Pool(const PoolParams& params) override;
-  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override;
-  void TopCandidates(const TopCandidatesParams& params) override;
-  void Sample(const SampleParams& params) override;
-  void AdvanceBeams(const AdvanceBeamsParams& params) override;
-  void ReorderBeams(const ReorderBeamsParams& params) override;
-
  private:
   CudaBackend(std::unique_ptr<Device> device, std::unique_ptr<LtMatMul> lt)
       : device_(std::move(device)), lt_(std::move(lt)), recorder_(*device_) {}
-  // Every operator begins with it; false after a fault, when there is nothing to be done.
-  bool Begin();
+  void Compute(const Operation& operation) override;
+  template <typename Params>
+  void Launch(const Params& params);
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_

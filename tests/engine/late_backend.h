@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -128,32 +129,18 @@ class LateBackend final : public Backend {
     }
     work();
   }
-  void Embed(const EmbedParams& params) override { cpu_->Embed(params); }
-  void MatMul(const MatMulParams& params) override { cpu_->MatMul(params); }
-  void Norm(const NormParams& params) override { cpu_->Norm(params); }
-  void ProjectHeads(const ProjectHeadsParams& params) override { cpu_->ProjectHeads(params); }
-  void Attention(const AttentionParams& params) override { cpu_->Attention(params); }
-  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
-    cpu_->GatherRows(input, rows, output);
-  }
-  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
-                  int32_t* token_ids) override {
-    num_filled_ += static_cast<int64_t>(fills.size());
-    cpu_->FillTokens(words, fills, token_ids);
-  }
-  void Pool(const PoolParams& params) override { cpu_->Pool(params); }
-  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
-    cpu_->CopyBlocks(layer, copies);
-  }
-  void TopCandidates(const TopCandidatesParams& params) override { cpu_->TopCandidates(params); }
-  void Sample(const SampleParams& params) override { cpu_->Sample(params); }
-  void AdvanceBeams(const AdvanceBeamsParams& params) override { cpu_->AdvanceBeams(params); }
-  void ReorderBeams(const ReorderBeamsParams& params) override {
-    num_reordered_ += static_cast<int64_t>(params.groups.size());
-    cpu_->ReorderBeams(params);
-  }
 
  private:
+  void Compute(const Operation& operation) override {
+    if (const auto* const* fill = std::get_if<const FillTokensParams*>(&operation)) {
+      num_filled_ += static_cast<int64_t>((*fill)->fills.size());
+    }
+    if (const auto* const* reorder = std::get_if<const ReorderBeamsParams*>(&operation)) {
+      num_reordered_ += static_cast<int64_t>((*reorder)->groups.size());
+    }
+    cpu_->Run(operation);
+  }
+
   std::unique_ptr<Backend> cpu_;
   LateFault fault_;
   std::atomic<bool> waits_ = false;

@@ -1,4 +1,4 @@
-#include "kernels/cuda/algorithm_file.h"
+#include "kernels/cuda/epilogues/algorithm_file.h"
 
 #include <filesystem>
 #include <fstream>

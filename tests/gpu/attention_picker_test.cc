@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention_picker.h"
+#include "kernels/cuda/attention/attention_picker.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention_tile_list.h"
+#include "kernels/cuda/attention/attention_tile_list.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/candidate_edits.h"
+#include "kernels/cuda/choice/candidate_edits.h"
 
 #include <cmath>
 #include <vector>

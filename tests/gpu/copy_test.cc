@@ -26,7 +26,7 @@ TEST_P(CopyTest, GatherRows) {
     std::vector<int32_t> rows(kGathered);
     for (int32_t& row : rows) row = static_cast<int32_t>(random()() % kRows);
     const IndexArray ids(backend(), rows);
-    backend().GatherRows(input.device(), ids.device(), output.device());
+    backend().GatherRows({input.device(), ids.device(), output.device()});
     const std::vector<float> actual = output.Read();
     for (int64_t i = 0; i < kGathered; ++i) {
       ExpectRow(std::span(actual).subspan(i * width, width),
@@ -51,7 +51,7 @@ TEST_P(CopyTest, CopyBlocks) {
     const auto pages = [&](const TypedArray& array) {
       return Tensor(array.device().data, dtype(), {kBlocks, num_kv_heads, block_size, head_dim});
     };
-    backend().CopyBlocks({.keys = pages(keys), .values = pages(values)}, copies);
+    backend().CopyBlocks({{.keys = pages(keys), .values = pages(values)}, copies});
     for (const TypedArray* array : {&keys, &values}) {
       const std::vector<float> actual = array->Read();
       for (int64_t block = 0; block < kBlocks; ++block) {

@@ -1,4 +1,4 @@
-// What the tests of kernels/cuda share that go past kernels/backend.h: one GPU for all of a
+// What the tests of kernels/cuda share that go past kernels/operators.h: one GPU for all of a
 // binary's tests, random numbers with a seed that a failure prints.
 #pragma once
 

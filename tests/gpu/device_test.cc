@@ -1,7 +1,7 @@
 // What one GPU says of itself, and what it reads back.
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/device/device.h"
 
-#include "kernels/cuda/code_architecture.h"
+#include "kernels/cuda/device/code_architecture.h"
 #include "tests/gpu/cuda_fixture.h"
 
 namespace beamline {

@@ -66,61 +66,11 @@ class HostVisibleBackend final : public Backend {
   }
   void SetLog(Log log) override { cuda_->SetLog(std::move(log)); }
 
-  void Embed(const EmbedParams& p) override {
-    cuda_->Embed(p);
-    Finish();
-  }
-  void MatMul(const MatMulParams& p) override {
-    cuda_->MatMul(p);
-    Finish();
-  }
-  void Norm(const NormParams& p) override {
-    cuda_->Norm(p);
-    Finish();
-  }
-  void ProjectHeads(const ProjectHeadsParams& p) override {
-    cuda_->ProjectHeads(p);
-    Finish();
-  }
-  void Attention(const AttentionParams& p) override {
-    cuda_->Attention(p);
-    Finish();
-  }
-  void GatherRows(const Tensor& input, const int32_t* rows, const Tensor& output) override {
-    cuda_->GatherRows(input, rows, output);
-    Finish();
-  }
-  void FillTokens(const int32_t* words, std::span<const TokenFill> fills,
-                  int32_t* token_ids) override {
-    cuda_->FillTokens(words, fills, token_ids);
-    Finish();
-  }
-  void Pool(const PoolParams& p) override {
-    cuda_->Pool(p);
-    Finish();
-  }
-  void CopyBlocks(const KvLayer& layer, std::span<const BlockCopy> copies) override {
-    cuda_->CopyBlocks(layer, copies);
-    Finish();
-  }
-  void TopCandidates(const TopCandidatesParams& p) override {
-    cuda_->TopCandidates(p);
-    Finish();
-  }
-  void Sample(const SampleParams& p) override {
-    cuda_->Sample(p);
-    Finish();
-  }
-  void AdvanceBeams(const AdvanceBeamsParams& p) override {
-    cuda_->AdvanceBeams(p);
-    Finish();
-  }
-  void ReorderBeams(const ReorderBeamsParams& p) override {
-    cuda_->ReorderBeams(p);
-    Finish();
-  }
-
  private:
+  void Compute(const Operation& operation) override {
+    cuda_->Run(operation);
+    Finish();
+  }
   void Finish() {
     if (in_replay_) return;
     const absl::Status status = cuda_->Synchronize();

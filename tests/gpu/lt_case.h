@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/lt_product.h"
+#include "kernels/cuda/epilogues/lt_product.h"
 #include "tests/gpu/cuda_fixture.h"
 
 namespace beamline {

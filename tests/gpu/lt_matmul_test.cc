@@ -1,5 +1,5 @@
 // cuBLASLt's products and epilogues against float64.
-#include "kernels/cuda/lt_matmul.h"
+#include "kernels/cuda/epilogues/lt_matmul.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/lt_product.h"
+#include "kernels/cuda/epilogues/lt_product.h"
 
 #include <set>
 #include <string>

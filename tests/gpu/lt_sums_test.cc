@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/backward_epilogue.h"
-#include "kernels/cuda/column_sums.h"
-#include "kernels/cuda/lt_call.h"
-#include "kernels/cuda/lt_matmul.h"
-#include "kernels/cuda/lt_measure.h"
-#include "kernels/cuda/lt_trial.h"
+#include "kernels/cuda/epilogues/backward_epilogue.h"
+#include "kernels/cuda/epilogues/column_sums.h"
+#include "kernels/cuda/epilogues/lt_call.h"
+#include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/cuda/epilogues/lt_measure.h"
+#include "kernels/cuda/epilogues/lt_trial.h"
 #include "tests/gpu/cuda_fixture.h"
 #include "tests/gpu/lt_case.h"
 

@@ -118,7 +118,7 @@ TEST_P(OverlapTest, ChainsGiveTheBitsOfSeparateSteps) {
     const IndexArray all = Ids(every);
     for (bool fused : {false, true}) {
       const auto run = [&](const std::function<void()>& done) {
-        backend().GatherRows(start.device(), all.device(), a.hidden.device());
+        backend().GatherRows({start.device(), all.device(), a.hidden.device()});
         fused ? RunFused(a, done) : Run(a, done);
       };
       run([&] { ASSERT_TRUE(backend().Synchronize().ok()); });

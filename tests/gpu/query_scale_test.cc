@@ -2,7 +2,7 @@
 // before a scale that follows it could bring it back.
 #include <algorithm>
 
-#include "kernels/cuda/row_softmax.h"
+#include "kernels/cuda/epilogues/row_softmax.h"
 #include "tests/gpu/cuda_fixture.h"
 
 namespace beamline {

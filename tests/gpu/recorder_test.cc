@@ -1,6 +1,6 @@
 // Replay through the backend: when work runs, when its recording does, and that both compute on
 // what the memory holds now.
-#include "kernels/cuda/recorder.h"
+#include "kernels/cuda/device/recorder.h"
 
 #include "tests/gpu/cuda_fixture.h"
 
@@ -142,7 +142,7 @@ TEST_F(RecorderTest, DoesNotRecordWhatComesFromTheHost) {
   TokenFill fill = {};
   const auto filling = [&] {
     Work();
-    backend().FillTokens(words.device(), {&fill, 1}, const_cast<int32_t*>(tokens.device()));
+    backend().FillTokens({words.device(), {&fill, 1}, const_cast<int32_t*>(tokens.device())});
   };
   for (int32_t i = 0; i < 4; ++i) {
     fill = {.source = 3 - i, .target = i};

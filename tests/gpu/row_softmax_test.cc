@@ -1,4 +1,4 @@
-#include "kernels/cuda/row_softmax.h"
+#include "kernels/cuda/epilogues/row_softmax.h"
 
 #include <algorithm>
 

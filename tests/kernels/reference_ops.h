@@ -1,11 +1,11 @@
-// The operators of kernels/backend.h in plain float64 loops, over host memory: what every backend
+// The operators of kernels/operators.h in plain float64 loops, over host memory: what every backend
 // is tested against. Written from the contract, not from an implementation.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/operators.h"
 
 namespace beamline::reference {
 

@@ -142,7 +142,8 @@ TEST_P(RowOpTest, GatherRowsCopies) {
   const auto device_input = Upload(input);
   const auto device_rows = UploadIds(rows);
   const auto output = Output(90 * 37);
-  backend().GatherRows(device_input.tensor({50, 37}), device_rows.data(), output.tensor({90, 37}));
+  backend().GatherRows(
+      {device_input.tensor({50, 37}), device_rows.data(), output.tensor({90, 37})});
   const std::vector<float> actual = output.Read();
   for (int i = 0; i < 90; ++i) {
     ExpectSameBits(std::span(actual).subspan(i * 37, 37),
@@ -159,7 +160,7 @@ TEST_P(RowOpTest, CopyBlocksMovesKeysAndValues) {
   const KvLayer layer = {.keys = device_keys.tensor({6, 3, 16, 40}),
                          .values = device_values.tensor({6, 3, 16, 40})};
   const BlockCopy copies[] = {{.source = 0, .target = 4}, {.source = 2, .target = 1}};
-  backend().CopyBlocks(layer, copies);
+  backend().CopyBlocks({layer, copies});
   const std::vector<float> new_keys = device_keys.Read();
   const std::vector<float> new_values = device_values.Read();
   const int came_from[] = {0, 2, 2, 3, 0, 5};
@@ -250,7 +251,7 @@ TEST_P(RowOpTest, FillTokensTakesWordsOfAReadBack) {
     fills.push_back({RandomInt(0, num_words - 1), target});
     expected[target] = values[fills.back().source];
   }
-  backend().FillTokens(static_cast<const int32_t*>((*words)->device()), fills, token_ids.data());
+  backend().FillTokens({static_cast<const int32_t*>((*words)->device()), fills, token_ids.data()});
   EXPECT_EQ(token_ids.Read(), expected);
 
   const int num_read = RandomInt(0, num_words);

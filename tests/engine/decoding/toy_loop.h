@@ -1,5 +1,5 @@
 // The smallest step loop: runs a group over a language model that is a function of the history,
-// with the arithmetic that kernels/backend.h documents.
+// with the arithmetic that kernels/operators.h documents.
 #pragma once
 
 #include <cstdint>

@@ -146,9 +146,9 @@ TEST(CpuBackendDeathTest, AMisalignedCacheStopsTheProcess) {
   const BlockCopy copy = {.source = 0, .target = 1};
   KvLayer layer;
   layer.keys = layer.values = Tensor(memory, DType::kFloat32, {2, 1, 4, 4});
-  backend->CopyBlocks(layer, {&copy, 1});
+  backend->CopyBlocks({layer, {&copy, 1}});
   layer.values = Tensor(memory + 1, DType::kFloat32, {2, 1, 4, 4});
-  EXPECT_DEATH(backend->CopyBlocks(layer, {&copy, 1}), "kCacheAlignment");
+  EXPECT_DEATH(backend->CopyBlocks({layer, {&copy, 1}}), "kCacheAlignment");
 }
 
 TEST(CpuCountTest, IsAtLeastOneAndAtMostTheMachine) {

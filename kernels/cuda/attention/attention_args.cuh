@@ -1,0 +1,132 @@
+// What every attention kernel is given, and how it finds a sequence's rows, keys and values.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cuda/attention/attention_picker.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/divisor.cuh"
+#include "kernels/cuda/device/scalar.cuh"
+
+namespace beamline::cuda {
+
+// The query rows of a sequence and a key-value head are numbered query-major: row / group_size is
+// the query, row % group_size the query head within the group.
+template <typename T>
+struct AttentionArgs {
+  const T* query;  // [num_tokens, num_heads * head_dim]
+  T* output;       // as query
+  int64_t query_stride, output_stride;
+  const T* keys;                     // packed [num_tokens, num_kv_heads * head_dim], or the cache
+  const T* values;                   // as keys
+  int64_t key_stride, value_stride;  // between positions
+  const int32_t* block_tables;       // null: packed
+  int max_blocks;
+  Divisor block_size;    // packed: so large that every position is in block 0
+  int64_t block_stride;  // between blocks of the cache
+  const int32_t* query_offsets;
+  const int32_t* context_lengths;  // null: packed
+  int num_kv_heads, group_size, head_dim;
+  float scale;  // of the products of queries and keys
+  // What makes the exponent of a power of two of a product, or of a score where a bias was added.
+  float log2_factor;
+  bool causal;
+  const float* alibi_slopes;  // may be null
+  const void* position_bias;  // float32 or T; may be null
+  bool bias_is_float;
+  int64_t bias_stride;
+  int max_distance;
+};
+
+struct SequenceSpan {
+  int first_query;  // row of query
+  int query_length;
+  int context;  // keys
+};
+
+template <typename T>
+__device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
+  SequenceSpan span;
+  span.first_query = args.query_offsets[sequence];
+  span.query_length = args.query_offsets[sequence + 1] - span.first_query;
+  span.context =
+      args.context_lengths == nullptr ? span.query_length : args.context_lengths[sequence];
+  return span;
+}
+
+// The keys (or values) of one sequence and one head.
+template <typename T>
+struct KvRows {
+  const T* base;
+  int64_t row_stride;
+  const int32_t* table;  // null: consecutive rows
+  Divisor block_size;
+  int64_t block_stride;
+
+  __device__ const T* Row(int position) const {
+    if (table == nullptr) return base + position * row_stride;
+    const int block = block_size.Quotient(position);
+    return base + table[block] * block_stride +
+           (position - block * block_size.value()) * row_stride;
+  }
+};
+
+template <typename T>
+__device__ KvRows<T> RowsOf(const AttentionArgs<T>& args, const T* base, int64_t packed_stride,
+                            int sequence, int first_token, int kv_head) {
+  KvRows<T> rows;
+  rows.block_size = args.block_size;
+  rows.block_stride = args.block_stride;
+  if (args.block_tables == nullptr) {
+    rows.table = nullptr;
+    rows.base = base + first_token * packed_stride + static_cast<int64_t>(kv_head) * args.head_dim;
+    rows.row_stride = packed_stride;
+  } else {
+    rows.table = args.block_tables + static_cast<int64_t>(sequence) * args.max_blocks;
+    rows.base = base + static_cast<int64_t>(kv_head) * args.block_size.value() * args.head_dim;
+    rows.row_stride = args.head_dim;
+  }
+  return rows;
+}
+
+template <typename T>
+__device__ bool HasBias(const AttentionArgs<T>& args) {
+  return args.alibi_slopes != nullptr || args.position_bias != nullptr;
+}
+
+// What a head adds to the score of a query at `position` with a key.
+template <typename T>
+__device__ float BiasOf(const AttentionArgs<T>& args, int head, int position, int key) {
+  const int distance = key - position;
+  float bias = 0.0f;
+  if (args.alibi_slopes != nullptr) {
+    bias -= args.alibi_slopes[head] * static_cast<float>(abs(distance));
+  }
+  if (args.position_bias != nullptr) {
+    const int64_t at = head * args.bias_stride + args.max_distance +
+                       min(max(distance, -args.max_distance), args.max_distance);
+    bias += args.bias_is_float ? static_cast<const float*>(args.position_bias)[at]
+                               : ToFloat(static_cast<const T*>(args.position_bias)[at]);
+  }
+  return bias;
+}
+
+// The launchers, one per kernel; attention.cu picks.
+template <typename T>
+void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
+template <typename T>
+void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                const AttentionChoice& choice);
+template <typename T>
+void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
+template <typename T>
+void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                  const AttentionChoice& choice);
+void AttendTiles(Device& device, const AttentionArgs<float>& args, const AttentionParams& params);
+template <typename T>
+void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                      int rows_per_block);
+template <typename T>
+void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                 int rows_per_block);
+
+}  // namespace beamline::cuda

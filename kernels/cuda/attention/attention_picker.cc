@@ -1,0 +1,238 @@
+#include "kernels/cuda/attention/attention_picker.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "fmt/format.h"
+
+namespace beamline::cuda {
+namespace {
+
+// Below this many query rows for each key-value head a 64-row tile is mostly padding. It costs
+// tensor cores less than a float32 tile's multiply-adds.
+constexpr int kFewestTensorCoreRows = 9;
+constexpr int kFewestFloatTileRows = 32;
+// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows, which fewer
+// tiles than the GPU has multiprocessors lose again by leaving most of them idle.
+constexpr int kMultiprocessorsPerFloatTile = 4;
+// From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
+// faster than 64-row ones, at 1,024 17% slower).
+constexpr int kFewestLargeRows = 2048;
+// Merging splits is a launch of its own: as long as the four passes in which a warp reads so many
+// keys.
+constexpr int kMostUnsplitKeysOfAWarp = 64;
+// That a multiprocessor runs at once.
+constexpr int kRowWarpsPerMultiprocessor = 24;
+// A split that is shorter costs more to merge than it saves.
+constexpr int kFewestKeysPerSplit = 128;
+constexpr int kBlocksPerMultiprocessor = 4;
+// A warp reads 16 keys of 64 elements a pass, a block of kRows four times as many and then merges.
+// Where few warps share a multiprocessor, a warp's passes wait for memory one after another.
+constexpr int kMostKeysOfFewWarps = 32;
+constexpr int kMostKeysOfManyWarps = 128;
+constexpr int kManyWarpsPerMultiprocessor = 32;
+
+// Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
+constexpr int64_t kMostRowsOfSmallWgmma = 96;
+
+int DivideUp(int64_t a, int64_t b) { return static_cast<int>(CeilDiv(a, b)); }
+
+bool IsAligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 &&
+         tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % 16 == 0;
+}
+
+bool IsAligned(const AttentionParams& p) {
+  if (!IsAligned(p.query) || !IsAligned(p.output)) return false;
+  if (p.cache != nullptr) return IsAligned(p.cache->keys) && IsAligned(p.cache->values);
+  return IsAligned(p.key) && IsAligned(p.value);
+}
+
+const char* Name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::kMath:
+      return "math";
+    case AttentionKernel::kRows:
+      return "rows";
+    case AttentionKernel::kShortRows:
+      return "short rows";
+    case AttentionKernel::kGroups:
+      return "grouped rows";
+    case AttentionKernel::kTiles:
+      return "tiles";
+    case AttentionKernel::kTensorCore:
+      return "tensor core";
+    case AttentionKernel::kWgmma:
+      return "wgmma";
+  }
+  return "";
+}
+
+std::string Describe(const AttentionChoice& choice) {
+  const int num_rows = choice.num_rows;
+  switch (choice.reason) {
+    case AttentionReason::kHeadDim:
+      return "the others compute heads of whole 16-byte parts";
+    case AttentionReason::kAlignment:
+      return "an operand's rows are not 16-byte aligned";
+    case AttentionReason::kFullTiles:
+      return fmt::format("{} query rows for a key-value head fill a tile", num_rows);
+    case AttentionReason::kFewRows:
+      return fmt::format("{} query rows for a key-value head: reading the keys decides", num_rows);
+    case AttentionReason::kShort:
+      return fmt::format(
+          "one query row for a key-value head and at most {} keys: a warp reads them",
+          kMostKeysOfManyWarps);
+    case AttentionReason::kFewTiles:
+      return fmt::format("{} query rows for a key-value head make too few tiles for the GPU",
+                         num_rows);
+    case AttentionReason::kLargeHeads:
+      return fmt::format("tiles compute heads of at most {} in float32", kMostFloatTileHeadDim);
+  }
+  return "";
+}
+
+// kFullTiles where the tile kernel of the type pays, or why it does not.
+AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multiprocessors) {
+  if (p.query.dtype != DType::kFloat32) {
+    return num_rows < kFewestTensorCoreRows ? AttentionReason::kFewRows
+                                            : AttentionReason::kFullTiles;
+  }
+  if (num_rows < kFewestFloatTileRows) return AttentionReason::kFewRows;
+  if (p.head_dim > kMostFloatTileHeadDim) return AttentionReason::kLargeHeads;
+  const int64_t num_tiles =
+      int64_t{DivideUp(num_rows, kFloatTileRows)} * p.num_kv_heads * p.num_sequences;
+  return num_tiles * kMultiprocessorsPerFloatTile < num_multiprocessors
+             ? AttentionReason::kFewTiles
+             : AttentionReason::kFullTiles;
+}
+
+// The blocks of a cache are copied as they are, or in parts of a tile's size: groups of eight rows
+// that a tile is made of. Biases would need registers that the kernel has not left.
+bool SuitsWgmma(const AttentionParams& p) {
+  if (p.head_dim != 64 && p.head_dim != 128) return false;
+  if (p.alibi_slopes != nullptr || !p.position_bias.empty()) return false;
+  if (p.cache == nullptr) return true;
+  const int64_t block_size = p.cache->keys.dim(2);
+  return block_size % 8 == 0 && (kWgmmaKeys % block_size == 0 || block_size % kWgmmaKeys == 0);
+}
+
+// Large blocks read keys and values once for more rows, small ones fill more of the GPU and waste
+// less of short sequences. Both compute a row alike, bit by bit.
+void PickWgmmaRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kWgmma;
+  const int large = LargeWgmmaRows(p.head_dim);
+  const int64_t rows = p.query.num_rows() * p.num_heads;
+  const int64_t pairs = int64_t{p.num_sequences} * p.num_kv_heads;
+  choice.num_blocks = std::max(pairs, int64_t{DivideUp(rows, large)});
+  const bool fills = choice.num_blocks >= num_multiprocessors;
+  const bool shorter = rows <= kMostRowsOfSmallWgmma * pairs;
+  choice.rows_per_block = fills && !shorter ? large : kSmallWgmmaRows;
+}
+
+void PickTensorCore(const AttentionParams& p, int num_multiprocessors, bool has_wgmma,
+                    AttentionChoice& choice) {
+  if (has_wgmma && SuitsWgmma(p)) {
+    PickWgmmaRows(p, num_multiprocessors, choice);
+    return;
+  }
+  const bool large = p.head_dim == 128 ? choice.num_rows > kSmallTensorCoreRows
+                                       : p.head_dim == 64 && choice.num_rows >= kFewestLargeRows;
+  choice.kernel = AttentionKernel::kTensorCore;
+  choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
+}
+
+// Whether kGroups computes it: rows that one block holds, whose keys are in the cache.
+bool FitsGroups(const AttentionParams& p, int num_rows) {
+  if (p.query.dtype == DType::kFloat32 || p.cache == nullptr) return false;
+  if (p.max_context_length == 0 || p.max_blocks == 0) return false;  // there may be no tables
+  const int64_t bytes = p.cache->keys.num_elements() * static_cast<int64_t>(SizeOf(p.query.dtype));
+  return num_rows > 1 && num_rows <= kMoreGroupRows && bytes <= kMostGroupCacheBytes;
+}
+
+// Splits do not depend on the batch.
+void PickGroups(const AttentionParams& p, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kGroups;
+  choice.reason = AttentionReason::kFewRows;
+  choice.rows_per_block = choice.num_rows <= kFewGroupRows ? kFewGroupRows : kMoreGroupRows;
+  choice.num_splits = std::clamp(DivideUp(p.max_context_length, kFewestKeysPerGroupSplit), 1,
+                                 MostGroupSplits(p.num_kv_heads));
+}
+
+// Few query rows a block; the keys in parts where that makes too few blocks.
+void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
+  choice.kernel = AttentionKernel::kRows;
+  choice.rows_per_block = choice.num_rows == 1 ? 1 : kMostRowsPerBlock;
+  choice.num_blocks =
+      int64_t{DivideUp(choice.num_rows, choice.rows_per_block)} * p.num_kv_heads * p.num_sequences;
+  const int max_keys = p.cache == nullptr ? p.max_query_length : p.max_context_length;
+  const bool many = choice.num_blocks >= int64_t{kManyWarpsPerMultiprocessor} * num_multiprocessors;
+  if (choice.num_rows == 1 && p.max_blocks > 0 &&
+      max_keys <= (many ? kMostKeysOfManyWarps : kMostKeysOfFewWarps)) {
+    choice.kernel = AttentionKernel::kShortRows;
+    choice.reason = AttentionReason::kShort;
+    return;
+  }
+  if (choice.num_rows == 1) {
+    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
+    // A block a multiprocessor and more, which more warps let run all at once. Fewer blocks read
+    // faster in splits.
+    const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
+    if (max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp &&
+        choice.num_blocks > num_multiprocessors && choice.num_blocks <= room) {
+      choice.warps_per_block = kMoreRowWarps;
+      return;
+    }
+  }
+  const int wanted = DivideUp(int64_t{kBlocksPerMultiprocessor} * num_multiprocessors,
+                              std::max<int64_t>(1, choice.num_blocks));
+  choice.num_splits =
+      std::clamp(std::min(wanted, DivideUp(max_keys, kFewestKeysPerSplit)), 1, kMostSplits);
+}
+
+}  // namespace
+
+uint32_t AttentionChoice::kind() const {
+  return static_cast<uint32_t>(kernel) | static_cast<uint32_t>(reason) << 4 |
+         static_cast<uint32_t>(dtype) << 8 | (num_splits > 1 ? 1u << 12 : 0u) |
+         static_cast<uint32_t>(rows_per_block) << 16;
+}
+
+std::string AttentionChoice::Describe() const {
+  std::string text =
+      fmt::format("attention in {}, heads of {}: the {} kernel, {} query rows a block: {}",
+                  Name(dtype), head_dim, cuda::Name(kernel), rows_per_block, cuda::Describe(*this));
+  if (num_splits > 1 && kernel == AttentionKernel::kGroups) {
+    text += fmt::format("; keys in parts of {} or more", kFewestKeysPerGroupSplit);
+  } else if (num_splits > 1) {
+    text += fmt::format("; keys in {} parts: {} blocks alone leave the GPU idle", num_splits,
+                        num_blocks);
+  }
+  return text;
+}
+
+AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors, bool has_wgmma) {
+  AttentionChoice choice;
+  choice.dtype = p.query.dtype;
+  choice.head_dim = p.head_dim;
+  choice.num_rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
+  if (p.head_dim * SizeOf(p.query.dtype) % 16 != 0) return choice;
+  if (!IsAligned(p)) {
+    choice.reason = AttentionReason::kAlignment;
+    return choice;
+  }
+  choice.reason = ReasonOf(p, choice.num_rows, num_multiprocessors);
+  if (FitsGroups(p, choice.num_rows)) {
+    PickGroups(p, choice);
+  } else if (choice.reason != AttentionReason::kFullTiles) {
+    PickRows(p, num_multiprocessors, choice);
+  } else if (p.query.dtype == DType::kFloat32) {
+    choice.kernel = AttentionKernel::kTiles;
+    choice.rows_per_block = kFloatTileRows;
+  } else {
+    PickTensorCore(p, num_multiprocessors, has_wgmma, choice);
+  }
+  return choice;
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,248 @@
+// Attention for few query rows: decoding, short chunks, and float32 prefill of large heads.
+// Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
+// the GPU.
+// Source: Dao et al., "Flash-Decoding", 2023.
+#include "kernels/cuda/attention/attention_partial.cuh"
+#include "kernels/cuda/attention/attention_picker.h"
+#include "kernels/cuda/device/launch.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+// The unfinished softmax of each split, merged by MergeSplitsKernel.
+struct Splits {
+  int count;
+  float* sums;      // [num_tokens, num_heads, count, head_dim]; null with one split
+  float2* weights;  // [num_tokens, num_heads, count]: maximum, sum of exponentials
+};
+
+// One element of a row, from the warps' unfinished softmaxes.
+template <typename T, int kWarps, int kRows, int kWidth>
+__device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
+                                 const float2 (&weights)[kWarps][kRows], int r, int column) {
+  Partial<1> merged;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) merged.maximum = fmaxf(merged.maximum, weights[w][r].x);
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (weights[w][r].x == -INFINITY) continue;
+    const float weight = Exp<T>(weights[w][r].x - merged.maximum);
+    merged.total += weights[w][r].y * weight;
+    merged.sum[0] += sums[w][r][column] * weight;
+  }
+  return merged;
+}
+
+// Blocks of a multiprocessor: some 24 warps of one row, as many as their registers allow.
+template <int kWidth, int kRows, bool kBiased, int kWarps>
+constexpr int kFewestBlocks = kRows > 1       ? 1
+                              : kWidth == 256 ? 20 / kWarps
+                              : kBiased       ? 24 / kWarps
+                                              : 28 / kWarps;
+
+// kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
+// and the warps, take different keys and merge their softmaxes at the end.
+// Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
+// row. Bound by memory when decoding: every key and value read once for kRows query rows.
+template <typename T, int kWidth, int kRows, bool kBiased, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows, kBiased, kWarps>)
+    RowsKernel(AttentionArgs<T> args, Splits splits) {
+  using Columns = LaneColumns<T, kWidth>;
+  constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize, kPart = Columns::kPart;
+  constexpr int kKeysPerWarp = kWarpSize / kLanes;
+  constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
+  constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
+  __shared__ float sums[kWarps][kRows][kWidth];
+  __shared__ float2 weights[kWarps][kRows];
+  WaitForEarlierKernels();
+  const int sequence = blockIdx.z;
+  const int kv_head = blockIdx.y;
+  const int split = blockIdx.x % splits.count;
+  const int first_row = blockIdx.x / splits.count * kRows;
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const SequenceSpan span = SpanOf(args, sequence);
+  const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
+  if (num_rows <= 0) return;
+  const Columns columns(args.head_dim);
+  const KvPages<T> pages = PagesOf(args, sequence, span.first_query, kv_head);
+  const auto head_of = [&](int r) {
+    return kv_head * args.group_size + (first_row + r) % args.group_size;
+  };
+  const auto query_of = [&](int r) { return (first_row + r) / args.group_size; };
+
+  float q[kRows][kSize] = {};
+  int num_keys[kRows] = {};  // that a row sees
+  int most_keys = 0;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= num_rows) break;
+    const int64_t token = span.first_query + query_of(r);
+    Slice<T, kWidth> query;
+    query.Load(args.query + token * args.query_stride + head_of(r) * args.head_dim, columns);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j) * args.scale;
+    const int position = span.context - span.query_length + query_of(r);
+    num_keys[r] = args.causal ? max(0, position + 1) : span.context;
+    most_keys = max(most_keys, num_keys[r]);
+  }
+  // Splits are cut by the whole context, so that they do not depend on the row block.
+  const int keys_per_split = ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) /
+                             kKeysPerStep * kKeysPerStep;
+  const int begin = split * keys_per_split;
+  const int end = min(most_keys, begin + keys_per_split);
+
+  Partial<kSize> partials[kRows];
+  Slice<T, kWidth> keys[kKeysInFlight], values[kKeysInFlight];
+  const int own = lane / kLanes;  // key of the warp's in a step
+  for (int first = begin + warp * kKeysPerWarp + own; first - own < end; first += kKeysPerPass) {
+    int32_t entries[kKeysInFlight];
+#pragma unroll
+    for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.Entry(first + i * kKeysPerStep);
+#pragma unroll
+    for (int i = 0; i < kKeysInFlight; ++i) {
+      const int key = first + i * kKeysPerStep;
+      pages.Load(key, entries[i], columns, key < end, keys[i], values[i]);
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= num_rows) break;
+      float scores[kKeysInFlight];
+      MultiplyKeys(columns, q[r], keys, scores);
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) {
+        const int key = first + i * kKeysPerStep;
+        if (kBiased) {
+          scores[i] +=
+              BiasOf(args, head_of(r), span.context - span.query_length + query_of(r), key);
+        }
+        if (key >= min(end, num_keys[r])) scores[i] = -INFINITY;
+      }
+      AddValues<T>(scores, values, partials[r]);
+    }
+  }
+
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    Partial<kSize>& partial = partials[r];
+    MergeLanes<T, kLanes>(partial);
+    if (lane >= kLanes) continue;
+#pragma unroll
+    for (int p = 0; p < Columns::kParts; ++p) {
+      if (!columns.exists[p]) continue;
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) {
+        sums[warp][r][columns.first[p] + j] = partial.sum[p * kPart + j];
+      }
+    }
+    if (lane == 0) weights[warp][r] = {partial.maximum, partial.total};
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < num_rows * args.head_dim; i += kWarps * kWarpSize) {
+    const int r = i / args.head_dim;
+    const int column = i % args.head_dim;
+    const Partial<1> merged = MergeWarps<T>(sums, weights, r, column);
+    const int64_t token = span.first_query + query_of(r);
+    const int head = head_of(r);
+    if (splits.sums == nullptr) {
+      // A query without keys gets zeros.
+      args.output[token * args.output_stride + head * args.head_dim + column] =
+          FromFloat<T>(merged.total == 0.0f ? 0.0f : merged.sum[0] / merged.total);
+    } else {
+      const int64_t row = token * args.num_kv_heads * args.group_size + head;
+      const int64_t at = row * splits.count + split;
+      splits.sums[at * args.head_dim + column] = merged.sum[0];
+      if (column == 0) splits.weights[at] = {merged.maximum, merged.total};
+    }
+  }
+}
+
+// Grid: (tokens, heads), a thread per element. Bound by memory: the splits' sums read once.
+template <typename T>
+__global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
+  static_assert(kMostSplits <= 2 * kWarpSize);
+  __shared__ float shares[kMostSplits];  // exp(maximum of a split - maximum)
+  __shared__ float total;
+  WaitForEarlierKernels();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y;
+  const int lane = threadIdx.x % kWarpSize;
+  if (threadIdx.x < kWarpSize) {
+    float2 weights[2];
+    for (int i = 0; i < 2; ++i) {
+      const int split = lane + i * kWarpSize;
+      weights[i] = split < splits.count ? splits.weights[row * splits.count + split]
+                                        : float2{-INFINITY, 0.0f};
+    }
+    const float maximum = WarpMax(fmaxf(weights[0].x, weights[1].x));
+    // Of a row without keys no split has a share.
+    const float shift = maximum == -INFINITY ? 0.0f : maximum;
+    float sum = 0.0f;
+    for (int i = 0; i < 2; ++i) {
+      const float share = Exp<T>(weights[i].x - shift);
+      shares[lane + i * kWarpSize] = share;
+      sum += weights[i].y * share;
+    }
+    sum = WarpSum(sum);
+    if (lane == 0) total = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x >= args.head_dim) return;
+  const float* sums = splits.sums + row * splits.count * args.head_dim + threadIdx.x;
+  float sum = 0.0f;
+#pragma unroll 8
+  for (int s = 0; s < splits.count; ++s) sum += sums[s * args.head_dim] * shares[s];
+  args.output[blockIdx.x * args.output_stride + blockIdx.y * args.head_dim + threadIdx.x] =
+      FromFloat<T>(total == 0.0f ? 0.0f : sum / total);
+}
+
+}  // namespace
+
+template <typename T>
+void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
+                const AttentionChoice& choice) {
+  const int64_t num_tokens = params.query.num_rows();
+  const int num_splits = choice.num_splits;
+  BEAMLINE_CHECK(choice.rows_per_block == 1 || choice.rows_per_block == kMostRowsPerBlock);
+  BEAMLINE_CHECK(num_splits <= kMostSplits);
+  Splits splits = {num_splits, nullptr, nullptr};
+  if (num_splits > 1) {
+    const auto entries = static_cast<size_t>(num_tokens * params.num_heads * num_splits);
+    splits.sums = device.TakeScratch<float>(entries * params.head_dim);
+    splits.weights = device.TakeScratch<float2>(entries);
+    if (!device.ok()) return;
+  }
+  const int rows = params.max_query_length * args.group_size;
+  const int row_blocks = (rows + choice.rows_per_block - 1) / choice.rows_per_block;
+  const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
+                  static_cast<unsigned>(params.num_kv_heads),
+                  static_cast<unsigned>(params.num_sequences));
+  DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
+    const auto launch = [&]<int kRows, int kWarps>() {
+      LaunchOverlapped(device, "Attention (rows)", RowsKernel<T, kWidth, kRows, kBiased, kWarps>,
+                       grid, kWarps * kWarpSize, /*shared_bytes=*/0, args, splits);
+    };
+    if (choice.rows_per_block > 1) {
+      launch.template operator()<kMostRowsPerBlock, kFewRowWarps>();
+    } else if (choice.warps_per_block == kFewRowWarps) {
+      launch.template operator()<1, kFewRowWarps>();
+    } else {
+      BEAMLINE_CHECK(choice.warps_per_block == kMoreRowWarps);
+      launch.template operator()<1, kMoreRowWarps>();
+    }
+  });
+  if (num_splits > 1) {
+    const dim3 heads(static_cast<unsigned>(num_tokens), static_cast<unsigned>(params.num_heads));
+    LaunchOverlapped(device, "Attention (rows)", MergeSplitsKernel<T>, heads,
+                     ThreadsFor(params.head_dim, /*most=*/256), /*shared_bytes=*/0, args, splits);
+  }
+}
+
+template void AttendRows(Device&, const AttentionArgs<float>&, const AttentionParams&,
+                         const AttentionChoice&);
+template void AttendRows(Device&, const AttentionArgs<__half>&, const AttentionParams&,
+                         const AttentionChoice&);
+template void AttendRows(Device&, const AttentionArgs<__nv_bfloat16>&, const AttentionParams&,
+                         const AttentionChoice&);
+
+}  // namespace beamline::cuda

@@ -1,0 +1,81 @@
+// What the kernels of TopCandidates share: their arguments, and sums of exponentials.
+#pragma once
+
+#include "kernels/cuda/choice/candidate_edits.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/scalar.cuh"
+
+namespace beamline::cuda {
+
+// A chunk of the vocabulary, and the threads that its exponentials are summed by: the order of
+// additions is the same in every kernel, so that a row has the same bits in each.
+inline constexpr int kChunk = 2048;
+inline constexpr int kSumThreads = 256;
+inline constexpr int kKeysPerThread = kChunk / kSumThreads;
+
+struct CandidateArgs {
+  float* logits;  // [num_rows, vocab_size]
+  int64_t logits_stride;
+  int num_rows, vocab_size, num_chunks, max_count;
+  bool plain_apart;  // plain rows have a kernel of their own
+  CandidateRow* rows;
+  const LogitsEdits::Penalty* penalties;
+  const LogitsEdits::Bias* biases;
+  float2* sums;  // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
+  uint64_t*
+      candidates;  // [num_rows, num_chunks, max_count], the row's count best first, 0 for none
+  float* raw;      // as candidates: their logits, where the row's are edited in place
+  float* values;
+  int32_t* ids;
+  float* log_normalizers;  // may be null
+  float* raw_values;       // may be null
+};
+
+// (maximum, sum) of two disjoint sets together.
+__device__ inline float2 Combine(float2 a, float2 b) {
+  const float maximum = fmaxf(a.x, b.x);
+  if (isinf(maximum)) return {maximum, a.y + b.y};
+  return {maximum, a.y * expf(a.x - maximum) + b.y * expf(b.x - maximum)};
+}
+
+// Of a warp's sets; lane 0's answer counts.
+__device__ inline float2 WarpCombine(float2 x) {
+#pragma unroll
+  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
+    const float2 other = {__shfl_xor_sync(kFullMask, x.x, offset),
+                          __shfl_xor_sync(kFullMask, x.y, offset)};
+    x = Combine(x, other);
+  }
+  return x;
+}
+
+// The maximum and sum(exp(value - maximum)) of one thread's share of a chunk.
+__device__ inline float2 SumOf(const float (&values)[kKeysPerThread]) {
+  float maximum = -INFINITY;
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[j]);
+  float2 sum = {maximum, 0.0f};
+  if (!isinf(maximum)) {
+#pragma unroll
+    for (int j = 0; j < kKeysPerThread; ++j) sum.y += expf(values[j] - maximum);
+  }
+  return sum;
+}
+
+// log_softmax(x) = x - maximum - log_sum: {maximum, log_sum} of a row whose chunks are summed, in
+// lane 0 of a warp. One of other blocks' writes: L1 may hold what was there before.
+__device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
+  float2 sum = {-INFINITY, 0.0f};
+  const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
+  for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < args.num_chunks; i += kWarpSize) {
+    sum = Combine(sum, __ldcg(sums + i));
+  }
+  sum = WarpCombine(sum);
+  // An infinite maximum is the answer itself.
+  return {sum.x, isinf(sum.x) ? 0.0f : logf(sum.y)};
+}
+
+// The rows that are CandidateRow::plain.
+void SelectPlainCandidates(Device& device, const CandidateArgs& args);
+
+}  // namespace beamline::cuda

@@ -1,0 +1,15 @@
+// Operators that choose tokens and beams, one function each: launched on the device's stream,
+// faults recorded in the device.
+#pragma once
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/operators.h"
+
+namespace beamline::cuda {
+
+void Compute(Device& device, const TopCandidatesParams& params);
+void Compute(Device& device, const SampleParams& params);
+void Compute(Device& device, const AdvanceBeamsParams& params);
+void Compute(Device& device, const ReorderBeamsParams& params);
+
+}  // namespace beamline::cuda

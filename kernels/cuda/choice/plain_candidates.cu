@@ -1,0 +1,324 @@
+// TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
+// step wants them. A warp finds the best of a chunk of the vocabulary and the sum of its
+// exponentials with the logits in registers and without a block's barriers; the last warp of a row
+// to finish merges the row's chunks.
+#include "kernels/cuda/choice/candidate_args.cuh"
+#include "kernels/cuda/choice/ordered_key.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kWarpSize;
+constexpr int kShares = kSumThreads / kWarpSize;  // of a lane, which stands for as many threads
+constexpr int kMostListed = 128;
+constexpr uint32_t kLowest = 0x007fffff;  // OrderedKey(-infinity)
+static_assert(kMostPlainCandidates <= kWarpSize);
+
+// A warp's shared memory: the keys that reach its threshold, and then the best of them.
+struct List {
+  int size;
+  uint64_t keys[kMostListed];
+  uint64_t best[kMostPlainCandidates];
+};
+
+__device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+
+// A chunk of the vocabulary as a warp reads it: a lane's i-th id is first + i * kWarpSize.
+struct Chunk {
+  const float* logits;  // of the row
+  int first, end;       // this lane's first id, and the vocabulary's end
+
+  __device__ int Id(int i) const { return first + i * kWarpSize; }
+  __device__ bool Has(int i) const { return Id(i) < end; }
+};
+constexpr int kValuesEach = kChunk / kWarpSize;
+
+// The few edits of a row, in the order of their ids.
+struct Biases {
+  const LogitsEdits::Bias* entries;
+  int count;
+
+  __device__ float Edited(int id, float score) const {
+    for (int i = 0; i < count; ++i) {
+      if (entries[i].id == id) score += entries[i].value;
+    }
+    return score;
+  }
+};
+
+using Values = float[kShares][kKeysPerThread];  // element j of share w: id first + (8 j + w) * 32
+
+__device__ void LoadValues(const Chunk& chunk, Values& values) {
+  const bool whole = chunk.Id(kValuesEach) - Lane() <= chunk.end;
+#pragma unroll
+  for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+    for (int j = 0; j < kKeysPerThread; ++j) {
+      const int i = j * kShares + w;
+      values[w][j] = whole || chunk.Has(i) ? chunk.logits[chunk.Id(i)] : -INFINITY;
+    }
+  }
+}
+
+// Whether the chunk that begins at `begin` has any of the biases; adds those to this lane's values.
+__device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, Values& values) {
+  bool any = false;
+  for (int b = 0; b < biases.count; ++b) {
+    const LogitsEdits::Bias bias = biases.entries[b];
+    if (bias.id < begin || bias.id >= min(begin + kChunk, chunk.end)) continue;
+    any = true;
+    const int own = (bias.id - begin) % kWarpSize == Lane() ? (bias.id - begin) / kWarpSize : -1;
+#pragma unroll
+    for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+      for (int j = 0; j < kKeysPerThread; ++j) {
+        if (own == j * kShares + w) values[w][j] += bias.value;
+      }
+    }
+  }
+  return any;
+}
+
+// Exchanges sums with the lane `offset` away; Combine gets the lower lane's first, as in
+// WarpCombine's lane 0.
+__device__ float2 CombineAcross(float2 sent, float2 kept, int offset) {
+  const bool upper = (Lane() & offset) != 0;
+  const float2 received = {__shfl_xor_sync(kFullMask, sent.x, offset),
+                           __shfl_xor_sync(kFullMask, sent.y, offset)};
+  return Combine(upper ? received : kept, upper ? kept : received);
+}
+
+// Afterwards a lane holds half as many shares, the upper lanes the upper ones.
+template <int kCount>
+__device__ void HalveShares(float2 (&sums)[kShares], int offset) {
+  const bool upper = (Lane() & offset) != 0;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const float2 sent = upper ? sums[k] : sums[k + kCount];
+    const float2 kept = upper ? sums[k + kCount] : sums[k];
+    sums[k] = CombineAcross(sent, kept, offset);
+  }
+}
+
+// What a block of kSumThreads sums up for its chunk, by the same additions: its warps' shares are
+// combined all at once.
+__device__ float2 SumShares(float2 (&sums)[kShares]) {
+  static_assert(kShares == 8);
+  HalveShares<4>(sums, 16);
+  HalveShares<2>(sums, 8);
+  HalveShares<1>(sums, 4);
+  float2 own = CombineAcross(sums[0], sums[0], 2);
+  own = CombineAcross(own, own, 1);
+  // Share w is in lanes 4 w .. 4 w + 3.
+  constexpr int kLanes = kWarpSize / kShares;
+  float2 sum = {__shfl_sync(kFullMask, own.x, 0), __shfl_sync(kFullMask, own.y, 0)};
+#pragma unroll 1
+  for (int w = 1; w < kShares; ++w) {
+    sum = Combine(sum, {__shfl_sync(kFullMask, own.x, w * kLanes),
+                        __shfl_sync(kFullMask, own.y, w * kLanes)});
+  }
+  return sum;
+}
+
+// The count-th greatest of the lanes' numbers: at least `count` lanes reach it.
+__device__ uint32_t ThresholdOf(uint32_t number, int count) {
+  int num_greater = 0;
+#pragma unroll
+  for (int i = 0; i < kWarpSize; ++i) {
+    num_greater += __shfl_sync(kFullMask, number, i) > number ? 1 : 0;
+  }
+  return __reduce_min_sync(kFullMask, num_greater < count ? number : 0xffffffffu);
+}
+
+__device__ void Append(uint64_t key, List& list) {
+  const int place = atomicAdd(&list.size, 1);
+  if (place < kMostListed) list.keys[place] = key;
+}
+
+// Calls store(i, key) for the `count` best of the listed keys, 0 where there are fewer. Where more
+// reached the threshold than a list holds (many equal numbers), next(key) finds this lane's best
+// below a key, one after the other.
+template <typename Next, typename Store>
+__device__ void StoreBest(const List& list, int count, const Next& next, const Store& store) {
+  const int size = list.size;
+  if (size <= kMostListed) {
+    for (int i = Lane(); i < size; i += kWarpSize) {
+      const uint64_t key = list.keys[i];
+      int rank = 0;
+      for (int j = 0; j < size; ++j) rank += list.keys[j] > key ? 1 : 0;
+      if (rank < count) store(rank, key);
+    }
+    for (int i = size + Lane(); i < count; i += kWarpSize) store(i, uint64_t{0});
+    return;
+  }
+  uint64_t key = ~uint64_t{0};
+  for (int i = 0; i < count; ++i) {
+    key = WarpMax(next(key));
+    if (Lane() == 0) store(i, key);
+  }
+}
+
+__device__ void StartList(List& list) {
+  __syncwarp();
+  if (Lane() == 0) list.size = 0;
+  __syncwarp();
+}
+
+// The chunk's best `count` to `best`, descending. values: edited; `maximum`: of this lane's.
+__device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Values& values,
+                            float maximum, int count, List& list, uint64_t* best) {
+  const uint32_t threshold = ThresholdOf(chunk.Has(0) ? OrderedKey(maximum) : 0, count);
+  // NaN counts as -infinity, and a comparison with it is false.
+  const bool all = threshold <= kLowest;
+  const float least = all ? -INFINITY : FromOrderedKey(threshold);
+  uint64_t reach = 0;  // which values do
+#pragma unroll
+  for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+    for (int j = 0; j < kKeysPerThread; ++j) {
+      const int i = j * kShares + w;
+      if (all ? chunk.Has(i) : values[w][j] >= least) reach |= uint64_t{1} << i;
+    }
+  }
+  // Few do, and they are read again: an array of registers has no run-time index.
+  const auto key_of = [&](int i) {
+    return CandidateKey(biases.Edited(chunk.Id(i), chunk.logits[chunk.Id(i)]), chunk.Id(i));
+  };
+  StartList(list);
+  for (; reach != 0; reach &= reach - 1) {
+    Append(key_of(__ffsll(static_cast<long long>(reach)) - 1), list);
+  }
+  __syncwarp();
+  const auto next = [&](uint64_t below) {
+    uint64_t greatest = 0;
+    for (int i = 0; i < kValuesEach && chunk.Has(i); ++i) {
+      const uint64_t key = key_of(i);
+      if (key < below && key > greatest) greatest = key;
+    }
+    return greatest;
+  };
+  StoreBest(list, count, next, [&](int i, uint64_t key) { best[i] = key; });
+}
+
+// The best of a row's chunks into list.best.
+__device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& list) {
+  const uint64_t* lists =
+      args.candidates + static_cast<int64_t>(r) * args.num_chunks * args.max_count;
+  const int total = args.num_chunks * count;
+  const auto greatest_below = [&](uint64_t below) {
+    uint64_t greatest = 0;
+#pragma unroll 4
+    for (int i = Lane(); i < total; i += kWarpSize) {
+      const uint64_t key = __ldcg(lists + i / count * args.max_count + i % count);
+      if (key < below && key > greatest) greatest = key;
+    }
+    return greatest;
+  };
+  const uint64_t greatest = greatest_below(~uint64_t{0});
+  const uint32_t threshold = ThresholdOf(static_cast<uint32_t>(greatest >> 32), count);
+  StartList(list);
+#pragma unroll 4
+  for (int i = Lane(); i < total; i += kWarpSize) {
+    const uint64_t key = __ldcg(lists + i / count * args.max_count + i % count);
+    if (key != 0 && static_cast<uint32_t>(key >> 32) >= threshold) Append(key, list);
+  }
+  __syncwarp();
+  StoreBest(list, count, greatest_below, [&](int i, uint64_t key) { list.best[i] = key; });
+  __syncwarp();
+}
+
+// Brings the edits to the logits of a row that all of its warps have read.
+__device__ void StoreEdited(const Biases& biases, int vocab_size, float* logits) {
+  __syncwarp();
+  for (int i = Lane(); i < biases.count; i += kWarpSize) {
+    const int id = biases.entries[i].id;
+    const bool first = i == 0 || biases.entries[i - 1].id != id;  // of those of one id
+    if (first && id >= 0 && id < vocab_size) logits[id] = biases.Edited(id, logits[id]);
+  }
+}
+
+// What a row asked for, from what its chunks found; by one warp.
+__device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
+                               const Biases& biases, List& list) {
+  float2 normalizer = WarpNormalizer(args, r);
+  normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
+  normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
+  if (Lane() == 0 && args.log_normalizers != nullptr) {
+    args.log_normalizers[r] = normalizer.x + normalizer.y;
+  }
+  MergeChunks(args, r, row.count, list);
+  const bool exists = Lane() < row.count;
+  uint64_t key = exists ? list.best[Lane()] : 0;
+  const int id = IdOf(key);
+  float* const logits = args.logits + r * args.logits_stride;
+  const float logit = exists ? logits[id] : 0.0f;
+  int place = Lane();
+  if (row.normalization == Normalization::kOfTheChosen) {  // rounding may have changed the order
+    const float score = logit - normalizer.x - normalizer.y;
+    if (exists) key = CandidateKey(biases.Edited(id, score), id);
+    place = 0;
+    for (int j = 0; j < row.count; ++j) place += __shfl_sync(kFullMask, key, j) > key ? 1 : 0;
+  }
+  if (row.edits_in_place) StoreEdited(biases, args.vocab_size, logits);
+  if (!exists) return;
+  const int64_t to = static_cast<int64_t>(r) * args.max_count + place;
+  args.values[to] = ValueOf(key);
+  args.ids[to] = id;
+  if (args.raw_values != nullptr) args.raw_values[to] = logit;
+}
+
+// Grid: a warp for each chunk of each row. Bound by memory: the logits read once.
+__global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
+  __shared__ List lists[kWarps];
+  List& list = lists[threadIdx.x / kWarpSize];
+  const int64_t part = blockIdx.x * int64_t{kWarps} + threadIdx.x / kWarpSize;
+  const int r = static_cast<int>(part / args.num_chunks);
+  if (r >= args.num_rows) return;
+  const CandidateRow row = args.rows[r];
+  if (!row.plain) return;
+  const int begin = static_cast<int>(part % args.num_chunks) * kChunk;
+  const Chunk chunk = {args.logits + r * args.logits_stride, begin + Lane(), args.vocab_size};
+  Values values;
+  LoadValues(chunk, values);
+  float2 sums[kShares];
+  float maximum = -INFINITY;
+#pragma unroll
+  for (int w = 0; w < kShares; ++w) {
+    sums[w] = SumOf(values[w]);
+    maximum = fmaxf(maximum, sums[w].x);
+  }
+  const float2 sum = SumShares(sums);
+  if (Lane() == 0) args.sums[part] = sum;
+  const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
+  if (AddBiases(biases, chunk, begin, values)) {
+    maximum = -INFINITY;
+#pragma unroll
+    for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+      for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
+    }
+  }
+  SelectChunk(chunk, biases, values, maximum, row.count, list,
+              args.candidates + part * args.max_count);
+
+  // The row's last warp sees what the others wrote before they counted themselves.
+  __threadfence();
+  __syncwarp();
+  int done = 0;
+  if (Lane() == 0) done = atomicAdd(&args.rows[r].num_done, 1) + 1;
+  if (__shfl_sync(kFullMask, done, 0) != args.num_chunks) return;
+  __threadfence();
+  FinishPlainRow(args, row, r, biases, list);
+}
+
+}  // namespace
+
+void SelectPlainCandidates(Device& device, const CandidateArgs& args) {
+  const int64_t parts = int64_t{args.num_rows} * args.num_chunks;
+  PlainKernel<<<static_cast<unsigned>((parts + kWarps - 1) / kWarps), kThreads, 0,
+                device.stream()>>>(args);
+  device.CheckLaunch("TopCandidates (plain)");
+}
+
+}  // namespace beamline::cuda

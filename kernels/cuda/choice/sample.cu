@@ -1,0 +1,311 @@
+// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
+// Nothing is sorted: a filter finds its threshold by bisection over the bits of the sort key.
+// Probability masses are summed as integers, so that no result depends on the order of additions.
+#include <algorithm>
+
+#include "kernels/cuda/choice/choice_ops.h"
+#include "kernels/cuda/choice/ordered_key.cuh"
+#include "kernels/cuda/device/scalar.cuh"
+#include "kernels/philox.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kNumWarps = kThreads / kWarpSize;
+// Rows of a launch; their working memory is two words for each token of the vocabulary.
+constexpr size_t kMostRows = 264;
+// A mass in [0, 1] as an integer: 2^18 tokens of mass 1 stay below 2^63.
+constexpr float kMassScale = 0x1p44f;
+constexpr float kLargest = 3.402823466e38f;
+
+__device__ uint64_t FixedMass(float mass) { return static_cast<uint64_t>(mass * kMassScale); }
+
+// One row while it is filtered, by a whole block. A token that a filter removed has mass 0.
+struct Row {
+  const float* logits;
+  float* masses;   // [vocab_size]
+  uint32_t* keys;  // [vocab_size], what the current filter orders by; greater first
+  int vocab_size;
+  float temperature;
+  float maximum;
+
+  __device__ float Score(int id) const {
+    const float score = logits[id] / temperature;
+    return isnan(score) ? -INFINITY : fminf(score, kLargest);
+  }
+};
+
+__device__ uint64_t BlockSum(uint64_t x) {
+  __shared__ uint64_t partials[kNumWarps];
+  x = WarpSum(x);
+  __syncthreads();
+  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  return WarpSum(partials[threadIdx.x % kWarpSize]);
+}
+
+__device__ float BlockMax(float x) {
+  __shared__ float partials[kNumWarps];
+  x = WarpMax(x);
+  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  return WarpMax(partials[threadIdx.x % kWarpSize]);
+}
+
+__device__ double BlockSum(double x) {
+  __shared__ double partials[kNumWarps];
+#pragma unroll
+  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
+    x += __shfl_xor_sync(kFullMask, x, offset);
+  }
+  __syncthreads();
+  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  double total = 0;
+  for (int i = 0; i < kNumWarps; ++i) total += partials[i];
+  return total;
+}
+
+// Sums over the block of kCount numbers at once, in every thread.
+template <int kCount>
+__device__ void BlockSums(uint64_t (&x)[kCount]) {
+  __shared__ uint64_t partials[kCount][kNumWarps], totals[kCount];
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint64_t sum = WarpSum(x[i]);
+    if (lane == 0) partials[i][warp] = sum;
+  }
+  __syncthreads();
+  if (warp < kCount) {
+    const uint64_t total = WarpSum(partials[warp][lane]);
+    if (lane == 0) totals[warp] = total;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = totals[i];
+}
+
+// body(id) for every token, a thread's in ascending order.
+template <typename Body>
+__device__ void ForEachToken(const Row& row, Body body) {
+#pragma unroll 4
+  for (int id = threadIdx.x; id < row.vocab_size; id += kThreads) body(id);
+}
+
+__device__ uint64_t TotalMass(const Row& row) {
+  uint64_t total = 0;
+  ForEachToken(row, [&](int id) { total += FixedMass(row.masses[id]); });
+  return BlockSum(total);
+}
+
+// The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when
+// all of them weigh less. Three bits of the key a pass (the first two once): only tokens whose
+// higher bits are the threshold's still matter, which soon are few.
+template <typename Weight>
+__device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
+  constexpr int kBits = 3;
+  constexpr uint32_t kMostDigit = 7;
+  uint32_t threshold = 0;
+  uint64_t above = 0;  // weight of the tokens whose higher bits are greater
+  for (int shift = 30; shift >= 0; shift -= kBits) {
+    uint64_t sums[kMostDigit] = {};  // of digits >= 1, >= 2, ...
+    ForEachToken(row, [&](int id) {
+      const uint32_t digits = row.keys[id] >> shift;
+      const uint32_t prefix = shift == 30 ? 0 : digits >> kBits;
+      if (prefix != (shift == 30 ? 0 : threshold >> shift >> kBits)) return;
+      const uint32_t digit = shift == 30 ? digits : digits & kMostDigit;
+      const uint64_t w = weight(id);
+#pragma unroll
+      for (uint32_t c = 0; c < kMostDigit; ++c) {
+        if (digit > c) sums[c] += w;
+      }
+    });
+    BlockSums(sums);
+    uint32_t digit = 0;
+#pragma unroll
+    for (uint32_t c = 0; c < kMostDigit; ++c) {
+      if (above + sums[c] >= target) digit = c + 1;
+    }
+    // sums[digit], without indexing registers by a variable.
+    uint64_t greater = 0;
+#pragma unroll
+    for (uint32_t c = 0; c < kMostDigit; ++c) {
+      if (c == digit) greater = sums[c];
+    }
+    above += greater;
+    threshold |= digit << shift;
+  }
+  return threshold;
+}
+
+// A warp owns a stretch of the vocabulary where the order of ids matters.
+struct Stretch {
+  int begin, end;
+};
+__device__ Stretch StretchOf(const Row& row, int warp) {
+  const int size = (row.vocab_size + kThreads - 1) / kThreads * kWarpSize;
+  return {min(warp * size, row.vocab_size), min((warp + 1) * size, row.vocab_size)};
+}
+
+__device__ uint64_t InclusiveScan(uint64_t x) {
+  const int lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (int offset = 1; offset < kWarpSize; offset *= 2) {
+    const uint64_t other = __shfl_up_sync(kFullMask, x, offset);
+    if (lane >= offset) x += other;
+  }
+  return x;
+}
+
+// Calls body(id, weight, before) for every token, `before` the weight of the tokens with lower ids.
+// `weight` of a token past the end is not asked for.
+template <typename Weight, typename Body>
+__device__ void ScanTokens(const Row& row, Weight weight, Body body) {
+  __shared__ uint64_t stretch_sums[kNumWarps];
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const Stretch stretch = StretchOf(row, warp);
+  uint64_t sum = 0;
+  for (int id = stretch.begin + lane; id < stretch.end; id += kWarpSize) sum += weight(id);
+  sum = WarpSum(sum);
+  __syncthreads();
+  if (lane == 0) stretch_sums[warp] = sum;
+  __syncthreads();
+  uint64_t before = 0;
+  for (int i = 0; i < warp; ++i) before += stretch_sums[i];
+  for (int first = stretch.begin; first < stretch.end; first += kWarpSize) {
+    const int id = first + lane;
+    const uint64_t own = id < stretch.end ? weight(id) : 0;
+    const uint64_t through = InclusiveScan(own);
+    if (id < stretch.end) body(id, own, before + through - own);
+    before += __shfl_sync(kFullMask, through, kWarpSize - 1);
+  }
+  __syncthreads();
+}
+
+// Keeps the fewest tokens, greatest keys first and lower ids first among equals, whose mass reaches
+// `share` of the whole; at least one.
+__device__ void KeepTopMass(const Row& row, float share) {
+  const uint64_t total = TotalMass(row);
+  const double wanted = ceil(static_cast<double>(share) * static_cast<double>(total));
+  const uint64_t target = wanted < 1                            ? 1
+                          : wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted)
+                                                                : total;
+  const auto mass = [&](int id) { return FixedMass(row.masses[id]); };
+  const uint32_t threshold = FindThreshold(row, target, mass);
+  uint64_t above = 0;
+  ForEachToken(row, [&](int id) {
+    if (row.keys[id] > threshold) above += mass(id);
+  });
+  above = BlockSum(above);
+  ScanTokens(
+      row, [&](int id) { return row.keys[id] == threshold ? mass(id) : 0; },
+      [&](int id, uint64_t, uint64_t before) {
+        const uint32_t key = row.keys[id];
+        if (key < threshold || (key == threshold && above + before >= target)) row.masses[id] = 0;
+      });
+}
+
+__device__ void KeepTopK(const Row& row, int32_t top_k) {
+  const uint32_t threshold =
+      FindThreshold(row, static_cast<uint64_t>(top_k), [](int) { return uint64_t{1}; });
+  ForEachToken(row, [&](int id) {
+    if (row.keys[id] < threshold) row.masses[id] = 0;
+  });
+  __syncthreads();
+}
+
+// The tokens whose information is closest to the entropy. Source: Meister et al., arXiv:2202.00666.
+__device__ void KeepTypical(const Row& row, float typical_p) {
+  const double total = static_cast<double>(TotalMass(row)) / kMassScale;
+  const float log_total = static_cast<float>(log(total));
+  double entropy = 0;
+  ForEachToken(row, [&](int id) {
+    const float mass = row.masses[id];
+    if (mass > 0) entropy -= mass / total * (row.Score(id) - row.maximum - log_total);
+  });
+  entropy = BlockSum(entropy);
+  ForEachToken(row, [&](int id) {
+    const float log_probability = row.Score(id) - row.maximum - log_total;
+    const float distance = fabsf(-log_probability - static_cast<float>(entropy));
+    row.keys[id] = row.masses[id] > 0 ? ~OrderedKey(distance) : 0;
+  });
+  __syncthreads();
+  KeepTopMass(row, typical_p);
+}
+
+// The inverse of the cumulative distribution over the kept tokens in the order of their ids.
+__device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
+  const uint64_t total = TotalMass(row);
+  const auto at = static_cast<uint64_t>(uniform * static_cast<double>(total));
+  const uint64_t target = at < total ? at : total - 1;
+  ScanTokens(
+      row, [&](int id) { return FixedMass(row.masses[id]); },
+      [&](int id, uint64_t mass, uint64_t before) {
+        if (before <= target && target < before + mass) *drawn = id;
+      });
+}
+
+// Grid: a block per draw. Bound by the latency of its passes over the row, which stays in L2: 3 for
+// a plain draw, some 12 more for each of top-k, top-p and typical-p.
+__global__ void __launch_bounds__(kThreads)
+    SampleKernel(const float* logits, int64_t logits_stride, int vocab_size, const SampleRow* rows,
+                 float* masses, uint32_t* keys, int32_t* ids, float* values) {
+  __shared__ int32_t drawn;
+  const SampleRow options = rows[blockIdx.x];
+  Row row;
+  row.logits = logits + options.row * logits_stride;
+  row.masses = masses + static_cast<int64_t>(blockIdx.x) * vocab_size;
+  row.keys = keys + static_cast<int64_t>(blockIdx.x) * vocab_size;
+  row.vocab_size = vocab_size;
+  row.temperature = options.temperature;
+  if (threadIdx.x == 0) drawn = 0;
+  float maximum = -INFINITY;
+  ForEachToken(row, [&](int id) { maximum = fmaxf(maximum, row.Score(id)); });
+  row.maximum = BlockMax(maximum);
+  if (row.maximum > -INFINITY) {  // else nothing is allowed, and the answer is 0
+    ForEachToken(row, [&](int id) {
+      const float score = row.Score(id);
+      row.masses[id] = expf(score - row.maximum);
+      row.keys[id] = OrderedKey(score);
+    });
+    __syncthreads();
+    if (options.top_k > 0 && options.top_k < vocab_size) KeepTopK(row, options.top_k);
+    if (options.top_p < 1.0f) KeepTopMass(row, options.top_p);
+    if (options.min_p > 0.0f) {
+      ForEachToken(row, [&](int id) {
+        if (row.masses[id] < fminf(options.min_p, 1.0f)) row.masses[id] = 0;
+      });
+      __syncthreads();
+    }
+    if (options.typical_p < 1.0f) KeepTypical(row, options.typical_p);
+    Draw(row, UniformDraw(options.seed, options.sequence, options.position), &drawn);
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  ids[blockIdx.x] = drawn;
+  if (values != nullptr) values[blockIdx.x] = row.logits[drawn];
+}
+
+}  // namespace
+
+void Compute(Device& device, const SampleParams& params) {
+  const int vocab_size = static_cast<int>(params.logits.dim(-1));
+  for (size_t first = 0; first < params.rows.size(); first += kMostRows) {
+    const auto part = params.rows.subspan(first, std::min(kMostRows, params.rows.size() - first));
+    device.BeginOperator();
+    const SampleRow* rows = device.Stage(part);
+    float* masses = device.TakeScratch<float>(part.size() * vocab_size);
+    uint32_t* keys = device.TakeScratch<uint32_t>(part.size() * vocab_size);
+    if (!device.ok()) return;
+    SampleKernel<<<static_cast<unsigned>(part.size()), kThreads, 0, device.stream()>>>(
+        params.logits.as<float>(), params.logits.row_stride, vocab_size, rows, masses, keys,
+        params.ids + first, params.values == nullptr ? nullptr : params.values + first);
+    device.CheckLaunch("Sample");
+  }
+}
+
+}  // namespace beamline::cuda

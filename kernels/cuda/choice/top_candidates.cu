@@ -1,0 +1,298 @@
+// TopCandidates: log-softmax, edits and the best tokens of each row, in one launch and one pass
+// over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
+// finds the sum of its chunk's exponentials together with the chunk's best, and the last block of a
+// row to finish merges the row's. Rows whose penalties multiply log-probabilities need the
+// normaliser before they choose: a launch of its own finds it. Many rows that ask for no more than
+// plain_candidates.cu offers are computed there.
+#include <algorithm>
+
+#include "kernels/cuda/choice/candidate_args.cuh"
+#include "kernels/cuda/choice/candidate_edits.cuh"
+#include "kernels/cuda/choice/choice_ops.h"
+#include "kernels/cuda/choice/take_best.cuh"
+#include "kernels/cuda/device/launch_values.cuh"
+#include "kernels/cuda/device/scalar.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kThreads = kSumThreads;
+constexpr int kNumWarps = kThreads / kWarpSize;
+constexpr int kFewestPartsPerMultiprocessor = 4;
+
+// This thread's logits of a chunk, -infinity past the vocabulary's end.
+__device__ void LoadChunk(const CandidateArgs& args, const float* logits, int begin,
+                          float (&values)[kKeysPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int id = begin + j * kThreads + static_cast<int>(threadIdx.x);
+    values[j] = id < args.vocab_size ? logits[id] : -INFINITY;
+  }
+}
+
+// The block's maximum and sum(exp(value - maximum)) go to *to.
+__device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
+  __shared__ float2 partials[kNumWarps];
+  float2 sum = WarpCombine(SumOf(values));
+  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 1; i < kNumWarps; ++i) sum = Combine(sum, partials[i]);
+  *to = sum;
+}
+
+// WarpNormalizer, in every thread.
+__device__ float2 NormalizerOf(const CandidateArgs& args, int row) {
+  __shared__ float2 normalizer;
+  if (threadIdx.x < kWarpSize) {
+    const float2 found = WarpNormalizer(args, row);
+    if (threadIdx.x == 0) normalizer = found;
+  }
+  __syncthreads();
+  return normalizer;
+}
+
+// For the rows that need their normaliser first. Grid: (chunks, rows). Bound by memory: the logits
+// read once.
+__global__ void __launch_bounds__(kThreads) SumChunksKernel(CandidateArgs args) {
+  const int row = blockIdx.y;
+  if (args.rows[row].normalization != Normalization::kBeforeEdits) return;
+  float values[kKeysPerThread];
+  LoadChunk(args, args.logits + row * args.logits_stride, blockIdx.x * kChunk, values);
+  SumChunk(values, args.sums + static_cast<int64_t>(row) * args.num_chunks + blockIdx.x);
+}
+
+// Normalises and edits this thread's values of a chunk. raw receives the chunk's logits, scores
+// what the values become.
+__device__ void EditValues(const CandidateArgs& args, const CandidateRow& row, int begin,
+                           float2 normalizer, float* raw, float* scores,
+                           float (&values)[kKeysPerThread]) {
+  const bool normalize = row.normalization == Normalization::kBeforeEdits;
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    raw[i] = values[j];
+    scores[i] = normalize ? values[j] - normalizer.x - normalizer.y : values[j];
+    if (row.forced_id >= 0) scores[i] = begin + i == row.forced_id ? 0.0f : -INFINITY;
+  }
+  __syncthreads();
+  const int end = min(begin + kChunk, args.vocab_size);
+  EditChunk(args.penalties, row.first_penalty, row.last_penalty, begin, end, scores, Penalize{row});
+  __syncthreads();
+  EditChunk(args.biases, row.first_bias, row.last_bias, begin, end, scores, AddBias());
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    values[j] = scores[j * kThreads + static_cast<int>(threadIdx.x)];
+  }
+}
+
+// Brings edits to the logits. Bits, because NaN differs from itself.
+__device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKeysPerThread],
+                            const float* raw, int begin, float* logits) {
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    if (begin + i < args.vocab_size && __float_as_uint(values[j]) != __float_as_uint(raw[i])) {
+      logits[begin + i] = values[j];
+    }
+  }
+}
+
+// Whether the row's other blocks have all come here: what they wrote before is visible from now on.
+__device__ bool IsLast(int32_t* num_done, int num_blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(num_done, 1) == num_blocks - 1;
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+// The logit of a candidate, which its chunk's list (best first) holds.
+__device__ float RawOf(const uint64_t* candidates, const float* raw, int count, uint64_t key) {
+  int low = 0, high = count - 1;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (__ldcg(candidates + middle) > key) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return __ldcg(raw + low);
+}
+
+// The best of candidate(0) .. candidate(total - 1) into keys[0 .. count): a part at a time, with
+// those kept so far.
+template <int kSize, typename Candidates>
+__device__ void SortParts(const Candidates& candidate, int total, int count, uint64_t* keys) {
+  int kept = 0;
+  for (int next = 0; next < total;) {
+    const int taken = min(total - next, kSize - kept);
+    __syncthreads();
+    for (int i = kept + static_cast<int>(threadIdx.x); i < kSize; i += kThreads) {
+      keys[i] = i - kept < taken ? candidate(next + i - kept) : 0;
+    }
+    BitonicSort<kSize>(keys);
+    next += taken;
+    kept = count;
+  }
+}
+
+// The best of a row's chunks into keys[0 .. row.count).
+__device__ void MergeChunks(const CandidateArgs& args, const uint64_t* lists, int count,
+                            uint64_t* keys) {
+  const int total = args.num_chunks * count;
+  const auto candidate = [&](int i) {
+    return __ldcg(lists + static_cast<int64_t>(i / count) * args.max_count + i % count);
+  };
+  if (count > kMostTaken || total > kChunk) {
+    SortParts<kChunk>(candidate, total, count, keys);
+    return;
+  }
+  uint64_t own[kKeysPerThread];
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    own[j] = i < total ? candidate(i) : 0;
+  }
+  TakeBest<kThreads>(own, count, keys);
+}
+
+// What a row asked for, from what its chunks found; by one block, keys in shared memory.
+__device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
+                          uint64_t* keys) {
+  const float2 normalizer = NormalizerOf(args, r);
+  if (threadIdx.x == 0 && args.log_normalizers != nullptr) {
+    args.log_normalizers[r] = normalizer.x + normalizer.y;
+  }
+  const int64_t first = static_cast<int64_t>(r) * args.num_chunks * args.max_count;
+  const uint64_t* lists = args.candidates + first;
+  const float* logits = args.logits + r * args.logits_stride;
+  MergeChunks(args, lists, row.count, keys);
+  const bool normalize = row.normalization == Normalization::kOfTheChosen;
+  if (normalize) {
+    for (int i = threadIdx.x; i < row.count; i += kThreads) {
+      const int id = IdOf(keys[i]);
+      float score = logits[id] - normalizer.x - normalizer.y;
+      score =
+          EditOne(args.penalties, row.first_penalty, row.last_penalty, id, score, Penalize{row});
+      score = EditOne(args.biases, row.first_bias, row.last_bias, id, score, AddBias());
+      keys[i] = CandidateKey(score, id);
+    }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < row.count; i += kThreads) {
+    const uint64_t key = keys[i];
+    int place = i;
+    if (normalize) {  // rounding may have changed the order
+      place = 0;
+      for (int j = 0; j < row.count; ++j) place += keys[j] > key;
+    }
+    const int64_t to = static_cast<int64_t>(r) * args.max_count + place;
+    args.values[to] = ValueOf(key);
+    args.ids[to] = IdOf(key);
+    if (args.raw_values == nullptr) continue;
+    const int64_t chunk = IdOf(key) / kChunk * static_cast<int64_t>(args.max_count);
+    args.raw_values[to] = row.edits_in_place
+                              ? RawOf(lists + chunk, args.raw + first + chunk, row.count, key)
+                              : logits[IdOf(key)];
+  }
+}
+
+// Grid: (chunks, rows). Bound by memory: the logits read once, and where they are edited in place
+// written; by the sorts' barriers for more than kMostTaken candidates.
+__global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
+  __shared__ float raw[kChunk], scores[kChunk];
+  __shared__ uint64_t keys[kChunk];
+  const int r = blockIdx.y;
+  const CandidateRow row = args.rows[r];
+  if (args.plain_apart && row.plain) return;
+  float* logits = args.logits + r * args.logits_stride;
+  const int begin = blockIdx.x * kChunk;
+  const int64_t list = static_cast<int64_t>(r) * args.num_chunks + blockIdx.x;
+  float values[kKeysPerThread];
+  LoadChunk(args, logits, begin, values);
+  float2 normalizer = {0.0f, 0.0f};
+  if (row.normalization == Normalization::kBeforeEdits) {
+    normalizer = NormalizerOf(args, r);
+  } else {
+    SumChunk(values, args.sums + list);
+  }
+  if (row.edited) EditValues(args, row, begin, normalizer, raw, scores, values);
+  if (row.edits_in_place) StoreEdited(args, values, raw, begin, logits);
+
+  uint64_t own[kKeysPerThread];
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    const int i = j * kThreads + static_cast<int>(threadIdx.x);
+    own[j] = begin + i < args.vocab_size ? CandidateKey(values[j], begin + i) : 0;
+    if (row.count > kMostTaken) keys[i] = own[j];
+  }
+  if (row.count > kMostTaken) {
+    BitonicSort<kChunk>(keys);
+  } else {
+    TakeBest<kThreads>(own, row.count, keys);
+  }
+  for (int i = threadIdx.x; i < row.count; i += kThreads) {
+    args.candidates[list * args.max_count + i] = keys[i];
+    if (row.edits_in_place) {
+      args.raw[list * args.max_count + i] = keys[i] == 0 ? 0.0f : raw[IdOf(keys[i]) - begin];
+    }
+  }
+  if (IsLast(&args.rows[r].num_done, args.num_chunks)) FinishRow(args, row, r, keys);
+}
+
+// Everything in one transfer.
+void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
+  LaunchValuesBuilder values;
+  const int rows = values.Add(std::span(edits.rows));
+  const int penalties = values.Add(std::span(edits.penalties));
+  const int biases = values.Add(std::span(edits.biases));
+  const char* const staged = values.Stage(device);
+  // The device's own copy, in which it counts.
+  args.rows = reinterpret_cast<CandidateRow*>(const_cast<char*>(staged) + rows);
+  args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(staged + penalties);
+  args.biases = reinterpret_cast<const LogitsEdits::Bias*>(staged + biases);
+}
+
+}  // namespace
+
+void Compute(Device& device, const TopCandidatesParams& params) {
+  const auto num_rows = static_cast<unsigned>(params.logits.num_rows());
+  if (num_rows == 0) return;
+  BEAMLINE_CHECK(params.max_count < kChunk);  // SortParts sorts more than it keeps
+  const FlatEdits edits = FlattenEdits(params);
+  CandidateArgs args = {};
+  args.logits = params.logits.as<float>();
+  args.logits_stride = params.logits.row_stride;
+  args.num_rows = static_cast<int>(num_rows);
+  args.vocab_size = static_cast<int>(params.logits.dim(-1));
+  args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
+  args.max_count = params.max_count;
+  StageEdits(device, edits, args);
+  const size_t num_lists = size_t{num_rows} * args.num_chunks;
+  args.sums = device.TakeScratch<float2>(num_lists);
+  args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);
+  args.raw = device.TakeScratch<float>(num_lists * args.max_count);
+  args.values = params.values;
+  args.ids = params.ids;
+  args.log_normalizers = params.log_normalizers;
+  args.raw_values = params.raw_values;
+  if (!device.ok()) return;
+
+  // A warp a chunk pays where these fill the GPU; below, a block's warps are done sooner.
+  const bool many = int64_t{args.num_chunks} * num_rows >=
+                    int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
+  args.plain_apart = many && edits.any_plain;
+  const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
+  if (edits.any_before_edits) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  if (args.plain_apart) SelectPlainCandidates(device, args);
+  if (!args.plain_apart || edits.any_other)
+    SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  device.CheckLaunch("TopCandidates");
+}
+
+}  // namespace beamline::cuda

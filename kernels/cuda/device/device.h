@@ -1,0 +1,116 @@
+// One GPU as the operators see it: its stream, memory, scratch space, transfers and sticky error.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/device/arena.h"
+#include "kernels/cuda/device/staging_ring.h"
+
+namespace beamline::cuda {
+
+// Working memory of one operator call, taken piece by piece. It grows to the largest call and then
+// stays; no step allocates once the largest batch has been seen.
+class Scratch {
+ public:
+  explicit Scratch(Arena& arena) : arena_(arena) {}
+
+  // Everything taken so far is free for the next operator of the stream.
+  void Reset();
+  absl::StatusOr<void*> Take(size_t bytes);
+  // Changes when the memory moves: recordings that use it are worthless then.
+  uint64_t generation() const { return generation_; }
+
+ private:
+  Arena& arena_;
+  char* memory_ = nullptr;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+  uint64_t generation_ = 0;
+  size_t least_ = 0;             // capacity that the operators so far would have fit in
+  size_t taken_ = 0;             // since the last Reset, outgrown pieces included
+  std::vector<void*> outgrown_;  // pieces of them are in use until the next Reset
+};
+
+class Device {
+ public:
+  // UNAVAILABLE without a driver or this GPU; FAILED_PRECONDITION when it is older than sm_80, or
+  // runs none of the build's code; RESOURCE_EXHAUSTED when it does not have the memory. `memory`
+  // counts for the first device of this GPU; those after it share what that one took.
+  static absl::StatusOr<std::unique_ptr<Device>> Create(int index, const GpuMemoryLimit& memory);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int index() const { return index_; }
+  const cudaDeviceProp& properties() const { return properties_; }
+  int num_multiprocessors() const { return properties_.multiProcessorCount; }
+  // code_architecture.h: 90 or more where kernels may be launched that need sm_90.
+  int code_architecture() const { return code_architecture_; }
+  // Whether kernels for sm_90a may be launched, which run on GPUs of 9.0 and on no newer ones.
+  bool has_wgmma() const {
+    return code_architecture_ == 90 && properties_.major == 9 && properties_.minor == 0;
+  }
+  cudaStream_t stream() const { return stream_; }
+  Arena& arena() { return arena_; }
+  const Arena& arena() const { return arena_; }
+  // Makes this GPU the calling thread's. Every entry from outside begins with it.
+  void Use();
+
+  // The first fault since creation; everything after it is skipped.
+  bool ok() const { return status_.ok(); }
+  const absl::Status& status() const { return status_; }
+  // Records a fault; `what` names the call.
+  void Check(cudaError_t error, const char* what);
+  void CheckLaunch(const char* kernel) { Check(cudaGetLastError(), kernel); }
+  void SetError(absl::Status status);
+  // Runs work whose calls a capture of the stream takes down instead of doing them. Its faults are
+  // returned and are none of the device's: the work can still run uncaptured. Transfers that pass
+  // through host memory fault, for a recording would repeat what that memory held then.
+  absl::Status Capture(absl::FunctionRef<void()> work);
+  // Whether a transfer may begin; `what` names it in the fault if it may not.
+  bool MayTransfer(const char* what);
+
+  // Scratch memory of the operator that is being launched: BeginOperator() frees what the last one
+  // took. Null after a fault.
+  void BeginOperator() { scratch_.Reset(); }
+  uint64_t scratch_generation() const { return scratch_.generation(); }
+  template <typename T>
+  T* TakeScratch(size_t count) {
+    return static_cast<T*>(TakeScratchBytes(count * sizeof(T)));
+  }
+  // Host values in scratch memory of the device; the host memory may be reused when it returns.
+  template <typename T>
+  const T* Stage(std::span<const T> values) {
+    return static_cast<const T*>(StageBytes(values.data(), values.size_bytes()));
+  }
+
+  void CopyToDevice(const void* host, void* device, size_t bytes);
+  void CopyToHost(const void* device, void* host, size_t bytes);
+  absl::Status Synchronize();
+
+ private:
+  explicit Device(int index);
+  absl::Status Initialize(const GpuMemoryLimit& memory);
+  void* TakeScratchBytes(size_t bytes);
+  const void* StageBytes(const void* host, size_t bytes);
+  int index_;
+  cudaDeviceProp properties_ = {};
+  int code_architecture_ = 0;
+  cudaStream_t stream_ = nullptr;
+  absl::Status status_;
+  bool capturing_ = false;
+  StagingRing small_transfers_;  // index arrays, sampling parameters, results
+  StagingRing large_transfers_;  // weights
+  Arena arena_;
+  Scratch scratch_;
+};
+
+}  // namespace beamline::cuda

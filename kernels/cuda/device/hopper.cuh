@@ -1,0 +1,214 @@
+// What Hopper adds for products of tiles: copies by tensor maps that complete on a barrier in
+// shared memory, and the tensor core products of four warps (wgmma) that read their operands there.
+// PTX of sm_90a, of no other architecture.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/device/scalar.cuh"
+
+namespace beamline::cuda {
+
+inline constexpr int kWarpgroupSize = 128;
+// Elements of 16 bits in a row of a tile that is permuted by 128 bytes: the copies exchange a row's
+// 16-byte chunks by its number modulo 8, and the products undo it.
+inline constexpr int kSwizzledColumns = 64;
+// Such a tile begins at a multiple of this.
+inline constexpr int kSwizzledAlignment = 1024;
+
+// A barrier whose phase ends once `arrivals` have arrived and the bytes they announced have come.
+using SharedBarrier = uint64_t;
+
+__device__ inline void InitBarrier(SharedBarrier& barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
+               "r"(arrivals));
+}
+// After one thread's InitBarrier and before the barrier of the block.
+__device__ inline void PublishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+__device__ inline void Arrive(SharedBarrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(SharedAddress(&barrier))
+               : "memory");
+}
+__device__ inline void ArriveAndExpect(SharedBarrier& barrier, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
+      "r"(bytes)
+      : "memory");
+}
+// Waits for the end of a phase of this parity.
+__device__ inline void WaitFor(SharedBarrier& barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}\n" ::"r"(SharedAddress(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// A ring of buffers: which comes next, and how often the ring has gone round.
+template <int kSize>
+struct Ring {
+  int at = 0;
+  uint32_t parity = 0;
+
+  __device__ void Advance() {
+    if (++at == kSize) at = 0, parity ^= 1;
+  }
+};
+
+// Starts the copy of a box that begins at these coordinates; its bytes count for `barrier`.
+__device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1, int c2, int c3,
+                               SharedBarrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(SharedAddress(&barrier))
+      : "memory");
+}
+
+// How a product reads a permuted tile whose rows are 128 bytes. Eight rows are a group, the next
+// group follows at once; `leading_bytes` lie between two parts of 64 columns where the product runs
+// over columns (its operand is transposed), otherwise they do not matter.
+__device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 16) {
+  constexpr uint64_t kPermuted128 = uint64_t{1} << 62;
+  constexpr uint64_t kGroupBytes = 1024;
+  return kPermuted128 | kGroupBytes >> 4 << 32 | static_cast<uint64_t>(leading_bytes >> 4) << 16 |
+         (SharedAddress(tile) & 0x3ffff) >> 4;
+}
+// The descriptor of what begins this many bytes further.
+__device__ inline uint64_t Further(uint64_t descriptor, int bytes) {
+  return descriptor + static_cast<uint64_t>(bytes >> 4);
+}
+
+// Registers of products in flight are the tensor cores': between StartProducts and WaitForProducts
+// nothing may touch them, and the compiler is told so by KeepInOrder around both.
+__device__ inline void StartProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ inline void CommitProducts() {
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+// Until at most kPending groups are under way.
+template <int kPending>
+__device__ inline void WaitForProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
+template <int kSize>
+__device__ inline void KeepInOrder(float (&values)[kSize]) {
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int kSize>
+__device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
+// The lists of 8, 32 and 64 registers of a product's sums.
+#define BEAMLINE_SUMS_8(c, i)                                                                 \
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
+      "+f"(c[i + 6]), "+f"(c[i + 7])
+#define BEAMLINE_SUMS_32(c, i)                                                  \
+  BEAMLINE_SUMS_8(c, i), BEAMLINE_SUMS_8(c, i + 8), BEAMLINE_SUMS_8(c, i + 16), \
+      BEAMLINE_SUMS_8(c, i + 24)
+#define BEAMLINE_NAMES_32                                                  \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define BEAMLINE_NAMES_64                                                    \
+  BEAMLINE_NAMES_32                                                          \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
+  "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+// c (+)= a b^T: a [64, 16] and b [128, 16] in permuted tiles whose rows are a's and b's. In c a
+// lane of warp w holds columns 8 n + 2 * (lane % 4) and the next of rows 16 w + lane / 4 (c[4 n],
+// c[4 n + 1]) and of eight rows below (c[4 n + 2], c[4 n + 3]).
+template <typename T>
+__device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[64]) {
+#define BEAMLINE_MULTIPLY_TILES(type)                                                     \
+  asm volatile(                                                                           \
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"                                    \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BEAMLINE_NAMES_64 \
+      "}, %64, %65, add, 1, 1, 0, 0;\n}\n"                                                \
+      : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32)                                   \
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+  if constexpr (std::is_same_v<T, __half>) {
+    BEAMLINE_MULTIPLY_TILES("f16");
+  } else {
+    BEAMLINE_MULTIPLY_TILES("bf16");
+  }
+#undef BEAMLINE_MULTIPLY_TILES
+}
+
+// c += a b: a [64, 16] in registers, which hold pairs of columns as c's layout has them (columns 0
+// to 7 of both rows, then 8 to 15); b [16, 64 or 128] in a permuted tile whose rows are b's.
+template <typename T>
+__device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[32]) {
+#define BEAMLINE_MULTIPLY_REGISTERS(type)                                                \
+  asm volatile(                                                                          \
+      "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                     \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" BEAMLINE_NAMES_32 \
+      "}, {%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}\n"                                 \
+      : BEAMLINE_SUMS_32(c, 0)                                                           \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+  if constexpr (std::is_same_v<T, __half>) {
+    BEAMLINE_MULTIPLY_REGISTERS("f16");
+  } else {
+    BEAMLINE_MULTIPLY_REGISTERS("bf16");
+  }
+#undef BEAMLINE_MULTIPLY_REGISTERS
+}
+template <typename T>
+__device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64]) {
+#define BEAMLINE_MULTIPLY_REGISTERS(type)                                                 \
+  asm volatile(                                                                           \
+      "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                      \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BEAMLINE_NAMES_64 \
+      "}, {%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}\n"                                  \
+      : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32)                                   \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+  if constexpr (std::is_same_v<T, __half>) {
+    BEAMLINE_MULTIPLY_REGISTERS("f16");
+  } else {
+    BEAMLINE_MULTIPLY_REGISTERS("bf16");
+  }
+#undef BEAMLINE_MULTIPLY_REGISTERS
+}
+
+#undef BEAMLINE_SUMS_8
+#undef BEAMLINE_SUMS_32
+#undef BEAMLINE_NAMES_32
+#undef BEAMLINE_NAMES_64
+
+// A barrier of `threads` threads of a block, of which some may only arrive.
+__device__ inline void SyncSome(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ inline void ArriveSome(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Registers of every thread of the calling warpgroup from here on.
+template <int kRegisters>
+__device__ inline void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+// 2^x, denormal results as 0; one instruction.
+__device__ inline float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace beamline::cuda

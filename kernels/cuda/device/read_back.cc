@@ -1,0 +1,67 @@
+#include "kernels/cuda/device/read_back.h"
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace beamline::cuda {
+
+absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, size_t bytes) {
+  std::unique_ptr<CudaReadBack> result(new CudaReadBack(device));
+  BEAMLINE_ASSIGN_OR_RETURN(result->device_,
+                            device.arena().Allocate(bytes, ArenaUse::kActivations));
+  device.Check(cudaHostAlloc(&result->pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc");
+  device.Check(cudaEventCreateWithFlags(&result->arrived_, cudaEventDisableTiming),
+               "cudaEventCreate");
+  BEAMLINE_RETURN_IF_ERROR(device.status());
+  result->host_ = result->pinned_;
+  result->size_ = bytes;
+  return result;
+}
+
+CudaReadBack::~CudaReadBack() {
+  owner_.Use();
+  // The copy may be under way; what comes after in the stream may reuse the device memory.
+  if (arrived_ != nullptr) {
+    cudaEventSynchronize(arrived_);
+    cudaEventDestroy(arrived_);
+  }
+  if (pinned_ != nullptr) cudaFreeHost(pinned_);
+  if (device_ != nullptr) owner_.arena().Free(device_);
+}
+
+void CudaReadBack::Start(size_t bytes) {
+  BEAMLINE_CHECK(bytes <= size_);
+  owner_.Use();
+  if (!owner_.MayTransfer("a read back")) return;
+  if (bytes > 0) {
+    owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
+                 "copy to the host");
+  }
+  num_frees_ = owner_.arena().num_frees();
+  owner_.Check(cudaEventRecord(arrived_, owner_.stream()), "cudaEventRecord");
+}
+
+void CudaReadBack::Arrived(cudaError_t answer) {
+  owner_.Check(answer, "a step");
+  if (owner_.ok()) owner_.arena().Settle(num_frees_);
+}
+
+bool CudaReadBack::Done() {
+  owner_.Use();
+  if (!owner_.ok()) return true;
+  const cudaError_t state = cudaEventQuery(arrived_);
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // no fault, but the next launch's check would take it for one
+    return false;
+  }
+  Arrived(state);
+  return true;
+}
+
+absl::Status CudaReadBack::Wait() {
+  owner_.Use();
+  if (owner_.ok()) Arrived(cudaEventSynchronize(arrived_));
+  return owner_.status();
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,67 @@
+#include "kernels/cuda/device/staging_ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace beamline::cuda {
+
+cudaError_t StagingRing::Create(size_t slot_bytes, int num_slots, StagingRing& ring) {
+  ring.slot_bytes_ = slot_bytes;
+  for (int i = 0; i < num_slots; ++i) {
+    Slot slot;
+    if (const cudaError_t error =
+            cudaMallocHost(reinterpret_cast<void**>(&slot.memory), slot_bytes);
+        error != cudaSuccess) {
+      return error;
+    }
+    const cudaError_t error = cudaEventCreateWithFlags(&slot.sent, cudaEventDisableTiming);
+    ring.slots_.push_back(slot);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+StagingRing::~StagingRing() {
+  for (const Slot& slot : slots_) {
+    cudaFreeHost(slot.memory);
+    if (slot.sent != nullptr) cudaEventDestroy(slot.sent);
+  }
+}
+
+cudaError_t StagingRing::NextSlot(Slot*& slot) {
+  slot = &slots_[next_];
+  next_ = (next_ + 1) % slots_.size();
+  return cudaEventSynchronize(slot->sent);  // at once for an event that was never recorded
+}
+
+cudaError_t StagingRing::CopyToDevice(const void* host, void* device, size_t bytes,
+                                      cudaStream_t stream) {
+  for (size_t done = 0; done < bytes; done += slot_bytes_) {
+    const size_t size = std::min(slot_bytes_, bytes - done);
+    Slot* slot = nullptr;
+    if (const cudaError_t error = NextSlot(slot); error != cudaSuccess) return error;
+    std::memcpy(slot->memory, static_cast<const char*>(host) + done, size);
+    cudaError_t error = cudaMemcpyAsync(static_cast<char*>(device) + done, slot->memory, size,
+                                        cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess) error = cudaEventRecord(slot->sent, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t StagingRing::CopyToHost(const void* device, void* host, size_t bytes,
+                                    cudaStream_t stream) {
+  for (size_t done = 0; done < bytes; done += slot_bytes_) {
+    const size_t size = std::min(slot_bytes_, bytes - done);
+    Slot* slot = nullptr;
+    if (const cudaError_t error = NextSlot(slot); error != cudaSuccess) return error;
+    cudaError_t error = cudaMemcpyAsync(slot->memory, static_cast<const char*>(device) + done, size,
+                                        cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    if (error != cudaSuccess) return error;
+    std::memcpy(static_cast<char*>(host) + done, slot->memory, size);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace beamline::cuda

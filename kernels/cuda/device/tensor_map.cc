@@ -1,0 +1,63 @@
+#include "kernels/cuda/device/tensor_map.h"
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+
+#include "fmt/format.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kElementBytes = 2;
+constexpr int kBoxColumns = 64;
+constexpr int kDims = 4;
+
+// The driver's function, which no program links to: it may run where there is no driver.
+PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
+  static constexpr unsigned int kVersion = 12000;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  device.Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kVersion,
+                                                cudaEnableDefault, &found),
+               "cudaGetDriverEntryPointByVersion");
+  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+}
+
+}  // namespace
+
+CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
+  static const PFN_cuTensorMapEncodeTiled_v12000 encode = FindEncode(device);
+  CUtensorMap map = {};
+  if (device.ok() && encode == nullptr) {
+    device.SetError(absl::UnavailableError(
+        fmt::format("GPU {}: the driver has no cuTensorMapEncodeTiled", device.index())));
+  }
+  if (!device.ok()) return map;
+  const auto stride = static_cast<uint64_t>(rows.stride * kElementBytes);
+  const std::array<cuuint64_t, kDims> dims = {
+      static_cast<uint64_t>(rows.head_dim), static_cast<uint64_t>(rows.num_heads),
+      static_cast<uint64_t>(rows.box_rows), static_cast<uint64_t>(rows.num_rows) + 1};
+  const std::array<cuuint64_t, kDims - 1> strides = {
+      static_cast<uint64_t>(rows.head_dim) * kElementBytes, stride, stride};
+  const std::array<cuuint32_t, kDims> box = {kBoxColumns, static_cast<uint32_t>(rows.box_heads),
+                                             static_cast<uint32_t>(rows.box_rows), 1};
+  const std::array<cuuint32_t, kDims> steps = {1, 1, 1, 1};
+  // Coordinates of the rows add up to box_rows more than the row.
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(rows.data) -
+                          static_cast<uintptr_t>(rows.box_rows) * static_cast<uintptr_t>(stride);
+  const CUresult result =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, kDims, reinterpret_cast<void*>(begin),
+             dims.data(), strides.data(), box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    device.SetError(absl::InternalError(fmt::format(
+        "GPU {}: cuTensorMapEncodeTiled returned {} for {} rows of {} heads of {}", device.index(),
+        static_cast<int>(result), rows.num_rows, rows.num_heads, rows.head_dim)));
+  }
+  return map;
+}
+
+}  // namespace beamline::cuda

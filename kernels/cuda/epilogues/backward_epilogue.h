@@ -1,0 +1,20 @@
+// The gradient epilogues as a pass over a finished product or an operand: faster than cuBLASLt's
+// own at some sizes, there where it has none, and what its sums are checked against.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/epilogues/lt_product.h"
+
+namespace beamline::cuda {
+
+// Whether BackwardEpilogue computes this product's epilogue.
+bool HasBackwardEpilogue(const LtProduct& product);
+
+// product.d holds alpha * a b + c and becomes what the epilogue (kDRelu, kDGelu or one that writes
+// sums) makes of it; so does product.bias. Takes scratch memory.
+// REQUIRES: HasBackwardEpilogue(product).
+void BackwardEpilogue(Device& device, const LtProduct& product, cudaStream_t stream);
+
+}  // namespace beamline::cuda

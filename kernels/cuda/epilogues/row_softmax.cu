@@ -1,0 +1,321 @@
+// Softmax: a row waits in the registers of a warp, a block or a cluster of blocks; rows that do not
+// fit are read twice.
+
+#include "kernels/cuda/epilogues/row_softmax.h"
+
+#include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/device/thread_block_cluster.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr int kLeastThreads = 128;  // of a block; narrow rows share one
+constexpr int kStreamingThreads = 1024;
+constexpr int kClusterArchitecture = 90;
+
+template <typename T>
+struct SoftmaxArgs {
+  const T* x;
+  T* y;
+  int64_t x_stride, y_stride;
+  int64_t num_rows;
+  int64_t width;
+};
+
+// What is known of some elements: their maximum, and the sum of exp(x - maximum). A NaN or +inf
+// among them makes the sum NaN.
+struct Partial {
+  float maximum;
+  float sum;
+};
+
+__device__ inline float MinusInfinity() { return __int_as_float(0xff800000); }
+
+// What exp(x - Base(maximum)) needs: -inf - -inf would be NaN where a 0 belongs.
+__device__ inline float Base(float maximum) { return maximum == MinusInfinity() ? 0.0f : maximum; }
+
+// exp(x - base), to two units in the last place; results below 2^-126 are 0.
+__device__ inline float Power(float x, float base) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - base) * kLog2E));
+  return power;
+}
+
+__device__ inline Partial WarpMerge(Partial partial) {
+  const float maximum = WarpMax(partial.maximum);
+  return {maximum, WarpSum(partial.sum * Power(partial.maximum, Base(maximum)))};
+}
+
+// Over the threads of a block; every thread gets it.
+template <int kThreads>
+__device__ inline Partial BlockMerge(Partial partial, Partial (&partials)[kWarpSize]) {
+  constexpr int kNumWarps = kThreads / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  partial = WarpMerge(partial);
+  if (lane == 0) partials[threadIdx.x / kWarpSize] = partial;
+  __syncthreads();
+  return WarpMerge(lane < kNumWarps ? partials[lane] : Partial{MinusInfinity(), 0.0f});
+}
+
+// Over the blocks of a cluster.
+template <int kCluster>
+__device__ inline Partial ClusterMerge(Partial partial, Partial& shared) {
+  if (threadIdx.x == 0) shared = partial;
+  ClusterArrive();
+  ClusterWait();
+  const int lane = threadIdx.x % kWarpSize;
+  Partial other = {MinusInfinity(), 0.0f};
+  if (lane < kCluster) other = ReadFromBlock(shared, lane);
+  // Nobody leaves while another block reads its shared memory.
+  ClusterArrive();
+  partial = WarpMerge(other);
+  ClusterWait();
+  return partial;
+}
+
+// Elements of a row before its first 16-byte boundary.
+template <typename T>
+__device__ inline int FirstElements(const T* row, int64_t width) {
+  constexpr int kSize = kVecSize<T>;
+  const auto past = static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % kSize);
+  const int first = past == 0 ? 0 : kSize - past;
+  return first < width ? first : static_cast<int>(width);
+}
+
+// A row per kRowThreads threads of kCluster blocks. It waits in registers, kVecs accesses of 16
+// bytes a thread, between the reduction and the output. Elements before the row's first 16-byte
+// boundary and after its last one go one to a thread of the first warp.
+// Grid: a block for each kLeastThreads / kRowThreads rows, or kCluster blocks a row.
+// Bound by memory: x read once, y written once.
+template <typename T, int kRowThreads, int kVecs, int kCluster>
+__global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : kRowThreads)
+    SoftmaxKernel(SoftmaxArgs<T> args) {
+  constexpr int kSize = kVecSize<T>;
+  using Vector = Vec<T, kSize>;
+  __shared__ Partial partials[kWarpSize];
+  __shared__ Partial block_partial;
+  constexpr bool kWarpRows = kRowThreads == kWarpSize;
+  const int64_t row =
+      kWarpRows ? blockIdx.x * int64_t{kLeastThreads / kRowThreads} + threadIdx.x / kRowThreads
+                : blockIdx.x / kCluster;
+  if (kWarpRows && row >= args.num_rows) return;
+  const int rank = kCluster > 1 ? static_cast<int>(blockIdx.x % kCluster) : 0;
+  const int thread = threadIdx.x % kRowThreads;
+  const T* x = args.x + row * args.x_stride;
+  T* y = args.y + row * args.y_stride;
+  const int num_first = FirstElements(x, args.width);
+  const auto num_vectors = static_cast<int>((args.width - num_first) / kSize);
+  const int num_edges = static_cast<int>(args.width) - num_vectors * kSize;
+  const int begin = rank * kRowThreads + thread;
+  constexpr int kStep = kCluster * kRowThreads;
+
+  int4 loaded[kVecs];
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int index = begin + i * kStep;
+    if (index < num_vectors) {
+      loaded[i] = __ldcs(reinterpret_cast<const int4*>(x + num_first) + index);
+    }
+  }
+  const bool has_edge = rank == 0 && thread < num_edges;
+  const int64_t edge = thread < num_first ? thread : thread + int64_t{num_vectors} * kSize;
+  float edge_value = has_edge ? ToFloat(x[edge]) : MinusInfinity();
+
+  float values[kVecs][kSize];
+  float maximum = edge_value;
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const auto vector = *reinterpret_cast<const Vector*>(&loaded[i]);
+    const bool there = begin + i * kStep < num_vectors;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[i][j] = there ? ToFloat(vector.values[j]) : MinusInfinity();
+      maximum = fmaxf(maximum, values[i][j]);
+    }
+  }
+  // The exponentials stay as they are, over this thread's maximum: the row's is a factor.
+  const float base = Base(maximum);
+  edge_value = Power(edge_value, base);
+  Partial partial = {maximum, edge_value};
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[i][j] = Power(values[i][j], base);
+      partial.sum += values[i][j];
+    }
+  }
+  if constexpr (kWarpRows) {
+    partial = WarpMerge(partial);
+  } else {
+    partial = BlockMerge<kRowThreads>(partial, partials);
+    if constexpr (kCluster > 1) partial = ClusterMerge<kCluster>(partial, block_partial);
+  }
+
+  const float scale = Power(maximum, Base(partial.maximum)) / partial.sum;
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int index = begin + i * kStep;
+    if (index >= num_vectors) continue;
+    Vector out;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) out.values[j] = FromFloat<T>(values[i][j] * scale);
+    __stcs(reinterpret_cast<int4*>(y + num_first) + index, *reinterpret_cast<const int4*>(&out));
+  }
+  if (has_edge) y[edge] = FromFloat<T>(edge_value * scale);
+}
+
+// A block a row, read twice: once for the maximum and the sum, which follow each other as they
+// grow, and once for the output. Each thread writes what it read, so that y may be x.
+template <typename T, int kSize>
+__global__ void __launch_bounds__(kStreamingThreads) StreamingSoftmaxKernel(SoftmaxArgs<T> args) {
+  __shared__ Partial partials[kWarpSize];
+  const T* x = args.x + blockIdx.x * args.x_stride;
+  T* y = args.y + blockIdx.x * args.y_stride;
+  Partial partial = {MinusInfinity(), 0.0f};
+  for (int64_t i = int64_t{threadIdx.x} * kSize; i < args.width; i += kStreamingThreads * kSize) {
+    float values[kSize];
+    LoadFloats<kSize>(x + i, values);
+    float maximum = partial.maximum;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) maximum = fmaxf(maximum, values[j]);
+    const float base = Base(maximum);
+    partial.sum *= Power(partial.maximum, base);
+    partial.maximum = maximum;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) partial.sum += Power(values[j], base);
+  }
+  partial = BlockMerge<kStreamingThreads>(partial, partials);
+  const float row_base = Base(partial.maximum);
+  const float scale = 1.0f / partial.sum;
+  for (int64_t i = int64_t{threadIdx.x} * kSize; i < args.width; i += kStreamingThreads * kSize) {
+    float values[kSize];
+    LoadFloats<kSize>(x + i, values);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] = Power(values[j], row_base) * scale;
+    StoreFloats<kSize>(values, y + i);
+  }
+}
+
+template <typename T, int kRowThreads, int kVecs, int kCluster = 1>
+void Launch(Device& device, const SoftmaxArgs<T>& args) {
+  constexpr int kThreads = kRowThreads < kLeastThreads ? kLeastThreads : kRowThreads;
+  constexpr int64_t kRowsPerBlock = kThreads / kRowThreads;
+  cudaLaunchConfig_t config = {};
+  config.gridDim =
+      dim3(static_cast<unsigned>((args.num_rows + kRowsPerBlock - 1) / kRowsPerBlock * kCluster));
+  config.blockDim = dim3(kThreads);
+  config.stream = device.stream();
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = kCluster;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  config.attrs = &cluster;
+  config.numAttrs = kCluster > 1 ? 1 : 0;
+  device.Check(cudaLaunchKernelEx(&config, SoftmaxKernel<T, kRowThreads, kVecs, kCluster>, args),
+               "RowSoftmax");
+  device.CheckLaunch("RowSoftmax");
+}
+
+template <typename T>
+void LaunchStreaming(Device& device, const SoftmaxArgs<T>& args, bool vectorizable) {
+  const auto grid = static_cast<unsigned>(args.num_rows);
+  if (vectorizable) {
+    StreamingSoftmaxKernel<T, kVecSize<T>><<<grid, kStreamingThreads, 0, device.stream()>>>(args);
+  } else {
+    StreamingSoftmaxKernel<T, 1><<<grid, kStreamingThreads, 0, device.stream()>>>(args);
+  }
+  device.CheckLaunch("RowSoftmax");
+}
+
+// Rows of more than 1024 accesses of 16 bytes, up to 8192, with clusters up to 65536. The choices
+// are the fastest of those measured on an H200. A thread holds its elements as floats: 16-bit ones
+// take twice the registers for the same bytes.
+template <typename T>
+void LaunchWide16(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, bool clusters) {
+  if (vectors <= 2048) {
+    Launch<T, 512, 4>(device, args);
+  } else if (vectors <= 4096) {
+    Launch<T, 1024, 4>(device, args);
+  } else if (!clusters) {
+    Launch<T, 1024, 8>(device, args);
+  } else if (vectors <= 8192) {
+    Launch<T, 1024, 4, 2>(device, args);
+  } else if (vectors <= 16384) {
+    Launch<T, 1024, 4, 4>(device, args);
+  } else if (vectors <= 32768) {
+    Launch<T, 1024, 4, 8>(device, args);
+  } else {
+    Launch<T, 1024, 8, 8>(device, args);
+  }
+}
+
+template <typename T>
+void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, bool clusters) {
+  if (vectors <= 2048) {
+    Launch<T, 1024, 2>(device, args);
+  } else if (vectors <= 4096 && clusters) {
+    Launch<T, 256, 8, 2>(device, args);
+  } else if (!clusters) {
+    Launch<T, 1024, 8>(device, args);
+  } else if (vectors <= 8192) {
+    Launch<T, 512, 8, 2>(device, args);
+  } else if (vectors <= 16384) {
+    Launch<T, 1024, 8, 2>(device, args);
+  } else if (vectors <= 32768) {
+    Launch<T, 1024, 8, 4>(device, args);
+  } else {
+    Launch<T, 1024, 8, 8>(device, args);
+  }
+}
+
+// The fewest threads that hold a row, so that more rows are under way at once. False: none does.
+template <typename T>
+bool LaunchInRegisters(Device& device, const SoftmaxArgs<T>& args) {
+  const int64_t vectors = (args.width + kVecSize<T> - 1) / kVecSize<T>;
+  const bool clusters = device.code_architecture() >= kClusterArchitecture;
+  if (vectors <= 32) {
+    Launch<T, 32, 1>(device, args);
+  } else if (vectors <= 64) {
+    Launch<T, 32, 2>(device, args);
+  } else if (vectors <= 128) {
+    Launch<T, 32, 4>(device, args);
+  } else if (vectors <= 256) {
+    Launch<T, 128, 2>(device, args);
+  } else if (vectors <= 512) {
+    Launch<T, 128, 4>(device, args);
+  } else if (vectors <= 1024) {
+    Launch<T, 256, 4>(device, args);
+  } else if (vectors > 8 * 8192 || (vectors > 8192 && !clusters)) {
+    return false;
+  } else if constexpr (sizeof(T) == 2) {
+    LaunchWide16(device, args, vectors, clusters);
+  } else {
+    LaunchWide32(device, args, vectors, clusters);
+  }
+  return true;
+}
+
+}  // namespace
+
+void RowSoftmax(Device& device, const RowSoftmaxParams& params) {
+  const Tensor& x = params.x;
+  const Tensor& y = params.y;
+  BEAMLINE_CHECK(x.dtype == y.dtype && x.num_rows() == y.num_rows() && x.dim(-1) == y.dim(-1));
+  const int64_t num_rows = x.num_rows();
+  if (num_rows == 0 || !device.ok()) return;
+  BEAMLINE_CHECK(x.dim(-1) >= 1 && x.dim(-1) < int64_t{1} << 31);
+  DispatchFloat(x.dtype, [&]<typename T>() {
+    const SoftmaxArgs<T> args = {x.as<T>(),    y.as<T>(), x.row_stride,
+                                 y.row_stride, num_rows,  x.dim(-1)};
+    // The same place within 16 bytes in every row, so that one thread's access is whole in both.
+    const auto distance = reinterpret_cast<uintptr_t>(args.x) - reinterpret_cast<uintptr_t>(args.y);
+    const int64_t drift = (args.x_stride - args.y_stride) * static_cast<int64_t>(sizeof(T));
+    const bool in_step = distance % 16 == 0 && drift % 16 == 0;
+    if (in_step && LaunchInRegisters(device, args)) return;
+    LaunchStreaming(device, args, IsVectorizable(x) && IsVectorizable(y));
+  });
+}
+
+}  // namespace beamline::cuda

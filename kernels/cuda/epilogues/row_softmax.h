@@ -1,0 +1,22 @@
+// Softmax along the rows of a matrix of any width.
+#pragma once
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/tensor.h"
+
+namespace beamline::cuda {
+
+// y[r, j] = exp(x[r, j]) / sum over i of exp(x[r, i]), whatever the magnitude of x; float32
+// arithmetic. -inf becomes 0. A row of nothing but -inf, and one with a NaN or +inf, becomes NaN in
+// every column, as in PyTorch.
+//
+// x is read once and y written once up to 128 KiB a row, and up to 1 MiB where the code may use
+// thread block clusters (sm_90); longer rows, and rows of x and y that lie differently in their
+// 16-byte units, are read twice.
+struct RowSoftmaxParams {
+  Tensor x;  // [num_rows, width], width >= 1; float32, float16 or bfloat16
+  Tensor y;  // as x; may be x
+};
+void RowSoftmax(Device& device, const RowSoftmaxParams& params);
+
+}  // namespace beamline::cuda

@@ -1,0 +1,155 @@
+#include "kernels/cuda/products/matmul.h"
+
+#include "base/check.h"
+#include "kernels/cuda/rows/row_ops.h"
+#include "kernels/input_norm.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+
+bool IsAligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % kAccessBytes == 0 &&
+         tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % kAccessBytes == 0;
+}
+
+template <typename Params>
+bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight) {
+  const int64_t num_rows = params.x.num_rows();
+  const int64_t fewest = HasInputNorm(params) ? 1 : 2;
+  if (num_rows >= fewest && num_rows <= kMostTensorCoreSkinnyRows &&
+      SkinnyTensorCoreProduct(device, params, weight)) {
+    return true;
+  }
+  return num_rows <= kMostSkinnyRows && SkinnyProduct(device, params, weight);
+}
+
+// A norm that no product takes over, by a kernel of its own; what is left to be computed.
+template <typename Params>
+Params LaunchNorm(Device& device, const Params& params) {
+  Compute(device, InputNormOf(params));
+  return ProductOfNormed(params);
+}
+
+// What cuBLASLt's epilogue takes over from the finishing pass.
+struct Fused {
+  bool bias = false;
+  bool activation = false;
+  bool residual = false;
+};
+
+// Of a product whose d, of `columns`, lies in y; `whole`: y has no fewer.
+Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
+  Fused fused;
+  const bool none = params.activation == Activation::kNone;
+  // cuBLASLt reads a bias of y's type, and its GELU is the tanh form.
+  fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
+               (whole || params.bias.row_stride >= columns) &&
+               reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
+  const bool bias_done = fused.bias || params.bias.empty();
+  // It is too coarse for float32 (docs/results/notes-cuda.md).
+  const bool fused_gelu =
+      params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
+  fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);
+  // cuBLASLt adds the residual before the activation, MatMul after it.
+  fused.residual = whole && bias_done && none && !params.residual.empty() &&
+                   params.residual.dtype == params.y.dtype && IsAligned(params.residual);
+  return fused;
+}
+
+LtEpilogue EpilogueOf(Activation activation, bool has_bias) {
+  switch (activation) {
+    case Activation::kRelu:
+      return has_bias ? LtEpilogue::kReluBias : LtEpilogue::kRelu;
+    case Activation::kGeluTanh:
+      return has_bias ? LtEpilogue::kGeluBias : LtEpilogue::kGelu;
+    default:
+      BEAMLINE_CHECK(activation == Activation::kNone);
+      return has_bias ? LtEpilogue::kBias : LtEpilogue::kNone;
+  }
+}
+
+}  // namespace
+
+void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
+  const auto& weight = static_cast<const CudaWeight&>(*params.weight);
+  const int64_t num_rows = params.x.num_rows();
+  if (num_rows == 0) return;
+  BEAMLINE_CHECK(params.x.dtype == weight.dtype());
+  BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
+  if (LaunchSkinny(device, params, weight)) return;
+  if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
+
+  Tensor x = params.x;
+  const bool padded = weight.row_stride() != weight.in_features();
+  if (padded || !IsAligned(x)) x = PadColumns(device, x, weight.row_stride());
+  // Odd output features are many times slower in cuBLASLt (see CudaWeight): such a product runs on
+  // the weight's padding too. Where y has no room for that, and for a gate, it goes to scratch
+  // memory and the finishing pass brings it to y.
+  const bool whole =
+      weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
+  const bool has_room = params.y_owns_padding && params.y.row_stride >= weight.padded_rows();
+  bool in_place = !params.gated && IsAligned(params.y) && (whole || has_room);
+  const int64_t padded_columns = whole ? weight.out_features() : weight.padded_rows();
+  Fused fused = in_place ? ChooseFused(params, padded_columns, whole) : Fused();
+  // A residual that lies in y must be there until it is added.
+  if (!params.residual.empty() && params.residual.data == params.y.data && !fused.residual) {
+    in_place = false;
+    fused = {};
+  }
+  const int64_t columns = in_place ? padded_columns : weight.padded_rows();
+  Tensor product = params.y;
+  if (!in_place) {
+    const DType dtype = params.gated ? weight.dtype() : params.y.dtype;
+    const auto bytes = static_cast<size_t>(num_rows * columns) * SizeOf(dtype);
+    product = Tensor(device.TakeScratch<char>(bytes), dtype, {num_rows, columns});
+  }
+  if (!device.ok()) return;
+
+  LtProduct call;
+  call.a = Tensor(x.data, x.dtype, {num_rows, padded ? weight.row_stride() : weight.in_features()});
+  call.a.row_stride = x.row_stride;
+  call.b = Tensor(const_cast<void*>(weight.data()), weight.dtype(), {columns, call.a.dim(-1)});
+  call.b.row_stride = weight.row_stride();
+  call.transpose_b = true;
+  call.d = Tensor(product.data, product.dtype, {num_rows, columns});
+  call.d.row_stride = product.row_stride;
+  if (fused.bias) call.bias = Tensor(params.bias.data, params.bias.dtype, {columns});
+  call.epilogue = EpilogueOf(fused.activation ? params.activation : Activation::kNone, fused.bias);
+  if (fused.residual) {
+    call.c = Tensor(params.residual.data, params.residual.dtype, {num_rows, columns});
+    call.c.row_stride = params.residual.row_stride;
+  }
+  call.bucket_rows = true;
+  if (const absl::Status status = lt.Run(call); !status.ok()) device.SetError(status);
+
+  FinishParams rest;
+  rest.product = product;
+  rest.bias = fused.bias ? Tensor() : params.bias;
+  rest.activation = fused.activation ? Activation::kNone : params.activation;
+  rest.gated = params.gated;
+  rest.residual = fused.residual ? Tensor() : params.residual;
+  rest.y = params.y;
+  const bool finished = in_place && rest.bias.empty() && rest.activation == Activation::kNone &&
+                        rest.residual.empty();
+  if (!finished && device.ok()) Finish(device, rest);
+}
+
+void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
+  const auto& weight = static_cast<const CudaWeight&>(*params.weight);
+  if (params.x.num_rows() == 0) return;
+  BEAMLINE_CHECK(params.x.dtype == weight.dtype());
+  BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
+  if (LaunchSkinny(device, params, weight)) return;
+  if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
+  MatMulParams product;
+  product.x = params.x;
+  product.weight = params.weight;
+  product.bias = params.bias;
+  product.y = params.workspace;
+  Compute(device, lt, product);
+  if (device.ok()) MoveHeads(device, params);
+}
+
+}  // namespace beamline::cuda

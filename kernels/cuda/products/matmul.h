@@ -1,0 +1,53 @@
+// The ways to a product: cuBLASLt for many rows, kernels of our own for a few, and a finishing pass
+// for what cuBLASLt's epilogues do not cover.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/cuda/products/weight.h"
+
+namespace beamline::cuda {
+
+// The whole operator for num_rows <= kMostSkinnyRows, whatever follows the product: the weight is
+// read once, and one kernel brings every result to its place. In 16 bits it computes one row, and
+// those of more that the tensor cores' kernel below refuses. False (and nothing done) when the
+// operands cannot be read 16 bytes at a time, for rotary embedding of an odd head_dim, and behind
+// an input_norm in 16 bits or when the product has too many features, or its rows are too long, for
+// each block to norm them.
+inline constexpr int64_t kMostSkinnyRows = 8;
+bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
+
+// The same on tensor cores, the better way from two rows on, and of one behind an input_norm, which
+// it refuses as above. False also in float32.
+inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
+bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
+                             const CudaWeight& weight);
+
+// y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left
+// out.
+struct FinishParams {
+  Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself
+  Tensor bias;     // [out_features]; may be empty
+  Activation activation = Activation::kNone;
+  bool gated = false;  // as MatMulParams
+  Tensor residual;     // as y; may be empty
+  Tensor y;
+};
+void Finish(Device& device, const FinishParams& params);
+
+// x with the row stride of the weight, its columns past in_features zero; in scratch memory.
+Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
+
+// ProjectHeads where the product is in params.workspace already: from there to its places.
+void MoveHeads(Device& device, const ProjectHeadsParams& params);
+
+void Compute(Device& device, LtMatMul& lt, const MatMulParams& params);
+void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params);
+
+}  // namespace beamline::cuda

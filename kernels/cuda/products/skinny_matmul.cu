@@ -1,0 +1,285 @@
+// Products of a few rows: a matrix-vector kernel that reads the weight once.
+#include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/products/shared_norm.cuh"
+#include "kernels/cuda/products/skinny_output.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+template <typename InputNorm>
+constexpr int kThreads = (InputNorm::kNorms ? kNormingWarps : kWarps) * kWarpSize;
+// Blocks of a multiprocessor, which decide how many registers the compiler takes: in 16 bits warps
+// are worth more than a warp's loads in flight, in float32 it would load chunk by chunk otherwise.
+template <int kRows, typename T, typename Output, typename InputNorm>
+constexpr int kFewestBlocks = InputNorm::kNorms ? (Output::kPaired ? 1 : 2)
+                              : kRows == 1      ? (sizeof(T) == 2 ? 16 : 8)
+                                                : 5;
+// Below this many units per SM a warp for each leaves the GPU idle: the block's warps then share
+// each feature's row.
+constexpr int kFewUnitsPerSm = 16;
+
+// sums[r] = this thread's part of x[r] . weight row, over chunks first, first + step, ...
+template <int kRows, typename T>
+__device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first, int step,
+                           float (&sums)[kRows]) {
+  constexpr int kSize = kVecSize<T>;
+  const T* weight = args.Row(feature);
+#pragma unroll 4
+  for (int column = first * kSize; column < args.in_features; column += step * kSize) {
+    float w[kSize];
+    LoadFloats<kSize>(weight + column, w);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= args.num_rows) break;
+      float x[kSize];
+      LoadFloats<kSize>(args.x + r * args.x_stride + column, x);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sums[r] += w[j] * x[j];
+    }
+  }
+}
+
+// The same in float32, whose rows have twice the chunks: the loads of several are in flight before
+// the first is used.
+template <int kRows>
+__device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int first, int step,
+                           float (&sums)[kRows]) {
+  constexpr int kSize = kVecSize<float>;
+  constexpr int kUnroll = kRows == 1 ? 4 : kRows <= 4 ? 2 : 1;
+  const auto load = [](const float* from, bool valid) {
+    return valid ? *reinterpret_cast<const float4*>(from) : float4{};
+  };
+  const float* weight = args.Row(feature);
+  // The same turns for all lanes of a warp, which stay together.
+  for (int base = 0; base < args.in_features; base += step * kSize * kUnroll) {
+    float4 w[kUnroll], x[kUnroll][kRows];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int column = base + (first + u * step) * kSize;
+      const bool inside = column < args.in_features;
+      w[u] = load(weight + column, inside);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        x[u][r] =
+            load(args.x + r * args.x_stride + column, inside && (kRows == 1 || r < args.num_rows));
+      }
+    }
+    __syncwarp();  // no load is moved behind this
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        sums[r] += w[u].x * x[u][r].x;
+        sums[r] += w[u].y * x[u][r].y;
+        sums[r] += w[u].z * x[u][r].z;
+        sums[r] += w[u].w * x[u][r].w;
+      }
+    }
+  }
+}
+
+// Some accesses of a lane to a weight's row: in flight while the rows that it multiplies are
+// normed.
+struct WeightChunks {
+  static constexpr int kSize = kVecSize<float>;
+  static constexpr int kChunks = 4;
+
+  __device__ void Load(const float* row, int size, int first, int step) {
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      const int column = (first + i * step) * kSize;
+      chunks[i] = column < size ? *reinterpret_cast<const float4*>(row + column) : float4{};
+    }
+  }
+
+  float4 chunks[kChunks];
+};
+
+// As Accumulate, of normed rows in shared memory and a weight's row whose first chunks are loaded.
+template <int kRows>
+__device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float* normed, int stride,
+                                 int feature, int first, int step, WeightChunks& weight,
+                                 float (&sums)[kRows]) {
+  constexpr int kSize = WeightChunks::kSize;
+  const int turn = step * WeightChunks::kChunks;
+  for (int chunk = first; chunk * kSize < args.in_features; chunk += turn) {
+    if (chunk != first) weight.Load(args.Row(feature), args.in_features, chunk, step);
+#pragma unroll
+    for (int i = 0; i < WeightChunks::kChunks; ++i) {
+      const int column = (chunk + i * step) * kSize;
+      if (column >= args.in_features) break;
+      const float4 w = weight.chunks[i];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r >= args.num_rows) break;
+        const float4 x = *reinterpret_cast<const float4*>(normed + r * stride + column);
+        sums[r] += w.x * x.x;
+        sums[r] += w.y * x.y;
+        sums[r] += w.z * x.z;
+        sums[r] += w.w * x.w;
+      }
+    }
+  }
+}
+
+// Both of a unit's sums of all rows, over this thread's part of the input features.
+template <int kRows, typename T, typename Output, typename InputNorm>
+__device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& output,
+                               const InputNorm& input_norm, int unit, int begin, int step,
+                               float (&sums)[kRows], float (&seconds)[kRows]) {
+  if constexpr (InputNorm::kNorms) {
+    WeightChunks first, second;
+    const float* normed = NormaliseRows(args.x, args.x_stride, args.num_rows, input_norm, [&] {
+      first.Load(args.Row(output.First(unit)), args.in_features, begin, step);
+      if (Output::kPaired) {
+        second.Load(args.Row(output.Second(unit)), args.in_features, begin, step);
+      }
+    });
+    const int stride = args.in_features;
+    AccumulateNormed(args, normed, stride, output.First(unit), begin, step, first, sums);
+    if (Output::kPaired) {
+      AccumulateNormed(args, normed, stride, output.Second(unit), begin, step, second, seconds);
+    }
+  } else {
+    Accumulate<kRows>(args, output.First(unit), begin, step, sums);
+    if (Output::kPaired) Accumulate<kRows>(args, output.Second(unit), begin, step, seconds);
+  }
+}
+
+// kUnitWarps warps share a unit. Grid: a block per kWarps / kUnitWarps units. Bound by memory: the
+// weight is read once (K x N elements), x comes from cache.
+template <int kRows, int kUnitWarps, typename T, typename Output, typename InputNorm>
+__global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, Output, InputNorm>)
+    SkinnyKernel(SkinnyOperands<T> args, Output output, InputNorm input_norm) {
+  constexpr int kWarps = kThreads<InputNorm> / kWarpSize;
+  __shared__ float partials[kWarps][2][kRows];
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const int wanted_unit = (blockIdx.x * kWarps + warp) / kUnitWarps;
+  const bool exists = wanted_unit < args.num_units;
+  // Warps without a unit take part in the last one and finish none.
+  const int unit = min(wanted_unit, args.num_units - 1);
+  const int begin = warp % kUnitWarps * kWarpSize + lane;
+  constexpr int kStep = kUnitWarps * kWarpSize;
+  if (exists && blockIdx.x < kEarlyBlocks) {
+    const int columns = min(args.in_features, kEarlyColumns);
+    PrefetchRow(args.Row(output.First(unit)), columns, begin, kStep);
+    if (Output::kPaired) PrefetchRow(args.Row(output.Second(unit)), columns, begin, kStep);
+    if (begin == 0) output.Prefetch(unit);
+  }
+  if constexpr (InputNorm::kNorms) input_norm.Prefetch();
+  WaitForEarlierKernels();
+  if (!InputNorm::kNorms && !exists) return;
+  // Lane r finishes row r.
+  const bool finishes = exists && warp % kUnitWarps == 0 && lane < args.num_rows;
+  typename Output::Inputs inputs = {};
+  if (finishes) inputs = output.Load(lane, unit);
+
+  float sums[kRows] = {}, seconds[kRows] = {};
+  AccumulateUnit(args, output, input_norm, unit, begin, kStep, sums, seconds);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = WarpSum(sums[r]);
+    if (Output::kPaired) seconds[r] = WarpSum(seconds[r]);
+  }
+  if constexpr (kUnitWarps > 1) {
+    if (lane == 0) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        partials[warp][0][r] = sums[r];
+        partials[warp][1][r] = seconds[r];
+      }
+    }
+    __syncthreads();
+    if (warp % kUnitWarps != 0) return;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      for (int w = 1; w < kUnitWarps; ++w) {
+        sums[r] += partials[warp + w][0][r];
+        seconds[r] += partials[warp + w][1][r];
+      }
+    }
+  }
+  if (!finishes) return;
+  float sum = 0.0f, second = 0.0f;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (lane != r) continue;
+    sum = sums[r];
+    second = seconds[r];
+  }
+  output.Store(lane, unit, inputs, sum, second);
+}
+
+template <int kRows, typename T, typename Output>
+void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
+  const auto launch = [&]<int kUnitWarps>() {
+    const int blocks = (args.num_units * kUnitWarps + kWarps - 1) / kWarps;
+    LaunchOverlapped(device, "a product of few rows",
+                     SkinnyKernel<kRows, kUnitWarps, T, Output, NoNorm>, blocks, kThreads<NoNorm>,
+                     /*shared_bytes=*/0, args, output, NoNorm());
+  };
+  args.num_units < kFewUnitsPerSm* device.num_multiprocessors()
+      ? launch.template operator()<kWarps>()
+      : launch.template operator()<1>();
+}
+
+// The same behind the norm of `params`; false where it does not pay, or does not fit.
+template <int kRows, typename T, typename Output, typename Params>
+bool LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
+                        const Params& params) {
+  const auto on_load = MakeNormOnLoad<T>(params);
+  if (!on_load.has_value()) return false;
+  const SharedNorm norm(*on_load);
+  const int most_blocks = kMostNormingBlocks * device.num_multiprocessors();
+  const auto launch = [&]<int kUnitWarps>() {
+    const int blocks = (args.num_units * kUnitWarps + kNormingWarps - 1) / kNormingWarps;
+    if (blocks > most_blocks) return false;
+    const auto kernel = SkinnyKernel<kRows, kUnitWarps, T, Output, SharedNorm>;
+    LaunchOverlapped(device, "a product of few rows behind a norm", kernel, blocks,
+                     kThreads<SharedNorm>, SharedRows(device, kernel, norm, args.num_rows), args,
+                     output, norm);
+    return true;
+  };
+  const bool few_units = args.num_units * kWarps <= most_blocks * kNormingWarps;
+  return few_units ? launch.template operator()<kWarps>() : launch.template operator()<1>();
+}
+
+template <typename Params>
+bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+  static_assert(kMostSkinnyRows == 8);
+  bool launched = false;
+  DispatchFloat(weight.dtype(), [&]<typename T>() {
+    launched = WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+      const auto args = MakeSkinnyOperands<T>(params.x, weight, Output::kPaired);
+      const auto launch = [&]<int kRows>() {
+        if (!HasInputNorm(params)) {
+          LaunchRows<kRows>(device, args, output);
+          return true;
+        }
+        if constexpr (Output::kTakesNorm && std::is_same_v<T, float>) {
+          return LaunchRowsWithNorm<kRows>(device, args, output, params);
+        } else {
+          return false;
+        }
+      };
+      if (args.num_rows == 1) return launch.template operator()<1>();
+      return args.num_rows <= 4 ? launch.template operator()<4>() : launch.template operator()<8>();
+    });
+  });
+  return launched;
+}
+
+}  // namespace
+
+bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  return IsVectorizable(params.x) && Multiply(device, params, weight);
+}
+
+bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
+  return IsVectorizable(params.x) && HasPairs(params) && Multiply(device, params, weight);
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,217 @@
+// What the products of few rows do with their sums. A unit is what an output needs at once: one
+// output feature of the weight, or a pair of them.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/products/activation.cuh"
+#include "kernels/cuda/products/heads.cuh"
+#include "kernels/cuda/products/matmul.h"
+
+namespace beamline::cuda {
+
+// x W^T for few rows, as the kernels see it.
+template <typename T>
+struct SkinnyOperands {
+  const T* x;
+  const T* weight;
+  int64_t x_stride, weight_stride;
+  int num_rows, in_features, num_units;
+
+  __device__ const T* Row(int feature) const { return weight + feature * weight_stride; }
+};
+
+// Blocks that may be on the multiprocessors before the kernel's turn, and prefetch the beginnings
+// of their weights' rows: all together less than L2 holds, which would else drop lines unread.
+inline constexpr int kEarlyBlocks = 2048;
+inline constexpr int kEarlyColumns = 1024;
+
+template <typename T>
+SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, bool paired) {
+  const auto num_features = static_cast<int>(weight.out_features());
+  return {x.as<T>(),
+          static_cast<const T*>(weight.data()),
+          x.row_stride,
+          weight.row_stride(),
+          static_cast<int>(x.num_rows()),
+          static_cast<int>(weight.in_features()),
+          paired ? num_features / 2 : num_features};
+}
+
+// A bias's element as it lies in memory: converting it to a number would wait for its load.
+struct RawBias {
+  uint32_t bits = 0;
+
+  // Of T unless is_float.
+  template <typename T>
+  __device__ void Load(const void* bias, bool is_float, int feature) {
+    if (sizeof(T) == 4 || is_float) {
+      bits = static_cast<const uint32_t*>(bias)[feature];
+    } else {
+      bits = static_cast<const uint16_t*>(bias)[feature];
+    }
+  }
+  template <typename T>
+  __device__ float Value(bool is_float) const {
+    if constexpr (sizeof(T) == 2) {
+      if (!is_float) return ToFloat(FromBits<T>(static_cast<uint16_t>(bits)));
+    }
+    return __uint_as_float(bits);
+  }
+};
+
+// MatMul's epilogue. A pair is a column of the gate and of the up projection.
+template <typename T, typename Y, bool kGated>
+struct MatMulOutput {
+  static constexpr bool kPaired = kGated;
+  static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits are too many blocks
+
+  // What is read besides the sums. The kernels load it before the product, under which its latency
+  // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
+  // writes to L2 before that.
+  struct Inputs {
+    RawBias bias, up_bias;
+    Y residual;
+  };
+
+  const void* bias;
+  const Y* residual;
+  Y* y;
+  int64_t residual_stride, y_stride;
+  int width;  // columns of y
+  bool bias_is_float;
+  Activation activation;
+
+  __device__ int First(int unit) const { return unit; }
+  __device__ int Second(int unit) const { return unit + width; }
+
+  __device__ void Prefetch(int unit) const {
+    if (bias == nullptr) return;
+    const auto size = bias_is_float ? sizeof(float) : sizeof(T);
+    PrefetchToL2(static_cast<const char*>(bias) + unit * size);
+    if (kGated) PrefetchToL2(static_cast<const char*>(bias) + (unit + width) * size);
+  }
+  __device__ Inputs Load(int row, int unit) const {
+    Inputs inputs = {};
+    if (bias != nullptr) {
+      inputs.bias.template Load<T>(bias, bias_is_float, unit);
+      if (kGated) inputs.up_bias.template Load<T>(bias, bias_is_float, unit + width);
+    }
+    if (residual != nullptr) inputs.residual = residual[row * residual_stride + unit];
+    return inputs;
+  }
+  __device__ void Store(int row, int unit, const Inputs& inputs, float sum, float up) const {
+    float value = Activate(activation, sum + inputs.bias.template Value<T>(bias_is_float));
+    if (kGated) value *= up + inputs.up_bias.template Value<T>(bias_is_float);
+    if (residual != nullptr) value += ToFloat(inputs.residual);
+    y[row * y_stride + unit] = FromFloat<Y>(value);
+  }
+};
+
+// Returns body(output) with MatMul's output for activations of T into y's type.
+template <typename T, typename Body>
+bool WithOutput(const MatMulParams& params, Body body) {
+  const auto make = [&]<typename Y, bool kGated>() {
+    return body(MatMulOutput<T, Y, kGated>{
+        params.bias.data, params.residual.as<Y>(), params.y.as<Y>(), params.residual.row_stride,
+        params.y.row_stride, static_cast<int>(params.y.dim(-1)),
+        params.bias.dtype == DType::kFloat32, params.activation});
+  };
+  BEAMLINE_CHECK(params.y.dtype == DType::kFloat32 || params.y.dtype == params.x.dtype);
+  const auto make_of = [&]<typename Y>() {
+    return params.gated ? make.template operator()<Y, true>()
+                        : make.template operator()<Y, false>();
+  };
+  return params.y.dtype == DType::kFloat32 ? make_of.template operator()<float>()
+                                           : make_of.template operator()<T>();
+}
+
+// Every head to its place. With rotary embedding a pair is what one angle rotates, and where there
+// is nothing to be rotated two neighbours: a head_dim that is even.
+template <typename T, bool kRotated>
+struct HeadsOutput {
+  static constexpr bool kPaired = kRotated;
+  static constexpr bool kTakesNorm = true;
+
+  struct Inputs {
+    T bias, second_bias;
+    float cosine, sine;
+    int slot;
+  };
+
+  HeadPlaces<T> places;
+  const T* bias;
+  Divisor head_units;  // units of a head
+
+  // A unit's head, and its place among the units of that head.
+  __device__ int HeadOf(int unit) const { return head_units.Quotient(unit); }
+  __device__ int PairOf(int unit) const { return unit - HeadOf(unit) * head_units.value(); }
+  __device__ bool IsRotated(int unit) const {
+    return places.Rotates(HeadOf(unit)) && PairOf(unit) < places.rotary_dim / 2;
+  }
+  __device__ bool IsHalfSplit(int unit) const { return !places.interleaved && IsRotated(unit); }
+
+  __device__ int First(int unit) const {
+    if (!kPaired || !IsHalfSplit(unit)) return kPaired ? 2 * unit : unit;
+    return HeadOf(unit) * places.head_dim + PairOf(unit);
+  }
+  __device__ int Second(int unit) const {
+    return First(unit) + (IsHalfSplit(unit) ? places.rotary_dim / 2 : 1);
+  }
+
+  __device__ void Prefetch(int unit) const {
+    if (bias != nullptr) PrefetchToL2(bias + First(unit));
+  }
+  __device__ Inputs Load(int row, int unit) const {
+    Inputs inputs = {};
+    inputs.slot = places.SlotOf(row);
+    if (bias != nullptr) inputs.bias = bias[First(unit)];
+    if (!kPaired) return inputs;
+    inputs.cosine = 1.0f;
+    if (bias != nullptr) inputs.second_bias = bias[Second(unit)];
+    if (IsRotated(unit)) {
+      const float* angles = places.cos_sin + places.positions[row] * places.cos_sin_stride;
+      inputs.cosine = angles[PairOf(unit)];
+      inputs.sine = angles[places.rotary_dim / 2 + PairOf(unit)];
+    }
+    return inputs;
+  }
+
+  __device__ void Store(int row, int unit, const Inputs& inputs, float sum,
+                        float second_sum) const {
+    const int feature = First(unit);
+    const int head = HeadOf(unit);
+    const int d = feature - head * places.head_dim;
+    const float scale = places.Scale(head);
+    T* const to = places.Head(row, inputs.slot, head);
+    const float first = sum + ToFloat(inputs.bias);
+    if (!kPaired) {
+      to[d] = FromFloat<T>(first * scale);
+      return;
+    }
+    const float second = second_sum + ToFloat(inputs.second_bias);
+    const float rotated = first * inputs.cosine - second * inputs.sine;
+    const float second_rotated = second * inputs.cosine + first * inputs.sine;
+    to[d] = FromFloat<T>(rotated * scale);
+    to[d + Second(unit) - feature] = FromFloat<T>(second_rotated * scale);
+  }
+};
+
+// As above.
+template <typename T, typename Body>
+bool WithOutput(const ProjectHeadsParams& params, Body body) {
+  const HeadPlaces<T> places = MakeHeadPlaces<T>(params);
+  if (params.rotary == nullptr) {
+    return body(HeadsOutput<T, false>{places, params.bias.as<T>(), Divisor(params.head_dim)});
+  }
+  return body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
+}
+
+// Whether every head divides into HeadsOutput's pairs.
+inline bool HasPairs(const ProjectHeadsParams& params) {
+  return params.rotary == nullptr || params.head_dim % 2 == 0;
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,103 @@
+// LayerNorm and RMSNorm with the residual addition fused.
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/rows/row_norm.cuh"
+#include "kernels/cuda/rows/row_ops.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+template <typename T>
+struct NormArgs {
+  const T* x;         // [num_rows, hidden_size]
+  const T* residual;  // as x; may be null
+  T* sum;             // as x; may be null
+  T* y;               // as x
+  int64_t x_stride, residual_stride, sum_stride, y_stride;
+  RowNorm<T> norm;
+};
+
+// y = norm(x + residual) * gain + bias. The row waits in shared memory as float32 between the mean,
+// the variance and the output; each thread reads and writes the same elements, so that y may alias
+// x. Grid: a block per row; shared memory: hidden_size floats. Bound by memory: x and residual read
+// once, sum and y written once.
+template <typename T, int kSize>
+__global__ void NormKernel(NormArgs<T> args) {
+  extern __shared__ float row[];
+  const int64_t i = blockIdx.x;
+  if (i == 0) {
+    PrefetchRow(args.norm.gain, args.norm.hidden_size, threadIdx.x, blockDim.x);
+    if (args.norm.bias != nullptr) {
+      PrefetchRow(args.norm.bias, args.norm.hidden_size, threadIdx.x, blockDim.x);
+    }
+  }
+  WaitForEarlierKernels();
+  const T* x = args.x + i * args.x_stride;
+  const T* residual = args.residual == nullptr ? nullptr : args.residual + i * args.residual_stride;
+  T* sum = args.sum == nullptr ? nullptr : args.sum + i * args.sum_stride;
+
+  float total = 0.0f;
+  for (int column = threadIdx.x * kSize; column < args.norm.hidden_size;
+       column += blockDim.x * kSize) {
+    float values[kSize];
+    LoadFloats<kSize>(x + column, values);
+    if (residual != nullptr) {
+      float addend[kSize];
+      LoadFloats<kSize>(residual + column, addend);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] += addend[j];
+    }
+    if (sum != nullptr) StoreFloats<kSize>(values, sum + column);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      total += values[j];
+      row[column + j] = values[j];
+    }
+  }
+  NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride);
+}
+
+template <typename T, int kSize>
+void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
+  const int64_t shared_bytes = SharedRow(device, NormKernel<T, kSize>, args.norm.hidden_size);
+  const int threads = ThreadsFor(args.norm.hidden_size / kSize, kMostThreads);
+  LaunchOverlapped(device, "Norm", NormKernel<T, kSize>, num_rows, threads, shared_bytes, args);
+}
+
+}  // namespace
+
+int MostNormColumns(const Device& device) {
+  const auto bytes = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin);
+  return static_cast<int>((bytes - kStaticBytes) / static_cast<int64_t>(sizeof(float)));
+}
+
+void Compute(Device& device, const NormParams& params) {
+  const int64_t num_rows = params.x.num_rows();
+  if (num_rows == 0) return;
+  bool vectorizable = true;
+  for (const Tensor* tensor :
+       {&params.x, &params.residual, &params.gain, &params.bias, &params.sum, &params.y}) {
+    vectorizable &= IsVectorizable(*tensor);
+  }
+  DispatchFloat(params.x.dtype, [&]<typename T>() {
+    NormArgs<T> args;
+    args.x = params.x.as<T>();
+    args.residual = params.residual.as<T>();
+    args.sum = params.sum.as<T>();
+    args.y = params.y.as<T>();
+    args.x_stride = params.x.row_stride;
+    args.residual_stride = params.residual.row_stride;
+    args.sum_stride = params.sum.row_stride;
+    args.y_stride = params.y.row_stride;
+    args.norm =
+        MakeRowNorm<T>({params.kind, params.gain, params.bias, params.epsilon}, params.x.dim(-1));
+    if (vectorizable) {
+      Launch<T, kVecSize<T>>(device, args, num_rows);
+    } else {
+      Launch<T, 1>(device, args, num_rows);
+    }
+  });
+}
+
+}  // namespace beamline::cuda

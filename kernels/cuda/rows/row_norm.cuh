@@ -1,0 +1,84 @@
+// LayerNorm and RMSNorm of a row that a block holds in shared memory, for the kernels that end in a
+// norm.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/scalar.cuh"
+
+namespace beamline::cuda {
+
+template <typename T>
+struct RowNorm {
+  const T* gain;  // [hidden_size]
+  const T* bias;  // [hidden_size]; may be null
+  int hidden_size;
+  float epsilon;
+  bool centred;  // LayerNorm
+};
+
+template <typename T>
+RowNorm<T> MakeRowNorm(const FusedNorm& norm, int64_t hidden_size) {
+  return {norm.gain.as<T>(), norm.bias.as<T>(), static_cast<int>(hidden_size), norm.epsilon,
+          norm.kind == NormKind::kLayerNorm};
+}
+
+// y = norm(row) * gain + bias. Every thread wrote the elements of row, in shared memory, that it
+// reads here: kSize at threadIdx.x * kSize, + blockDim.x * kSize, ...; `total` is their sum. The
+// mean comes first, then the variance around it, as accurate as float32 allows. Once in a kernel.
+template <int kSize, typename T>
+__device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float total, T* y) {
+  __shared__ float partial_sums[kWarpSize], partial_squares[kWarpSize];
+  const int begin = threadIdx.x * kSize;
+  const int step = blockDim.x * kSize;
+  const float count = static_cast<float>(norm.hidden_size);
+  const float mean = norm.centred ? BlockSum(total, partial_sums) / count : 0.0f;
+
+  float squares = 0.0f;
+  for (int column = begin; column < norm.hidden_size; column += step) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      const float centred = row[column + j] - mean;
+      squares += centred * centred;
+    }
+  }
+  const float variance = BlockSum(squares, partial_squares) / count;
+  const float scale = 1.0f / sqrtf(variance + norm.epsilon);
+
+  for (int column = begin; column < norm.hidden_size; column += step) {
+    float values[kSize], gain[kSize];
+    LoadFloats<kSize>(norm.gain + column, gain);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] = (row[column + j] - mean) * scale * gain[j];
+    if (norm.bias != nullptr) {
+      float bias[kSize];
+      LoadFloats<kSize>(norm.bias + column, bias);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] += bias[j];
+    }
+    StoreFloats<kSize>(values, y + column);
+  }
+}
+
+inline constexpr int64_t kStaticBytes = 2 << 10;  // at most what the kernels have besides a row
+
+// Lets `kernel`, which has `static_bytes` of shared memory, use `bytes` more of it.
+template <typename Kernel>
+void AllowShared(Device& device, Kernel* kernel, int64_t bytes, int64_t static_bytes) {
+  constexpr int64_t kDefaultBytes = 48 << 10;
+  if (bytes <= kDefaultBytes - static_bytes) return;
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(bytes)),
+               "a norm's hidden_size needs more shared memory than the GPU has");
+}
+
+// Bytes of dynamic shared memory for a row, which `kernel` may use from now on. No row is longer
+// than MostNormColumns (ops.h), which models are checked against when they are loaded.
+template <typename Kernel>
+int64_t SharedRow(Device& device, Kernel* kernel, int64_t hidden_size) {
+  const int64_t bytes = hidden_size * static_cast<int64_t>(sizeof(float));
+  AllowShared(device, kernel, bytes, kStaticBytes);
+  return bytes;
+}
+
+}  // namespace beamline::cuda

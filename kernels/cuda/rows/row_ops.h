@@ -1,0 +1,20 @@
+// Operators that work row by row, one function each: launched on the device's stream, faults
+// recorded in the device.
+#pragma once
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/operators.h"
+
+namespace beamline::cuda {
+
+void Compute(Device& device, const EmbedParams& params);
+void Compute(Device& device, const GatherRowsParams& params);
+void Compute(Device& device, const FillTokensParams& params);
+void Compute(Device& device, const CopyBlocksParams& params);
+void Compute(Device& device, const NormParams& params);
+void Compute(Device& device, const PoolParams& params);
+
+// The longest row of a norm: one waits in shared memory as float32.
+int MostNormColumns(const Device& device);
+
+}  // namespace beamline::cuda
