@@ -1,0 +1,17 @@
+// The library's front door (README.md): fused matrix products and softmax for C++ programs of their
+// own.
+//
+//   auto device = cuda::Device::Create(0, {});                    // one GPU, its memory and stream
+//   auto products = cuda::LtMatMul::Create(**device, "algorithms");
+//   (*products)->Run({.a = x, .b = w, .d = h, .epilogue = cuda::LtEpilogue::kGeluAuxBias, ...});
+//   cuda::RowSoftmax(**device, {.x = scores, .y = weights});
+//   absl::Status status = (*device)->Synchronize();
+//
+// Work is asynchronous, in the order of the calls, on Device::stream(). The other headers of this
+// folder are the library's own.
+#pragma once
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/cuda/epilogues/lt_product.h"
+#include "kernels/cuda/epilogues/row_softmax.h"
