@@ -1,7 +1,12 @@
 #include "base/field_error.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {
@@ -85,6 +90,23 @@ absl::Status CheckCount(std::string_view field, size_t size, size_t max) {
                      .value = fmt::to_string(size),
                      .accepted = fmt::format("at most {}", max),
                      .text = fmt::format("{} has {} entries", field, size)});
+}
+
+bool IsChoice(std::string_view text, std::string_view choice) {
+  if (!choice.ends_with(":N")) return text == choice;
+  choice.remove_suffix(1);
+  if (!text.starts_with(choice)) return false;
+  text.remove_prefix(choice.size());
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+absl::Status CheckChoice(std::string_view field, std::string_view value,
+                         std::span<const std::string_view> choices) {
+  const auto matches = [value](std::string_view choice) { return IsChoice(value, choice); };
+  if (std::ranges::any_of(choices, matches)) return absl::OkStatus();
+  return FieldError(field, fmt::format("'{}'", value), fmt::format("{}", fmt::join(choices, ", ")));
 }
 
 }  // namespace beamline

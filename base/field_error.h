@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,5 +48,11 @@ absl::Status CheckFloat(std::string_view field, float value, float min, float ma
 
 // "FIELD has SIZE entries; accepted: at most MAX".
 absl::Status CheckCount(std::string_view field, size_t size, size_t max);
+
+// Whether the text is the choice; "cuda:N" stands for "cuda:0", "cuda:1", ...
+bool IsChoice(std::string_view text, std::string_view choice);
+// "FIELD is 'VALUE'; accepted: A, B".
+absl::Status CheckChoice(std::string_view field, std::string_view value,
+                         std::span<const std::string_view> choices);
 
 }  // namespace beamline

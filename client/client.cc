@@ -191,6 +191,16 @@ absl::StatusOr<v1::Model> Client::GetModel(const std::string& name, const CallOp
   return Call(stubs_->models, &v1::Models::Stub::GetModel, request, options);
 }
 
+absl::StatusOr<v1::Model> Client::LoadModel(const v1::LoadModelRequest& request,
+                                            const CallOptions& options) {
+  return Call(stubs_->models, &v1::Models::Stub::LoadModel, request, options);
+}
+
+absl::StatusOr<v1::UnloadModelResponse> Client::UnloadModel(const v1::UnloadModelRequest& request,
+                                                            const CallOptions& options) {
+  return Call(stubs_->models, &v1::Models::Stub::UnloadModel, request, options);
+}
+
 absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions& options) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(model);

@@ -99,6 +99,12 @@ class Client {
                                                     const CallOptions& options = {});
   absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, const CallOptions& options = {});
+  // At the server's admin address: loads a model, or unloads one, and waits until it is ready, or
+  // gone. A load whose call ends early goes on.
+  absl::StatusOr<v1::Model> LoadModel(const v1::LoadModelRequest& request,
+                                      const CallOptions& options = {});
+  absl::StatusOr<v1::UnloadModelResponse> UnloadModel(const v1::UnloadModelRequest& request,
+                                                      const CallOptions& options = {});
 
   // Whether the model (empty: the server as a whole) can answer. NOT_FOUND when there is no such
   // model.

@@ -21,10 +21,6 @@ constexpr size_t kMaxMessageBytes = 1000;
 
 }  // namespace
 
-absl::Status NotImplemented(std::string_view what) {
-  return absl::UnimplementedError(fmt::format("{} is not implemented by this server", what));
-}
-
 absl::Status AnswerTooLarge(int64_t bytes, int64_t limit) {
   return absl::OutOfRangeError(
       fmt::format("the answer has at least {} bytes; accepted: at most {}", bytes, limit));
@@ -54,7 +50,8 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
       violation->set_description(Shorten(message, kMaxMessageBytes));
       details.add_details()->PackFrom(bad_request);
     }
-  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
+  } else if (status.code() == absl::StatusCode::kResourceExhausted &&
+             !status.GetPayload(kNotSoonPayload).has_value()) {
     google::rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_nanos(
         static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));

@@ -10,11 +10,11 @@
 
 namespace beamline {
 
-// A field or RPC that this server does not have yet: UNIMPLEMENTED.
-absl::Status NotImplemented(std::string_view what);
-
 // OUT_OF_RANGE: an answer of at least `bytes` bytes, of which the server sends at most `limit`.
 absl::Status AnswerTooLarge(int64_t bytes, int64_t limit);
+
+// A RESOURCE_EXHAUSTED with this payload does not pass by itself, so that it gets no RetryInfo.
+inline constexpr char kNotSoonPayload[] = "beamline.not_soon";
 
 // Whether the error is a fault of the server itself, which is for its log.
 bool IsFaultOfTheServer(absl::StatusCode code);

@@ -1,39 +1,84 @@
 #include "server/health.h"
 
-#include <utility>
+#include <algorithm>
+
+#include "fmt/format.h"
 
 namespace beamline {
 
-Health::Health(grpc::HealthCheckServiceInterface& service, std::vector<std::string> models)
-    : service_(service), models_(std::move(models)) {
+Health::Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models)
+    : service_(service) {
   std::lock_guard lock(mutex_);
-  Tell();
+  for (const ModelInfo& model : models) Keep(model);
+  TellOfAll();
 }
 
-void Health::SetFaulted(const std::string& model) {
+void Health::Keep(const ModelInfo& model) {
+  if (model.state == ModelState::kFailed || model.state == ModelState::kUnloaded) {
+    models_[model.name].erase(model.version);
+    return;
+  }
+  Version& version = models_[model.name][model.version];
+  version.is_ready = model.state == ModelState::kReady;
+  if (model.state == ModelState::kLoading) version.is_faulted = false;
+}
+
+void Health::SetState(const ModelInfo& model) {
   std::lock_guard lock(mutex_);
-  faulted_.insert(model);
-  Tell();
+  Keep(model);
+  service_.SetServingStatus(model.versioned_name, false);  // unless it is there
+  TellOf(model.name);
+  TellOfServer();
+  if (models_[model.name].empty()) models_.erase(model.name);
+}
+
+void Health::SetFaulted(const ModelInfo& model) {
+  std::lock_guard lock(mutex_);
+  models_[model.name][model.version].is_faulted = true;
+  TellOf(model.name);
+  TellOfServer();
 }
 
 void Health::SetAccepting(bool accepting) {
   std::lock_guard lock(mutex_);
   accepting_ = accepting;
-  Tell();
+  TellOfAll();
 }
 
 void Health::StartDraining() {
   std::lock_guard lock(mutex_);
   draining_ = true;
-  Tell();
+  TellOfAll();
 }
 
-void Health::Tell() {
-  const bool open = accepting_ && !draining_;
-  for (const std::string& model : models_) {
-    service_.SetServingStatus(model, open && !faulted_.contains(model));
+bool Health::CanAnswer(const std::string& name) const {
+  const auto& versions = models_.at(name);
+  const auto highest = std::find_if(versions.rbegin(), versions.rend(),
+                                    [](const auto& version) { return version.second.is_ready; });
+  return highest != versions.rend() && !highest->second.is_faulted;
+}
+
+void Health::TellOf(const std::string& name) {
+  service_.SetServingStatus(name, IsOpen() && CanAnswer(name));
+  for (const auto& [number, version] : models_.at(name)) {
+    service_.SetServingStatus(fmt::format("{}{}{}", name, kVersionSeparator, number),
+                              IsOpen() && version.is_ready && !version.is_faulted);
   }
-  service_.SetServingStatus("", open && faulted_.empty());
+}
+
+void Health::TellOfServer() {
+  bool any_faulted = false;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, version] : versions) {
+      any_faulted = any_faulted || version.is_faulted;
+    }
+  }
+  service_.SetServingStatus("", IsOpen() && !any_faulted);
+}
+
+void Health::TellOfAll() {
+  for (const auto& [name, versions] : models_) TellOf(name);
+  TellOfServer();
 }
 
 }  // namespace beamline

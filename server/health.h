@@ -2,35 +2,52 @@
 // them from answering.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/api/model.h"
 #include "grpcpp/health_check_service_interface.h"
 
 namespace beamline {
 
-// Thread safe. All are SERVING at first.
+// Thread safe. A model has a service by its name, SERVING when its highest version that is ready
+// can answer, and one by each versioned name. The service of a model that is gone stays, and is
+// NOT_SERVING: gRPC takes none away.
 class Health {
  public:
   // `service` outlives it.
-  Health(grpc::HealthCheckServiceInterface& service, std::vector<std::string> models);
+  Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models);
 
+  // The model is in another state than before.
+  void SetState(const ModelInfo& model);
   // The model's device has failed for good: neither it nor the server as a whole is well.
-  void SetFaulted(const std::string& model);
+  void SetFaulted(const ModelInfo& model);
   // Whether the server takes new connections; without that nobody new is served.
   void SetAccepting(bool accepting);
   // For good.
   void StartDraining();
 
  private:
-  void Tell();  // REQUIRES: mutex_
+  struct Version {
+    bool is_ready = false;
+    bool is_faulted = false;
+  };
+
+  // All REQUIRE mutex_.
+  void Keep(const ModelInfo& model);
+  void TellOfAll();
+  void TellOf(const std::string& name);
+  bool CanAnswer(const std::string& name) const;
+  bool IsOpen() const { return accepting_ && !draining_; }
+  void TellOfServer();
 
   grpc::HealthCheckServiceInterface& service_;
-  const std::vector<std::string> models_;
-  std::mutex mutex_;  // guards all below
-  std::set<std::string> faulted_;
+  std::mutex mutex_;                                          // guards all below
+  std::map<std::string, std::map<int32_t, Version>> models_;  // those that are loaded or loading
   bool accepting_ = true;
   bool draining_ = false;
 };

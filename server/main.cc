@@ -15,12 +15,14 @@
 #include "base/text.h"
 #include "engine/api/engine.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "server/accept/descriptors.h"
 #include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"
 #include "server/logging.h"
 #include "server/metrics/metrics.h"
+#include "server/model_log.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
 #include "spdlog/spdlog.h"
@@ -42,7 +44,9 @@ int PrintAndEnd(const std::string& text) {
 EngineOptions ToEngineOptions(const ServerConfig& config) {
   EngineOptions options;
   options.models = config.models;
-  for (ModelOptions& model : options.models) model.device = config.device;
+  for (ModelOptions& model : options.models) {
+    if (model.device.empty()) model.device = config.device;
+  }
   options.num_threads = config.threads;
   options.num_tokenizer_threads = config.tokenizer_threads;
   options.gpu_memory = config.gpu_memory;
@@ -57,22 +61,12 @@ class LoggingMetrics final : public Metrics {
   }
 };
 
-void LogDevices(const std::vector<ModelInfo>& models) {
-  for (const ModelInfo& model : models) {
-    spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
-                 model.device, model.device_description, model.device_reason);
-    if (model.warm_up.num_steps == 0) continue;
-    spdlog::info("model '{}' was warmed up: {} steps in {:.2f} s{}", model.name,
-                 model.warm_up.num_steps,
-                 std::chrono::duration<double>(model.warm_up.duration).count(),
-                 model.warm_up.complete ? "" : ", of more that its time did not allow");
-  }
-}
-
 void PrintStartLine(const Server& server) {
-  const std::string metrics =
-      server.metrics_url().empty() ? "" : fmt::format(" (metrics {})", server.metrics_url());
-  fmt::print("beamline-server: serving on {}{}: {}\n", server.address(), metrics,
+  std::vector<std::string> others;
+  if (!server.metrics_url().empty()) others.push_back("metrics " + server.metrics_url());
+  if (!server.admin_address().empty()) others.push_back("admin " + server.admin_address());
+  fmt::print("beamline-server: serving on {}{}: {}\n", server.address(),
+             others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")),
              server.model_names());
   const absl::Status status = FlushStandardOutput();
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
@@ -106,7 +100,7 @@ int Main(int argc, char** argv) {
   auto server = Server::Start(config, metrics, *std::move(engine),
                               exits ? std::function<void()>(end_after_fault) : nullptr);
   if (!server.ok()) return Fail(1, server.status());
-  LogDevices(models);
+  for (const ModelInfo& model : models) LogReady(model);
   PrintStartLine(**server);
 
   shutdown_signal.Wait();

@@ -1,10 +1,13 @@
 #include "server/model_directory.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/cord.h"
 #include "base/field_error.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {
@@ -33,48 +36,86 @@ std::string_view Verb(ModelDirectory::Use use) {
   }
 }
 
+// Those who are asked for by name, each name once, in their order.
+std::vector<std::string> ReadyNames(const std::vector<ModelDirectory::ModelPtr>& models,
+                                    ModelDirectory::Use use) {
+  std::vector<std::string> names;
+  for (const auto& model : models) {
+    const bool is_new = std::find(names.begin(), names.end(), model->name) == names.end();
+    if (model->state == ModelState::kReady && Suits(*model, use) && is_new) {
+      names.push_back(model->name);
+    }
+  }
+  return names;
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+absl::Status NotReady(const ModelInfo& model, std::string_view name) {
+  absl::Status status = absl::UnavailableError(
+      fmt::format("model '{}' is being {}", Shorten(name),
+                  model.state == ModelState::kLoading ? "loaded" : "unloaded"));
+  status.SetPayload(kModelNotReadyPayload, absl::Cord());
+  return status;
+}
+
 }  // namespace
 
-const ModelInfo* ModelDirectory::Find(std::string_view name) const {
-  const auto it = std::find_if(models_.begin(), models_.end(),
-                               [name](const ModelInfo& model) { return model.name == name; });
-  return it == models_.end() ? nullptr : &*it;
+void ModelDirectory::Update(std::vector<ModelInfo> models) {
+  List list;
+  for (ModelInfo& model : models) {
+    list.push_back(std::make_shared<const ModelInfo>(std::move(model)));
+  }
+  auto now = std::make_shared<const List>(std::move(list));
+  std::lock_guard lock(mutex_);
+  models_ = std::move(now);
 }
 
-std::string ModelDirectory::Names(Use use) const {
-  std::string names;
-  for (const ModelInfo& model : models_) {
-    if (Suits(model, use)) names += (names.empty() ? "" : ", ") + model.name;
-  }
-  return names.empty() ? "none" : names;
+std::shared_ptr<const ModelDirectory::List> ModelDirectory::Now() const {
+  std::lock_guard lock(mutex_);
+  return models_;
 }
+
+ModelDirectory::ModelPtr ModelDirectory::Find(std::string_view name) const {
+  const auto list = Now();
+  ModelPtr best;
+  for (const ModelPtr& model : *list) {
+    if (model->versioned_name == name) return model;
+    if (model->name != name) continue;
+    const auto rank = [](const ModelInfo& of) {
+      return std::pair(of.state == ModelState::kReady, of.version);
+    };
+    if (best == nullptr || rank(*model) > rank(*best)) best = model;
+  }
+  return best;
+}
+
+std::string ModelDirectory::Names(Use use) const { return Join(ReadyNames(*Now(), use)); }
 
 std::string ModelDirectory::Suggestion(std::string_view name) const {
-  std::vector<std::string> names;
-  for (const ModelInfo& model : models_) names.push_back(model.name);
-  return DidYouMean(name, names);
+  return DidYouMean(name, ReadyNames(*Now(), Use::kAny));
 }
 
-absl::StatusOr<const ModelInfo*> ModelDirectory::Resolve(std::string_view name, Use use) const {
+absl::StatusOr<ModelDirectory::ModelPtr> ModelDirectory::Resolve(std::string_view name,
+                                                                 Use use) const {
   if (name.empty()) {
-    const ModelInfo* only = nullptr;
-    for (const ModelInfo& model : models_) {
-      if (!Suits(model, use)) continue;
-      if (only != nullptr) {
-        return FieldError("model", "empty", Names(use));
-      }
-      only = &model;
+    const std::vector<std::string> names = ReadyNames(*Now(), use);
+    if (names.size() > 1) return FieldError("model", "empty", Join(names));
+    if (const ModelPtr only = names.empty() ? nullptr : Find(names[0]); only != nullptr) {
+      return only;
     }
-    if (only != nullptr) return only;
     return FieldError(
         {.field = "model",
          .value = "empty",
          .text = fmt::format("model is empty, and this server has none that can {}", Verb(use))});
   }
-  const ModelInfo* model = Find(name);
-  if (model == nullptr) {
+  ModelPtr model = Find(name);
+  if (model == nullptr || model->state == ModelState::kFailed) {
     return FieldError("model", fmt::format("'{}'", Shorten(name)), Names(use) + Suggestion(name));
   }
+  if (model->state != ModelState::kReady) return NotReady(*model, name);
   if (!Suits(*model, use)) {
     return FieldError(
         "model", fmt::format("'{}', a {}, which cannot {}", name, model->architecture, Verb(use)),

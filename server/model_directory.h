@@ -1,6 +1,8 @@
 // The models that a server has, and which of them a request means.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,26 +12,36 @@
 
 namespace beamline {
 
-// Immutable, so thread safe.
+// Thread safe: what it hands out stays as it is, whatever becomes of the model.
 class ModelDirectory {
  public:
   enum class Use : uint8_t { kAny, kGenerate, kScore, kEncode };
+  using ModelPtr = std::shared_ptr<const ModelInfo>;
 
-  explicit ModelDirectory(std::vector<ModelInfo> models) : models_(std::move(models)) {}
+  explicit ModelDirectory(std::vector<ModelInfo> models) { Update(std::move(models)); }
 
-  // INVALID_ARGUMENT naming `model` and the suitable models when there is no such model, when it
-  // cannot do this, or when the name is empty and not exactly one model can.
-  absl::StatusOr<const ModelInfo*> Resolve(std::string_view name, Use use) const;
-  // Null when there is none.
-  const ModelInfo* Find(std::string_view name) const;
-  const std::vector<ModelInfo>& models() const { return models_; }
-  // "a, b, c" of those that suit.
+  // What there is from now on, as Engine::Models.
+  void Update(std::vector<ModelInfo> models);
+
+  // `name` as Engine's functions take it. INVALID_ARGUMENT naming `model` and the suitable models
+  // when there is no such model, when it cannot do this, or when the name is empty and not exactly
+  // one model can; UNAVAILABLE with kModelNotReadyPayload while it is loaded or unloaded.
+  absl::StatusOr<ModelPtr> Resolve(std::string_view name, Use use) const;
+  // In any state; of a name the highest version that is ready, else the highest. Null: none.
+  ModelPtr Find(std::string_view name) const;
+  std::vector<ModelPtr> models() const { return *Now(); }
+  // "a, b, c" of those that are ready and suit.
   std::string Names(Use use = Use::kAny) const;
   // "; did you mean 'a'?" for a name that none has, or nothing.
   std::string Suggestion(std::string_view name) const;
 
  private:
-  std::vector<ModelInfo> models_;
+  using List = std::vector<ModelPtr>;
+
+  std::shared_ptr<const List> Now() const;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const List> models_;  // guarded by mutex_; itself never changes
 };
 
 }  // namespace beamline

@@ -1,5 +1,6 @@
 #include "server/models_service.h"
 
+#include "fmt/format.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/model_calls.h"
 #include "server/errors.h"
@@ -19,12 +20,33 @@ grpc::ServerUnaryReactor* ModelsService::GetModel(Context*, const Buffer* reques
   return call;
 }
 
-grpc::ServerUnaryReactor* ModelsService::LoadModel(Context*, const Buffer*, Buffer*) {
-  return new FailedUnaryCall(ToGrpcStatus(NotImplemented("LoadModel")));
+template <typename Call>
+grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, const Buffer* request,
+                                                        Buffer* response) {
+  switch (access_) {
+    case AdminAccess::kNowhere:
+      return new FailedUnaryCall(ToGrpcStatus(absl::UnimplementedError(fmt::format(
+          "{} is off on this server; its operator turns it on with admin_listen and model_root",
+          name))));
+    case AdminAccess::kElsewhere:
+      return new FailedUnaryCall(ToGrpcStatus(absl::PermissionDeniedError(
+          fmt::format("{} is answered at the server's admin address alone (admin_listen)", name))));
+    case AdminAccess::kHere:
+      break;
+  }
+  auto* call = new Call(services_, *admin_, response);
+  call->Start(*request);
+  return call;
 }
 
-grpc::ServerUnaryReactor* ModelsService::UnloadModel(Context*, const Buffer*, Buffer*) {
-  return new FailedUnaryCall(ToGrpcStatus(NotImplemented("UnloadModel")));
+grpc::ServerUnaryReactor* ModelsService::LoadModel(Context*, const Buffer* request,
+                                                   Buffer* response) {
+  return StartAdminCall<LoadModelCall>("LoadModel", request, response);
+}
+
+grpc::ServerUnaryReactor* ModelsService::UnloadModel(Context*, const Buffer* request,
+                                                     Buffer* response) {
+  return StartAdminCall<UnloadModelCall>("UnloadModel", request, response);
 }
 
 }  // namespace beamline

@@ -5,7 +5,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 #include "base/worker_pool.h"
@@ -15,11 +14,13 @@
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/listen_socket.h"
+#include "server/admin_listener.h"
 #include "server/admission.h"
 #include "server/health.h"
 #include "server/inference_service.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/model_directory.h"
+#include "server/model_log.h"
 #include "server/models_service.h"
 #include "spdlog/spdlog.h"
 
@@ -44,6 +45,7 @@ class ServerImpl final : public Server {
         text_workers_(config.tokenizer_threads),
         engine_(std::move(engine)),
         models_(engine_->Models()),
+        has_admin_(config.admin_listen != "off"),
         admission_(config.max_concurrent_requests),
         services_{*engine_,
                   models_,
@@ -57,34 +59,47 @@ class ServerImpl final : public Server {
     metrics_endpoint_.reset();
     metrics_->SetEngine(nullptr);
     acceptor_.reset();
+    EndAdmin();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     engine_.reset();  // before the workers, which carry out its last answers
   }
 
   absl::Status Listen(const ServerConfig& config);
   absl::Status ListenForMetrics(const ServerConfig& config);
+  absl::Status ListenForAdmin(const ServerConfig& config);
   // Last, when all that needs descriptors for good has them.
   absl::Status Accept(const ServerConfig& config);
   // From now on, and for what has failed already.
   void WatchForFaults(std::function<void()> on_fault);
+  void WatchForChanges();
 
   std::string address() const override { return address_; }
+  std::string admin_address() const override {
+    return admin_listener_ == nullptr ? "" : admin_listener_->address();
+  }
   std::string metrics_url() const override { return metrics_url_; }
   std::string model_names() const override { return models_.Names(); }
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
+  // Ends loads and unloads, answered, and the listener.
+  void EndAdmin();
 
   std::shared_ptr<Metrics> metrics_;
   WorkerPool writers_;
   WorkerPool text_workers_;
   std::unique_ptr<Engine> engine_;
   ModelDirectory models_;
+  const bool has_admin_;
   Admission admission_;
   ServiceContext services_;
   InferenceService inference_{services_};
-  ModelsService models_service_{services_};
+  ModelsService models_service_{
+      services_, has_admin_ ? AdminAccess::kElsewhere : AdminAccess::kNowhere, nullptr};
+  std::unique_ptr<ModelAdmin> admin_;
+  std::unique_ptr<ModelsService> admin_service_;
+  std::unique_ptr<AdminListener> admin_listener_;
   ListenSockets sockets_;  // until they are the acceptor's
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
@@ -133,9 +148,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
       grpc::InsecureServerCredentials());
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");
-  std::vector<std::string> names;
-  for (const ModelInfo& model : models_.models()) names.push_back(model.name);
-  health_ = std::make_unique<Health>(*server_->GetHealthCheckService(), std::move(names));
+  health_ = std::make_unique<Health>(*server_->GetHealthCheckService(), engine_->Models());
   return absl::OkStatus();
 }
 
@@ -173,9 +186,35 @@ absl::Status ServerImpl::ListenForMetrics(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
+  if (!has_admin_) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(ModelRoot root, ModelRoot::Open(config.model_root));
+  admin_ = std::make_unique<ModelAdmin>(std::move(root), config.device,
+                                        std::chrono::milliseconds(config.drain_timeout_ms));
+  admin_service_ = std::make_unique<ModelsService>(services_, AdminAccess::kHere, admin_.get());
+  BEAMLINE_ASSIGN_OR_RETURN(admin_listener_, AdminListener::Start(config, *admin_service_));
+  return absl::OkStatus();
+}
+
+void ServerImpl::EndAdmin() {
+  if (admin_ == nullptr) return;
+  engine_->Drain(std::chrono::milliseconds(0));
+  admin_->Finish();
+  admin_listener_.reset();
+}
+
+void ServerImpl::WatchForChanges() {
+  engine_->OnModelChange([this](const ModelInfo& model) {
+    if (model.state == ModelState::kLoading) metrics_->AddModel(model.name);
+    models_.Update(engine_->Models());
+    health_->SetState(model);
+    LogChange(model);
+  });
+}
+
 void ServerImpl::WatchForFaults(std::function<void()> on_fault) {
   engine_->OnFault(
-      [this, on_fault = std::move(on_fault)](const std::string& model, const absl::Status& fault) {
+      [this, on_fault = std::move(on_fault)](const ModelInfo& model, const absl::Status& fault) {
         health_->SetFaulted(model);
         spdlog::error("{}", std::string(fault.message()));
         if (on_fault) on_fault();
@@ -195,6 +234,7 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   while (finished && admission_.running() > 0 && Clock::now() < flushed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  EndAdmin();
   acceptor_.reset();  // gRPC takes no connection any more
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
@@ -210,6 +250,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
   server->WatchForFaults(std::move(on_fault));
+  server->WatchForChanges();
+  BEAMLINE_RETURN_IF_ERROR(server->ListenForAdmin(config));
   BEAMLINE_RETURN_IF_ERROR(server->Accept(config));
   return server;
 }

@@ -18,7 +18,7 @@ class Server {
   // Serves until it is destroyed. `metrics` observes the engine. When a model's device fails for
   // good, the model and the server as a whole become NOT_SERVING, the log says so, and `on_fault`
   // is called, from an engine thread; the other models go on. INVALID_ARGUMENT or
-  // UNAVAILABLE, naming the address, when it cannot listen.
+  // UNAVAILABLE, naming the address or the setting, when it cannot listen or has no model_root.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<Metrics> metrics,
                                                        std::unique_ptr<Engine> engine,
@@ -29,11 +29,13 @@ class Server {
   // "127.0.0.1:50051", with the port that was chosen.
   virtual std::string address() const = 0;
   // Empty when off.
+  virtual std::string admin_address() const = 0;
   virtual std::string metrics_url() const = 0;
   // "translate-en-de, embed-en".
   virtual std::string model_names() const = 0;
 
-  // Health becomes NOT_SERVING, new calls are UNAVAILABLE, running ones go on, at most `timeout`;
+  // Health becomes NOT_SERVING, new calls are UNAVAILABLE, running ones go on, at most `timeout`,
+  // but for loads, which end;
   // then the ports close. Returns whether all running calls were finished.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
 };

@@ -23,6 +23,7 @@ constexpr char kExamples[] =
     "  beamline score \"Package: \" vim emacs\n"
     "  beamline tokenize --model embed-en \"Hello world\"\n"
     "  beamline models write-en\n"
+    "  beamline load write-en --folder writers/new --set max_sequences=64\n"
     "  beamline health\n";
 
 constexpr char kUsagePayload[] = "beamline.usage";
@@ -83,8 +84,8 @@ absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) 
   if (!models.ok()) return models.status();
   std::string only;
   for (const v1::Model& model : models->models()) {
-    if (model.task() != task) continue;
-    if (!only.empty()) return std::string();
+    if (model.task() != task || model.state() == v1::MODEL_STATE_DRAINING) continue;
+    if (!only.empty() && only != model.name()) return std::string();
     only = model.name();
   }
   return only;
@@ -103,6 +104,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
+  AddAdminCommands(app, command);
   app.set_version_flag("--version", "beamline " BEAMLINE_VERSION);
   app.require_subcommand(1);
   app.footer(kExamples);

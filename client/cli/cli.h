@@ -49,6 +49,7 @@ void AddEncodeCommand(CLI::App& app, Command& chosen);
 void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);
+void AddAdminCommands(CLI::App& app, Command& chosen);
 
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
 // err, "beamline: CODE: message"), 2 for a wrong command line. After a failed write to `out`, of
@@ -62,6 +63,9 @@ CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optiona
 
 // A wrong command line that only the command itself can tell: exit status 2.
 absl::Status UsageError(std::string_view message);
+
+// All that is known of a model.
+void PrintModel(const v1::Model& model, const Console& console);
 
 // The only model of a task, for a command line that names none. Empty when there is no such one:
 // the server's answer then lists the models.

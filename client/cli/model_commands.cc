@@ -20,18 +20,37 @@ std::string Lower(const std::string& name, std::string_view prefix) {
 
 std::string TaskName(v1::Task task) { return Lower(v1::Task_Name(task), "TASK_"); }
 std::string TypeName(v1::DataType type) { return Lower(v1::DataType_Name(type), "DATA_TYPE_"); }
+std::string StateName(v1::ModelState state) {
+  return Lower(v1::ModelState_Name(state), "MODEL_STATE_");
+}
 
 void PrintList(const v1::ListModelsResponse& response, const Console& console) {
-  std::vector<std::vector<std::string>> rows = {
-      {"name", "task", "architecture", "parameters", "type", "max input", "device"}};
+  std::vector<std::vector<std::string>> rows = {{"name", "version", "state", "task", "architecture",
+                                                 "parameters", "type", "max input", "device"}};
   for (const v1::Model& model : response.models()) {
-    rows.push_back({model.name(), TaskName(model.task()), model.architecture(),
-                    FormatCount(model.num_parameters()), TypeName(model.data_type()),
-                    FormatCount(model.max_input_tokens()),
-                    model.replicas_size() > 0 ? model.replicas(0).device() : ""});
+    std::vector<std::string> row = {model.name(), fmt::to_string(model.version()),
+                                    StateName(model.state())};
+    if (model.replicas_size() > 0) {
+      row.insert(row.end(), {TaskName(model.task()), model.architecture(),
+                             FormatCount(model.num_parameters()), TypeName(model.data_type()),
+                             FormatCount(model.max_input_tokens()), model.replicas(0).device()});
+    }
+    row.resize(rows[0].size());  // nothing more is known of what is not loaded
+    rows.push_back(std::move(row));
   }
   console.out << FormatTable(rows);
+  for (const v1::Model& model : response.models()) {
+    if (model.error().empty()) continue;
+    fmt::print(console.out, "{} version {}: {}\n", model.name(), model.version(), model.error());
+  }
 }
+
+// Names and values to the left, whatever they look like.
+void PrintRows(const std::vector<std::vector<std::string>>& rows, const Console& console) {
+  for (const auto& cells : rows) fmt::print(console.out, "{:<18} {}\n", cells[0], cells[1]);
+}
+
+}  // namespace
 
 void PrintModel(const v1::Model& model, const Console& console) {
   std::vector<std::vector<std::string>> rows;
@@ -39,6 +58,10 @@ void PrintModel(const v1::Model& model, const Console& console) {
     rows.push_back({name, std::move(value)});
   };
   row("name", model.name());
+  row("version", fmt::to_string(model.version()));
+  row("state", StateName(model.state()));
+  if (!model.error().empty()) row("error", model.error());
+  if (model.replicas_size() == 0) return PrintRows(rows, console);
   row("task", TaskName(model.task()));
   row("architecture", model.architecture());
   row("parameters", FormatCount(model.num_parameters()) + " " + TypeName(model.data_type()));
@@ -63,9 +86,10 @@ void PrintModel(const v1::Model& model, const Console& console) {
   for (const v1::Replica& replica : model.replicas()) {
     row("replica", fmt::format("{} ({})", replica.device(), replica.description()));
   }
-  // Names and values to the left, whatever they look like.
-  for (const auto& cells : rows) fmt::print(console.out, "{:<18} {}\n", cells[0], cells[1]);
+  PrintRows(rows, console);
 }
+
+namespace {
 
 absl::Status RunModels(const Session& session, const std::string& name) {
   const Console& console = session.console;

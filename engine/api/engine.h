@@ -31,6 +31,8 @@ struct EngineOptions {
 
 // An INTERNAL error with this payload has a message that a client may read.
 inline constexpr char kPublicErrorPayload[] = "beamline.public_error";
+// An UNAVAILABLE error with this payload is about a model that is being loaded or unloaded.
+inline constexpr char kModelNotReadyPayload[] = "beamline.model_not_ready";
 
 // Names one running request. Cancelling a finished one does nothing.
 class RequestHandle {
@@ -66,20 +68,49 @@ class Engine {
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
   absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
-  // NOT_FOUND naming the model and those that there are.
-  virtual absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string& model) const = 0;
+  // A `model` is a name, which means the highest version that is ready, or "name@2", that version.
+  // NOT_FOUND naming the model and those that there are. A tokenizer outlives its model's end.
+  virtual absl::StatusOr<std::shared_ptr<const Tokenizer>> FindTokenizer(
+      const std::string& model) const = 0;
+  // Every version in every state, in the order of their loading.
   virtual std::vector<ModelInfo> Models() const = 0;
   virtual absl::StatusOr<ModelInfo> FindModel(const std::string& model) const = 0;
+  // Of a name, those of all its versions that are loaded, together with what unloaded ones counted.
   virtual absl::StatusOr<ModelStats> Stats(const std::string& model) const = 0;
+
+  // Loads one more model, or version of one, and waits until it is ready: any thread; loads wait
+  // for each other, requests to other models go on. What is there already with the same options is
+  // the answer, and so is the end of a load that is under way. Errors change nothing:
+  // INVALID_ARGUMENT naming the option; ALREADY_EXISTS when it is there, or is being loaded, with
+  // other options; FAILED_PRECONDITION while it is being unloaded, and when its folder or device
+  // does not serve, naming the file and the fault; NOT_FOUND, a folder or file that is not there;
+  // RESOURCE_EXHAUSTED, naming the bytes that it needs and those that are free; UNAVAILABLE
+  // draining. A model that could not be loaded is among Models() as kFailed until its next load or
+  // unload; the last few are.
+  virtual absl::StatusOr<ModelInfo> Load(const ModelOptions& options) = 0;
+  // Refuses new requests to this version with UNAVAILABLE, waits at most `grace` until it has
+  // answered those that it has, cancels what still runs, and returns when all that it held is given
+  // back, with what it was. `version` 0: the only one of this name. NOT_FOUND when there is none;
+  // INVALID_ARGUMENT when `version` is 0 and there are several; FAILED_PRECONDITION while it is
+  // being loaded. A call while another one unloads the same waits for its end.
+  virtual absl::StatusOr<ModelInfo> Unload(const std::string& name, int32_t version,
+                                           std::chrono::milliseconds grace) = 0;
+
+  // `listener` is told of each change of a model's state from now on, one at a time, in order, by
+  // the thread that changes it; it must return quickly, and may ask for Models(). Replaces an
+  // earlier listener. Before this returns, the earlier one is told no more.
+  using ModelListener = std::function<void(const ModelInfo& model)>;
+  virtual void OnModelChange(ModelListener listener) = 0;
 
   // `listener` is told of each model whose device fails for good, before that model's requests get
   // the error; of those that have failed already, at once. Called from engine threads; must return
   // quickly. Replaces an earlier listener.
-  using FaultListener = std::function<void(const std::string& model, const absl::Status& fault)>;
+  using FaultListener = std::function<void(const ModelInfo& model, const absl::Status& fault)>;
   virtual void OnFault(FaultListener listener) = 0;
 
   // Refuses new requests with UNAVAILABLE and waits until those accepted have finished, at most
-  // `timeout`. Returns whether all of them did.
+  // `timeout`. Returns whether all of them did. Ends a load that is under way, with UNAVAILABLE, at
+  // once, and the waits of unloads when it returns.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
 };
 

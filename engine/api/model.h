@@ -19,12 +19,21 @@ enum class ModelTask : uint8_t {
   kEncode
 };  // decoder, encoder-decoder, encoder
 
+// A model, or one version of it, from the call that loads it to the end of the one that unloads it.
+// kFailed: it could not be loaded. kUnloaded: told of its end alone.
+enum class ModelState : uint8_t { kLoading, kReady, kDraining, kFailed, kUnloaded };
+
+// Stands between a model's name and a version of it, so no name has it.
+inline constexpr char kVersionSeparator = '@';
+
 // One model to serve; engine/api/model_settings.h has the ranges.
 struct ModelOptions {
-  std::string name;                 // as requests name it
-  std::string folder;               // a Hugging Face checkpoint folder
-  DType dtype = DType::kFloat32;    // what to compute in
-  std::string device = "auto";      // "cpu", "cuda", "cuda:1", ...; auto: a GPU when there is one
+  std::string name;               // as requests name it
+  int32_t version = 1;            // several of one name may be served beside each other
+  std::string folder;             // a Hugging Face checkpoint folder
+  DType dtype = DType::kFloat32;  // what to compute in
+  // "cpu", "cuda", "cuda:1", ...; "auto", or empty: a GPU when there is one.
+  std::string device;
   int32_t max_batch_tokens = 4096;  // tokens one step may compute
   int32_t max_sequences = 256;      // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
@@ -36,6 +45,8 @@ struct ModelOptions {
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU.
   std::string warm_up = "auto";
+
+  bool operator==(const ModelOptions&) const = default;
 };
 
 // What loading ran in advance of the first request.
@@ -45,9 +56,14 @@ struct WarmUpReport {
   std::chrono::nanoseconds duration{};
 };
 
-// What GetModel answers. Sizes in bytes, lengths in tokens.
+// What GetModel answers. Sizes in bytes, lengths in tokens. Of a model that is loading or has
+// failed only what its options say is known.
 struct ModelInfo {
   std::string name;
+  int32_t version = 1;
+  std::string versioned_name;  // "write-en@1": this version for requests, whatever others there are
+  ModelState state = ModelState::kReady;
+  std::string error;  // why it has failed; else empty
   std::string folder;
   std::string architecture;  // "MarianMTModel"
   ModelTask task = ModelTask::kGenerate;
@@ -75,9 +91,20 @@ struct ModelInfo {
   WarmUpReport warm_up;
 };
 
-// A moment's numbers of one model, for gauges and counters. Counters only grow.
+// One device that holds a version of a model.
+struct ReplicaState {
+  int32_t version = 1;
+  int32_t replica = 0;  // among those of the version
+  std::string device;   // Backend::Name()
+  bool can_answer = true;
+  std::vector<MemoryUse> memory;  // what it holds there, by what it is for
+  // Bytes that no model of its device holds; nullopt: its memory is not divided in advance.
+  std::optional<size_t> unused_device_bytes;
+};
+
+// A moment's numbers of one model, for gauges and counters. Counters only grow, over reloads too.
 struct ModelStats {
-  bool can_answer = true;  // false for good once its device has failed
+  bool can_answer = true;  // false once the device of a replica has failed
   int64_t waiting_requests = 0;
   int64_t running_sequences = 0;
   int64_t used_blocks = 0;
@@ -89,11 +116,11 @@ struct ModelStats {
   uint64_t encoded_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t cancelled = 0;
-  uint64_t speculative_proposed = 0;  // tokens guessed
-  uint64_t speculative_accepted = 0;  // of them, those that were right
-  std::vector<MemoryUse> memory;      // of the device, by what it is for
-  // Bytes that no model of its device holds; nullopt: its memory is not divided in advance.
-  std::optional<size_t> unused_device_bytes;
+  uint64_t speculative_proposed = 0;          // tokens guessed
+  uint64_t speculative_accepted = 0;          // of them, those that were right
+  std::vector<MemoryUse> memory;              // of all replicas together, by what it is for
+  std::optional<size_t> unused_device_bytes;  // as ReplicaState; of the first that has it
+  std::vector<ReplicaState> replicas;
 };
 
 }  // namespace beamline

@@ -24,19 +24,32 @@ struct ModelSetting {
   std::string_view help;
   int64_t min = 0;  // of numbers
   int64_t max = 0;
-  std::span<const std::string_view> choices = {};  // of strings; empty: any
+  std::span<const std::string_view> choices = {};  // of strings; empty: any; N: a number from 0
+  bool may_be_empty = false;                       // of strings with choices
 };
 
 // What a model can compute in (DType's others are for storage and indices).
 inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
+inline constexpr int32_t kMostVersion = 1 << 30;
+inline constexpr std::array<std::string_view, 4> kDeviceChoices = {"auto", "cpu", "cuda", "cuda:N"};
 inline constexpr std::array<std::string_view, 3> kWarmUpChoices = {"auto", "true", "false"};
 
 inline constexpr std::array kModelSettings = {
     ModelSetting{.name = "name", .member = &ModelOptions::name, .help = "as requests name it"},
+    ModelSetting{.name = "version",
+                 .member = &ModelOptions::version,
+                 .help = "of the models of one name the highest answers those who name none",
+                 .min = 1,
+                 .max = kMostVersion},
     ModelSetting{
         .name = "folder", .member = &ModelOptions::folder, .help = "a Hugging Face checkpoint"},
     ModelSetting{.name = "dtype", .member = &ModelOptions::dtype, .help = "what to compute in"},
+    ModelSetting{.name = "device",
+                 .member = &ModelOptions::device,
+                 .help = "where it runs; without: as the server's device",
+                 .choices = kDeviceChoices,
+                 .may_be_empty = true},
     ModelSetting{.name = "max_batch_tokens",
                  .member = &ModelOptions::max_batch_tokens,
                  .help = "tokens that one step may compute",

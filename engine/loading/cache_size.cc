@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "engine/scheduling/planner.h"
 
@@ -15,6 +16,12 @@ constexpr int64_t kMaxDefaultCacheBytes = int64_t{1} << 30;
 
 int64_t PhysicalMemoryBytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
+
+// One word for those that mean the same device, as far as names tell.
+std::string_view DeviceOf(const ModelOptions& options) {
+  const std::string_view device = options.device;
+  return device.empty() || device == "auto" || device == "cuda" ? "cuda:0" : device;
 }
 
 void Add(const ModelOptions& options, const Checkpoint& checkpoint, MemoryDemand& demand) {
@@ -40,7 +47,7 @@ MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
   MemoryDemand demand;
   Add(options, checkpoint, demand);
   for (const ModelOptions& other : later) {
-    if (other.device != options.device) continue;
+    if (DeviceOf(other) != DeviceOf(options)) continue;
     const auto opened = Checkpoint::Open(other.folder);
     if (opened.ok()) Add(other, **opened, demand);
   }

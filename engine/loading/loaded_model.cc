@@ -1,5 +1,7 @@
 #include "engine/loading/loaded_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "engine/loading/cache_size.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/stoppable_checkpoint.h"
 #include "engine/loading/usual_steps.h"
 #include "engine/loading/warm_up.h"
 #include "engine/text/error_line.h"
@@ -92,6 +95,8 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
   const TransformerSpec& spec = model.description.spec;
   ModelInfo info;
   info.name = model.options.name;
+  info.version = model.options.version;
+  info.versioned_name = fmt::format("{}{}{}", info.name, kVersionSeparator, info.version);
   info.folder = model.options.folder;
   info.architecture = spec.architecture;
   info.task = TaskOf(spec);
@@ -126,30 +131,70 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
   return info;
 }
 
+// All that the folder's files say but the weights. Sets the model's description and tokenizer.
+absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
+  const ModelOptions& options = model.options;
+  BEAMLINE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
+  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(*checkpoint));
+  BEAMLINE_ASSIGN_OR_RETURN(model.tokenizer,
+                            LoadTokenizer(options.folder, model.description.encoding.lower_case));
+  BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
+  const TransformerSpec& spec = model.description.spec;
+  BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model.tokenizer, spec));
+  if (spec.decoder.has_value()) {
+    const char* const file =
+        checkpoint->generation_config().empty() ? "config.json" : "generation_config.json";
+    BEAMLINE_RETURN_IF_ERROR(CheckGenerationDefaults(
+        fmt::format("{}/{}", options.folder, file), model.description.generation, *model.tokenizer,
+        {spec.vocab_size, spec.decoder->max_positions}));
+  }
+  return checkpoint;
+}
+
+// REQUIRES: the model has its backend, and its options are raised.
+TransformerLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                           const LoadContext& context) {
+  TransformerLimits limits;
+  limits.max_batch_tokens = model.options.max_batch_tokens;
+  limits.max_sequences = model.options.max_sequences;
+  limits.max_logits_rows = model.max_logits_rows;
+  limits.block_size = kCacheBlockSize;
+  const TransformerSpec& spec = model.description.spec;
+  limits.num_blocks = NumCacheBlocks(
+      model.options, spec, DefaultSequences(model.description.generation),
+      Transformer::BlockBytes(spec, model.backend->ActivationDType(model.options.dtype),
+                              kCacheBlockSize),
+      DefaultCacheBytes(model.backend->FreeMemory(),
+                        Demand(model.options, checkpoint, context.later_models)));
+  return limits;
+}
+
+absl::Status CheckNotStopped(const LoadContext& context) {
+  if (context.stop == nullptr || !*context.stop) return absl::OkStatus();
+  return absl::CancelledError("the load was stopped");
+}
+
+// As far as the system lets it.
+void GiveWay() {
+  constexpr int kNiceness = 10;
+  [[maybe_unused]] const int niceness = nice(kNiceness);
+}
+
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
                                                          const LoadContext& context) {
   BEAMLINE_RETURN_IF_ERROR(CheckModelOptions(options));
   auto model = std::make_unique<LoadedModel>();
   model->options = options;
-  BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
-  BEAMLINE_ASSIGN_OR_RETURN(model->description, DescribeModel(*checkpoint));
-  BEAMLINE_ASSIGN_OR_RETURN(model->tokenizer,
-                            LoadTokenizer(options.folder, model->description.encoding.lower_case));
-  BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(*model));
+  BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, ReadFolder(*model));
   const TransformerSpec& spec = model->description.spec;
-  BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model->tokenizer, spec));
-  if (spec.decoder.has_value()) {
-    const char* const file =
-        checkpoint->generation_config().empty() ? "config.json" : "generation_config.json";
-    BEAMLINE_RETURN_IF_ERROR(CheckGenerationDefaults(
-        fmt::format("{}/{}", options.folder, file), model->description.generation,
-        *model->tokenizer, {spec.vocab_size, spec.decoder->max_positions}));
-  }
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
-      MakeBackend(options.device, {options.dtype, spec.max_head_dim(), spec.max_hidden_size()},
-                  context.num_threads, context.gpu_memory));
+      MakeBackend(options.device.empty() ? "auto" : options.device,
+                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.num_threads,
+                  context.gpu_memory));
   model->backend = std::move(chosen.backend);
+  // Only now: the threads that a backend starts serve other models too, and would inherit it.
+  if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
   RaiseLimits(*model);
   model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
@@ -159,30 +204,27 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
         std::min(model->max_logits_rows, model->options.max_batch_tokens));
   }
 
-  const int64_t block_bytes = Transformer::BlockBytes(
-      spec, model->backend->ActivationDType(options.dtype), kCacheBlockSize);
-  TransformerLimits limits;
-  limits.max_batch_tokens = model->options.max_batch_tokens;
-  limits.max_sequences = model->options.max_sequences;
-  limits.max_logits_rows = model->max_logits_rows;
-  const std::optional<size_t> free_bytes = model->backend->FreeMemory();
-  limits.num_blocks = NumCacheBlocks(
-      model->options, spec, DefaultSequences(model->description.generation), block_bytes,
-      DefaultCacheBytes(free_bytes, Demand(model->options, *checkpoint, context.later_models)));
-  limits.block_size = kCacheBlockSize;
+  const TransformerLimits limits = LimitsOf(*model, *checkpoint, context);
+  const DType activation_dtype = model->backend->ActivationDType(options.dtype);
+  model->memory = PlanMemory(spec, *checkpoint, options.dtype, activation_dtype, limits);
+  if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(
-      model->transformer,
-      Transformer::Create(spec, *checkpoint, options.dtype, limits, *model->backend));
-  if (free_bytes.has_value()) {
+      model->transformer, Transformer::Create(spec, StoppableCheckpoint(*checkpoint, context.stop),
+                                              options.dtype, limits, *model->backend));
+  BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
+  if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RunLargestSteps(limits, *model->transformer, *model->backend));
   }
-  model->info = Describe(*model, limits.num_blocks, block_bytes);
+  model->info = Describe(*model, limits.num_blocks,
+                         Transformer::BlockBytes(spec, activation_dtype, kCacheBlockSize));
   model->info.device_reason = std::move(chosen.reason);
   // What is recorded is what a device of this kind meets again.
   if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
-    BEAMLINE_ASSIGN_OR_RETURN(model->info.warm_up, RunUsualSteps(limits, *model->transformer,
-                                                                 *model->backend, kWarmUpTime));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        model->info.warm_up,
+        RunUsualSteps(limits, *model->transformer, *model->backend, kWarmUpTime, context.stop));
   }
+  BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   return model;
 }
 

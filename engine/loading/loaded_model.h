@@ -1,12 +1,15 @@
 // A checkpoint on a device: everything of a model that requests share and nothing of them.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
 #include "engine/decoding/speculation.h"
+#include "engine/loading/memory_plan.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
 #include "engine/transformer/transformer.h"
@@ -20,6 +23,10 @@ struct LoadContext {
   GpuMemoryLimit gpu_memory;
   Backend::Log log;  // of the device's choices, those made while loading too; may be empty
   std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
+  // Asked before anything of the device's memory is taken; its error ends the load. May be empty.
+  std::function<absl::Status(const MemoryPlan& plan, const Backend& backend)> admit;
+  const std::atomic<bool>* stop = nullptr;  // once set, the load ends with CANCELLED; may be null
+  bool yields = false;  // the calling thread gives way to others, from now on and for good
 };
 
 struct LoadedModel {
@@ -27,7 +34,8 @@ struct LoadedModel {
   int32_t max_logits_rows = 0;  // of one step
   ModelDescription description;
   ModelInfo info;
-  std::unique_ptr<Tokenizer> tokenizer;
+  MemoryPlan memory;
+  std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
   std::unique_ptr<Speculation> speculation;  // null: sequences guess nothing

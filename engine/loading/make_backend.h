@@ -22,12 +22,12 @@ struct ModelNeeds {
   int hidden_size = 0;  // of the longest rows that are normed
 };
 
-// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes what the model needs
-// and the CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for and cannot be
-// used; InvalidArgument for another name; UNIMPLEMENTED when the device does not compute what the
-// model needs; RESOURCE_EXHAUSTED, with "auto" too, when there is a GPU without the memory that
-// `memory` asks for. `memory` counts for the first backend of a GPU, which takes it for all of
-// them.
+// `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes what the
+// model needs and the CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for
+// and cannot be used; InvalidArgument for another name; UNIMPLEMENTED when the device does not
+// compute what the model needs; RESOURCE_EXHAUSTED, with "auto" too, when there is a GPU without
+// the memory that `memory` asks for. `memory` counts for the first backend of a GPU, which takes it
+// for all of them.
 absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
                                           int num_threads, const GpuMemoryLimit& memory = {});
 

@@ -1,6 +1,5 @@
 #include "engine/loading/model_options_check.h"
 
-#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -15,12 +14,8 @@ namespace beamline {
 namespace {
 
 absl::Status Check(const ModelSetting& setting, const std::string& value) {
-  const auto& choices = setting.choices;
-  if (choices.empty() || std::ranges::find(choices, value) != choices.end()) {
-    return absl::OkStatus();
-  }
-  return FieldError(setting.name, fmt::format("'{}'", value),
-                    fmt::format("{}", fmt::join(choices, ", ")));
+  if (setting.choices.empty() || (setting.may_be_empty && value.empty())) return absl::OkStatus();
+  return CheckChoice(setting.name, value, setting.choices);
 }
 
 absl::Status Check(const ModelSetting& setting, int64_t value) {

@@ -30,13 +30,14 @@ int32_t NumBlocks(int32_t positions, int32_t block_size) { return CeilDiv(positi
 class UsualSteps {
  public:
   UsualSteps(const TransformerLimits& limits, Transformer& transformer, Backend& backend,
-             std::chrono::nanoseconds time)
+             std::chrono::nanoseconds time, const std::atomic<bool>* stop)
       : limits_(limits),
         transformer_(transformer),
         spec_(transformer.spec()),
         backend_(backend),
         begin_(Clock::now()),
-        end_(begin_ + time) {}
+        end_(begin_ + time),
+        stop_(stop) {}
 
   absl::StatusOr<WarmUpReport> Run() {
     const bool decoder_alone = !spec_.encoder.has_value();
@@ -63,7 +64,8 @@ class UsualSteps {
   int64_t NumSlots() const { return int64_t{limits_.num_blocks} * limits_.block_size; }
 
   void Do(absl::FunctionRef<void()> step) {
-    if (device_status_.ok() && Clock::now() >= end_) report_.complete = false;
+    const bool over = Clock::now() >= end_ || (stop_ != nullptr && *stop_);
+    if (device_status_.ok() && over) report_.complete = false;
     if (!device_status_.ok() || !report_.complete) return;
     step();
     device_status_ = backend_.Synchronize();
@@ -194,6 +196,7 @@ class UsualSteps {
   const TransformerSpec& spec_;
   Backend& backend_;
   const Clock::time_point begin_, end_;
+  const std::atomic<bool>* const stop_;
   std::unique_ptr<Buffer> choices_;  // six words for each row of a decode step
   absl::Status device_status_;
   WarmUpReport report_;
@@ -203,8 +206,9 @@ class UsualSteps {
 
 absl::StatusOr<WarmUpReport> RunUsualSteps(const TransformerLimits& limits,
                                            Transformer& transformer, Backend& backend,
-                                           std::chrono::nanoseconds time) {
-  return UsualSteps(limits, transformer, backend, time).Run();
+                                           std::chrono::nanoseconds time,
+                                           const std::atomic<bool>* stop) {
+  return UsualSteps(limits, transformer, backend, time, stop).Run();
 }
 
 }  // namespace beamline

@@ -3,6 +3,7 @@
 // them; so that is not while requests wait.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 
 #include "absl/status/statusor.h"
@@ -13,11 +14,12 @@
 namespace beamline {
 
 // Short inputs alone, decode steps of every size and of the shorter contexts, larger prefills and
-// encoder batches; no new step begins once `time` is over. Writes to the cache, which no request
-// reads before it has written there itself. `limits`: the transformer's; `backend`: what it
-// computes on. Errors are the device's faults.
+// encoder batches; no new step begins once `time` is over or `stop`, which may be null, is set.
+// Writes to the cache, which no request reads before it has written there itself. `limits`: the
+// transformer's; `backend`: what it computes on. Errors are the device's faults.
 absl::StatusOr<WarmUpReport> RunUsualSteps(const TransformerLimits& limits,
                                            Transformer& transformer, Backend& backend,
-                                           std::chrono::nanoseconds time);
+                                           std::chrono::nanoseconds time,
+                                           const std::atomic<bool>* stop = nullptr);
 
 }  // namespace beamline

@@ -17,6 +17,11 @@ class TicketCounter {
     return none_.wait_for(lock, timeout, [this] { return count_ == 0; });
   }
 
+  int64_t count() const {
+    std::lock_guard lock(mutex_);
+    return count_;
+  }
+
  private:
   friend class Ticket;
   void Add(int64_t change) {
@@ -25,7 +30,7 @@ class TicketCounter {
     if (count_ == 0) none_.notify_all();
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable none_;
   int64_t count_ = 0;
 };

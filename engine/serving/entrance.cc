@@ -6,11 +6,12 @@
 
 namespace beamline {
 
-absl::StatusOr<Acceptance> Entrance::CountIn(Replica& replica, Clock::time_point arrival) {
+absl::StatusOr<Acceptance> Entrance::CountIn(Replica& replica, std::unique_ptr<Ticket> ticket,
+                                             Clock::time_point arrival) {
   Acceptance acceptance;
   acceptance.arrival = arrival;
-  // The ticket is taken before the look at draining_, so that Drain misses nobody.
-  acceptance.ticket = std::make_unique<Ticket>(tickets_);
+  // Who drains sets draining_ before it waits for tickets, so that it misses nobody.
+  acceptance.ticket = std::move(ticket);
   if (draining_) return absl::UnavailableError("the server is draining");
   BEAMLINE_RETURN_IF_ERROR(replica.fault().status());
   const int32_t limit = replica.model().options.max_queued_requests;
@@ -23,11 +24,6 @@ absl::StatusOr<Acceptance> Entrance::CountIn(Replica& replica, Clock::time_point
   }
   acceptance.waiting = *std::move(waiting);
   return acceptance;
-}
-
-bool Entrance::Drain(std::chrono::milliseconds timeout) {
-  draining_ = true;
-  return tickets_.WaitForNone(timeout);
 }
 
 void Entrance::Close() {

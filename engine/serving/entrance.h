@@ -23,15 +23,14 @@ class Entrance {
       : tokenizers_(std::make_unique<WorkerPool>(num_tokenizer_threads)) {}
 
   // Intake: of the shape of GenerateIntake (engine/intake/generate_intake.h). Errors are those of
-  // Engine::Generate; after one, `sink` is not called. The replica outlives the request.
+  // Engine::Generate; after one, `sink` is not called.
   template <typename Intake>
   absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(typename Intake::Request request,
                                                         std::shared_ptr<typename Intake::Sink> sink,
-                                                        Replica& replica);
+                                                        Place place);
 
-  // Refuses what comes from now on, and waits until what was accepted has its answers, at most
-  // `timeout`. Returns whether all has.
-  bool Drain(std::chrono::milliseconds timeout);
+  // Refuses what comes from now on: who has no ticket yet is refused.
+  void StartDraining() { draining_ = true; }
   // Refuses what comes from now on; when it returns, what was accepted has reached its replica.
   // REQUIRES: no Accept is under way, or comes.
   void Close();
@@ -39,7 +38,8 @@ class Entrance {
  private:
   class Handle;
 
-  absl::StatusOr<Acceptance> CountIn(Replica& replica, Clock::time_point arrival);
+  absl::StatusOr<Acceptance> CountIn(Replica& replica, std::unique_ptr<Ticket> ticket,
+                                     Clock::time_point arrival);
   // Runs now or on a tokenizer thread, by size.
   template <typename Work>
   void RunTokenizing(size_t bytes, Work work);
@@ -47,7 +47,6 @@ class Entrance {
   // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
   static constexpr size_t kInlineTextBytes = 512;
 
-  TicketCounter tickets_;  // outlives every request: the owner closes, then ends its replicas
   std::atomic<bool> draining_ = false;
   std::unique_ptr<WorkerPool> tokenizers_;
 };
@@ -63,20 +62,21 @@ class Entrance::Handle : public RequestHandle {
 
 template <typename Intake>
 absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
-    typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink,
-    Replica& replica) {
+    typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink, Place place) {
   const Clock::time_point arrival = Clock::now();
-  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), replica.model()));
-  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(replica, arrival));
+  const std::shared_ptr<Replica> replica = std::move(place.replica);
+  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), replica->model()));
+  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance,
+                            CountIn(*replica, std::move(place.ticket), arrival));
   auto handle = std::make_shared<Handle>();
   acceptance.cancelled = handle->cancelled();
   auto job = intake.Start(std::move(acceptance), std::move(sink));
   const size_t bytes = intake.text_bytes();
-  RunTokenizing(bytes, [&replica, intake = std::move(intake), job = std::move(job)]() mutable {
+  RunTokenizing(bytes, [replica, intake = std::move(intake), job = std::move(job)]() mutable {
     if (absl::Status status = intake.Complete(*job); !status.ok()) {
       job->Answer(status);
     } else {
-      replica.Submit(std::move(job));
+      replica->Submit(std::move(job));
     }
   });
   return handle;

@@ -37,7 +37,9 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
   }
 }
 
-Replica::~Replica() {
+void Replica::Stop(const absl::Status& why) {
+  if (!thread_.joinable()) return;
+  fault_.SetEnd(why);
   if (generate_.has_value()) generate_->inbox().Close();
   if (encode_.has_value()) encode_->inbox().Close();
   thread_.join();

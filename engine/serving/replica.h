@@ -6,9 +6,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/check.h"
 #include "engine/api/observer.h"
 #include "engine/loading/loaded_model.h"
+#include "engine/scheduling/ticket.h"
 #include "engine/serving/encode_loop.h"
 #include "engine/serving/generate_loop.h"
 #include "engine/serving/replica_fault.h"
@@ -21,7 +23,11 @@ class Replica {
   // Starts the thread. The observer may be null; otherwise it outlives the replica.
   Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer);
   // Requests still running get CANCELLED.
-  ~Replica();
+  ~Replica() { Stop(); }
+
+  // Ends the thread: requests that it has, and those that are still submitted, get `why`, or the
+  // fault of the device. Not twice at a time.
+  void Stop(const absl::Status& why = absl::CancelledError("the server is shutting down"));
 
   // Hands a request over; when the replica is ending, it is answered CANCELLED, and when its device
   // has failed, with that fault. REQUIRES: the model's task.
@@ -33,6 +39,8 @@ class Replica {
   const ReplicaFault& fault() const { return fault_; }
   ReplicaStats& stats() { return stats_; }
   const ReplicaStats& stats() const { return stats_; }
+  // Of the requests that hold a place here.
+  TicketCounter& tickets() { return tickets_; }
 
  private:
   template <typename Loop, typename JobType>
@@ -41,12 +49,19 @@ class Replica {
     if (!loop->inbox().Put(job)) job->Answer(fault_.EndStatus());
   }
 
+  TicketCounter tickets_;
   std::unique_ptr<LoadedModel> model_;
   ReplicaStats stats_;
   ReplicaFault fault_;
   std::optional<GenerateLoop> generate_;
   std::optional<EncodeLoop> encode_;
   std::thread thread_;
+};
+
+// What a request has at a replica from its acceptance until after its answer.
+struct Place {
+  std::shared_ptr<Replica> replica;
+  std::unique_ptr<Ticket> ticket;
 };
 
 }  // namespace beamline

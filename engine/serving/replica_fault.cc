@@ -12,8 +12,13 @@ absl::Status ReplicaFault::status() const {
 }
 
 absl::Status ReplicaFault::EndStatus() const {
-  const absl::Status fault = status();
-  return fault.ok() ? absl::CancelledError("the server is shutting down") : fault;
+  std::lock_guard lock(mutex_);
+  return status_.ok() ? end_ : status_;
+}
+
+void ReplicaFault::SetEnd(const absl::Status& why) {
+  std::lock_guard lock(mutex_);
+  end_ = why;
 }
 
 absl::Status ReplicaFault::Examine(Backend& backend) {

@@ -20,8 +20,10 @@ class ReplicaFault {
 
   // OK, or UNAVAILABLE naming the model and the fault.
   absl::Status status() const;
-  // What requests get that an ended replica does not answer: the fault, else CANCELLED.
+  // What requests get that an ended replica does not answer: the fault, else the reason for the
+  // end.
   absl::Status EndStatus() const;
+  void SetEnd(const absl::Status& why);
   // To be called when a step has failed: asks the device whether it goes on working. If it does,
   // returns OK, and the step's error is that step's alone; else status(), from now on.
   absl::Status Examine(Backend& backend);
@@ -32,6 +34,7 @@ class ReplicaFault {
   const std::string model_;
   mutable std::mutex mutex_;  // guards all below
   absl::Status status_;
+  absl::Status end_;
   Listener listener_;
 };
 

@@ -33,37 +33,59 @@ struct Widths {
   }
 };
 
-}  // namespace
+struct Part {
+  Tensor Activations::*tensor;
+  int64_t rows, width;
+  DType dtype;
+};
 
-absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
-                                            const TransformerLimits& limits, Backend& backend) {
+std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
+                          const TransformerLimits& limits) {
   Widths widths;
   if (spec.encoder.has_value()) widths.Include(*spec.encoder);
   if (spec.decoder.has_value()) widths.Include(*spec.decoder);
   const int64_t tokens = limits.max_batch_tokens;
-  const int64_t logits_rows = limits.max_logits_rows;
-
-  Activations plan;
-  const auto allocate = [&](int64_t rows, int64_t width, DType dtype) {
-    return Allocate({rows, width}, dtype, MemoryKind::kActivations, backend, plan.buffers);
-  };
   const DType dtype = activation_dtype;
-  BEAMLINE_ASSIGN_OR_RETURN(plan.hidden, allocate(tokens, widths.hidden, dtype));
-  BEAMLINE_ASSIGN_OR_RETURN(plan.normed, allocate(tokens, widths.hidden, dtype));
-  BEAMLINE_ASSIGN_OR_RETURN(plan.query, allocate(tokens, widths.query, dtype));
-  BEAMLINE_ASSIGN_OR_RETURN(plan.attended, allocate(tokens, widths.query, dtype));
-  BEAMLINE_ASSIGN_OR_RETURN(plan.workspace, allocate(tokens, widths.query + 2 * widths.key, dtype));
-  BEAMLINE_ASSIGN_OR_RETURN(plan.inner, allocate(tokens, widths.inner, dtype));
+  std::vector<Part> parts = {
+      {&Activations::hidden, tokens, widths.hidden, dtype},
+      {&Activations::normed, tokens, widths.hidden, dtype},
+      {&Activations::query, tokens, widths.query, dtype},
+      {&Activations::attended, tokens, widths.query, dtype},
+      {&Activations::workspace, tokens, widths.query + 2 * widths.key, dtype},
+      {&Activations::inner, tokens, widths.inner, dtype},
+  };
   if (spec.decoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(plan.selected, allocate(logits_rows, widths.hidden, dtype));
+    const int64_t rows = limits.max_logits_rows;
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
-    BEAMLINE_ASSIGN_OR_RETURN(plan.logits, allocate(logits_rows, padded, DType::kFloat32));
-    plan.logits = plan.logits.Columns(0, spec.vocab_size);
+    parts.push_back({&Activations::selected, rows, widths.hidden, dtype});
+    parts.push_back({&Activations::logits, rows, padded, DType::kFloat32});
   } else {
-    BEAMLINE_ASSIGN_OR_RETURN(plan.pooled,
-                              allocate(limits.max_sequences, widths.hidden, DType::kFloat32));
+    parts.push_back({&Activations::pooled, limits.max_sequences, widths.hidden, DType::kFloat32});
   }
+  return parts;
+}
+
+}  // namespace
+
+absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
+                                            const TransformerLimits& limits, Backend& backend) {
+  Activations plan;
+  for (const Part& part : PartsOf(spec, activation_dtype, limits)) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        plan.*part.tensor, Allocate({part.rows, part.width}, part.dtype, MemoryKind::kActivations,
+                                    backend, plan.buffers));
+  }
+  if (spec.decoder.has_value()) plan.logits = plan.logits.Columns(0, spec.vocab_size);
   return plan;
+}
+
+int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
+                        const TransformerLimits& limits) {
+  int64_t bytes = 0;
+  for (const Part& part : PartsOf(spec, activation_dtype, limits)) {
+    bytes += part.rows * part.width * static_cast<int64_t>(SizeOf(part.dtype));
+  }
+  return bytes;
 }
 
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,

@@ -35,6 +35,10 @@ struct Activations {
 absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
                                             const TransformerLimits& limits, Backend& backend);
 
+// What PlanActivations takes.
+int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
+                        const TransformerLimits& limits);
+
 // The paged keys and values of every decoder layer; they hold the encoder's too.
 struct KvCache {
   std::vector<KvLayer> layers;

@@ -44,6 +44,10 @@ absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec,
   return StepInputs(spec, limits, std::move(arrays), backend);
 }
 
+int64_t StepInputs::DeviceBytes(const TransformerSpec& spec, const TransformerLimits& limits) {
+  return static_cast<int64_t>(Capacity(spec, limits) * sizeof(int32_t));
+}
+
 EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   const StackSpec& stack = *spec_->encoder;
   const size_t num_tokens = batch.token_ids.size();

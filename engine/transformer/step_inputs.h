@@ -26,6 +26,9 @@ class StepInputs {
   static absl::StatusOr<StepInputs> Create(const TransformerSpec& spec,
                                            const TransformerLimits& limits, Backend& backend);
 
+  // What Create takes of the device.
+  static int64_t DeviceBytes(const TransformerSpec& spec, const TransformerLimits& limits);
+
   EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
   // cache: the decoder's layers, in which the blocks of reordered beams are copied.
   DecoderInputs PutStepBatch(const StepBatch& batch, const DeviceEdits& edits,

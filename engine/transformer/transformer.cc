@@ -165,4 +165,9 @@ int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,
          static_cast<int64_t>(SizeOf(cache_dtype));
 }
 
+int64_t Transformer::BufferBytes(const TransformerSpec& spec, DType activation_dtype,
+                                 const TransformerLimits& limits) {
+  return ActivationBytes(spec, activation_dtype, limits) + StepInputs::DeviceBytes(spec, limits);
+}
+
 }  // namespace beamline

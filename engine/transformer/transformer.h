@@ -100,6 +100,9 @@ class Transformer {
   virtual int64_t weight_bytes() const = 0;
   // Bytes that one cache block takes over all layers.
   static int64_t BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size);
+  // Bytes that Create takes of the device besides weights and cache.
+  static int64_t BufferBytes(const TransformerSpec& spec, DType activation_dtype,
+                             const TransformerLimits& limits);
 };
 
 }  // namespace beamline

@@ -35,11 +35,14 @@ size_t ResidentBytes(const std::byte* data, size_t bytes) {
 void MemoryCounts::AddBuffer(MemoryKind kind, const std::byte* data, size_t bytes) {
   std::lock_guard lock(mutex_);
   buffers_[data] = {kind, bytes};
+  process_bytes_ += static_cast<int64_t>(bytes);
 }
 
 void MemoryCounts::RemoveBuffer(const std::byte* data) {
   std::lock_guard lock(mutex_);
-  buffers_.erase(data);
+  const auto buffer = buffers_.find(data);
+  process_bytes_ -= static_cast<int64_t>(buffer->second.bytes);
+  buffers_.erase(buffer);
 }
 
 std::vector<MemoryUse> MemoryCounts::Read() const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,20 +19,30 @@ namespace beamline::cpu {
 class MemoryCounts {
  public:
   // Memory that is written at once.
-  void Add(MemoryKind kind, size_t bytes) { bytes_[static_cast<size_t>(kind)] += bytes; }
-  void Subtract(MemoryKind kind, size_t bytes) { bytes_[static_cast<size_t>(kind)] -= bytes; }
+  void Add(MemoryKind kind, size_t bytes) {
+    bytes_[static_cast<size_t>(kind)] += bytes;
+    process_bytes_ += static_cast<int64_t>(bytes);
+  }
+  void Subtract(MemoryKind kind, size_t bytes) {
+    bytes_[static_cast<size_t>(kind)] -= bytes;
+    process_bytes_ -= static_cast<int64_t>(bytes);
+  }
   // Memory that may never be written, as a cache of which requests need a part: the system gives
   // its pages when they are first written, and only those count.
   void AddBuffer(MemoryKind kind, const std::byte* data, size_t bytes);
   void RemoveBuffer(const std::byte* data);
 
   std::vector<MemoryUse> Read() const;
+  // What all backends of the process hold, written or not.
+  static int64_t ProcessBytes() { return process_bytes_; }
 
  private:
   struct BufferSize {
     MemoryKind kind;
     size_t bytes;
   };
+
+  static inline std::atomic<int64_t> process_bytes_ = 0;
 
   std::array<std::atomic<size_t>, 3> bytes_ = {};
   mutable std::mutex mutex_;

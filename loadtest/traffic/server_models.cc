@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/text.h"
 #include "beamline/v1/models.grpc.pb.h"
@@ -15,6 +16,9 @@ namespace {
 constexpr std::chrono::seconds kTimeout{10};
 
 bool CanDo(const v1::Model& model, Kind kind) {
+  const bool is_there = model.state() == v1::MODEL_STATE_READY ||
+                        model.state() == v1::MODEL_STATE_UNSPECIFIED;  // of an older server
+  if (!is_there) return false;
   if (kind == Kind::kTokenize) return true;
   const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
   return encodes == (model.task() == v1::TASK_ENCODE);
@@ -27,10 +31,19 @@ absl::StatusOr<const v1::Model*> Resolve(const std::vector<v1::Model>& models,
   const v1::Model* named = nullptr;
   const v1::Model* last = nullptr;
   for (const v1::Model& model : models) {
-    if (model.name() == of.model) named = &model;
+    // Of several versions, the server's own choice.
+    const auto rank = [&of](const v1::Model& version) {
+      return std::pair(CanDo(version, of.kind), version.version());
+    };
+    const bool is_meant =
+        of.model == model.name() || of.model == fmt::format("{}@{}", model.name(), model.version());
+    if (is_meant && (named == nullptr || rank(model) > rank(*named))) {
+      named = &model;
+    }
     if (!CanDo(model, of.kind)) continue;
-    names.push_back(model.name());
-    last = &model;
+    const bool is_new = std::ranges::find(names, model.name()) == names.end();
+    if (is_new) names.push_back(model.name());
+    if (is_new || model.version() > last->version()) last = &model;
   }
   const std::string accepted = names.empty() ? "none, the server has no model for it"
                                              : fmt::format("{}", fmt::join(names, ", "));

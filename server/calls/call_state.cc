@@ -17,8 +17,9 @@ absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::
                        : FindText(buffer, *message.GetDescriptor(), name);
   };
   record_.request_id = text("request_id");
-  const bool is_get_model = record_.rpc == Rpc::kGetModel;
-  const ModelInfo* named = services_.models.Find(text(is_get_model ? "name" : "model"));
+  const bool is_about_model = record_.rpc == Rpc::kGetModel || record_.rpc == Rpc::kLoadModel ||
+                              record_.rpc == Rpc::kUnloadModel;
+  const auto named = services_.models.Find(text(is_about_model ? "name" : "model"));
   if (named != nullptr) SetModel(named->name);
   return parsed;
 }
@@ -38,7 +39,9 @@ void CallState::RecordRefusal(const absl::Status& refusal) {
   if (absl::IsResourceExhausted(refusal)) {
     services_.metrics.RecordRejection(Rejection::kQueueFull);
   } else if (absl::IsUnavailable(refusal)) {
+    const bool not_ready = refusal.GetPayload(kModelNotReadyPayload).has_value();
     services_.metrics.RecordRejection(services_.admission.draining() ? Rejection::kDraining
+                                      : not_ready                    ? Rejection::kNotReady
                                                                      : Rejection::kDeviceFault);
   }
 }

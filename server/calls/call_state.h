@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/field_error.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "google/protobuf/message.h"
@@ -47,11 +48,14 @@ class CallState {
   ServiceContext& services() { return services_; }
   // To be asked before any work is spent; counts refusals.
   absl::Status Admit();
-  // What the engine says to a request, with its refusals counted.
+  // What is said to a request, with its refusals counted. A model that has gone since the request
+  // was resolved is one that there is not.
   template <typename Handle>
   absl::StatusOr<Handle> CountRefusal(absl::StatusOr<Handle> accepted) {
-    if (!accepted.ok()) RecordRefusal(accepted.status());
-    return accepted;
+    if (accepted.ok()) return accepted;
+    RecordRefusal(accepted.status());
+    if (!absl::IsNotFound(accepted.status())) return accepted;
+    return FieldError({.field = "model", .text = std::string(accepted.status().message())});
   }
   // What the client sent, as a message. The call is recorded under the model and the request_id
   // that can be read of it, even if it is none.

@@ -28,11 +28,11 @@ absl::Status CheckComplete(const GenerateResult& result) {
 template <typename Message>
 absl::StatusOr<AnswerOptions> ResolveModel(CallState& call, const Message& message,
                                            ModelDirectory::Use use) {
-  BEAMLINE_ASSIGN_OR_RETURN(const ModelInfo* model,
-                            call.services().models.Resolve(message.model(), use));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const auto model, call.CountRefusal(call.services().models.Resolve(message.model(), use)));
   call.SetModel(model->name);
   AnswerOptions answer;
-  answer.model = model->name;
+  answer.model = message.model().empty() ? model->name : message.model();
   answer.request_id = message.request_id();
   return answer;
 }

@@ -1,9 +1,13 @@
 // ListModels and GetModel.
 #pragma once
 
+#include "beamline/v1/models.pb.h"
 #include "server/calls/unary_call.h"
 
 namespace beamline {
+
+// What ListModels and GetModel tell of a model.
+v1::Model ToMessage(ServiceContext& services, const ModelInfo& model);
 
 class ListModelsCall final : public UnaryCall {
  public:

@@ -1,5 +1,6 @@
 #include "server/calls/token_calls.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,15 @@ namespace {
 constexpr size_t kLargeTextBytes = 4096;
 constexpr int kLargeIdCount = 4096;
 
-// The tokenizer that the request means; sets `model` to its model's name.
-absl::StatusOr<const Tokenizer*> ResolveTokenizer(CallState& call, const std::string& name,
-                                                  std::string& model) {
-  BEAMLINE_ASSIGN_OR_RETURN(const ModelInfo* info,
-                            call.services().models.Resolve(name, ModelDirectory::Use::kAny));
-  model = info->name;
-  call.SetModel(model);
-  return call.services().engine.FindTokenizer(model);
+// The tokenizer that the request means; sets `model` to its model, as the answer tells it.
+absl::StatusOr<std::shared_ptr<const Tokenizer>> ResolveTokenizer(CallState& call,
+                                                                  const std::string& name,
+                                                                  std::string& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(const auto info, call.CountRefusal(call.services().models.Resolve(
+                                                 name, ModelDirectory::Use::kAny)));
+  model = name.empty() ? info->name : name;
+  call.SetModel(info->name);
+  return call.CountRefusal(call.services().engine.FindTokenizer(info->versioned_name));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // workers, so that gRPC's threads stay free.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
 #include "server/calls/unary_call.h"
@@ -22,7 +25,7 @@ class TokenizeCall final : public UnaryCall {
 
   v1::TokenizeRequest message_;
   std::string model_;
-  const Tokenizer* tokenizer_ = nullptr;
+  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 class DetokenizeCall final : public UnaryCall {
@@ -39,7 +42,7 @@ class DetokenizeCall final : public UnaryCall {
 
   v1::DetokenizeRequest message_;
   std::string model_;
-  const Tokenizer* tokenizer_ = nullptr;
+  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 }  // namespace beamline

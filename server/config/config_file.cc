@@ -83,6 +83,9 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
       if (key == "algorithm_file" && IsAlgorithmPath(config.algorithm_file)) {
         config.algorithm_file = BesideFile(path, config.algorithm_file);
       }
+      if (key == "model_root" && !config.model_root.empty()) {
+        config.model_root = BesideFile(path, config.model_root);
+      }
       continue;
     }
     if (!entry.second.IsSequence()) return At(path, entry.first.Mark(), "models must be a list");
@@ -122,7 +125,11 @@ std::string PrintConfig(ServerConfig config) {
   if (IsAlgorithmPath(config.algorithm_file)) {
     config.algorithm_file = Absolute(config.algorithm_file);
   }
-  for (ModelOptions& model : config.models) model.folder = Absolute(model.folder);
+  if (!config.model_root.empty()) config.model_root = Absolute(config.model_root);
+  for (ModelOptions& model : config.models) {
+    model.folder = Absolute(model.folder);
+    if (model.device.empty()) model.device = config.device;
+  }
   YAML::Emitter out;
   out << YAML::BeginMap;
   for (const Setting& setting : Settings(config)) {

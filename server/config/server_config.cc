@@ -21,21 +21,11 @@ absl::Status BadValue(const Setting& setting, std::string_view text) {
   return FieldError(setting.name, fmt::format("'{}'", text), Accepted(setting));
 }
 
-// A choice "cuda:N" stands for "cuda:0", "cuda:1", ...
-bool IsChoice(std::string_view text, std::string_view choice) {
-  if (!choice.ends_with(":N")) return text == choice;
-  choice.remove_suffix(1);
-  if (!text.starts_with(choice)) return false;
-  text.remove_prefix(choice.size());
-  uint16_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 absl::Status Set(const Setting& setting, std::string_view text, std::string& value) {
   const auto& choices = setting.choices;
   const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
-  if (!choices.empty() && std::none_of(choices.begin(), choices.end(), matches)) {
+  const bool is_left_out = setting.may_be_empty && text.empty();
+  if (!choices.empty() && !is_left_out && std::none_of(choices.begin(), choices.end(), matches)) {
     return BadValue(setting, text);
   }
   value = text;
@@ -95,6 +85,20 @@ std::string Text(Number value) {
 std::string Text(bool value) { return value ? "true" : "false"; }
 std::string Text(DType value) { return Name(value); }
 
+std::vector<Setting> AddressSettings(ServerConfig& c) {
+  return {
+      {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
+      {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
+      {"admin_listen",
+       &c.admin_listen,
+       0,
+       0,
+       {},
+       "host:port where LoadModel and UnloadModel are answered, or off; needs model_root"},
+      {"model_root", &c.model_root, 0, 0, {}, "folder below which LoadModel finds models"},
+  };
+}
+
 std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   return {
       {"max_connections",
@@ -134,15 +138,14 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
 
 std::vector<Setting> Settings(ServerConfig& c) {
   constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
-  std::vector<Setting> settings = {
-      {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
-      {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
+  std::vector<Setting> settings = AddressSettings(c);
+  const std::vector<Setting> own = {
       {"device",
        &c.device,
        0,
        0,
        {"auto", "cpu", "cuda", "cuda:N"},
-       "where models run; cuda:N is the GPU of that number"},
+       "where models run that name no device; cuda:N is the GPU of that number"},
       {"gpu_memory_fraction",
        &c.gpu_memory.fraction,
        GpuMemoryLimit::kLeastFraction,
@@ -198,6 +201,7 @@ std::vector<Setting> Settings(ServerConfig& c) {
        "what the log has"},
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
+  settings.insert(settings.end(), own.begin(), own.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;
 }
@@ -212,6 +216,7 @@ std::vector<Setting> Settings(ModelOptions& model) {
     setting.max = static_cast<double>(of.max);
     setting.choices.assign(of.choices.begin(), of.choices.end());
     setting.help = of.help;
+    setting.may_be_empty = of.may_be_empty;
   }
   return settings;
 }
@@ -261,6 +266,13 @@ absl::Status CheckModelName(const std::string& name) {
                        .accepted = "another name",
                        .text = "model is named 'none', which metrics call no model"});
   }
+  if (name.find(kVersionSeparator) != std::string::npos) {
+    const std::string value = fmt::format("'{}'", Shorten(name));
+    return FieldError({.field = "name",
+                       .value = value,
+                       .accepted = fmt::format("a name without {}", kVersionSeparator),
+                       .text = fmt::format("model is named {}", value)});
+  }
   if (!IsPlainText(name)) {
     const std::string value = fmt::format("'{}'", Shorten(name));
     return FieldError({.field = "name",
@@ -273,12 +285,36 @@ absl::Status CheckModelName(const std::string& name) {
 
 }  // namespace
 
+absl::Status CheckLoadName(std::string_view name) {
+  constexpr size_t kMostBytes = 128;
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  const std::string allowed = std::string(kLetters) + "._-";
+  if (!name.empty() && name.size() <= kMostBytes && name != "none" &&
+      kLetters.find(name[0]) != std::string_view::npos &&
+      name.find_first_not_of(allowed) == std::string_view::npos) {
+    return absl::OkStatus();
+  }
+  return FieldError("name", fmt::format("'{}'", Shorten(name)),
+                    "1 to 128 letters, digits, dots, underscores and hyphens, a letter or a digit "
+                    "first; not 'none'");
+}
+
 absl::Status CheckConfig(const ServerConfig& config) {
   BEAMLINE_RETURN_IF_ERROR(ParseHostPort("listen", config.listen).status());
   if (config.metrics_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
   }
-  std::set<std::string> names;
+  if (config.admin_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("admin_listen", config.admin_listen).status());
+    if (config.model_root.empty()) {
+      return FieldError({.field = "model_root",
+                         .value = "empty",
+                         .accepted = "a folder",
+                         .text = "admin_listen is set, and model_root is empty"});
+    }
+  }
+  std::set<std::pair<std::string, int32_t>> names;
   for (const ModelOptions& model : config.models) {
     if (model.name.empty() || model.folder.empty()) {
       const char* const field = model.name.empty() ? "name" : "folder";
@@ -286,7 +322,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
           {.field = field, .text = fmt::format("model '{}' has no {}", model.name, field)});
     }
     BEAMLINE_RETURN_IF_ERROR(CheckModelName(model.name));
-    if (!names.insert(model.name).second) {
+    if (!names.insert({model.name, model.version}).second) {
       return FieldError(
           {.field = "name", .text = fmt::format("model '{}' is given twice", model.name)});
     }

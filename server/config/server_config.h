@@ -17,7 +17,9 @@ namespace beamline {
 struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
-  std::string device = "auto";                     // auto, cpu, cuda, cuda:1, ...
+  std::string admin_listen = "off";                // host:port of LoadModel and UnloadModel
+  std::string model_root;                          // LoadModel's folders lie below; empty: none
+  std::string device = "auto";                     // of models that name none: auto, cpu, ...
   GpuMemoryLimit gpu_memory;                       // taken of each GPU at start
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
@@ -46,6 +48,7 @@ struct Setting {
   double max = 0;
   std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0
   std::string help;
+  bool may_be_empty = false;  // of strings with choices
 };
 
 // The settings of a server or a model, pointing into it; a model's are kModelSettings.
@@ -70,7 +73,12 @@ struct HostPort {
 // INVALID_ARGUMENT otherwise.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const std::string& text);
 
-// What no single setting shows: addresses, model names that are given twice or mean something else.
+// What LoadModel calls a model: 1 to 128 letters, digits, dots, underscores and hyphens, a letter
+// or a digit first; not "none". INVALID_ARGUMENT otherwise.
+absl::Status CheckLoadName(std::string_view name);
+
+// What no single setting shows: addresses, model names that are given twice or mean something else,
+// settings that need each other.
 absl::Status CheckConfig(const ServerConfig& config);
 
 }  // namespace beamline

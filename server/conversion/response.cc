@@ -81,6 +81,22 @@ v1::Task ToTask(ModelTask task) {
   return v1::TASK_UNSPECIFIED;
 }
 
+v1::ModelState ToModelState(ModelState state) {
+  switch (state) {
+    case ModelState::kReady:
+      return v1::MODEL_STATE_READY;
+    case ModelState::kLoading:
+      return v1::MODEL_STATE_LOADING;
+    case ModelState::kDraining:
+      return v1::MODEL_STATE_DRAINING;
+    case ModelState::kFailed:
+      return v1::MODEL_STATE_FAILED;
+    case ModelState::kUnloaded:
+      break;
+  }
+  return v1::MODEL_STATE_UNSPECIFIED;
+}
+
 v1::DataType ToDataType(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -176,9 +192,14 @@ v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& op
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   v1::Model message;
   message.set_name(model.name);
+  message.set_version(model.version);
+  message.set_state(ToModelState(model.state));
+  message.set_error(model.error);
+  message.set_data_type(ToDataType(model.dtype));
+  // The rest is known once it is loaded.
+  if (model.state == ModelState::kLoading || model.state == ModelState::kFailed) return message;
   message.set_architecture(model.architecture);
   message.set_task(ToTask(model.task));
-  message.set_data_type(ToDataType(model.dtype));
   message.set_num_parameters(model.num_parameters);
   message.set_vocab_size(model.vocab_size);
   message.set_input_vocab_size(model.input_vocab_size);

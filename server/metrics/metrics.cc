@@ -1,9 +1,10 @@
 #include "server/metrics/metrics.h"
 
-#include <set>
+#include <algorithm>
 #include <string>
 
 #include "server/metrics/connection_metrics.h"
+#include "server/metrics/engine_metrics.h"
 #include "server/metrics/families.h"
 #include "server/metrics/process_metrics.h"
 
@@ -23,19 +24,32 @@ std::string CodeName(size_t code) {
 }  // namespace
 
 Metrics::Metrics(const std::vector<ModelOptions>& models) {
-  for (const ModelOptions& model : models) {
-    models_.push_back(std::make_unique<ModelSeries>());
-    models_.back()->name = model.name;
-  }
-  models_.push_back(std::make_unique<ModelSeries>());
-  models_.back()->name = "none";
+  none_->name = "none";
+  for (const ModelOptions& model : models) AddModel(model.name);
+}
+
+void Metrics::AddModel(const std::string& name) {
+  std::lock_guard lock(adding_);
+  const size_t count = num_models_;
+  const auto known = [&name](const auto& series) { return series->name == name; };
+  if (count == models_.size() || std::ranges::any_of(named(), known)) return;
+  models_[count] = std::make_unique<ModelSeries>();
+  models_[count]->name = name;
+  num_models_.store(count + 1, std::memory_order_release);
 }
 
 Metrics::ModelSeries& Metrics::Find(std::string_view model) const {
-  for (const auto& series : models_) {
-    if (series->name == model) return *series;
+  for (const auto& one : named()) {
+    if (one->name == model) return *one;
   }
-  return *models_.back();
+  return *none_;
+}
+
+std::vector<const Metrics::ModelSeries*> Metrics::All() const {
+  std::vector<const ModelSeries*> all;
+  for (const auto& one : named()) all.push_back(one.get());
+  all.push_back(none_.get());
+  return all;
 }
 
 void Metrics::RecordCall(const CallRecord& record) {
@@ -70,7 +84,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families;
   CollectCalls(families);
   CollectHistograms(families);
-  CollectEngine(families);
+  if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
   CollectConnections(connections_, families);
   CollectProcessMetrics(families);
   return families;
@@ -81,7 +95,7 @@ void Metrics::CollectCalls(std::vector<prometheus::MetricFamily>& families) cons
   auto durations =
       MakeFamily("beamline_request_duration_seconds", "From a call's arrival to its last byte",
                  prometheus::MetricType::Histogram);
-  for (const auto& model : models_) {
+  for (const ModelSeries* model : All()) {
     for (size_t i = 0; i < kRpcNames.size(); ++i) {
       const RpcSeries& rpc = model->rpcs[i];
       const MetricLabels labels = {{"rpc", std::string(kRpcNames[i])}, {"model", model->name}};
@@ -136,86 +150,19 @@ void Metrics::CollectHistograms(std::vector<prometheus::MetricFamily>& families)
   };
   for (const Row& row : kRows) {
     auto family = MakeFamily(row.name, row.help, prometheus::MetricType::Histogram);
-    for (const auto& model : models_) {
+    for (const ModelSeries* model : All()) {
       add(family, {{"model", model->name}}, (*model).*(row.histogram));
     }
     families.push_back(std::move(family));
   }
   auto steps = MakeFamily("beamline_step_seconds", "Duration of one step",
                           prometheus::MetricType::Histogram);
-  for (const auto& model : models_) {
+  for (const ModelSeries* model : All()) {
     for (size_t i = 0; i < kNumPhases; ++i) {
       add(steps, {{"model", model->name}, {"phase", std::string(kPhaseNames[i])}}, model->steps[i]);
     }
   }
   families.push_back(std::move(steps));
-}
-
-void Metrics::CollectEngine(std::vector<prometheus::MetricFamily>& families) const {
-  const Engine* engine = engine_.load();
-  if (engine == nullptr) return;
-  auto blocks = GaugeFamily("beamline_kv_blocks", "Blocks of the key/value cache");
-  auto prompt = CounterFamily("beamline_prompt_tokens_total", "Prompt tokens of generation");
-  auto speculative = CounterFamily("beamline_speculative_tokens_total", "Tokens that were guessed");
-  auto info = GaugeFamily("beamline_model_info", "1 for each model that is loaded");
-  auto memory = GaugeFamily("beamline_device_memory_bytes", "Device memory that a model holds");
-  auto unused = GaugeFamily("beamline_device_memory_unused_bytes",
-                            "Device memory taken at start that no model holds");
-  std::set<std::string> divided_devices;  // that are in `unused`
-  auto up = GaugeFamily("beamline_replica_up", "Whether a replica can answer");
-  std::vector<std::pair<prometheus::MetricFamily, double (*)(const ModelStats&)>> rows;
-  const auto row = [&rows](prometheus::MetricFamily family, double (*value)(const ModelStats&)) {
-    rows.emplace_back(std::move(family), value);
-  };
-  row(CounterFamily("beamline_generated_tokens_total", "Tokens generated"),
-      [](const ModelStats& s) { return static_cast<double>(s.generated_tokens); });
-  row(CounterFamily("beamline_encoded_tokens_total", "Tokens of inputs that were embedded"),
-      [](const ModelStats& s) { return static_cast<double>(s.encoded_tokens); });
-  row(GaugeFamily("beamline_running_sequences", "Sequences in the running batch"),
-      [](const ModelStats& s) { return static_cast<double>(s.running_sequences); });
-  row(GaugeFamily("beamline_waiting_requests", "Requests accepted and not yet running"),
-      [](const ModelStats& s) { return static_cast<double>(s.waiting_requests); });
-  row(CounterFamily("beamline_cancelled_total", "Requests cancelled"),
-      [](const ModelStats& s) { return static_cast<double>(s.cancelled); });
-  row(CounterFamily("beamline_preemptions_total", "Sequences put back for want of blocks"),
-      [](const ModelStats& s) { return static_cast<double>(s.preemptions); });
-  row(CounterFamily("beamline_prefix_cache_hit_tokens_total", "Prompt tokens found in the cache"),
-      [](const ModelStats& s) { return static_cast<double>(s.cached_prompt_tokens); });
-  for (const ModelInfo& model : engine->Models()) {
-    const auto stats = engine->Stats(model.name);
-    if (!stats.ok()) continue;
-    AddValue(
-        info,
-        {{"model", model.name}, {"architecture", model.architecture}, {"device", model.device}}, 1);
-    AddValue(up, {{"model", model.name}, {"replica", "0"}, {"device", model.device}},
-             stats->can_answer ? 1 : 0);
-    for (auto& [family, value] : rows) AddValue(family, {{"model", model.name}}, value(*stats));
-    AddValue(prompt, {{"model", model.name}, {"source", "computed"}},
-             static_cast<double>(stats->prompt_tokens));
-    AddValue(prompt, {{"model", model.name}, {"source", "cached"}},
-             static_cast<double>(stats->cached_prompt_tokens));
-    AddValue(speculative, {{"model", model.name}, {"outcome", "proposed"}},
-             static_cast<double>(stats->speculative_proposed));
-    AddValue(speculative, {{"model", model.name}, {"outcome", "accepted"}},
-             static_cast<double>(stats->speculative_accepted));
-    for (const MemoryUse& use : stats->memory) {
-      AddValue(memory, {{"device", model.device}, {"model", model.name}, {"use", use.name}},
-               static_cast<double>(use.bytes));
-    }
-    if (stats->unused_device_bytes.has_value() && divided_devices.insert(model.device).second) {
-      AddValue(unused, {{"device", model.device}},
-               static_cast<double>(*stats->unused_device_bytes));
-    }
-    if (stats->total_blocks == 0) continue;
-    AddValue(blocks, {{"model", model.name}, {"state", "used"}},
-             static_cast<double>(stats->used_blocks));
-    AddValue(blocks, {{"model", model.name}, {"state", "free"}},
-             static_cast<double>(stats->total_blocks - stats->used_blocks));
-  }
-  for (auto& [family, value] : rows) families.push_back(std::move(family));
-  for (auto* family : {&blocks, &prompt, &speculative, &memory, &unused, &info, &up}) {
-    families.push_back(std::move(*family));
-  }
 }
 
 }  // namespace beamline

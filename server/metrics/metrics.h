@@ -1,5 +1,5 @@
 // What the server measures, and its answer to a scrape of /metrics. Recording never takes a lock:
-// every series lies in arrays made at start, by model and RPC.
+// every series lies in arrays made when its model comes, by model and RPC.
 #pragma once
 
 #include <array>
@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,21 +32,24 @@ enum class Rpc : uint8_t {
   kTokenize,
   kDetokenize,
   kListModels,
-  kGetModel
+  kGetModel,
+  kLoadModel,
+  kUnloadModel
 };
-inline constexpr std::array<std::string_view, 10> kRpcNames = {
-    "Generate", "GenerateStream", "GenerateMany", "Encode",     "EncodeMany",
-    "Score",    "Tokenize",       "Detokenize",   "ListModels", "GetModel"};
+inline constexpr std::array<std::string_view, 12> kRpcNames = {
+    "Generate", "GenerateStream", "GenerateMany", "Encode",   "EncodeMany", "Score",
+    "Tokenize", "Detokenize",     "ListModels",   "GetModel", "LoadModel",  "UnloadModel"};
 
 // Why a call was refused before any work: label values of `reason`.
 enum class Rejection : uint8_t {
-  kOverload,    // max_concurrent_requests calls run
-  kQueueFull,   // max_queued_requests wait for the model
-  kDraining,    // the server is about to stop
-  kDeviceFault  // the model's device has failed
+  kOverload,     // max_concurrent_requests calls run
+  kQueueFull,    // max_queued_requests wait for the model
+  kDraining,     // the server is about to stop
+  kDeviceFault,  // the model's device has failed
+  kNotReady      // the model is being loaded or unloaded
 };
-inline constexpr std::array<std::string_view, 4> kRejectionNames = {"overload", "queue_full",
-                                                                    "draining", "device_fault"};
+inline constexpr std::array<std::string_view, 5> kRejectionNames = {
+    "overload", "queue_full", "draining", "device_fault", "not_ready"};
 
 // A call that is over, or one request of a stream of requests.
 struct CallRecord {
@@ -60,8 +65,14 @@ struct CallRecord {
 
 class Metrics : public EngineObserver, public prometheus::Collectable {
  public:
+  // Names with series of their own; calls to more are counted under "none".
+  static constexpr size_t kMostModels = 1024;
+
   explicit Metrics(const std::vector<ModelOptions>& models);
 
+  // Makes the series of this name, unless there are any: they stay, so that counters never go back
+  // when a model is loaded again.
+  void AddModel(const std::string& name);
   void RecordCall(const CallRecord& record);
   void RecordRejection(Rejection reason);
   void OnStep(const std::string& model, const StepReport& report) override;
@@ -93,12 +104,19 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
     Histogram batch_sequences{SizeEdges()};
   };
 
+  std::span<const std::unique_ptr<ModelSeries>> named() const {
+    return std::span(models_).first(num_models_.load(std::memory_order_acquire));
+  }
+  // And that of "none", the last one.
+  std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
-  void CollectEngine(std::vector<prometheus::MetricFamily>& families) const;
 
-  std::vector<std::unique_ptr<ModelSeries>> models_;  // the last one is "none"
+  std::mutex adding_;
+  std::array<std::unique_ptr<ModelSeries>, kMostModels> models_;  // the first num_models_ are there
+  std::atomic<size_t> num_models_ = 0;
+  const std::unique_ptr<ModelSeries> none_ = std::make_unique<ModelSeries>();
   std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};
   std::atomic<const Engine*> engine_{nullptr};
   ConnectionStats connections_;

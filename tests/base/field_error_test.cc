@@ -73,5 +73,17 @@ TEST(RangeChecks, HaveOneWording) {
   EXPECT_EQ(GetFieldFault(long_list)->value, "17");
 }
 
+TEST(RangeChecks, AChoiceMayStandForNumbers) {
+  constexpr std::string_view kChoices[] = {"cpu", "cuda:N"};
+  for (const char* good : {"cpu", "cuda:0", "cuda:17"}) {
+    EXPECT_TRUE(CheckChoice("device", good, kChoices).ok()) << good;
+  }
+  for (const char* bad :
+       {"", "cp", "cuda", "cuda:", "cuda:N", "cuda:-1", "cuda:1x", "cuda:65536"}) {
+    EXPECT_EQ(Message(CheckChoice("device", bad, kChoices)),
+              std::string("device is '") + bad + "'; accepted: cpu, cuda:N");
+  }
+}
+
 }  // namespace
 }  // namespace beamline

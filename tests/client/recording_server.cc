@@ -93,6 +93,8 @@ v1::Model MakeModel(const std::string& name, v1::Task task) {
   v1::Model model;
   model.set_name(name);
   model.set_task(task);
+  model.set_version(1);
+  model.set_state(v1::MODEL_STATE_READY);
   model.set_architecture("Model");
   model.set_data_type(v1::DATA_TYPE_BFLOAT16);
   model.set_num_parameters(1234567);
@@ -121,6 +123,11 @@ v1::ListModelsResponse MakeModels() {
   *models.add_models() = MakeModel("translator", v1::TASK_TRANSLATE);
   *models.add_models() = MakeModel("embedder", v1::TASK_ENCODE);
   *models.add_models() = MakeModel("broken", v1::TASK_ENCODE);
+  v1::Model& failed = *models.add_models();
+  failed.set_name("torn");
+  failed.set_version(12);
+  failed.set_state(v1::MODEL_STATE_FAILED);
+  failed.set_error("config.json: torn");
   return models;
 }
 
@@ -336,29 +343,36 @@ grpc::Status RecordingServer::Check(Context* context,
   return failure_;
 }
 
-std::vector<RecordingServer::Call> RecordingServer::calls() const {
-  const std::lock_guard lock(mutex_);
-  return calls_;
-}
-std::vector<v1::GenerateRequest> RecordingServer::generates() const {
-  const std::lock_guard lock(mutex_);
-  return generates_;
-}
-std::vector<v1::EncodeRequest> RecordingServer::encodes() const {
-  const std::lock_guard lock(mutex_);
-  return encodes_;
-}
-std::vector<v1::ScoreRequest> RecordingServer::scores() const {
-  const std::lock_guard lock(mutex_);
-  return scores_;
-}
-std::vector<v1::TokenizeRequest> RecordingServer::tokenizes() const {
-  const std::lock_guard lock(mutex_);
-  return tokenizes_;
-}
+std::vector<RecordingServer::Call> RecordingServer::calls() const { return Copy(calls_); }
+std::vector<v1::GenerateRequest> RecordingServer::generates() const { return Copy(generates_); }
+std::vector<v1::EncodeRequest> RecordingServer::encodes() const { return Copy(encodes_); }
+std::vector<v1::ScoreRequest> RecordingServer::scores() const { return Copy(scores_); }
+std::vector<v1::TokenizeRequest> RecordingServer::tokenizes() const { return Copy(tokenizes_); }
 std::vector<v1::DetokenizeRequest> RecordingServer::detokenizes() const {
-  const std::lock_guard lock(mutex_);
-  return detokenizes_;
+  return Copy(detokenizes_);
 }
+
+grpc::Status RecordingServer::LoadModel(Context* context, const v1::LoadModelRequest* request,
+                                        v1::Model* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    loads_.push_back(*request);
+  }
+  *response = MakeModel(request->name(), v1::TASK_ENCODE);
+  return Begin("LoadModel", *context);
+}
+
+grpc::Status RecordingServer::UnloadModel(Context* context, const v1::UnloadModelRequest* request,
+                                          v1::UnloadModelResponse* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    unloads_.push_back(*request);
+  }
+  *response->mutable_model() = MakeModel(request->name(), v1::TASK_ENCODE);
+  return Begin("UnloadModel", *context);
+}
+
+std::vector<v1::LoadModelRequest> RecordingServer::loads() const { return Copy(loads_); }
+std::vector<v1::UnloadModelRequest> RecordingServer::unloads() const { return Copy(unloads_); }
 
 }  // namespace beamline

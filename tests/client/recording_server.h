@@ -50,6 +50,8 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ScoreRequest> scores() const;
   std::vector<v1::TokenizeRequest> tokenizes() const;
   std::vector<v1::DetokenizeRequest> detokenizes() const;
+  std::vector<v1::LoadModelRequest> loads() const;
+  std::vector<v1::UnloadModelRequest> unloads() const;
 
  private:
   using Context = grpc::ServerContext;
@@ -68,9 +70,17 @@ class RecordingServer final : public v1::Inference::Service,
   grpc::Status Detokenize(Context*, const v1::DetokenizeRequest*, v1::DetokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
   grpc::Status GetModel(Context*, const v1::GetModelRequest*, v1::Model*) override;
+  grpc::Status LoadModel(Context*, const v1::LoadModelRequest*, v1::Model*) override;
+  grpc::Status UnloadModel(Context*, const v1::UnloadModelRequest*,
+                           v1::UnloadModelResponse*) override;
   grpc::Status Check(Context*, const grpc::health::v1::HealthCheckRequest*,
                      grpc::health::v1::HealthCheckResponse*) override;
 
+  template <typename Note>
+  std::vector<Note> Copy(const std::vector<Note>& notes) const {
+    const std::lock_guard lock(mutex_);
+    return notes;
+  }
   // Notes the call; hangs and fails as the test said.
   grpc::Status Begin(const char* rpc, const Context& context);
   template <typename Request, typename Answer>
@@ -83,6 +93,8 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ScoreRequest> scores_;
   std::vector<v1::TokenizeRequest> tokenizes_;
   std::vector<v1::DetokenizeRequest> detokenizes_;
+  std::vector<v1::LoadModelRequest> loads_;
+  std::vector<v1::UnloadModelRequest> unloads_;
   grpc::Status failure_;
   std::atomic<bool> hangs_ = false;
   std::atomic<bool> backwards_ = false;

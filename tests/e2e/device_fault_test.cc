@@ -99,17 +99,23 @@ TEST(DeviceFault, StaysWhenToldTo) {
   BreakingServer breaking({"--on-device-fault", "stay"});
   Client& client = breaking.client();
   for (const char* name : {"", "broken", "whole"}) EXPECT_TRUE(*client.Health(name, kSoon)) << name;
-  EXPECT_THAT(breaking.server().Scrape(),
-              HasSubstr("beamline_replica_up{model=\"broken\",replica=\"0\",device=\"cpu\"} 1\n"));
+  EXPECT_THAT(
+      breaking.server().Scrape(),
+      HasSubstr(
+          "beamline_replica_up{model=\"broken\",replica=\"0\",device=\"cpu\",version=\"1\"} 1\n"));
   for (int i = 0; i < 3; ++i) breaking.ExpectUnavailable();
   EXPECT_FALSE(*client.Health("", kSoon));
   EXPECT_FALSE(*client.Health("broken", kSoon));
   EXPECT_TRUE(*client.Health("whole", kSoon));
   const std::string metrics = breaking.server().Scrape();
-  EXPECT_THAT(metrics,
-              HasSubstr("beamline_replica_up{model=\"broken\",replica=\"0\",device=\"cpu\"} 0\n"));
-  EXPECT_THAT(metrics,
-              HasSubstr("beamline_replica_up{model=\"whole\",replica=\"0\",device=\"cpu\"} 1\n"));
+  EXPECT_THAT(
+      metrics,
+      HasSubstr(
+          "beamline_replica_up{model=\"broken\",replica=\"0\",device=\"cpu\",version=\"1\"} 0\n"));
+  EXPECT_THAT(
+      metrics,
+      HasSubstr(
+          "beamline_replica_up{model=\"whole\",replica=\"0\",device=\"cpu\",version=\"1\"} 1\n"));
   const auto answer = client.Generate(BreakingServer::Request("whole", 20), kSoon);
   EXPECT_TRUE(answer.ok()) << answer.status();
   breaking.server().process().Signal(SIGTERM);

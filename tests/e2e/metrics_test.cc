@@ -240,13 +240,13 @@ TEST_F(MetricsTest, OfTheBatchAreWhatRunsAndWhatWaits) {
 
 TEST_F(MetricsTest, OfModelsAreTheirNamesAndDevices) {
   Start({Model("write-en"), Model("embed-en")});
-  EXPECT_EQ(
-      before_.at(
-          "beamline_model_info{model=\"embed-en\",architecture=\"BertModel\",device=\"cpu\"}"),
-      1);
+  EXPECT_EQ(before_.at("beamline_model_info{model=\"embed-en\",architecture=\"BertModel\",device="
+                       "\"cpu\",version=\"1\"}"),
+            1);
   for (const std::string model : {"write-en", "embed-en"}) {
-    EXPECT_EQ(
-        before_.at("beamline_replica_up{model=\"" + model + "\",replica=\"0\",device=\"cpu\"}"), 1);
+    EXPECT_EQ(before_.at("beamline_replica_up{model=\"" + model +
+                         "\",replica=\"0\",device=\"cpu\",version=\"1\"}"),
+              1);
     EXPECT_GT(before_.at("beamline_device_memory_bytes{device=\"cpu\",model=\"" + model +
                          "\",use=\"weights\"}"),
               12e6);

@@ -136,7 +136,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& arguments, int max_
   start_line_ = process_.ReadLine();
   address_ = Between(start_line_, "serving on ", " :");
   address_ += ":" + Between(start_line_, address_ + ":", " ");
-  metrics_url_ = Between(start_line_, "(metrics ", ")");
+  metrics_url_ = Between(start_line_, "(metrics ", ",)");
+  admin_address_ = Between(start_line_, "admin ", ")");
 }
 
 std::string ServerProcess::Scrape() const {

@@ -51,6 +51,8 @@ class ServerProcess {
   const std::string& start_line() const { return start_line_; }
   const std::string& address() const { return address_; }
   const std::string& metrics_url() const { return metrics_url_; }
+  // Empty when off.
+  const std::string& admin_address() const { return admin_address_; }
   int port() const { return PortOf(address_); }
   int metrics_port() const { return PortOf(metrics_url_); }
   // The body of /metrics.
@@ -66,6 +68,7 @@ class ServerProcess {
   std::string start_line_;
   std::string address_;
   std::string metrics_url_;
+  std::string admin_address_;
 };
 
 // One server with the demo models for all tests of a program.

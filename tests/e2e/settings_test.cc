@@ -51,6 +51,20 @@ TEST(Settings, LogLevelCutsTheLog) {
                                         "request_id=\"answered\" code=OK"));
 }
 
+// Each model may have a device of its own; the server's is for those that have none.
+TEST(Settings, AModelsDeviceGoesBeforeTheServers) {
+  ServerProcess server({"--device", "cuda:4000", "--model",
+                        "embed-en=" BEAMLINE_SOURCE_DIR "/models/embed-en,device=cpu"});
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  EXPECT_THAT(server.process().err(), HasSubstr("model 'embed-en' computes in float32 on cpu"));
+  ChildProcess other(BEAMLINE_SERVER_BINARY,
+                     {"--device", "cuda:4000", "--listen", "127.0.0.1:0", "--metrics-listen", "off",
+                      "--model", "embed-en=" BEAMLINE_SOURCE_DIR "/models/embed-en"});
+  EXPECT_EQ(other.Wait(), 1);
+  EXPECT_THAT(other.err(), HasSubstr("device is 'cuda:4000'"));
+}
+
 TEST(Settings, ComputeThreadsAreAsManyAsAsked) {
   for (const char* threads : {"1", "3"}) {
     ServerProcess server(WithModel({"--threads", threads}));

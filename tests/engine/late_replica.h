@@ -55,7 +55,7 @@ class LateReplica {
     EXPECT_TRUE(transformer.ok()) << transformer.status();
     (*model)->transformer = *std::move(transformer);
     (*model)->backend = std::move(backend);
-    replica_ = std::make_unique<Replica>(*std::move(model), nullptr);
+    replica_ = std::make_shared<Replica>(*std::move(model), nullptr);
   }
 
   std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
@@ -68,6 +68,7 @@ class LateReplica {
   }
   bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }
   Replica& replica() { return *replica_; }
+  Place Enter() { return {replica_, std::make_unique<Ticket>(replica_->tickets())}; }
   const ReplicaStats& stats() const { return replica_->stats(); }
   ReplicaFault& fault() { return replica_->fault(); }
   LateBackend& backend() { return *backend_; }
@@ -79,7 +80,7 @@ class LateReplica {
   TicketCounter tickets_;
   LateBackend* backend_ = nullptr;
   TransformerLimits limits_;
-  std::unique_ptr<Replica> replica_;
+  std::shared_ptr<Replica> replica_;
 };
 
 }  // namespace beamline

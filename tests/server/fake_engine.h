@@ -29,8 +29,10 @@ class FakeEngine final : public Engine {
     writer.task = ModelTask::kGenerate;
     writer.vocab_size = 100;
     writer.device = "fake:0";
+    writer.versioned_name = "writer@1";
     ModelInfo embedder = writer;
     embedder.name = "embedder";
+    embedder.versioned_name = "embedder@1";
     embedder.task = ModelTask::kEncode;
     models_ = {writer, embedder};
   }
@@ -71,16 +73,62 @@ class FakeEngine final : public Engine {
     return std::make_shared<Handle>(*this);
   }
 
-  absl::StatusOr<const Tokenizer*> FindTokenizer(const std::string&) const override {
+  absl::StatusOr<std::shared_ptr<const Tokenizer>> FindTokenizer(
+      const std::string&) const override {
     return absl::NotFoundError("the fake engine has no tokenizers");
   }
-  std::vector<ModelInfo> Models() const override { return models_; }
-  absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return models_[0]; }
+  std::vector<ModelInfo> Models() const override {
+    std::lock_guard lock(mutex_);
+    return models_;
+  }
+  absl::StatusOr<ModelInfo> FindModel(const std::string&) const override { return Models()[0]; }
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     std::lock_guard lock(mutex_);
     ModelStats stats = stats_;
     stats.can_answer = model != broken_model_;
+    stats.replicas = {{.device = "fake:0",
+                       .can_answer = stats.can_answer,
+                       .memory = stats.memory,
+                       .unused_device_bytes = stats.unused_device_bytes}};
     return stats;
+  }
+  absl::StatusOr<ModelInfo> Load(const ModelOptions& options) override {
+    std::unique_lock lock(mutex_);
+    loads_.push_back(options);
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hold_loads_; });
+    if (!load_error_.ok()) return load_error_;
+    ModelInfo info = models_.empty() ? ModelInfo() : models_[0];
+    info.name = options.name;
+    info.version = options.version;
+    info.versioned_name = options.name + "@" + std::to_string(options.version);
+    info.state = ModelState::kReady;
+    models_.push_back(info);
+    const ModelListener listener = on_change_;
+    lock.unlock();
+    if (listener) listener(info);
+    return info;
+  }
+  absl::StatusOr<ModelInfo> Unload(const std::string& name, int32_t version,
+                                   std::chrono::milliseconds grace) override {
+    std::unique_lock lock(mutex_);
+    last_grace_ = grace;
+    for (auto model = models_.begin(); model != models_.end(); ++model) {
+      if (model->name != name || (version != 0 && model->version != version)) continue;
+      ModelInfo info = *model;
+      models_.erase(model);
+      const ModelListener listener = on_change_;
+      lock.unlock();
+      info.state = ModelState::kUnloaded;
+      if (listener) listener(info);
+      info.state = ModelState::kReady;
+      return info;
+    }
+    return absl::NotFoundError("model is '" + name + "'");
+  }
+  void OnModelChange(ModelListener listener) override {
+    std::lock_guard lock(mutex_);
+    on_change_ = std::move(listener);
   }
   void OnFault(FaultListener listener) override {
     std::lock_guard lock(mutex_);
@@ -90,6 +138,7 @@ class FakeEngine final : public Engine {
   bool Drain(std::chrono::milliseconds timeout) override {
     std::unique_lock lock(mutex_);
     draining_ = true;
+    hold_loads_ = false;
     changed_.notify_all();
     return changed_.wait_for(lock, timeout, [this] { return finished_ == requests_.size(); });
   }
@@ -99,12 +148,37 @@ class FakeEngine final : public Engine {
   // The model's device fails.
   void Break(const std::string& model, const absl::Status& fault) {
     FaultListener listener;
+    ModelInfo info;
     {
       std::lock_guard lock(mutex_);
       broken_model_ = model;
       listener = on_fault_;
+      for (const ModelInfo& one : models_) {
+        if (one.name == model) info = one;
+      }
     }
-    listener(model, fault);
+    listener(info, fault);
+  }
+  // Later loads end with this.
+  void FailLoads(const absl::Status& status) {
+    std::lock_guard lock(mutex_);
+    load_error_ = status;
+  }
+  // Whether loads wait.
+  void HoldLoads(bool hold) {
+    std::lock_guard lock(mutex_);
+    hold_loads_ = hold;
+    changed_.notify_all();
+  }
+  // The first `count` that were asked for, once they are.
+  std::vector<ModelOptions> WaitForLoads(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return loads_.size() >= count; });
+    return loads_;
+  }
+  std::chrono::milliseconds last_grace() {
+    std::lock_guard lock(mutex_);
+    return last_grace_;
   }
   // Later requests are refused with this.
   void Refuse(const absl::Status& status) {
@@ -152,8 +226,13 @@ class FakeEngine final : public Engine {
   };
 
   ModelStats stats_;
-  std::vector<ModelInfo> models_;
   mutable std::mutex mutex_;
+  std::vector<ModelInfo> models_;  // guarded, as all below
+  std::vector<ModelOptions> loads_;
+  absl::Status load_error_;
+  bool hold_loads_ = false;
+  std::chrono::milliseconds last_grace_{-1};
+  ModelListener on_change_;
   std::condition_variable changed_;
   std::vector<FakeRequest> requests_;
   absl::Status refusal_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,6 +27,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/fuzz/message_mutator.h"
 #include "tests/sanitized.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -208,7 +210,10 @@ class Caller {
       case StatusCode::NOT_FOUND:     // of health and GetModel
       case StatusCode::OUT_OF_RANGE:  // an answer that would be too large
         return;
-      case StatusCode::UNIMPLEMENTED:
+      case StatusCode::PERMISSION_DENIED:  // at the address that is not the admin's
+      case StatusCode::ALREADY_EXISTS:
+      case StatusCode::FAILED_PRECONDITION:
+      case StatusCode::RESOURCE_EXHAUSTED:
         EXPECT_THAT(plan.method->name(), testing::HasSubstr("oadModel"));
         return;
       case StatusCode::CANCELLED:
@@ -241,6 +246,13 @@ class RpcFuzzTest : public ::testing::Test {
     config.listen = "127.0.0.1:0";
     config.metrics_listen = "off";
     config.min_ping_interval_ms = 0;
+    config.admin_listen = "127.0.0.1:0";
+    config.device = "cpu";
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+    std::filesystem::copy(models_.at("bert")->Options("").folder, root_ / "tiny",
+                          std::filesystem::copy_options::recursive);
+    config.model_root = root_.string();
     auto server = Server::Start(config, metrics_, *std::move(engine), [] { FAIL(); });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -297,7 +309,10 @@ class RpcFuzzTest : public ::testing::Test {
     return models;
   }
 
+  ~RpcFuzzTest() override { std::filesystem::remove_all(root_); }
+
   const std::map<std::string, std::unique_ptr<LinkedModel>> models_ = MakeModels();
+  const std::filesystem::path root_ = ScratchPath("rpc_fuzz");
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<Server> server_;
   Engine* engine_ = nullptr;
@@ -334,6 +349,43 @@ TEST_F(RpcFuzzTest, TheServerOutlivesEveryCall) {
   }
   EXPECT_GE(counts["OK"], kBatches * 10);
   EXPECT_GE(counts["INVALID_ARGUMENT"], kBatches * 5);
+}
+
+// LoadModel and UnloadModel where they are answered: of a name that nobody else uses.
+TEST_F(RpcFuzzTest, TheAdminAddressOutlivesEveryCall) {
+  constexpr int kAdminBatches = kSanitized ? 2 : 20;
+  std::vector<const MethodDescriptor*> methods;
+  for (const MethodDescriptor* method : AllMethods()) {
+    if (method->name() == "LoadModel" || method->name() == "UnloadModel") methods.push_back(method);
+  }
+  ASSERT_EQ(methods.size(), 2u);
+  const std::string reference = ReferenceAnswers();
+  for (int batch = 0; batch < kAdminBatches && !HasFailure(); ++batch) {
+    SCOPED_TRACE(testing::Message() << "batch " << batch << " of seed " << kSeed);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, seed = kSeed + static_cast<uint64_t>(batch * kThreads + t)] {
+        MessageMutator mutator(seed, {"tiny"});
+        Caller caller(server_->admin_address());
+        for (int i = 0; i < kCallsAThread; ++i) caller.Make(MakePlan(mutator, methods));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(ReferenceAnswers(), reference);
+  }
+  // Calls that were cancelled go on.
+  int num_loaded = 0;
+  for (int i = 0; i < 1000 && engine_->Models().size() > models_.size(); ++i) {
+    for (const ModelInfo& model : engine_->Models()) {
+      if (models_.contains(model.name)) continue;
+      num_loaded +=
+          engine_->Unload(model.name, model.version, std::chrono::seconds(0)).ok() ? 1 : 0;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(engine_->Models().size(), models_.size());
+  EXPECT_GT(num_loaded, 0);
+  ExpectNothingLeft();
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "base/field_error.h"
 #include "base/utf8.h"
 #include "beamline/v1/inference.grpc.pb.h"
-#include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
@@ -230,17 +229,6 @@ TEST_F(ServiceTest, AnswersScore) {
   request.set_model("");
   request.mutable_continuations(1)->clear_text();
   EXPECT_EQ(InvalidField(client_->Score(request, kSoon).status()), "continuations[1]");
-}
-
-TEST_F(ServiceTest, RpcsOfLaterReleasesSaySo) {
-  Serve();
-  const auto stub = v1::Models::NewStub(
-      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  v1::Model response;
-  const grpc::Status status = stub->LoadModel(&context, v1::LoadModelRequest(), &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("LoadModel"));
 }
 
 TEST_F(ServiceTest, DrainFinishesWhatRunsAndRefusesTheRest) {

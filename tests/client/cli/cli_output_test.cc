@@ -142,16 +142,35 @@ TEST(Output, OfTokens) {
                                    "\"details\":[]}}\n{\"text\":\"(7)\""));
 }
 
+TEST(Output, OfLoadsAndUnloads) {
+  const RecordingServer server;
+  EXPECT_THAT(RunCli(server, {"load", "m"}).out,
+              StartsWith("name               m\nversion            1\nstate              ready\n"));
+  EXPECT_EQ(RunCli(server, {"unload", "m"}).out, "m version 1 is unloaded\n");
+  EXPECT_THAT(RunCli(server, {"load", "m", "--json"}).out, StartsWith("{\"name\":\"m\","));
+  EXPECT_THAT(RunCli(server, {"unload", "m", "--json"}).out,
+              StartsWith("{\"model\":{\"name\":\"m\","));
+}
+
 TEST(Output, OfModels) {
   ExpectPrints({"models"},
-               "name        task       architecture  parameters  type      max input  device\n"
-               "writer      generate   Model          1,234,567  bfloat16      2,048  cpu\n"
-               "translator  translate  Model          1,234,567  bfloat16      2,048  cpu\n"
-               "embedder    encode     Model          1,234,567  bfloat16      2,048  cpu\n"
-               "broken      encode     Model          1,234,567  bfloat16      2,048  cpu\n",
+               "name        version  state   task       architecture  parameters  type      max "
+               "input  device\n"
+               "writer            1  ready   generate   Model          1,234,567  bfloat16      "
+               "2,048  cpu\n"
+               "translator        1  ready   translate  Model          1,234,567  bfloat16      "
+               "2,048  cpu\n"
+               "embedder          1  ready   encode     Model          1,234,567  bfloat16      "
+               "2,048  cpu\n"
+               "broken            1  ready   encode     Model          1,234,567  bfloat16      "
+               "2,048  cpu\n"
+               "torn             12  failed\n"
+               "torn version 12: config.json: torn\n",
                "");
   ExpectPrints({"models", "embedder"},
                "name               embedder\n"
+               "version            1\n"
+               "state              ready\n"
                "task               encode\n"
                "architecture       Model\n"
                "parameters         1,234,567 bfloat16\n"

@@ -252,6 +252,48 @@ TEST(TokenRequests, HaveAFieldForEveryOption) {
   }
 }
 
+TEST(AdminRequests, HaveAFieldForEveryOption) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"load", "m"}).status, 0);
+  EXPECT_EQ(RunCli(server, {"load", "m", "--folder", "a/b", "--model-version", "7", "--set",
+                            "dtype=bfloat16", "--set", "device=cuda:1", "--set", "max_sequences=-5",
+                            "--set", "cache_bytes=1125899906842624", "--set", "prefix_cache=false",
+                            "--set", "warm_up=true"})
+                .status,
+            0);
+  const char* const loads[] = {
+      "name: 'm'",
+      "name: 'm' folder: 'a/b' version: 7 settings { dtype: DATA_TYPE_BFLOAT16 device: 'cuda:1' "
+      "max_sequences: -5 cache_bytes: 1125899906842624 prefix_cache: false warm_up: 'true' }"};
+  ASSERT_THAT(server.loads(), SizeIs(2));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        MessageDifferencer::Equals(server.loads()[i], Parsed<v1::LoadModelRequest>(loads[i])))
+        << server.loads()[i].ShortDebugString();
+  }
+  EXPECT_EQ(RunCli(server, {"unload", "m"}).status, 0);
+  EXPECT_EQ(RunCli(server, {"unload", "m", "--model-version", "2", "--grace", "1.5"}).status, 0);
+  EXPECT_EQ(RunCli(server, {"unload", "m", "--grace", "0"}).status, 0);
+  const char* const unloads[] = {"name: 'm'",
+                                 "name: 'm' version: 2 grace { seconds: 1 nanos: 500000000 }",
+                                 "name: 'm' grace { }"};
+  ASSERT_THAT(server.unloads(), SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(
+        MessageDifferencer::Equals(server.unloads()[i], Parsed<v1::UnloadModelRequest>(unloads[i])))
+        << server.unloads()[i].ShortDebugString();
+  }
+  for (const char* wrong : {"max_sequences", "max_sequences=", "max_sequences=1x", "nothing=1",
+                            "prefix_cache=1", "dtype=float", "=1"}) {
+    const CliResult refused = RunCli(server, {"load", "m", "--set", wrong});
+    EXPECT_EQ(refused.status, 2) << wrong;
+    EXPECT_THAT(refused.err, testing::StartsWith("beamline: --set ")) << wrong;
+  }
+  EXPECT_EQ(RunCli(server, {"unload", "m", "--grace", "-1"}).status, 2);
+  EXPECT_EQ(RunCli(server, {"load", "m", "--model-version", "0"}).status, 2);
+  EXPECT_THAT(server.loads(), SizeIs(2));
+}
+
 // The whole call's, of each command; none where it is 0.
 TEST(Calls, HaveTheTimeoutForADeadline) {
   const std::vector<Arguments> commands = {{"generate", "--model", "m", "--no-stream", "t"},
@@ -263,6 +305,8 @@ TEST(Calls, HaveTheTimeoutForADeadline) {
                                            {"detokenize", "1"},
                                            {"models"},
                                            {"models", "writer"},
+                                           {"load", "m"},
+                                           {"unload", "m"},
                                            {"health"}};
   for (const Arguments& command : commands) {
     for (const double seconds : {0.0, 20.0, 60.0}) {

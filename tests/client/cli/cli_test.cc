@@ -41,7 +41,7 @@ TEST(Run, HelpIsForTheCommandThatIsGiven) {
   const Result all = RunWith({"--help"});
   EXPECT_EQ(all.status, 0);
   for (const char* command : {"generate", "translate", "encode", "score", "tokenize", "detokenize",
-                              "models", "health", "Examples:"}) {
+                              "models", "load", "unload", "health", "Examples:"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
   }
   const Result one = RunWith({"encode", "--help"});

@@ -116,8 +116,7 @@ class EntranceTest : public testing::Test {
   template <typename Request>
   absl::Status Accept(Request request, std::shared_ptr<typename Kind::Sink> sink) {
     return entrance_
-        .template Accept<typename Kind::Intake>(std::move(request), std::move(sink),
-                                                late_.replica())
+        .template Accept<typename Kind::Intake>(std::move(request), std::move(sink), late_.Enter())
         .status();
   }
   // The request is refused at once with this code, and nothing of it is left.
@@ -133,8 +132,13 @@ class EntranceTest : public testing::Test {
     EXPECT_EQ(waiting().count(), before);
   }
 
-  Entrance entrance_{1};
+  bool Drain(std::chrono::milliseconds timeout) {
+    entrance_.StartDraining();
+    return late_.replica().tickets().WaitForNone(timeout);
+  }
+
   LateReplica late_{Options()};
+  Entrance entrance_{1};
 };
 
 using Kinds = testing::Types<Generate, Score, Encode>;
@@ -146,12 +150,12 @@ TYPED_TEST(EntranceTest, AnswersWhatItAccepts) {
   const Heard heard = sink->Wait();
   EXPECT_TRUE(heard.status.ok()) << heard.status;
   EXPECT_EQ(heard.waiting, 0);
-  EXPECT_TRUE(this->entrance_.Drain(kLong));
+  EXPECT_TRUE(this->Drain(kLong));
 }
 
 TYPED_TEST(EntranceTest, RefusesByNameBeforeAnythingIsCounted) {
   this->ExpectRefused(TypeParam::Refused(), absl::StatusCode::kInvalidArgument, "; accepted: ");
-  EXPECT_TRUE(this->entrance_.Drain(std::chrono::milliseconds(0)));
+  EXPECT_TRUE(this->Drain(std::chrono::milliseconds(0)));
 }
 
 TYPED_TEST(EntranceTest, AFullQueueRefusesUntilThereIsRoom) {
@@ -166,13 +170,13 @@ TYPED_TEST(EntranceTest, AFullQueueRefusesUntilThereIsRoom) {
   const Heard heard = sink->Wait();
   EXPECT_TRUE(heard.status.ok()) << heard.status;
   EXPECT_EQ(heard.waiting, 1);
-  EXPECT_TRUE(this->entrance_.Drain(kLong));
+  EXPECT_TRUE(this->Drain(kLong));
 }
 
 TYPED_TEST(EntranceTest, DrainingRefuses) {
-  EXPECT_TRUE(this->entrance_.Drain(std::chrono::milliseconds(0)));
+  EXPECT_TRUE(this->Drain(std::chrono::milliseconds(0)));
   this->ExpectRefused(TypeParam::Small(), absl::StatusCode::kUnavailable, "draining");
-  EXPECT_TRUE(this->entrance_.Drain(std::chrono::milliseconds(0)));
+  EXPECT_TRUE(this->Drain(std::chrono::milliseconds(0)));
 }
 
 TYPED_TEST(EntranceTest, AFailedDeviceRefuses) {
@@ -184,7 +188,7 @@ TYPED_TEST(EntranceTest, AFailedDeviceRefuses) {
   EXPECT_EQ(heard.waiting, 0);
   this->ExpectRefused(TypeParam::Small(), absl::StatusCode::kUnavailable,
                       "cannot answer: its device");
-  EXPECT_TRUE(this->entrance_.Drain(kLong));
+  EXPECT_TRUE(this->Drain(kLong));
 }
 
 TYPED_TEST(EntranceTest, WhatOnlyTokenizingShowsGoesToTheSink) {
@@ -197,7 +201,7 @@ TYPED_TEST(EntranceTest, WhatOnlyTokenizingShowsGoesToTheSink) {
     EXPECT_THAT(std::string(heard.status.message()), HasSubstr("text"));
     EXPECT_EQ(heard.waiting, 0);
   }
-  EXPECT_TRUE(this->entrance_.Drain(kLong));
+  EXPECT_TRUE(this->Drain(kLong));
   EXPECT_EQ(this->late_.stats().steps.load(), 0u);
 }
 

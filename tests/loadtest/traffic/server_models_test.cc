@@ -55,6 +55,29 @@ TEST(ServerModels, TheOnlyOneThatCanDoItIsMeant) {
   EXPECT_EQ(Resolve(Models({{"embed", v1::TASK_ENCODE}}), Kind::kTokenize, ""), absl::OkStatus());
 }
 
+// As the server chooses: the highest version that is ready, or the one that is named.
+TEST(ServerModels, OfVersionsTheServersChoiceIsMeant) {
+  std::vector<v1::Model> models = Models({{"write", v1::TASK_GENERATE},
+                                          {"write", v1::TASK_GENERATE},
+                                          {"write", v1::TASK_UNSPECIFIED}});
+  for (int i = 0; i < 3; ++i) {
+    models[static_cast<size_t>(i)].set_version(i + 1);
+    models[static_cast<size_t>(i)].set_vocab_size(100 * (i + 1));
+    models[static_cast<size_t>(i)].set_state(i < 2 ? v1::MODEL_STATE_READY
+                                                   : v1::MODEL_STATE_LOADING);
+  }
+  const auto vocab_size = [&models](const std::string& name) {
+    Workload resolved;
+    const absl::Status status = Resolve(models, Kind::kGenerate, name, &resolved);
+    return status.ok() ? resolved.classes[0].vocab_size : 0;
+  };
+  EXPECT_EQ(vocab_size(""), 200);
+  EXPECT_EQ(vocab_size("write"), 200);
+  EXPECT_EQ(vocab_size("write@1"), 100);
+  EXPECT_EQ(vocab_size("write@3"), 0);  // not ready
+  EXPECT_EQ(vocab_size("write@4"), 0);
+}
+
 TEST(ServerModels, OneThatIsNotThereIsNamedWithThoseThatAre) {
   EXPECT_EQ(Resolve(kAll, Kind::kGenerate, "wirte"),
             absl::NotFoundError("class: model is 'wirte'; accepted: write; did you mean 'write'?"));

@@ -116,6 +116,36 @@ TEST_F(ConfigFile, PrintedFoldersMeanTheSameFromAnywhere) {
   EXPECT_EQ(read.algorithm_file, (here / "choices.txt").string());
 }
 
+TEST_F(ConfigFile, PrintsTheDeviceThatAModelHasInTheEnd) {
+  ServerConfig config;
+  config.device = "cpu";
+  config.models.resize(2);
+  config.models[0].name = "a";
+  config.models[1].name = "b";
+  config.models[1].device = "cuda:1";
+  config.models[0].folder = config.models[1].folder = "/f";
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  EXPECT_EQ(read.models[0].device, "cpu");
+  EXPECT_EQ(read.models[1].device, "cuda:1");
+}
+
+TEST_F(ConfigFile, TheModelRootIsRelativeToTheFile) {
+  ServerConfig config;
+  const std::string path = Write("model_root: sub/models");
+  ASSERT_TRUE(LoadConfigFile(path, config).ok());
+  const auto beside = std::filesystem::path(path).parent_path() / "sub/models";
+  EXPECT_EQ(config.model_root, beside.string());
+  config = {};
+  config.model_root = "m";
+  config.models.resize(1);
+  config.models[0].name = "a";
+  config.models[0].folder = "/f";
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  EXPECT_EQ(read.model_root, (std::filesystem::current_path() / "m").string());
+}
+
 TEST_F(ConfigFile, MayBeEmptyButMustExist) {
   ServerConfig config;
   EXPECT_TRUE(LoadConfigFile(Write(""), config).ok());

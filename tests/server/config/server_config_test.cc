@@ -127,6 +127,14 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
     config.models[1].name = bad;
     EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model is named '")) << bad;
   }
+  // Versions of one name stand beside each other.
+  config.models[1].name = "m";
+  config.models[1].version = 2;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.admin_listen = "127.0.0.1:1";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model_root is empty"));
+  config.model_root = "/srv/models";
+  EXPECT_TRUE(CheckConfig(config).ok());
   config.models.resize(1);
   config.models[0].folder.clear();
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("no folder"));

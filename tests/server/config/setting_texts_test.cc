@@ -57,6 +57,10 @@ TEST(SettingTexts, OfTheServer) {
       {{"--on-device-fault", "go"}, "--on-device-fault is 'go'; accepted: exit, stay"},
       {{"--log-level", "all"}, "--log-level is 'all'; accepted: debug, info, warn, error, off"},
       {{"--listen", "here"}, "listen is 'here'; accepted: host:port, as 127.0.0.1:50051"},
+      {{"--admin-listen", "here", "--model-root", "f"},
+       "admin_listen is 'here'; accepted: host:port, as 127.0.0.1:50051"},
+      {{"--admin-listen", "127.0.0.1:0"},
+       "admin_listen is set, and model_root is empty; accepted: a folder"},
       {{"--metrics-listen", ":1"},
        "metrics_listen is ':1'; accepted: host:port, as 127.0.0.1:50051"},
   });
@@ -101,6 +105,12 @@ TEST(SettingTexts, OfAModel) {
        "--model 'm=f,dtype=int8': dtype is 'int8'; accepted: float32, bfloat16, float16"},
       {{"--model", "none=f"},
        "model is named 'none', which metrics call no model; accepted: another name"},
+      {{"--model", "m@2=f"}, "model is named 'm@2'; accepted: a name without @"},
+      {{"--model", "m=f,version=0"},
+       "--model 'm=f,version=0': version is '0'; accepted: 1 to 1073741824"},
+      {{"--model", "m=f,device=gpu"},
+       "--model 'm=f,device=gpu': device is 'gpu'; accepted: auto, cpu, cuda, cuda:N"},
+      {{"--model", "m=f,version=2", "--model", "m=g,version=2"}, "model 'm' is given twice"},
       {{"--model", "m\u202e=f"},
        "model is named 'm<U+202E>'; accepted: UTF-8 without control characters and others that do "
        "not show"},

@@ -111,5 +111,19 @@ TEST(Response, ModelTellsNoPath) {
   EXPECT_EQ(message.ShortDebugString().find("secret"), std::string::npos);
 }
 
+TEST(Response, AModelThatIsNotLoadedHasItsStateAndTheReason) {
+  ModelInfo model;
+  model.name = "m";
+  model.version = 3;
+  model.state = ModelState::kFailed;
+  model.error = "config.json: torn";
+  const v1::Model message = ToMessage(model, 0);
+  EXPECT_EQ(message.ShortDebugString(),
+            "name: \"m\" data_type: DATA_TYPE_FLOAT32 version: 3 state: MODEL_STATE_FAILED error: "
+            "\"config.json: torn\"");
+  model.state = ModelState::kDraining;
+  EXPECT_EQ(ToMessage(model, 0).replicas_size(), 1);
+}
+
 }  // namespace
 }  // namespace beamline

@@ -138,7 +138,7 @@ TEST(Metrics, TellWhatTheEngineCounts) {
   stats.speculative_proposed = 17;
   stats.speculative_accepted = 18;
   engine.SetStats(stats);
-  engine.OnFault([](const std::string&, const absl::Status&) {});
+  engine.OnFault([](const ModelInfo&, const absl::Status&) {});
   engine.Break("embedder", absl::UnavailableError("it broke"));
   Metrics metrics(TwoModels());
   const auto none = metrics.Collect();  // without an engine
@@ -172,9 +172,9 @@ TEST(Metrics, TellWhatTheEngineCounts) {
       {"beamline_cancelled_total", 16},
       {"beamline_speculative_tokens_total/proposed", 17},
       {"beamline_speculative_tokens_total/accepted", 18},
-      {"beamline_model_info/FakeLMHeadModel/fake:0", 1},
-      {"beamline_replica_up/0/fake:0", 1},
-      {"beamline_replica_up/embedder/0/fake:0", 0}};
+      {"beamline_model_info/FakeLMHeadModel/fake:0/1", 1},
+      {"beamline_replica_up/0/fake:0/1", 1},
+      {"beamline_replica_up/embedder/0/fake:0/1", 0}};
   EXPECT_EQ(values, expected);
 }
 
@@ -277,6 +277,50 @@ TEST(ProcessMetrics, AreThisProcess) {
   EXPECT_GE(gauge("process_max_fds"), gauge("process_open_fds"));
   const double now = static_cast<double>(std::time(nullptr));
   EXPECT_NEAR(gauge("process_start_time_seconds"), now, 600);
+}
+
+// Counters stay when a model is loaded again; what it held goes with it.
+TEST(Metrics, FollowModelsThatComeAndGo) {
+  FakeEngine engine;
+  Metrics metrics({});
+  metrics.SetEngine(&engine);
+  metrics.AddModel("late");
+  metrics.AddModel("late");
+  const CallRecord call = {.rpc = Rpc::kEncode, .model = "late"};
+  metrics.RecordCall(call);
+  const auto has = [&metrics](const char* name, const std::string& model) {
+    const auto families = metrics.Collect();
+    const auto& samples = Find(families, name).metric;
+    return std::ranges::count_if(
+        samples, [&](const ClientMetric& metric) { return Label(metric, "model") == model; });
+  };
+  EXPECT_EQ(has("beamline_requests_total", "late"), 1);
+  EXPECT_EQ(has("beamline_requests_total", "none"), 0);
+  EXPECT_EQ(has("beamline_model_info", "late"), 0);
+  ModelOptions options;
+  options.name = "late";
+  ASSERT_TRUE(engine.Load(options).ok());
+  EXPECT_EQ(has("beamline_model_info", "late"), 1);
+  EXPECT_EQ(has("beamline_replica_up", "late"), 1);
+  ASSERT_TRUE(engine.Unload("late", 1, std::chrono::milliseconds(0)).ok());
+  EXPECT_EQ(has("beamline_model_info", "late"), 0);
+  EXPECT_EQ(has("beamline_replica_up", "late"), 0);
+  EXPECT_EQ(has("beamline_generated_tokens_total", "late"), 0);
+  metrics.RecordCall(call);
+  const auto families = metrics.Collect();
+  EXPECT_EQ(Find(families, "beamline_requests_total").metric[0].counter.value, 2);
+}
+
+TEST(Metrics, HaveRoomForSoManyNames) {
+  Metrics metrics({});
+  for (size_t i = 0; i <= Metrics::kMostModels; ++i) metrics.AddModel(fmt::format("m{}", i));
+  for (const char* name : {"m0", "m1023", "m1024"}) metrics.RecordCall({.model = name});
+  const auto families = metrics.Collect();
+  std::vector<std::string> names;
+  for (const auto& metric : Find(families, "beamline_requests_total").metric) {
+    names.push_back(Label(metric, "model"));
+  }
+  EXPECT_THAT(names, testing::ElementsAre("m0", "m1023", "none"));
 }
 
 }  // namespace

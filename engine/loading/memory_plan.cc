@@ -1,0 +1,74 @@
+#include "engine/loading/memory_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "engine/loading/cache_size.h"
+#include "fmt/format.h"
+#include "kernels/cpu/host_memory.h"
+
+namespace beamline {
+namespace {
+
+// Matrices from which rows are gathered: the one of each name is stored once, in the type of
+// activations.
+std::set<std::string> TablesOf(const TransformerSpec& spec) {
+  std::set<std::string> names;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (!stack.has_value()) continue;
+    for (const std::string* name : {&stack->token_table, &stack->type_table}) {
+      if (!name->empty()) names.insert(*name);
+    }
+    if (stack->positions == PositionKind::kLearned) names.insert(stack->position_table);
+  }
+  return names;
+}
+
+// Tables that no file has.
+int64_t ComputedElements(const TransformerSpec& spec) {
+  int64_t elements = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (!stack.has_value() || stack->positions != PositionKind::kSinusoidal) continue;
+    elements += int64_t{stack->position_offset + stack->max_positions} * stack->hidden_size;
+  }
+  return elements;
+}
+
+int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
+  const auto tensor = checkpoint.Find(name);
+  return tensor.ok() ? static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype)) : 0;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
+                      DType activation_dtype, const TransformerLimits& limits) {
+  MemoryPlan plan;
+  const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
+  const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));
+  plan.weights = WeightBytes(checkpoint, dtype) + ComputedElements(spec) * of_activation;
+  const std::set<std::string> tables = TablesOf(spec);
+  for (const std::string& name : tables) {
+    plan.weights += NumElements(checkpoint, name) * (of_activation - of_weight);
+  }
+  // A table that is the output's matrix too is stored once more, as a matrix.
+  if (tables.contains(spec.head)) plan.weights += NumElements(checkpoint, spec.head) * of_weight;
+  plan.cache =
+      limits.num_blocks * Transformer::BlockBytes(spec, activation_dtype, limits.block_size);
+  plan.activations = Transformer::BufferBytes(spec, activation_dtype, limits);
+  return plan;
+}
+
+int64_t FreeHostBytes() { return cpu::FreeHostMemory(); }
+
+absl::Status CheckFits(const MemoryPlan& plan, int64_t free_bytes, std::string_view device) {
+  if (plan.total() <= free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "needs {} bytes of memory of {} (weights {}, cache {}, activations {}), and {} are free; "
+      "unload another model, or lower cache_bytes, max_batch_tokens or max_sequences",
+      plan.total(), device, plan.weights, plan.cache, plan.activations,
+      std::max<int64_t>(free_bytes, 0)));
+}
+
+}  // namespace beamline

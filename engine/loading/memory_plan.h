@@ -1,0 +1,33 @@
+// What a model takes of its device's memory, known before any of it is taken.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/spec.h"
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+// Bytes.
+struct MemoryPlan {
+  int64_t weights = 0;
+  int64_t cache = 0;
+  int64_t activations = 0;  // buffers of the steps
+  int64_t total() const { return weights + cache + activations; }
+};
+
+// Of a transformer that computes in `dtype` with activations of `activation_dtype`. What packing
+// pads and what operators take for themselves is not in it.
+MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
+                      DType activation_dtype, const TransformerLimits& limits);
+
+// What this process may still take of the host's memory.
+int64_t FreeHostBytes();
+
+// RESOURCE_EXHAUSTED naming what is needed and what is free, unless it fits. `device`: "cpu".
+absl::Status CheckFits(const MemoryPlan& plan, int64_t free_bytes, std::string_view device);
+
+}  // namespace beamline

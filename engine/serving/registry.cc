@@ -1,0 +1,177 @@
+#include "engine/serving/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "base/text.h"
+#include "engine/serving/model_stats.h"
+#include "engine/serving/router.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace beamline {
+namespace {
+
+absl::Status NotReady(std::string_view model, ModelState state) {
+  absl::Status status =
+      absl::UnavailableError(fmt::format("model '{}' is being {}", Shorten(model),
+                                         state == ModelState::kLoading ? "loaded" : "unloaded"));
+  status.SetPayload(kModelNotReadyPayload, absl::Cord());
+  return status;
+}
+
+const std::shared_ptr<Replica>& Choose(const Registry::Replicas& replicas) {
+  if (replicas.size() == 1) return replicas[0];
+  std::vector<ReplicaLoad> loads;
+  for (const auto& replica : replicas) {
+    loads.push_back({replica->fault().status().ok(), replica->tickets().count()});
+  }
+  return replicas[LeastLoaded(loads)];
+}
+
+}  // namespace
+
+const Registry::Entry* Registry::FindEntry(std::string_view model) const {
+  if (const auto named = models_.find(model); named != models_.end()) {
+    const Versions& versions = named->second;
+    for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+      if (version->second.info.state == ModelState::kReady) return &version->second;
+    }
+    return &versions.rbegin()->second;
+  }
+  const auto named = models_.find(model.substr(0, model.rfind(kVersionSeparator)));
+  if (named == models_.end()) return nullptr;
+  for (const auto& [number, entry] : named->second) {
+    if (entry.info.versioned_name == model) return &entry;
+  }
+  return nullptr;
+}
+
+Registry::Entry* Registry::FindExact(const std::string& name, int32_t version) {
+  const auto named = models_.find(name);
+  if (named == models_.end()) return nullptr;
+  const auto found = named->second.find(version);
+  return found == named->second.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<const Registry::Entry*> Registry::FindReady(std::string_view model) const {
+  const Entry* entry = FindEntry(model);
+  if (entry == nullptr || entry->info.state == ModelState::kFailed) return NotFound(model);
+  if (entry->info.state != ModelState::kReady) return NotReady(model, entry->info.state);
+  return entry;
+}
+
+absl::Status Registry::NotFound(std::string_view model) const {
+  std::map<uint64_t, std::string> names;  // of those that are ready, in their order
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, entry] : versions) {
+      if (entry.info.state != ModelState::kReady) continue;
+      names[entry.order] = name;
+      break;
+    }
+  }
+  std::vector<std::string> in_order;
+  for (auto& [order, name] : names) in_order.push_back(std::move(name));
+  return absl::NotFoundError(
+      fmt::format("model is '{}'; this server has: {}", Shorten(model),
+                  in_order.empty() ? "none" : fmt::format("{}", fmt::join(in_order, ", "))));
+}
+
+absl::StatusOr<Place> Registry::Enter(std::string_view model) const {
+  std::lock_guard lock(mutex_);
+  const auto entry = FindReady(model);
+  if (!entry.ok()) return entry.status();
+  Place place;
+  place.replica = Choose((*entry)->replicas);
+  place.ticket = std::make_unique<Ticket>(place.replica->tickets());
+  return place;
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Registry::FindTokenizer(
+    std::string_view model) const {
+  std::lock_guard lock(mutex_);
+  const Entry* entry = FindEntry(model);
+  if (entry != nullptr && !entry->replicas.empty()) return entry->replicas[0]->model().tokenizer;
+  return FindReady(model).status();
+}
+
+absl::StatusOr<ModelInfo> Registry::Find(std::string_view model) const {
+  std::lock_guard lock(mutex_);
+  const Entry* entry = FindEntry(model);
+  if (entry == nullptr) return NotFound(model);
+  return entry->info;
+}
+
+std::vector<ModelInfo> Registry::Models() const {
+  std::lock_guard lock(mutex_);
+  std::vector<const Entry*> entries;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [version, entry] : versions) entries.push_back(&entry);
+  }
+  std::ranges::sort(entries, {}, &Entry::order);
+  std::vector<ModelInfo> models;
+  models.reserve(entries.size());
+  for (const Entry* entry : entries) models.push_back(entry->info);
+  return models;
+}
+
+absl::StatusOr<ModelStats> Registry::Stats(std::string_view model) const {
+  std::vector<Replicas> versions;
+  ModelStats stats;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto named = models_.find(model); named != models_.end()) {
+      for (const auto& [number, entry] : named->second) versions.push_back(entry.replicas);
+      if (const auto retired = retired_.find(model); retired != retired_.end()) {
+        stats = retired->second;
+      }
+    } else if (const Entry* entry = FindEntry(model); entry != nullptr) {
+      versions.push_back(entry->replicas);
+    } else {
+      return NotFound(model);
+    }
+  }
+  for (const Replicas& replicas : versions) {
+    for (size_t i = 0; i < replicas.size(); ++i) {
+      AddCounters(*replicas[i], stats);
+      AddState(*replicas[i], static_cast<int32_t>(i), stats);
+    }
+  }
+  return stats;
+}
+
+Registry::Replicas Registry::AllReplicas() const {
+  std::lock_guard lock(mutex_);
+  Replicas all;
+  for (const auto& [name, versions] : models_) {
+    for (const auto& [number, entry] : versions) {
+      all.insert(all.end(), entry.replicas.begin(), entry.replicas.end());
+    }
+  }
+  return all;
+}
+
+int64_t Registry::PromisedHostBytes() const {
+  int64_t promised = 0;
+  for (const auto& replica : AllReplicas()) {
+    const LoadedModel& model = replica->model();
+    if (model.backend->FreeMemory().has_value()) continue;  // not of the host
+    int64_t held = 0;
+    for (const MemoryUse& use : model.backend->MemoryUsage()) {
+      held += static_cast<int64_t>(use.bytes);
+    }
+    promised += std::max<int64_t>(model.memory.total() - held, 0);
+  }
+  return promised;
+}
+
+bool Registry::WaitForAll(std::chrono::steady_clock::time_point deadline) const {
+  return std::ranges::all_of(AllReplicas(), [deadline](const std::shared_ptr<Replica>& replica) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    return replica->tickets().WaitForNone(
+        std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0)));
+  });
+}
+
+}  // namespace beamline

@@ -1,0 +1,104 @@
+#include "server/calls/admin_calls.h"
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "base/status.h"
+#include "beamline/v1/models.pb.h"
+#include "engine/text/tokenizer.h"
+#include "fmt/format.h"
+#include "server/calls/model_calls.h"
+#include "server/config/server_config.h"
+#include "server/conversion/model_options.h"
+#include "server/conversion/response.h"
+#include "server/errors.h"
+
+namespace beamline {
+namespace {
+
+// What does not fit now does not fit in a moment either.
+absl::Status NotSoon(absl::Status status) {
+  if (absl::IsResourceExhausted(status)) status.SetPayload(kNotSoonPayload, absl::Cord());
+  return status;
+}
+
+}  // namespace
+
+absl::Status ModelAdmin::Run(std::function<void()> work) {
+  std::lock_guard lock(mutex_);
+  if (finished_) return absl::UnavailableError("the server is shutting down");
+  if (running_ >= kMostAtOnce) {
+    return absl::ResourceExhaustedError(
+        fmt::format("{} models are being loaded or unloaded, the most at once", kMostAtOnce));
+  }
+  ++running_;
+  workers_.Post([this, work = std::move(work)] {
+    work();
+    std::lock_guard done(mutex_);
+    --running_;
+    idle_.notify_all();
+  });
+  return absl::OkStatus();
+}
+
+void ModelAdmin::Finish() {
+  std::unique_lock lock(mutex_);
+  finished_ = true;
+  idle_.wait(lock, [this] { return running_ == 0; });
+}
+
+void LoadModelCall::Start(const grpc::ByteBuffer& buffer) {
+  absl::Status status = Prepare(buffer);
+  if (status.ok()) status = admin_.Run([this] { Load(); });
+  if (!status.ok()) Fail(status);
+}
+
+absl::Status LoadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
+  v1::LoadModelRequest request;
+  BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, request));
+  BEAMLINE_RETURN_IF_ERROR(CheckLoadName(request.name()));
+  BEAMLINE_ASSIGN_OR_RETURN(options_, ToModelOptions(request));
+  BEAMLINE_ASSIGN_OR_RETURN(options_.folder, admin_.root().Resolve(options_.folder));
+  if (options_.device.empty()) options_.device = admin_.default_device();
+  return absl::OkStatus();
+}
+
+void LoadModelCall::Load() {
+  const auto model = services().engine.Load(options_);
+  if (!model.ok()) return Fail(NotSoon(InLoadModelRequest(model.status())));
+  state().SetModel(model->name);
+  Reply(ToMessage(services(), *model));
+}
+
+void UnloadModelCall::Start(const grpc::ByteBuffer& buffer) {
+  absl::Status status = Prepare(buffer);
+  if (status.ok()) status = admin_.Run([this] { Unload(); });
+  if (!status.ok()) Fail(status);
+}
+
+absl::Status UnloadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
+  v1::UnloadModelRequest request;
+  BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, request));
+  name_ = request.name();
+  BEAMLINE_ASSIGN_OR_RETURN(version_, ToVersion(request));
+  BEAMLINE_ASSIGN_OR_RETURN(grace_, ToGrace(request, admin_.default_grace()));
+  return absl::OkStatus();
+}
+
+void UnloadModelCall::Unload() {
+  Engine& engine = services().engine;
+  // The answer tells of it what only its tokenizer knows, which goes too.
+  int32_t num_template_tokens = 0;
+  if (const auto tokenizer = engine.FindTokenizer(
+          version_ == 0 ? name_ : fmt::format("{}{}{}", name_, kVersionSeparator, version_));
+      tokenizer.ok()) {
+    num_template_tokens = (*tokenizer)->num_template_tokens();
+  }
+  const auto model = engine.Unload(name_, version_, grace_);
+  if (!model.ok()) return Fail(model.status());
+  v1::UnloadModelResponse response;
+  *response.mutable_model() = ToMessage(*model, num_template_tokens);
+  Reply(response);
+}
+
+}  // namespace beamline

@@ -1,0 +1,40 @@
+#include "server/model_log.h"
+
+#include <chrono>
+
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+
+void LogReady(const ModelInfo& model) {
+  spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
+               model.device, model.device_description, model.device_reason);
+  if (model.warm_up.num_steps == 0) return;
+  spdlog::info("model '{}' was warmed up: {} steps in {:.2f} s{}", model.name,
+               model.warm_up.num_steps,
+               std::chrono::duration<double>(model.warm_up.duration).count(),
+               model.warm_up.complete ? "" : ", of more that its time did not allow");
+}
+
+void LogChange(const ModelInfo& model) {
+  switch (model.state) {
+    case ModelState::kLoading:
+      spdlog::info("model '{}' version {}: loading {}", model.name, model.version, model.folder);
+      break;
+    case ModelState::kReady:
+      spdlog::info("model '{}' version {}: ready", model.name, model.version);
+      LogReady(model);
+      break;
+    case ModelState::kDraining:
+      spdlog::info("model '{}' version {}: unloading", model.name, model.version);
+      break;
+    case ModelState::kFailed:
+      spdlog::warn("model '{}' version {}: not loaded: {}", model.name, model.version, model.error);
+      break;
+    case ModelState::kUnloaded:
+      spdlog::info("model '{}' version {}: unloaded", model.name, model.version);
+      break;
+  }
+}
+
+}  // namespace beamline

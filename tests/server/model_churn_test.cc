@@ -1,0 +1,147 @@
+// 200 cycles of loading and unloading a second model while 64 clients use the first: none of their
+// requests fails, their answers are those from before, and what the process holds is what it held.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "kernels/cpu/memory_counts.h"
+#include "server/server.h"
+#include "spdlog/spdlog.h"
+#include "tests/engine/random_model.h"
+#include "tests/sanitized.h"
+#include "tests/scratch_path.h"
+
+namespace beamline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kCycles = kSanitized ? 10 : 200;
+constexpr int kWarmupCycles = 3;
+constexpr int kClients = 64;
+// gRPC's pool adds threads when its work piles up and drops those that idle, by a handful; so it is
+// with the descriptors that wake them.
+constexpr int64_t kSlack = 4;
+constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
+
+int64_t CountOfProcess(const char* folder) {
+  return std::distance(fs::directory_iterator(std::string("/proc/self/") + folder),
+                       fs::directory_iterator());
+}
+
+class ModelChurn : public testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_level(spdlog::level::warn);  // four lines a cycle
+    // Copies: links of a model folder lead nowhere else.
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    fs::copy(second_.Options("x").folder, root_ / "second", fs::copy_options::recursive);
+    EngineOptions options = TestEngineOptions();
+    options.models = {first_.Options("first")};
+    options.models[0].device = "cpu";
+    metrics_ = std::make_shared<Metrics>(options.models);
+    auto engine = Engine::Create(options, metrics_.get());
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = engine->get();
+    ServerConfig config;
+    config.listen = config.admin_listen = "127.0.0.1:0";
+    config.metrics_listen = "off";
+    config.device = "cpu";
+    config.model_root = root_.string();
+    auto server = Server::Start(config, metrics_, *std::move(engine));
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    admin_ = std::make_unique<Client>(ClientOptions{.address = server_->admin_address()});
+  }
+  ~ModelChurn() override { fs::remove_all(root_); }
+
+  static v1::GenerateRequest Request() {
+    v1::GenerateRequest request;
+    request.set_model("first");
+    for (const int32_t id : {5, 7, 11}) request.mutable_prompt()->mutable_ids()->add_ids(id);
+    request.mutable_beam()->set_width(2);
+    request.mutable_limits()->set_max_new_tokens(6);
+    return request;
+  }
+  // What does not differ from one answer to the next; empty for an error.
+  static std::string Ask(Client& client) {
+    const auto answer = client.Generate(Request(), kSoon);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    std::string text;
+    if (!answer.ok()) return text;
+    for (const auto& sequence : answer->sequences()) text += sequence.SerializeAsString();
+    return text;
+  }
+  void Cycle(Client& client) {
+    v1::LoadModelRequest load;
+    load.set_name("second");
+    load.mutable_settings()->set_max_sequences(16);
+    load.mutable_settings()->set_cache_bytes(1 << 20);
+    const auto model = admin_->LoadModel(load, kSoon);
+    ASSERT_TRUE(model.ok()) << model.status();
+    v1::EncodeRequest encode;
+    encode.set_model("second");
+    encode.add_inputs()->set_text("abc");
+    const auto embedded = client.Encode(encode, kSoon);
+    ASSERT_TRUE(embedded.ok()) << embedded.status();
+    v1::UnloadModelRequest unload;
+    unload.set_name("second");
+    const auto gone = admin_->UnloadModel(unload, kSoon);
+    ASSERT_TRUE(gone.ok()) << gone.status();
+    EXPECT_EQ(engine_->Models().size(), 1u);
+  }
+
+  const RandomStack first_{"gpt2-3x40", 100, /*with_template=*/false};
+  const RandomStack second_{"bert-3x40", 100, /*with_template=*/true};
+  const fs::path root_ = ScratchPath("model_churn");
+  std::shared_ptr<Metrics> metrics_;
+  std::unique_ptr<Server> server_;
+  Engine* engine_ = nullptr;
+  std::unique_ptr<Client> admin_;
+};
+
+TEST_F(ModelChurn, OthersNoticeNothing) {
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<Client>(ClientOptions{.address = server_->address()}));
+  }
+  const std::string expected = Ask(*clients[0]);
+  ASSERT_FALSE(expected.empty());
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> num_answered = 0;
+  std::vector<std::thread> threads;
+  for (const auto& client : clients) {
+    threads.emplace_back([&, client = client.get()] {
+      while (!stop && !HasFailure()) {
+        EXPECT_EQ(Ask(*client), expected);
+        ++num_answered;
+      }
+    });
+  }
+  for (int i = 0; i < kWarmupCycles; ++i) Cycle(*clients[0]);
+  const int64_t bytes = cpu::MemoryCounts::ProcessBytes();
+  const int64_t num_threads = CountOfProcess("task"), num_files = CountOfProcess("fd");
+  const int64_t answered_before = num_answered;
+  for (int i = 0; i < kCycles && !HasFailure(); ++i) Cycle(*clients[0]);
+  EXPECT_GT(num_answered - answered_before, kCycles);  // the clients were served meanwhile
+  EXPECT_EQ(cpu::MemoryCounts::ProcessBytes(), bytes);
+  EXPECT_LE(CountOfProcess("task"), num_threads + kSlack);
+  EXPECT_LE(CountOfProcess("fd"), num_files + kSlack);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  const auto stats = engine_->Stats("first");
+  ASSERT_TRUE(stats.ok());
+  EXPECT_EQ(stats->cancelled, 0u);
+  EXPECT_TRUE(server_->Drain(std::chrono::seconds(20)));
+}
+
+}  // namespace
+}  // namespace beamline
