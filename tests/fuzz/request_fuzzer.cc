@@ -1,5 +1,6 @@
 // A request of any bytes: parsed, and converted to what the engine takes. The first byte chooses
 // the message, 'A' for the first one of kTypes. Most mutations are of fields, not of bytes.
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "beamline/v1/inference.pb.h"
@@ -16,6 +18,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "server/conversion/model_options.h"
 #include "server/conversion/request.h"
 #include "server/errors.h"
 #include "server/wire.h"
@@ -31,7 +34,7 @@ using google::protobuf::Message;
 
 // New ones go to the end: the corpus counts on the order.
 std::unique_ptr<Message> NewMessage(uint8_t type) {
-  switch (static_cast<uint8_t>(type - 'A') % 6) {
+  switch (static_cast<uint8_t>(type - 'A') % 8) {
     case 0:
       return std::make_unique<v1::GenerateRequest>();
     case 1:
@@ -42,8 +45,12 @@ std::unique_ptr<Message> NewMessage(uint8_t type) {
       return std::make_unique<v1::TokenizeRequest>();
     case 4:
       return std::make_unique<v1::DetokenizeRequest>();
-    default:
+    case 5:
       return std::make_unique<v1::GetModelRequest>();
+    case 6:
+      return std::make_unique<v1::LoadModelRequest>();
+    default:
+      return std::make_unique<v1::UnloadModelRequest>();
   }
 }
 
@@ -120,6 +127,23 @@ absl::Status Convert(const v1::ScoreRequest& message) {
   return absl::OkStatus();
 }
 
+absl::Status Convert(const v1::LoadModelRequest& message) {
+  const auto options = ToModelOptions(message);
+  if (!options.ok()) return options.status();
+  BEAMLINE_CHECK(options->name == message.name());
+  BEAMLINE_CHECK(options->folder == (message.folder().empty() ? message.name() : message.folder()));
+  BEAMLINE_CHECK(!message.has_version() || options->version == message.version());
+  return absl::OkStatus();
+}
+
+absl::Status Convert(const v1::UnloadModelRequest& message) {
+  BEAMLINE_RETURN_IF_ERROR(ToVersion(message).status());
+  const auto grace = ToGrace(message, std::chrono::milliseconds(1));
+  if (!grace.ok()) return grace.status();
+  BEAMLINE_CHECK(grace->count() >= 0 && *grace <= std::chrono::hours(24));
+  return absl::OkStatus();
+}
+
 absl::Status ConvertAny(const Message& message) {
   if (const auto* generate = dynamic_cast<const v1::GenerateRequest*>(&message)) {
     return Convert(*generate);
@@ -128,6 +152,12 @@ absl::Status ConvertAny(const Message& message) {
     return Convert(*encode);
   }
   if (const auto* score = dynamic_cast<const v1::ScoreRequest*>(&message)) return Convert(*score);
+  if (const auto* load = dynamic_cast<const v1::LoadModelRequest*>(&message)) {
+    return Convert(*load);
+  }
+  if (const auto* unload = dynamic_cast<const v1::UnloadModelRequest*>(&message)) {
+    return Convert(*unload);
+  }
   return absl::OkStatus();
 }
 
