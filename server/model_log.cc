@@ -2,9 +2,15 @@
 
 #include <chrono>
 
+#include "base/text.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
+namespace {
+
+constexpr size_t kMostFolderBytes = 1000;
+
+}  // namespace
 
 void LogReady(const ModelInfo& model) {
   spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
@@ -19,7 +25,8 @@ void LogReady(const ModelInfo& model) {
 void LogChange(const ModelInfo& model) {
   switch (model.state) {
     case ModelState::kLoading:
-      spdlog::info("model '{}' version {}: loading {}", model.name, model.version, model.folder);
+      spdlog::info("model '{}' version {}: loading {}", model.name, model.version,
+                   Shorten(model.folder, kMostFolderBytes));
       break;
     case ModelState::kReady:
       spdlog::info("model '{}' version {}: ready", model.name, model.version);

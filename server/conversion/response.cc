@@ -3,8 +3,12 @@
 #include <chrono>
 #include <utility>
 
+#include "base/text.h"
+
 namespace beamline {
 namespace {
+
+constexpr size_t kMostErrorBytes = 1000;  // of one line of UTF-8, whatever a folder's names hold
 
 v1::FinishReason ToFinishReason(FinishReason reason) {
   switch (reason) {
@@ -194,7 +198,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_name(model.name);
   message.set_version(model.version);
   message.set_state(ToModelState(model.state));
-  message.set_error(model.error);
+  if (!model.error.empty()) message.set_error(Shorten(model.error, kMostErrorBytes));
   message.set_data_type(ToDataType(model.dtype));
   // The rest is known once it is loaded.
   if (model.state == ModelState::kLoading || model.state == ModelState::kFailed) return message;

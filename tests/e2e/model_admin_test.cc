@@ -52,7 +52,7 @@ class ModelAdminE2e : public testing::Test {
     fs::copy(BEAMLINE_SOURCE_DIR "/models/write-en", root_ / "writer", fs::copy_options::recursive);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         "--device", "cpu", "--admin-listen", "127.0.0.1:0", "--model-root", root_.string(),
-        "--model", "base=" + tiny_.Options("x").folder, "--drain-timeout-ms", "20000"});
+        "--model", "base=" + tiny_.Options("x").folder, "--drain-timeout-ms", "60000"});
     ASSERT_NE(server_->admin_address(), "") << server_->start_line();
     client_ = std::make_unique<Client>(ClientOptions{.address = server_->address()});
     admin_ = std::make_unique<Client>(ClientOptions{.address = server_->admin_address()});
@@ -80,13 +80,13 @@ class ModelAdminE2e : public testing::Test {
     request.add_inputs()->set_text("abc");
     return client_->Encode(request, kSoon);
   }
-  // Runs for seconds.
+  // Runs for a second or more.
   static v1::GenerateRequest LongRequest(const std::string& model) {
     v1::GenerateRequest request;
     request.set_model(model);
     request.mutable_prompt()->set_text("Package: a");
-    request.mutable_sampling()->set_num_sequences(64);
-    request.mutable_limits()->set_max_new_tokens(400);
+    request.mutable_sampling()->set_num_sequences(32);
+    request.mutable_limits()->set_max_new_tokens(300);
     request.mutable_limits()->set_ignore_eos(true);
     return request;
   }
@@ -286,7 +286,7 @@ TEST_F(ModelAdminE2e, EndsInTimeWhileAModelLoadsAndAnotherUnloads) {
            StateOf("writer") == v1::MODEL_STATE_DRAINING;
   }));
   server_->process().Signal(SIGTERM);
-  EXPECT_EQ(server_->process().Wait(std::chrono::seconds(40)), 0);
+  EXPECT_EQ(server_->process().Wait(std::chrono::seconds(90)), 0);
   EXPECT_TRUE(answer.get().ok());  // within the drain's time
   EXPECT_EQ(load.get().status().code(), absl::StatusCode::kUnavailable);
   const absl::Status unloaded = unload.get();

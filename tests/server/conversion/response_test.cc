@@ -121,6 +121,10 @@ TEST(Response, AModelThatIsNotLoadedHasItsStateAndTheReason) {
   EXPECT_EQ(message.ShortDebugString(),
             "name: \"m\" data_type: DATA_TYPE_FLOAT32 version: 3 state: MODEL_STATE_FAILED error: "
             "\"config.json: torn\"");
+  model.error = "a\xff/config.json\n: " + std::string(5000, 'x');
+  const std::string error = ToMessage(model, 0).error();
+  EXPECT_EQ(error.substr(0, 17), "a\uFFFD/config.json ");
+  EXPECT_LE(error.size(), 1000u);
   model.state = ModelState::kDraining;
   EXPECT_EQ(ToMessage(model, 0).replicas_size(), 1);
 }
