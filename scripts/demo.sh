@@ -50,10 +50,11 @@ build_all() {
   printf 'Ready after %d s.\n' "$SECONDS"
 }
 
-# Starts the server and sets `address` and `metrics_url` from the line that it prints when it can answer.
+# Starts the server and sets `address`, `admin_address` and `metrics_url` from the line that it prints when it can answer.
 start_server() {
-  printf '$ beamline-server\n'
+  printf '$ beamline-server --admin-listen 127.0.0.1:0 --model-root models\n'
   $build/server/beamline-server --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
+    --admin-listen 127.0.0.1:0 --model-root models \
     </dev/null >"$scratch/out" 2>"$scratch/log" &
   server_pid=$!
   local line=
@@ -65,8 +66,9 @@ start_server() {
   [[ -n $line ]] || { cat "$scratch/log" >&2; fail "the server was not ready after 30 s"; }
   printf '%s\n' "$line"
   address=$(sed -nE 's/.*serving on ([^ ]+).*/\1/p' <<<"$line")
-  metrics_url=$(sed -nE 's/.*\(metrics ([^)]+)\).*/\1/p' <<<"$line")
-  [[ -n $address && -n $metrics_url ]] || fail "cannot read the server's address from: $line"
+  metrics_url=$(sed -nE 's/.*\(metrics ([^,)]+).*/\1/p' <<<"$line")
+  admin_address=$(sed -nE 's/.*, admin ([^)]+)\).*/\1/p' <<<"$line")
+  [[ -n $address && -n $metrics_url && -n $admin_address ]] || fail "cannot read the server's address from: $line"
 }
 
 # Runs the command line as a user would, prints it so that a shell would take it, and how long it took.
@@ -128,6 +130,13 @@ call_every_rpc() {
   title "Tokens (Tokenize, Detokenize)"
   ok tokenize --model embed-en "Unbelievably fast tokenizers!"
   ok detokenize --model write-en 50 41 68
+
+  title "Models come and go (LoadModel, UnloadModel, at the operators' address)"
+  ok --address "$admin_address" load write-en --model-version 2 --set max_sequences=16
+  ok --address "$admin_address" unload write-en --model-version 1
+  ok models
+  ok generate --model write-en --no-stream --greedy --max-new-tokens 8 "This package contains"
+  refused load write-en --model-version 3
 
   title "A bad request is refused by name"
   refused generate --model write-en --max-new-tokens 0 "Hello"
