@@ -35,9 +35,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(beamline_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 # A name of one file may shadow another file's where both are compiled as one.
-if(CMAKE_UNITY_BUILD)
-  target_compile_options(beamline_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
-endif()
+target_compile_options(beamline_options INTERFACE
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-shadow>)
 if(BEAMLINE_WARNINGS_AS_ERRORS)
   target_compile_options(beamline_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
                                                     $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -29,7 +29,6 @@ function(beamline_test name)
   target_compile_definitions(${name} PRIVATE BEAMLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(BEAMLINE_UNITY_TESTS AND NOT "gpu" IN_LIST ARG_LABELS)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-    target_compile_options(${name} PRIVATE -Wno-shadow) # of another file's names
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
