@@ -218,7 +218,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->info = Describe(*model, limits.num_blocks,
                          Transformer::BlockBytes(spec, activation_dtype, kCacheBlockSize));
   model->info.device_reason = std::move(chosen.reason);
-  // What is recorded is what a device of this kind meets again.
+  // A device that records steps has these recorded before requests wait for them.
   if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
     BEAMLINE_ASSIGN_OR_RETURN(
         model->info.warm_up,

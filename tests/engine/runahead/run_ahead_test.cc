@@ -48,6 +48,17 @@ void ExpectSame(const GenerateResult& actual, const GenerateResult& expected) {
   }
 }
 
+void ExpectAnswersOfTheLoopThatWaits(const std::vector<GenerateRequest>& requests,
+                                     const std::vector<std::shared_ptr<RecordingSink>>& sinks) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto result = sinks[i]->Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto expected = SharedEngine().GenerateAndWait(requests[i]);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    ExpectSame(*result, *expected);
+  }
+}
+
 TEST(RunAheadTest, AnswersAreThoseOfTheLoopThatWaits) {
   for (const bool with_dependent : {false, true}) {
     // The small pool preempts, also rows whose last token nobody has read yet.
@@ -60,13 +71,7 @@ TEST(RunAheadTest, AnswersAreThoseOfTheLoopThatWaits) {
         replica.Submit(requests[i], sinks.back());
         if (i % 3 == 0) std::this_thread::sleep_for(milliseconds(1));
       }
-      for (size_t i = 0; i < requests.size(); ++i) {
-        const auto result = sinks[i]->Wait();
-        ASSERT_TRUE(result.ok()) << result.status();
-        const auto expected = SharedEngine().GenerateAndWait(requests[i]);
-        ASSERT_TRUE(expected.ok()) << expected.status();
-        ExpectSame(*result, *expected);
-      }
+      ExpectAnswersOfTheLoopThatWaits(requests, sinks);
       EXPECT_TRUE(replica.WaitForAll());
       EXPECT_GT(replica.backend().num_filled(), with_dependent ? 0 : 50);
       if (cache_blocks > 0) {
@@ -164,13 +169,7 @@ TEST(RunAheadTest, BeamsAreThoseOfTheLoopThatWaits) {
         sinks.push_back(std::make_shared<RecordingSink>());
         replica.Submit(request, sinks.back());
       }
-      for (size_t i = 0; i < requests.size(); ++i) {
-        const auto result = sinks[i]->Wait();
-        ASSERT_TRUE(result.ok()) << result.status();
-        const auto expected = SharedEngine().GenerateAndWait(requests[i]);
-        ASSERT_TRUE(expected.ok()) << expected.status();
-        ExpectSame(*result, *expected);
-      }
+      ExpectAnswersOfTheLoopThatWaits(requests, sinks);
       EXPECT_TRUE(replica.WaitForAll());
       EXPECT_GT(replica.backend().num_reordered(), 50);
       if (cache_blocks > 0) {
