@@ -146,7 +146,7 @@ class Lane(unittest.TestCase):
                                 start_new_session=True)
         end = time.monotonic() + TIMEOUT_S
         path = os.path.join(self.folder, "out/table.txt")
-        while time.monotonic() < end and not (os.path.exists(path) and len(self.table()) == 2):
+        while time.monotonic() < end and not (os.path.exists(path) and len(self.table()) == 3):
             time.sleep(0.05)
         children = []
         while time.monotonic() < end and not children:
@@ -158,9 +158,9 @@ class Lane(unittest.TestCase):
         for child in children:
             os.kill(int(child), signal.SIGKILL)
         self.assertEqual([line.split()[:2] for line in self.table()],
-                         [["passed", "half_ops"], ["passed", "loader"]])
+                         [["passed", "half_attention"], ["passed", "half_ops"], ["passed", "loader"]])
         with tarfile.open(os.path.join(self.folder, "out/logs.tar")) as logs:
-            self.assertEqual(logs.getnames(), ["half_ops.log", "loader.log"])
+            self.assertEqual(logs.getnames(), ["half_attention.log", "half_ops.log", "loader.log"])
 
 
 class Programs(unittest.TestCase):

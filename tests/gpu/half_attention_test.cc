@@ -479,9 +479,11 @@ TEST_P(TensorCoreAttentionTest, SeveralTilesOfQueriesAndKeys) {
       const AttentionInputs packed = Inputs({num_heads, num_kv_heads, head_dim, lengths, {}});
       const AttentionInputs paged =
           Inputs({num_heads, num_kv_heads, head_dim, queries, contexts, block_size});
+      // The twin of many heads takes seconds.
+      const bool both = num_heads <= 6;
       for (int variant : {kFull, kCausal}) {
-        Compare(packed, variant);
-        Compare(paged, variant);
+        if (both || variant == kFull) Compare(packed, variant);
+        if (both || variant == kCausal) Compare(paged, variant);
         if (HasFatalFailure()) return;
       }
       block_size *= 2;  // up to two tiles of keys
