@@ -21,7 +21,7 @@ for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_li
   tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
   tests/engine/transformer/random_models_test bench/gpu/model_probe \
   tests/engine/reduced_precision_test tests/engine/chrf_test bench/engine/beamline-bench \
-  server/beamline-server loadtest/beamline-loadtest; do
+  tests/server/server_model_churn_test server/beamline-server loadtest/beamline-loadtest; do
   if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
 done
 binaries+=("$@")

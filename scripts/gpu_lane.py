@@ -35,7 +35,7 @@ import time
 PARTS = ("operators", "sanitize", "golden", "models")
 # Where the build has what the bundle has in bin/.
 BUILD_FOLDERS = ("tests/gpu", "tests/kernels", "tests/engine", "tests/engine/transformer", "bench/engine", "bench/gpu",
-                 "server", "loadtest")
+                 "server", "tests/server", "loadtest")
 CUBLASLT = ("/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/*-linux-gnu",
             f"{sys.prefix}/lib/python*/site-packages/nvidia/*/lib")
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "initcheck": "ERROR SUMMARY: 0 errors",
@@ -206,6 +206,8 @@ class Lane:
         yield test("golden", "golden_forward", "demo_models_test", 60)
         yield test("golden", "random_forward", "random_models_test", 60)
         yield test("golden", "golden_half", "reduced_precision_test", 200)
+        # Counts what is used of the GPU.
+        yield test("models", "model_churn", "server_model_churn_test", 200, alone=True)
         # These take most of the GPU's memory, and the first counts what is used of it.
         programs, python = self.wrap_programs(), sys.executable
         yield Step("models", "load", [[python, f"{self.tools}/load.py", "--bin", programs, "--models", "models",

@@ -1,9 +1,12 @@
 // 200 cycles of loading and unloading a second model while 64 clients use the first: none of their
-// requests fails, their answers are those from before, and what the process holds is what it held.
+// requests fails, their answers are those from before, and what the process holds is what it held,
+// on a GPU (BEAMLINE_TEST_DEVICE) what it took of that too.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +18,7 @@
 #include "server/server.h"
 #include "spdlog/spdlog.h"
 #include "tests/engine/random_model.h"
+#include "tests/engine/test_device.h"
 #include "tests/sanitized.h"
 #include "tests/scratch_path.h"
 
@@ -36,6 +40,20 @@ int64_t CountOfProcess(const char* folder) {
                        fs::directory_iterator());
 }
 
+// MiB in use of all GPUs, as the driver counts them.
+int64_t UsedGpuMib() {
+  constexpr char kCommand[] = "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits";
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(kCommand, "r"), pclose);
+  EXPECT_NE(output, nullptr);
+  int64_t total = 0;
+  char line[64];
+  while (output != nullptr && std::fgets(line, sizeof(line), output.get()) != nullptr) {
+    total += std::atoll(line);
+  }
+  EXPECT_GT(total, 0);
+  return total;
+}
+
 class ModelChurn : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,7 +64,8 @@ class ModelChurn : public testing::Test {
     fs::copy(second_.Options("x").folder, root_ / "second", fs::copy_options::recursive);
     EngineOptions options = TestEngineOptions();
     options.models = {first_.Options("first")};
-    options.models[0].device = "cpu";
+    options.models[0].device = device_;
+    options.models[0].cache_bytes = 8 << 20;
     metrics_ = std::make_shared<Metrics>(options.models);
     auto engine = Engine::Create(options, metrics_.get());
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -54,7 +73,7 @@ class ModelChurn : public testing::Test {
     ServerConfig config;
     config.listen = config.admin_listen = "127.0.0.1:0";
     config.metrics_listen = "off";
-    config.device = "cpu";
+    config.device = device_;
     config.model_root = root_.string();
     auto server = Server::Start(config, metrics_, *std::move(engine));
     ASSERT_TRUE(server.ok()) << server.status();
@@ -72,13 +91,26 @@ class ModelChurn : public testing::Test {
     return request;
   }
   // What does not differ from one answer to the next; empty for an error.
-  static std::string Ask(Client& client) {
+  std::string Ask(Client& client) const {
     const auto answer = client.Generate(Request(), kSoon);
     EXPECT_TRUE(answer.ok()) << answer.status();
     std::string text;
     if (!answer.ok()) return text;
-    for (const auto& sequence : answer->sequences()) text += sequence.SerializeAsString();
+    for (v1::Sequence sequence : answer->sequences()) {
+      if (on_gpu()) {  // its last bits depend on the batch
+        sequence.clear_score();
+        sequence.clear_cumulative_logprob();
+      }
+      text += sequence.SerializeAsString();
+    }
     return text;
+  }
+  bool on_gpu() const { return device_ != "cpu"; }
+  // Of what the server took of the GPU at its start; the driver's count has the rest.
+  size_t UnusedGpuBytes() const {
+    const auto stats = engine_->Stats("first");
+    EXPECT_TRUE(stats.ok() && stats->unused_device_bytes.has_value());
+    return stats.ok() ? stats->unused_device_bytes.value_or(0) : 0;
   }
   void Cycle(Client& client) {
     v1::LoadModelRequest load;
@@ -99,6 +131,7 @@ class ModelChurn : public testing::Test {
     EXPECT_EQ(engine_->Models().size(), 1u);
   }
 
+  const std::string device_ = TestDevice() == "auto" ? "cpu" : TestDevice();
   const RandomStack first_{"gpt2-3x40", 100, /*with_template=*/false};
   const RandomStack second_{"bert-3x40", 100, /*with_template=*/true};
   const fs::path root_ = ScratchPath("model_churn");
@@ -129,10 +162,16 @@ TEST_F(ModelChurn, OthersNoticeNothing) {
   for (int i = 0; i < kWarmupCycles; ++i) Cycle(*clients[0]);
   const int64_t bytes = cpu::MemoryCounts::ProcessBytes();
   const int64_t num_threads = CountOfProcess("task"), num_files = CountOfProcess("fd");
+  const size_t unused_bytes = on_gpu() ? UnusedGpuBytes() : 0;
+  const int64_t gpu_mib = on_gpu() ? UsedGpuMib() : 0;
   const int64_t answered_before = num_answered;
   for (int i = 0; i < kCycles && !HasFailure(); ++i) Cycle(*clients[0]);
   EXPECT_GT(num_answered - answered_before, kCycles);  // the clients were served meanwhile
   EXPECT_EQ(cpu::MemoryCounts::ProcessBytes(), bytes);
+  if (on_gpu()) {
+    EXPECT_EQ(UnusedGpuBytes(), unused_bytes);
+    EXPECT_EQ(UsedGpuMib(), gpu_mib);
+  }
   EXPECT_LE(CountOfProcess("task"), num_threads + kSlack);
   EXPECT_LE(CountOfProcess("fd"), num_files + kSlack);
   stop = true;
