@@ -80,6 +80,24 @@ TEST_P(HalfOpTest, ManyRowsAreFinished) {
   }
 }
 
+// Few rows take another kernel where the weight is large, unless a gate or a norm goes with them.
+TEST_P(HalfOpTest, FewRowsOfALargeWeight) {
+  constexpr int kInFeatures = 696, kOutFeatures = 50257;  // 67 MiB in 16 bits
+  const Weight weight = RandomWeight(kOutFeatures, kInFeatures);
+  for (int rows : {2, 3, 16}) {
+    const TypedArray x = Random(rows, kInFeatures), bias = Random(1, kOutFeatures);
+    const TypedArray y = Output(rows, kOutFeatures);
+    MatMulParams params, expected;
+    params.weight = expected.weight = weight.packed.get();
+    params.activation = expected.activation = Activation::kGelu;
+    params.x = x.device(), expected.x = x.host_tensor();
+    params.bias = bias.device_vector(), expected.bias = bias.host_vector();
+    params.y = y.device(), expected.y = y.host_tensor();
+    backend().MatMul(params);
+    ExpectClose(y, reference::MatMul(expected, weight.values));
+  }
+}
+
 // Half precision rounds what this compares.
 class Float32OpTest : public HalfOpTest {};
 INSTANTIATE_TEST_SUITE_P(Types, Float32OpTest, testing::Values(DType::kFloat32), DTypeName);
