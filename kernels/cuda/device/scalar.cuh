@@ -90,13 +90,10 @@ __device__ inline float WarpMax(float x) {
 // barrier between two calls.
 __device__ inline float BlockSum(float x, float (&partials)[kWarpSize]) {
   x = WarpSum(x);
-  const int warp = threadIdx.x / kWarpSize;
-  const int num_warps = blockDim.x / kWarpSize;
-  if (threadIdx.x % kWarpSize == 0) partials[warp] = x;
+  const unsigned lane = threadIdx.x % kWarpSize;
+  if (lane == 0) partials[threadIdx.x / kWarpSize] = x;
   __syncthreads();
-  float total = 0.0f;
-  for (int i = 0; i < num_warps; ++i) total += partials[i];
-  return total;
+  return WarpSum(lane < blockDim.x / kWarpSize ? partials[lane] : 0.0f);
 }
 
 // Calls body.operator()<T>() for the element type.

@@ -1,4 +1,6 @@
 // Operators that move rows: embedding, gathering, block copies.
+#include <type_traits>
+
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/launch_values.cuh"
 #include "kernels/cuda/device/scalar.cuh"
@@ -77,14 +79,16 @@ __global__ void EmbedKernel(EmbedArgs<T> args) {
   }
 }
 
-// The same with the norm; the sum waits for it in shared memory as float32.
-// Grid: a block per token; shared memory: hidden_size floats. Bound as EmbedKernel.
-template <typename T, int kSize>
+// The same with the norm; the sum waits for it in registers (kHeld) or in shared memory.
+// Grid: a block per token; shared memory unless kHeld: hidden_size floats. Bound as EmbedKernel.
+template <typename T, int kSize, bool kHeld>
 __global__ void EmbedNormKernel(EmbedArgs<T> args) {
-  extern __shared__ float row[];
+  extern __shared__ float shared[];
   WaitForEarlierKernels();
   const int64_t i = blockIdx.x;
   const TokenRows<T> rows = RowsOf(args, i);
+  std::conditional_t<kHeld, HeldRow<kSize>, SharedRow> row;
+  if constexpr (!kHeld) row.values = shared;
   float total = 0.0f;
   for (int column = threadIdx.x * kSize; column < args.hidden_size; column += blockDim.x * kSize) {
     float sum[kSize];
@@ -92,7 +96,7 @@ __global__ void EmbedNormKernel(EmbedArgs<T> args) {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       total += sum[j];
-      row[column + j] = sum[j];
+      row.At(column, j) = sum[j];
     }
   }
   NormalizeRow<kSize>(args.norm, row, total, args.output + i * args.output_stride);
@@ -104,10 +108,14 @@ void LaunchEmbed(Device& device, const EmbedArgs<T>& args, int64_t num_tokens) {
   if (args.norm.gain == nullptr) {
     LaunchOverlapped(device, "Embed", EmbedKernel<T, kSize>, num_tokens, threads,
                      /*shared_bytes=*/0, args);
+  } else if (args.hidden_size <= threads * kSize) {
+    LaunchOverlapped(device, "Embed", EmbedNormKernel<T, kSize, true>, num_tokens, threads,
+                     /*shared_bytes=*/0, args);
   } else {
-    const int64_t shared_bytes = SharedRow(device, EmbedNormKernel<T, kSize>, args.hidden_size);
-    LaunchOverlapped(device, "Embed", EmbedNormKernel<T, kSize>, num_tokens, threads, shared_bytes,
-                     args);
+    const int64_t shared_bytes =
+        SharedRowBytes(device, EmbedNormKernel<T, kSize, false>, args.hidden_size);
+    LaunchOverlapped(device, "Embed", EmbedNormKernel<T, kSize, false>, num_tokens, threads,
+                     shared_bytes, args);
   }
 }
 

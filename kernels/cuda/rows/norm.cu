@@ -1,4 +1,6 @@
 // LayerNorm and RMSNorm with the residual addition fused.
+#include <type_traits>
+
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -18,13 +20,31 @@ struct NormArgs {
   RowNorm<T> norm;
 };
 
-// y = norm(x + residual) * gain + bias. The row waits in shared memory as float32 between the mean,
-// the variance and the output; each thread reads and writes the same elements, so that y may alias
-// x. Grid: a block per row; shared memory: hidden_size floats. Bound by memory: x and residual read
-// once, sum and y written once.
-template <typename T, int kSize>
+// kSize columns of a row, the residual added and `sum` written. Both loads are under way together.
+template <int kSize, typename T>
+__device__ void LoadSum(const NormArgs<T>& args, int64_t i, int column, float (&values)[kSize]) {
+  const auto part = [column](const T* row) {
+    return *reinterpret_cast<const Vec<T, kSize>*>(row + column);
+  };
+  const Vec<T, kSize> x = part(args.x + i * args.x_stride);
+  Vec<T, kSize> residual;
+  if (args.residual != nullptr) residual = part(args.residual + i * args.residual_stride);
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) values[j] = ToFloat(x.values[j]);
+  if (args.residual != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] += ToFloat(residual.values[j]);
+  }
+  if (args.sum != nullptr) StoreFloats<kSize>(values, args.sum + i * args.sum_stride + column);
+}
+
+// y = norm(x + residual) * gain + bias. The row waits between the mean, the variance and the output
+// in registers (kHeld) or in shared memory; each thread reads and writes the same elements, so that
+// y may alias x. Grid: a block per row; shared memory unless kHeld: hidden_size floats. Bound by
+// memory: x and residual read once, sum and y written once.
+template <typename T, int kSize, bool kHeld>
 __global__ void NormKernel(NormArgs<T> args) {
-  extern __shared__ float row[];
+  extern __shared__ float shared[];
   const int64_t i = blockIdx.x;
   if (i == 0) {
     PrefetchRow(args.norm.gain, args.norm.hidden_size, threadIdx.x, blockDim.x);
@@ -33,26 +53,17 @@ __global__ void NormKernel(NormArgs<T> args) {
     }
   }
   WaitForEarlierKernels();
-  const T* x = args.x + i * args.x_stride;
-  const T* residual = args.residual == nullptr ? nullptr : args.residual + i * args.residual_stride;
-  T* sum = args.sum == nullptr ? nullptr : args.sum + i * args.sum_stride;
-
+  std::conditional_t<kHeld, HeldRow<kSize>, SharedRow> row;
+  if constexpr (!kHeld) row.values = shared;
   float total = 0.0f;
   for (int column = threadIdx.x * kSize; column < args.norm.hidden_size;
        column += blockDim.x * kSize) {
     float values[kSize];
-    LoadFloats<kSize>(x + column, values);
-    if (residual != nullptr) {
-      float addend[kSize];
-      LoadFloats<kSize>(residual + column, addend);
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) values[j] += addend[j];
-    }
-    if (sum != nullptr) StoreFloats<kSize>(values, sum + column);
+    LoadSum<kSize>(args, i, column, values);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       total += values[j];
-      row[column + j] = values[j];
+      row.At(column, j) = values[j];
     }
   }
   NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride);
@@ -60,9 +71,16 @@ __global__ void NormKernel(NormArgs<T> args) {
 
 template <typename T, int kSize>
 void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
-  const int64_t shared_bytes = SharedRow(device, NormKernel<T, kSize>, args.norm.hidden_size);
-  const int threads = ThreadsFor(args.norm.hidden_size / kSize, kMostThreads);
-  LaunchOverlapped(device, "Norm", NormKernel<T, kSize>, num_rows, threads, shared_bytes, args);
+  const int hidden_size = args.norm.hidden_size;
+  const int threads = ThreadsFor(hidden_size / kSize, kMostThreads);
+  if (hidden_size <= threads * kSize) {
+    LaunchOverlapped(device, "Norm", NormKernel<T, kSize, true>, num_rows, threads,
+                     /*shared_bytes=*/0, args);
+  } else {
+    const int64_t shared_bytes = SharedRowBytes(device, NormKernel<T, kSize, false>, hidden_size);
+    LaunchOverlapped(device, "Norm", NormKernel<T, kSize, false>, num_rows, threads, shared_bytes,
+                     args);
+  }
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ void Compute(Device& device, const PoolParams& params) {
     const auto launch = [&]<int kSize>() {
       const Groups groups = GroupsFor(args.hidden_size, kSize);
       const int64_t shared_bytes =
-          SharedRow(device, PoolKernel<T, kSize>, int64_t{groups.count} * args.hidden_size);
+          SharedRowBytes(device, PoolKernel<T, kSize>, int64_t{groups.count} * args.hidden_size);
       PoolKernel<T, kSize><<<static_cast<unsigned>(params.num_sequences), kThreads,
                              static_cast<size_t>(shared_bytes), device.stream()>>>(args, groups);
       device.CheckLaunch("Pool");

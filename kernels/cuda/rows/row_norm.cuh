@@ -1,5 +1,4 @@
-// LayerNorm and RMSNorm of a row that a block holds in shared memory, for the kernels that end in a
-// norm.
+// LayerNorm and RMSNorm of a row that a block holds, for the kernels that end in a norm.
 #pragma once
 
 #include "kernels/backend.h"
@@ -23,11 +22,27 @@ RowNorm<T> MakeRowNorm(const FusedNorm& norm, int64_t hidden_size) {
           norm.kind == NormKind::kLayerNorm};
 }
 
-// y = norm(row) * gain + bias. Every thread wrote the elements of row, in shared memory, that it
-// reads here: kSize at threadIdx.x * kSize, + blockDim.x * kSize, ...; `total` is their sum. The
-// mean comes first, then the variance around it, as accurate as float32 allows. Once in a kernel.
-template <int kSize, typename T>
-__device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float total, T* y) {
+// Where a row waits for its norm. A thread has kSize elements at column threadIdx.x * kSize, and as
+// many at + blockDim.x * kSize, ...; it reads none but those that it wrote.
+// In shared memory, whatever the row's length:
+struct SharedRow {
+  float* values;
+
+  __device__ float& At(int column, int j) const { return values[column + j]; }
+};
+// In registers, where a thread has no second part. Both have the same bits.
+template <int kSize>
+struct HeldRow {
+  float values[kSize];
+
+  __device__ float& At(int /*column*/, int j) { return values[j]; }
+  __device__ float At(int /*column*/, int j) const { return values[j]; }
+};
+
+// y = norm(row) * gain + bias. `total`: the sum of the thread's elements. The mean comes first,
+// then the variance around it, as accurate as float32 allows. Once in a kernel.
+template <int kSize, typename Row, typename T>
+__device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total, T* y) {
   __shared__ float partial_sums[kWarpSize], partial_squares[kWarpSize];
   const int begin = threadIdx.x * kSize;
   const int step = blockDim.x * kSize;
@@ -38,7 +53,7 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float tot
   for (int column = begin; column < norm.hidden_size; column += step) {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      const float centred = row[column + j] - mean;
+      const float centred = row.At(column, j) - mean;
       squares += centred * centred;
     }
   }
@@ -49,7 +64,7 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const float* row, float tot
     float values[kSize], gain[kSize];
     LoadFloats<kSize>(norm.gain + column, gain);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] = (row[column + j] - mean) * scale * gain[j];
+    for (int j = 0; j < kSize; ++j) values[j] = (row.At(column, j) - mean) * scale * gain[j];
     if (norm.bias != nullptr) {
       float bias[kSize];
       LoadFloats<kSize>(norm.bias + column, bias);
@@ -73,9 +88,9 @@ void AllowShared(Device& device, Kernel* kernel, int64_t bytes, int64_t static_b
 }
 
 // Bytes of dynamic shared memory for a row, which `kernel` may use from now on. No row is longer
-// than MostNormColumns (ops.h), which models are checked against when they are loaded.
+// than MostNormColumns (row_ops.h), which models are checked against when they are loaded.
 template <typename Kernel>
-int64_t SharedRow(Device& device, Kernel* kernel, int64_t hidden_size) {
+int64_t SharedRowBytes(Device& device, Kernel* kernel, int64_t hidden_size) {
   const int64_t bytes = hidden_size * static_cast<int64_t>(sizeof(float));
   AllowShared(device, kernel, bytes, kStaticBytes);
   return bytes;
