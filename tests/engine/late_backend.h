@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -75,10 +76,14 @@ class LateBackend final : public Backend {
   int64_t num_filled() const { return num_filled_; }
   // Searches whose tables were ordered without the host's knowing their beams.
   int64_t num_reordered() const { return num_reordered_; }
-  // The shapes of the steps that came to be recorded.
-  std::set<uint64_t> shapes() const {
+  // The shapes of the steps that came to be recorded, those that came at least `times` times.
+  std::set<uint64_t> shapes(int times = 1) const {
     std::lock_guard lock(mutex_);
-    return shapes_;
+    std::set<uint64_t> shapes;
+    for (const auto& [shape, count] : shapes_) {
+      if (count >= times) shapes.insert(shape);
+    }
+    return shapes;
   }
   // Breaks for good when so many more results have been read.
   void BreakAfter(int64_t reads) { fault_.ComeAfter(reads); }
@@ -125,7 +130,7 @@ class LateBackend final : public Backend {
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override {
     {
       std::lock_guard lock(mutex_);
-      shapes_.insert(key);
+      ++shapes_[key];
     }
     work();
   }
@@ -148,7 +153,7 @@ class LateBackend final : public Backend {
   std::atomic<int64_t> num_filled_ = 0;
   std::atomic<int64_t> num_reordered_ = 0;
   mutable std::mutex mutex_;
-  std::set<uint64_t> shapes_;  // guarded by mutex_
+  std::map<uint64_t, int> shapes_;  // how often each came; guarded by mutex_
 };
 
 }  // namespace beamline

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/transformer/decode_bucket.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
 
@@ -106,6 +107,53 @@ TEST(UsualStepsTest, AutoIsOffOnTheCpuAndOtherWordsAreRefused) {
   EXPECT_EQ(model.warm_up.num_steps == 0, model.device == "cpu");
   const absl::Status status = Serve("write-en", "perhaps").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+// Rows of one token each, of tables so wide.
+uint64_t DecodeShape(int32_t rows, int32_t blocks, int32_t memory_blocks,
+                     const TransformerLimits& limits) {
+  StepBatch batch, padded;
+  batch.token_ids.resize(rows);
+  batch.logits_rows.resize(rows);
+  batch.query_offsets.resize(rows + 1);
+  batch.max_blocks = blocks;
+  batch.block_tables.resize(static_cast<size_t>(rows) * blocks);
+  batch.max_memory_blocks = memory_blocks;
+  batch.memory_tables.resize(static_cast<size_t>(rows) * memory_blocks);
+  return PadDecodeStep(batch, limits, padded);
+}
+
+// A device records the second step of a shape.
+constexpr int kRecordedTimes = 2;
+
+TEST(UsualStepsTest, TheseShapesAreRecorded) {
+  for (const char* const model : {"write-en", "translate-en-de", "embed-en"}) {
+    SCOPED_TRACE(model);
+    ModelOptions options = Demo(model);
+    options.max_batch_tokens = kBatchTokens;
+    LateReplica replica(options);
+    const TransformerSpec& spec = replica.transformer().spec();
+    std::set<uint64_t> expected;
+    for (int32_t tokens = 1; spec.encoder.has_value() && tokens <= 64; ++tokens) {
+      EncoderBatch batch;
+      batch.token_ids.resize(tokens);
+      batch.offsets = {0, tokens};
+      expected.insert(EncoderShape(batch));
+    }
+    if (spec.decoder.has_value()) {
+      for (const int32_t rows : {1, 2, 4, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64}) {
+        for (const int32_t blocks : {1, 2, 4, 8, 16, 32}) {
+          const int32_t memory_blocks = spec.encoder.has_value() ? blocks : 0;
+          expected.insert(DecodeShape(rows, blocks, memory_blocks, replica.limits()));
+        }
+      }
+    }
+    const auto report =
+        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->complete);
+    EXPECT_EQ(replica.backend().shapes(kRecordedTimes), expected);
+  }
 }
 
 // Requests of the usual sizes come in no shape that has not been recorded.
