@@ -29,7 +29,7 @@ int32_t NumBlocks(int32_t positions, int32_t block_size) { return CeilDiv(positi
 
 class UsualSteps {
  public:
-  UsualSteps(const TransformerLimits& limits, Transformer& transformer, Backend& backend,
+  UsualSteps(const StepLimits& limits, Transformer& transformer, Backend& backend,
              std::chrono::nanoseconds time, const std::atomic<bool>* stop)
       : limits_(limits),
         transformer_(transformer),
@@ -82,8 +82,7 @@ class UsualSteps {
 
   absl::Status RunDecodeSteps() {
     const auto most = static_cast<int32_t>(
-        std::min<int64_t>({kMostDecodeRows, limits_.max_sequences, limits_.max_logits_rows,
-                           limits_.max_batch_tokens, NumSlots()}));
+        std::min<int64_t>({kMostDecodeRows, limits_.max_decode_rows(), NumSlots()}));
     BEAMLINE_ASSIGN_OR_RETURN(choices_, backend_.Allocate(size_t{6} * most * sizeof(float)));
     for (int32_t rows = 1; rows <= most; rows = NextBucket(rows)) RunDecode(rows, 1);
     const int32_t longest = NumBlocks(spec_.decoder->max_positions, limits_.block_size);
@@ -191,7 +190,7 @@ class UsualSteps {
     backend_.Sample(sample);
   }
 
-  const TransformerLimits limits_;
+  const StepLimits limits_;
   Transformer& transformer_;
   const TransformerSpec& spec_;
   Backend& backend_;
@@ -204,9 +203,8 @@ class UsualSteps {
 
 }  // namespace
 
-absl::StatusOr<WarmUpReport> RunUsualSteps(const TransformerLimits& limits,
-                                           Transformer& transformer, Backend& backend,
-                                           std::chrono::nanoseconds time,
+absl::StatusOr<WarmUpReport> RunUsualSteps(const StepLimits& limits, Transformer& transformer,
+                                           Backend& backend, std::chrono::nanoseconds time,
                                            const std::atomic<bool>* stop) {
   return UsualSteps(limits, transformer, backend, time, stop).Run();
 }

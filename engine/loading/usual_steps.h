@@ -17,9 +17,8 @@ namespace beamline {
 // encoder batches; no new step begins once `time` is over or `stop`, which may be null, is set.
 // Writes to the cache, which no request reads before it has written there itself. `limits`: the
 // transformer's; `backend`: what it computes on. Errors are the device's faults.
-absl::StatusOr<WarmUpReport> RunUsualSteps(const TransformerLimits& limits,
-                                           Transformer& transformer, Backend& backend,
-                                           std::chrono::nanoseconds time,
+absl::StatusOr<WarmUpReport> RunUsualSteps(const StepLimits& limits, Transformer& transformer,
+                                           Backend& backend, std::chrono::nanoseconds time,
                                            const std::atomic<bool>* stop = nullptr);
 
 }  // namespace beamline

@@ -13,13 +13,11 @@
 namespace beamline {
 namespace {
 
-// Beam search asks for twice its width and a few more; the widest is 64.
-constexpr int32_t kMostCandidates = 136;
 // The first pass takes the workspace of an operator in pieces, the second as one.
 constexpr int kNumPasses = 2;
 
 // As many tokens as a step may have, in sequences of at most `max_length`; returns their offsets.
-std::vector<int32_t> LargestBatch(const TransformerLimits& limits, int32_t max_length) {
+std::vector<int32_t> LargestBatch(const StepLimits& limits, int32_t max_length) {
   const int32_t length = std::min(max_length, limits.max_batch_tokens);
   std::vector<int32_t> offsets = {0};
   while (static_cast<int32_t>(offsets.size()) <= limits.max_sequences &&
@@ -40,7 +38,7 @@ int32_t FillTables(int32_t length, int32_t block_size, int32_t num_blocks, size_
   return width;
 }
 
-EncoderBatch LargestEncoderBatch(const TransformerSpec& spec, const TransformerLimits& limits) {
+EncoderBatch LargestEncoderBatch(const TransformerSpec& spec, const StepLimits& limits) {
   EncoderBatch batch;
   batch.offsets = LargestBatch(limits, spec.encoder->max_positions);
   batch.token_ids.resize(batch.offsets.back(), 0);
@@ -52,7 +50,7 @@ EncoderBatch LargestEncoderBatch(const TransformerSpec& spec, const TransformerL
   return batch;
 }
 
-StepBatch LargestStepBatch(const TransformerSpec& spec, const TransformerLimits& limits) {
+StepBatch LargestStepBatch(const TransformerSpec& spec, const StepLimits& limits) {
   StepBatch batch;
   batch.query_offsets = LargestBatch(limits, spec.decoder->max_positions);
   const auto num_tokens = static_cast<size_t>(batch.query_offsets.back());
@@ -85,10 +83,11 @@ StepBatch LargestStepBatch(const TransformerSpec& spec, const TransformerLimits&
 }
 
 // What follows the logits: the best candidates of every row and a draw for every sequence.
-absl::Status Select(const Tensor& logits, int32_t num_draws, Backend& backend) {
+absl::Status Select(const Tensor& logits, const StepLimits& limits, Backend& backend) {
+  const int32_t num_draws = limits.max_sequences;
   const auto num_rows = static_cast<size_t>(logits.num_rows());
   TopCandidatesParams best;
-  best.max_count = static_cast<int32_t>(std::min<int64_t>(kMostCandidates, logits.dim(-1)));
+  best.max_count = limits.max_candidates;
   const size_t num_entries = num_rows * best.max_count;
   BEAMLINE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Buffer> results,
@@ -116,8 +115,7 @@ absl::Status Select(const Tensor& logits, int32_t num_draws, Backend& backend) {
 
 }  // namespace
 
-absl::Status RunLargestSteps(const TransformerLimits& limits, Transformer& transformer,
-                             Backend& backend) {
+absl::Status RunLargestSteps(const StepLimits& limits, Transformer& transformer, Backend& backend) {
   const TransformerSpec& spec = transformer.spec();
   for (int pass = 0; pass < kNumPasses; ++pass) {
     if (spec.encoder.has_value()) {
@@ -130,7 +128,7 @@ absl::Status RunLargestSteps(const TransformerLimits& limits, Transformer& trans
     }
     if (spec.decoder.has_value()) {
       const Tensor logits = transformer.Decode(LargestStepBatch(spec, limits));
-      BEAMLINE_RETURN_IF_ERROR(Select(logits, limits.max_sequences, backend));
+      BEAMLINE_RETURN_IF_ERROR(Select(logits, limits, backend));
     }
     BEAMLINE_RETURN_IF_ERROR(backend.Synchronize());
   }

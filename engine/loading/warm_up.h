@@ -11,7 +11,6 @@ namespace beamline {
 
 // Overwrites the cache. RESOURCE_EXHAUSTED and the device's other faults. `limits`: the
 // transformer's; `backend`: what it computes on.
-absl::Status RunLargestSteps(const TransformerLimits& limits, Transformer& transformer,
-                             Backend& backend);
+absl::Status RunLargestSteps(const StepLimits& limits, Transformer& transformer, Backend& backend);
 
 }  // namespace beamline

@@ -54,7 +54,7 @@ void EncodeLoop::Run() {
 }
 
 void EncodeLoop::Sort(Clock::time_point now) {
-  WaitingOrder order(now, options_.ageing);
+  WaitingOrder order(now);
   for (const auto& job : jobs_.jobs()) order.Add(job->rank);
   std::ranges::stable_sort(jobs_.jobs(),
                            [&](const auto& a, const auto& b) { return order(a->rank, b->rank); });
@@ -65,8 +65,8 @@ void EncodeLoop::BuildBatch(Clock::time_point now) {
   batch_.offsets.assign(1, 0);
   slices_.clear();
   const auto full = [this](const TokenIds& input) {
-    return batch_.num_sequences() == options_.max_sequences ||
-           static_cast<int64_t>(batch_.token_ids.size() + input.size()) > options_.max_batch_tokens;
+    return batch_.num_sequences() == limits_.max_sequences ||
+           static_cast<int64_t>(batch_.token_ids.size() + input.size()) > limits_.max_batch_tokens;
   };
   for (const auto& job : jobs_.jobs()) {
     const size_t begin = job->num_started;

@@ -3,7 +3,6 @@
 // padded or split.
 #pragma once
 
-#include <chrono>
 #include <span>
 #include <vector>
 
@@ -15,17 +14,11 @@
 
 namespace beamline {
 
-struct EncodeLoopOptions {
-  int32_t max_batch_tokens = 4096;
-  int32_t max_sequences = 256;
-  std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);  // as PlannerLimits
-};
-
 // Jobs have at least one input, each of 1 .. max_batch_tokens tokens.
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
-  EncodeLoop(const EncodeLoopOptions& options, const LoopContext& context)
-      : StepLoop(context), options_(options) {}
+  EncodeLoop(const StepLimits& limits, const LoopContext& context)
+      : StepLoop(context), limits_(limits) {}
 
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
@@ -50,7 +43,7 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   void RemoveFinished();
   void ReportBatch(Clock::time_point started);
 
-  EncodeLoopOptions options_;
+  const StepLimits limits_;
   JobList<EncodeJob> jobs_;  // in WaitingOrder
   EncoderBatch batch_;
   std::vector<Slice> slices_;

@@ -51,12 +51,10 @@ bool IsDecodeStep(const StepBatch& batch) {
          rows <= kMostDecodeRows;
 }
 
-uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded) {
+uint64_t PadDecodeStep(const StepBatch& batch, const StepLimits& limits, StepBatch& padded) {
   BEAMLINE_CHECK(IsDecodeStep(batch));
   const int32_t rows = batch.num_sequences();
-  const int32_t most =
-      std::min({limits.max_sequences, limits.max_logits_rows, limits.max_batch_tokens});
-  const int32_t padded_rows = std::max(rows, std::min(BucketRows(rows), most));
+  const int32_t padded_rows = std::max(rows, std::min(BucketRows(rows), limits.max_decode_rows()));
   const int32_t scratch_block = limits.num_blocks;
 
   padded = batch;

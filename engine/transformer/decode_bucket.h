@@ -25,6 +25,6 @@ bool IsDecodeStep(const StepBatch& batch);
 // Fills `padded` with `batch` and rows that nobody looks at: they read and write the cache block
 // behind the last one of `limits`. Returns the number of the shape, > 0: steps of one number differ
 // in nothing but the arrays' values. REQUIRES: IsDecodeStep.
-uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded);
+uint64_t PadDecodeStep(const StepBatch& batch, const StepLimits& limits, StepBatch& padded);
 
 }  // namespace beamline

@@ -65,7 +65,7 @@ TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
 
 // Ragged limits: the batches must be within all of them, which the transformer checks.
 TEST(WarmUpTest, TheLargestStepsAreWithinTheLimits) {
-  const TransformerLimits cases[] = {
+  const StepLimits cases[] = {
       {.max_batch_tokens = 100, .max_sequences = 7, .max_logits_rows = 64, .num_blocks = 200},
       {.max_batch_tokens = 16, .max_sequences = 1, .max_logits_rows = 3, .num_blocks = 70},
       {.max_batch_tokens = 1200, .max_sequences = 3, .max_logits_rows = 70, .num_blocks = 300}};
@@ -74,7 +74,7 @@ TEST(WarmUpTest, TheLargestStepsAreWithinTheLimits) {
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     const auto description = DescribeModel(**checkpoint);
     ASSERT_TRUE(description.ok()) << description.status();
-    for (const TransformerLimits& limits : cases) {
+    for (const StepLimits& limits : cases) {
       SCOPED_TRACE(testing::Message() << name << ", " << limits.max_batch_tokens << " tokens");
       const auto backend = MakeCpuBackend({});
       const auto transformer =

@@ -111,7 +111,7 @@ TEST(UsualStepsTest, AutoIsOffOnTheCpuAndOtherWordsAreRefused) {
 
 // Rows of one token each, of tables so wide.
 uint64_t DecodeShape(int32_t rows, int32_t blocks, int32_t memory_blocks,
-                     const TransformerLimits& limits) {
+                     const StepLimits& limits) {
   StepBatch batch, padded;
   batch.token_ids.resize(rows);
   batch.logits_rows.resize(rows);
