@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/scheduling/encode_job.h"
+#include "engine/scheduling/encode_step_builder.h"
 #include "engine/scheduling/job_list.h"
 #include "engine/serving/step_loop.h"
 #include "engine/transformer/transformer.h"
@@ -18,35 +19,24 @@ namespace beamline {
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
   EncodeLoop(const StepLimits& limits, const LoopContext& context)
-      : StepLoop(context), limits_(limits) {}
+      : StepLoop(context), builder_(limits) {}
 
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
   void Run();
 
  private:
-  // Inputs [begin, end) of one job, which are rows first .. of the batch.
-  struct Slice {
-    EncodeJob* job;
-    size_t begin, end;
-    int32_t first;
-  };
-
-  void Sort(Clock::time_point now);
-  void BuildBatch(Clock::time_point now);
   absl::Status Compute();
-  absl::Status ReadPooled(const Tensor& hidden, const Slice& slice);
-  absl::Status ReadTokens(const Tensor& hidden, const Slice& slice);
+  absl::Status ReadPooled(const Tensor& hidden, const EncodeSlice& slice);
+  absl::Status ReadTokens(const Tensor& hidden, const EncodeSlice& slice);
   // What was read for a slice: a job whose values are not finite fails.
-  bool CheckFinite(const Slice& slice, std::span<const float> values);
+  bool CheckFinite(const EncodeSlice& slice, std::span<const float> values);
   void FinishCompleteJobs();
   void RemoveFinished();
   void ReportBatch(Clock::time_point started);
 
-  const StepLimits limits_;
-  JobList<EncodeJob> jobs_;  // in WaitingOrder
-  EncoderBatch batch_;
-  std::vector<Slice> slices_;
+  JobList<EncodeJob> jobs_;
+  EncodeStepBuilder builder_;
 };
 
 }  // namespace beamline
