@@ -15,9 +15,8 @@
 #include "engine/loading/make_backend.h"
 #include "engine/loading/make_limits.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/rehearsal.h"
 #include "engine/loading/stoppable_checkpoint.h"
-#include "engine/loading/usual_steps.h"
-#include "engine/loading/warm_up.h"
 #include "engine/text/error_line.h"
 #include "fmt/format.h"
 
@@ -191,7 +190,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
                                               options.dtype, limits, *model->backend));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(RunLargestSteps(limits, *model->transformer, *model->backend));
+    BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));
   }
   model->info = Describe(*model);
   model->info.device_reason = std::move(chosen.reason);
@@ -199,7 +198,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
     BEAMLINE_ASSIGN_OR_RETURN(
         model->info.warm_up,
-        RunUsualSteps(limits, *model->transformer, *model->backend, kWarmUpTime, context.stop));
+        RehearseUsual(limits, *model->transformer, *model->backend, kWarmUpTime, context.stop));
   }
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   return model;

@@ -1,15 +1,21 @@
-// What is run while a model is loaded leaves nothing behind.
-#include "engine/loading/usual_steps.h"
+// What is run while a model is loaded: that it is what it is meant to be, and leaves nothing
+// behind.
+#include "engine/loading/rehearsal.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
 #include "engine/transformer/decode_bucket.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
 
@@ -24,6 +30,91 @@ constexpr int32_t kBatchTokens = kSanitized ? 128 : 768;
 std::vector<std::string> Generators() {
   if (kSanitized) return {"translate-en-de"};
   return {"write-en", "translate-en-de"};
+}
+
+// max_positions 0: the model's own.
+std::unique_ptr<Transformer> Load(const std::string& name, const StepLimits& limits,
+                                  Backend& backend, int32_t max_positions = 0) {
+  const auto checkpoint = Checkpoint::Open(Demo(name).folder);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto description = DescribeModel(**checkpoint);
+  EXPECT_TRUE(description.ok()) << description.status();
+  TransformerSpec spec = description->spec;
+  for (auto* stack : {&spec.encoder, &spec.decoder}) {
+    if (stack->has_value() && max_positions > 0) (*stack)->max_positions = max_positions;
+  }
+  auto transformer = Transformer::Create(spec, **checkpoint, DType::kFloat32, limits, backend);
+  EXPECT_TRUE(transformer.ok()) << transformer.status();
+  return *std::move(transformer);
+}
+
+std::map<std::string, size_t> Usage(const Backend& backend) {
+  std::map<std::string, size_t> bytes;
+  for (const MemoryUse& use : backend.MemoryUsage()) bytes[use.name] = use.bytes;
+  return bytes;
+}
+
+// Ragged ones: steps must be within all of them, which the transformer and the cache check. In the
+// last it is the cache that bounds the step.
+constexpr StepLimits kRaggedLimits[] = {{.max_batch_tokens = 100,
+                                         .max_sequences = 7,
+                                         .max_logits_rows = 64,
+                                         .max_candidates = 136,
+                                         .num_blocks = 200},
+                                        {.max_batch_tokens = 16,
+                                         .max_sequences = 1,
+                                         .max_logits_rows = 3,
+                                         .max_candidates = 5,
+                                         .num_blocks = 70},
+                                        {.max_batch_tokens = 1200,
+                                         .max_sequences = 3,
+                                         .max_logits_rows = 70,
+                                         .max_candidates = 136,
+                                         .num_blocks = 300},
+                                        {.max_batch_tokens = 1200,
+                                         .max_sequences = 80,
+                                         .max_logits_rows = 80,
+                                         .max_candidates = 136,
+                                         .num_blocks = 70}};
+
+TEST(RehearseLargestTest, StepsAreAsLargeAsTheLimitsAllow) {
+  for (const char* const name : {"translate-en-de", "embed-en", "write-en"}) {
+    for (const StepLimits& limits : kRaggedLimits) {
+      SCOPED_TRACE(testing::Message() << name << ", " << limits.max_batch_tokens << " tokens, "
+                                      << limits.num_blocks << " blocks");
+      LateBackend backend(1);
+      const auto transformer = Load(name, limits, backend);
+      const TransformerSpec& spec = transformer->spec();
+      ASSERT_TRUE(RehearseLargest(limits, *transformer, backend).ok());
+      const StackSpec& stack = spec.encoder.has_value() ? *spec.encoder : *spec.decoder;
+      LateBackend::Largest expected;
+      expected.tokens =
+          std::min(limits.max_batch_tokens, limits.max_sequences * stack.max_positions);
+      if (spec.decoder.has_value()) {
+        expected.tokens = std::min<int64_t>(expected.tokens, limits.num_blocks * limits.block_size);
+        expected.logits_rows = expected.draws = limits.max_logits_rows;
+        expected.candidates = limits.max_candidates;
+      }
+      EXPECT_EQ(backend.largest(), expected);
+    }
+  }
+}
+
+TEST(RehearseLargestTest, NothingOfThemStays) {
+  for (const char* const name : {"translate-en-de", "embed-en", "write-en"}) {
+    for (const StepLimits& limits : kRaggedLimits) {
+      SCOPED_TRACE(testing::Message() << name << ", " << limits.max_batch_tokens << " tokens, "
+                                      << limits.num_blocks << " blocks");
+      const auto backend = MakeCpuBackend({});
+      const auto transformer = Load(name, limits, *backend);
+      // The first time writes what it needs.
+      ASSERT_TRUE(RehearseLargest(limits, *transformer, *backend).ok());
+      const auto before = Usage(*backend);
+      const absl::Status status = RehearseLargest(limits, *transformer, *backend);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(Usage(*backend), before);
+    }
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> Serve(const std::string& name, const std::string& warm_up) {
@@ -66,7 +157,7 @@ std::vector<GenerateRequest> Requests(const std::string& model) {
   return requests;
 }
 
-TEST(UsualStepsTest, GeneratorsAnswerWithTheSameBits) {
+TEST(RehearseUsualTest, GeneratorsAnswerWithTheSameBits) {
   for (const std::string& model : Generators()) {
     const auto warm = Serve(model, "true"), cold = Serve(model, "false");
     ASSERT_TRUE(warm.ok()) << warm.status();
@@ -84,7 +175,7 @@ TEST(UsualStepsTest, GeneratorsAnswerWithTheSameBits) {
   }
 }
 
-TEST(UsualStepsTest, EncodersAnswerWithTheSameBits) {
+TEST(RehearseUsualTest, EncodersAnswerWithTheSameBits) {
   const auto warm = Serve("embed-en", "true"), cold = Serve("embed-en", "false");
   ASSERT_TRUE(warm.ok()) << warm.status();
   ASSERT_TRUE(cold.ok()) << cold.status();
@@ -100,7 +191,7 @@ TEST(UsualStepsTest, EncodersAnswerWithTheSameBits) {
   }
 }
 
-TEST(UsualStepsTest, AutoIsOffOnTheCpuAndOtherWordsAreRefused) {
+TEST(RehearseUsualTest, AutoIsOffOnTheCpuAndOtherWordsAreRefused) {
   const auto engine = Serve("write-en", "auto");
   ASSERT_TRUE(engine.ok()) << engine.status();
   const ModelInfo model = (*engine)->Models()[0];
@@ -126,7 +217,7 @@ uint64_t DecodeShape(int32_t rows, int32_t blocks, int32_t memory_blocks,
 // A device records the second step of a shape.
 constexpr int kRecordedTimes = 2;
 
-TEST(UsualStepsTest, TheseShapesAreRecorded) {
+TEST(RehearseUsualTest, TheseShapesAreRecorded) {
   for (const char* const model : {"write-en", "translate-en-de", "embed-en"}) {
     SCOPED_TRACE(model);
     ModelOptions options = Demo(model);
@@ -149,7 +240,7 @@ TEST(UsualStepsTest, TheseShapesAreRecorded) {
       }
     }
     const auto report =
-        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+        RehearseUsual(replica.limits(), replica.transformer(), replica.backend(), kLong);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->complete);
     EXPECT_EQ(replica.backend().shapes(kRecordedTimes), expected);
@@ -157,13 +248,13 @@ TEST(UsualStepsTest, TheseShapesAreRecorded) {
 }
 
 // Requests of the usual sizes come in no shape that has not been recorded.
-TEST(UsualStepsTest, RequestsMeetRecordedShapes) {
+TEST(RehearseUsualTest, RequestsMeetRecordedShapes) {
   for (const std::string& model : Generators()) {
     ModelOptions options = Demo(model);
     options.max_batch_tokens = kBatchTokens;
     LateReplica replica(options);
     const auto report =
-        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+        RehearseUsual(replica.limits(), replica.transformer(), replica.backend(), kLong);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->complete);
     const std::set<uint64_t> warm = replica.backend().shapes();
@@ -189,29 +280,29 @@ TEST(UsualStepsTest, RequestsMeetRecordedShapes) {
 }
 
 // The transformer CHECKs that no step is larger than its limits.
-TEST(UsualStepsTest, KeepToTheLimitsOfFewSequences) {
+TEST(RehearseUsualTest, KeepToTheLimitsOfFewSequences) {
   for (const std::string& model : Generators()) {
     ModelOptions options = Demo(model);
     options.max_sequences = 3;
     options.max_batch_tokens = 16;
     LateReplica replica(options);
     const auto report =
-        RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+        RehearseUsual(replica.limits(), replica.transformer(), replica.backend(), kLong);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->complete);
     EXPECT_GT(report->num_steps, 0);
   }
 }
 
-TEST(UsualStepsTest, EndsWhenItsTimeIsUpAndWhenTheDeviceBreaks) {
+TEST(RehearseUsualTest, EndsWhenItsTimeIsUpAndWhenTheDeviceBreaks) {
   LateReplica replica("write-en");
-  auto report = RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(),
+  auto report = RehearseUsual(replica.limits(), replica.transformer(), replica.backend(),
                               std::chrono::nanoseconds(0));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->num_steps, 0);
   EXPECT_FALSE(report->complete);
   replica.backend().BreakAfter(-1);
-  report = RunUsualSteps(replica.limits(), replica.transformer(), replica.backend(), kLong);
+  report = RehearseUsual(replica.limits(), replica.transformer(), replica.backend(), kLong);
   EXPECT_EQ(report.status().code(), absl::StatusCode::kUnavailable);
 }
 
