@@ -26,7 +26,12 @@ constexpr int kStepsToRecord = 2;
 // For the kernels that prefills have and decode steps do not.
 constexpr int32_t kSmallPrefill = 32;
 
-int32_t NextBucket(int32_t rows) { return BucketRows(rows + 1); }
+// Prefills and encoder batches come in any size; devices choose algorithms for these.
+int32_t NextSize(int32_t tokens) { return BucketRows(tokens + 1); }
+// Decode steps are padded. These are the smallest of each shape, so that every shape is met that
+// limits and cache have room for.
+int32_t NextRows(int32_t rows) { return BucketRows(rows) + 1; }
+int32_t NextBlocks(int32_t blocks) { return BucketBlocks(blocks) + 1; }
 
 class UsualSteps {
  public:
@@ -46,9 +51,13 @@ class UsualSteps {
     // Decode steps have measured the smaller sizes of a decoder alone.
     if (decoder_alone) Prefill(kSmallPrefill);
     const int32_t first = decoder_alone ? kMostDecodeRows : kMostShortTokens;
-    for (int32_t tokens = NextBucket(first); tokens <= limits_.max_batch_tokens;
-         tokens = NextBucket(tokens)) {
-      decoder_alone ? Prefill(tokens) : Encode(tokens);
+    for (int32_t tokens = NextSize(first); tokens <= limits_.max_batch_tokens;
+         tokens = NextSize(tokens)) {
+      if (decoder_alone) {
+        Prefill(tokens);
+      } else {
+        Encode(tokens);
+      }
     }
     BEAMLINE_RETURN_IF_ERROR(device_status_);
     report_.duration = Clock::now() - begin_;
@@ -80,8 +89,8 @@ class UsualSteps {
 
   void DecodeSteps() {
     DecodeSteps(/*num_blocks=*/1, kMostDecodeRows, /*times=*/1);
-    const int32_t longest = NumBlocks(spec_.decoder->max_positions);
-    for (int32_t blocks = 1; blocks <= std::min(longest, kMostRecordedBlocks); blocks *= 2) {
+    const int32_t most = std::min(NumBlocks(spec_.decoder->max_positions), kMostRecordedBlocks);
+    for (int32_t blocks = 1; blocks <= most; blocks = NextBlocks(blocks)) {
       DecodeSteps(blocks, kMostRecordedRows, kStepsToRecord);
     }
   }
@@ -90,15 +99,14 @@ class UsualSteps {
   void DecodeSteps(int32_t num_blocks, int32_t most_rows, int times) {
     if (spec_.encoder.has_value()) ReadInput(num_blocks);
     most_rows = std::min(most_rows, steps_.MostRows(num_blocks));
-    for (int32_t rows = 1; rows <= most_rows; rows = NextBucket(rows)) {
+    for (int32_t rows = 1; rows <= most_rows; rows = NextRows(rows)) {
       for (int time = 0; time < times; ++time) {
         Do([&] { return steps_.Decode(rows, num_blocks); });
       }
     }
   }
 
-  // The decode steps after this read an input that takes so many blocks, or as many as there can
-  // be.
+  // The decode steps after this read an input of so many blocks, or of the most there can be.
   void ReadInput(int32_t num_blocks) {
     num_blocks = std::min(num_blocks, NumBlocks(spec_.encoder->max_positions));
     if (num_blocks == input_blocks_) return;

@@ -247,6 +247,40 @@ TEST(RehearseUsualTest, TheseShapesAreRecorded) {
   }
 }
 
+// A limit need not be a size that steps are padded to: it is the last size itself.
+TEST(RehearseUsualTest, TheMostRowsAndTheWidestTablesAreRecorded) {
+  constexpr StepLimits kLimits = {.max_batch_tokens = 64, .max_sequences = 11, .num_blocks = 200};
+  constexpr int32_t kPositions = 290;  // 19 blocks
+  LateBackend backend(1);
+  const auto transformer = Load("translate-en-de", kLimits, backend, kPositions);
+  const auto report = RehearseUsual(kLimits, *transformer, backend, kLong);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const std::set<uint64_t> recorded = backend.shapes(kRecordedTimes);
+  for (int32_t rows = 1; rows <= 11; ++rows) {
+    for (int32_t blocks = 1; blocks <= 19; ++blocks) {
+      EXPECT_TRUE(recorded.contains(DecodeShape(rows, blocks, std::min(blocks, 4), kLimits)))
+          << rows << " rows of " << blocks << " blocks";
+    }
+  }
+}
+
+// Where the cache has room for fewer rows than the limits, these are the most.
+TEST(RehearseUsualTest, TheRowsThatTheCacheHasRoomForAreRecorded) {
+  constexpr StepLimits kLimits = {.max_batch_tokens = 64, .max_sequences = 64, .num_blocks = 35};
+  LateBackend backend(1);
+  const auto transformer = Load("write-en", kLimits, backend);
+  const auto report = RehearseUsual(kLimits, *transformer, backend, kLong);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->complete);
+  const std::set<uint64_t> recorded = backend.shapes(kRecordedTimes);
+  for (int32_t blocks = 1; blocks <= 32; ++blocks) {
+    for (int32_t rows = 1; rows + blocks - 1 <= 35; ++rows) {
+      EXPECT_TRUE(recorded.contains(DecodeShape(rows, blocks, 0, kLimits)))
+          << rows << " rows of " << blocks << " blocks";
+    }
+  }
+}
+
 // Requests of the usual sizes come in no shape that has not been recorded.
 TEST(RehearseUsualTest, RequestsMeetRecordedShapes) {
   for (const std::string& model : Generators()) {
