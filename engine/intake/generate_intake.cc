@@ -38,9 +38,9 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Loa
 
 // The most tokens that each of `rows` sequences can come to have in the model's cache.
 int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& model) {
-  const int64_t block_size = model.info.block_size;
+  const int64_t block_size = model.limits.block_size;
   const int64_t memory_blocks = CeilDiv(memory_tokens, block_size);
-  return ((model.info.cache_blocks - memory_blocks) / rows - 1) * block_size;
+  return ((model.limits.num_blocks - memory_blocks) / rows - 1) * block_size;
 }
 
 // What says how many sequences run at once; nothing but a request's own options asks for too many.
@@ -102,11 +102,11 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                             ResolveDecoding(request, model.description.generation, *model.tokenizer,
                                             {model.info.vocab_size, model.info.max_total_tokens}));
   const int32_t rows = std::max(decoding.num_sequences, decoding.beam_width);
-  if (rows > model.options.max_sequences) {
+  if (rows > model.limits.max_sequences) {
     return FieldError(
         {.field = FieldOfRows(request),
          .value = fmt::to_string(rows),
-         .accepted = fmt::format("at most {} on this server", model.options.max_sequences),
+         .accepted = fmt::format("at most {} on this server", model.limits.max_sequences),
          .text = fmt::format("decoding asks for {} sequences at once", rows)});
   }
   return GenerateIntake(std::move(request), std::move(decoding), model);
@@ -168,7 +168,7 @@ absl::Status GenerateIntake::Complete(Group& group) {
   return absl::OkStatus();
 }
 
-// Only a request of more sequences than the model's own decoding has can fail here (cache_size.h).
+// Only a request of more sequences than the model's own decoding has can fail here (make_limits.h).
 absl::Status GenerateIntake::CheckCacheFits(const Group& group) const {
   const LoadedModel& model = *model_;
   const auto prompt_tokens = static_cast<int64_t>(group.rows[0].tokens.size());
@@ -183,7 +183,7 @@ absl::Status GenerateIntake::CheckCacheFits(const Group& group) const {
          .value = fmt::to_string(rows),
          .accepted =
              fmt::format("fewer, as the model's cache has room for {} tokens in all ({})",
-                         int64_t{model.info.cache_blocks} * model.info.block_size, kOperators),
+                         int64_t{model.limits.num_blocks} * model.limits.block_size, kOperators),
          .text = fmt::format("decoding asks for {} sequences at once of a prompt of {} tokens",
                              rows, group.prompt_tokens)});
   }

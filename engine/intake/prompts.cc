@@ -98,7 +98,7 @@ absl::Status NoTokens(std::string_view field) {
 }
 
 int32_t MaxStepShare(const LoadedModel& model) {
-  return std::min(kMaxStepShare, model.options.max_sequences);
+  return std::min(kMaxStepShare, model.limits.max_sequences);
 }
 
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,

@@ -91,8 +91,9 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
   ScoreLimits limits;
   limits.max_step_tokens = MaxStepShare(model);
   limits.max_rows = std::min(limits.max_rows, limits.max_step_tokens);
-  while (limits.max_rows > 1 && WorstCaseBlocks(memory_tokens, limits.max_rows, total_tokens,
-                                                model.info.block_size) > model.info.cache_blocks) {
+  while (limits.max_rows > 1 &&
+         WorstCaseBlocks(memory_tokens, limits.max_rows, total_tokens, model.limits.block_size) >
+             model.limits.num_blocks) {
     --limits.max_rows;
   }
   return limits;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "engine/scheduling/planner.h"
-
 namespace beamline {
 namespace {
 
@@ -59,22 +57,6 @@ int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& 
   const int64_t left =
       static_cast<int64_t>(*free_bytes) - demand.weight_bytes - demand.fixed_cache_bytes;
   return std::max<int64_t>(left, 0) / (demand.num_open_caches + 1);
-}
-
-int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
-                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes) {
-  if (!spec.decoder.has_value()) return 0;
-  const auto blocks_of = [&spec](int32_t sequences) {
-    return WorstCaseBlocks(spec.encoder.has_value() ? spec.encoder->max_positions : 0, sequences,
-                           spec.decoder->max_positions, kCacheBlockSize);
-  };
-  const int64_t longest = blocks_of(1);
-  const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : default_bytes;
-  const int64_t wanted = options.cache_bytes > 0
-                             ? bytes / block_bytes
-                             : std::min(longest * options.max_sequences, bytes / block_bytes);
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(wanted, blocks_of(default_sequences), int64_t{1} << 26));
 }
 
 }  // namespace beamline

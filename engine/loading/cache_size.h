@@ -1,4 +1,4 @@
-// How large a model's key/value cache is.
+// How much of its device's memory a model's key/value cache may take.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,8 @@
 
 #include "engine/api/engine.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/transformer/spec.h"
 
 namespace beamline {
-
-inline constexpr int32_t kCacheBlockSize = 16;  // positions of a block
 
 // What a checkpoint's tensors take in `dtype`.
 int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype);
@@ -33,12 +30,5 @@ MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
 // what the weights and the caches of a given size leave is divided evenly among the other caches,
 // with one more share for buffers and workspaces. Elsewhere (nullopt) a share of the host's.
 int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand);
-
-// The blocks of a model's cache: options.cache_bytes, or, when that is 0, max_sequences of full
-// length within default_bytes. At least one request of full length with the `default_sequences`
-// that the model's own decoding has, so that no request is refused that sets nothing; 0 without a
-// decoder.
-int32_t NumCacheBlocks(const ModelOptions& options, const TransformerSpec& spec,
-                       int32_t default_sequences, int64_t block_bytes, int64_t default_bytes);
 
 }  // namespace beamline

@@ -13,18 +13,16 @@
 #include "engine/decoding/default_checks.h"
 #include "engine/loading/cache_size.h"
 #include "engine/loading/make_backend.h"
+#include "engine/loading/make_limits.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/rehearsal.h"
 #include "engine/loading/stoppable_checkpoint.h"
-#include "engine/loading/usual_steps.h"
-#include "engine/loading/warm_up.h"
 #include "engine/text/error_line.h"
 #include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-// Of a step: room for a row that verifies or scores many tokens at once.
-constexpr int32_t kMinLogitsRows = 64;
 // A large model with nothing measured before may need more; the rest then comes as it is needed.
 constexpr std::chrono::seconds kWarmUpTime{20};
 // Of an error of loading, and of what it quotes. A device's list what was tried and what is held.
@@ -81,17 +79,7 @@ absl::Status CheckVocabularies(const std::string& folder, const Tokenizer& token
                tokenizer.target_vocab_size().value_or(0), spec.vocab_size);
 }
 
-// A step must hold the longest input whole, one token of every sequence, and the sequences of a
-// request that leaves the decoding to the model.
-void RaiseLimits(LoadedModel& model) {
-  ModelOptions& options = model.options;
-  options.max_sequences =
-      std::max(options.max_sequences, DefaultSequences(model.description.generation));
-  options.max_batch_tokens = std::max({options.max_batch_tokens, options.max_sequences,
-                                       MaxInputTokens(model.description, *model.tokenizer)});
-}
-
-ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_bytes) {
+ModelInfo Describe(const LoadedModel& model) {
   const TransformerSpec& spec = model.description.spec;
   ModelInfo info;
   info.name = model.options.name;
@@ -103,9 +91,9 @@ ModelInfo Describe(const LoadedModel& model, int32_t num_blocks, int64_t block_b
   info.dtype = model.options.dtype;
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
-  info.cache_blocks = num_blocks;
-  info.cache_bytes = num_blocks * block_bytes;
-  info.block_size = kCacheBlockSize;
+  info.cache_blocks = model.limits.num_blocks;
+  info.cache_bytes = model.memory.cache;
+  info.block_size = model.limits.block_size;
   info.vocab_size = spec.vocab_size;
   info.input_vocab_size = InputVocabSize(spec);
   info.tokenizer_vocab_size = model.tokenizer->vocab_size();
@@ -151,22 +139,14 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   return checkpoint;
 }
 
-// REQUIRES: the model has its backend, and its options are raised.
-TransformerLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                           const LoadContext& context) {
-  TransformerLimits limits;
-  limits.max_batch_tokens = model.options.max_batch_tokens;
-  limits.max_sequences = model.options.max_sequences;
-  limits.max_logits_rows = model.max_logits_rows;
-  limits.block_size = kCacheBlockSize;
-  const TransformerSpec& spec = model.description.spec;
-  limits.num_blocks = NumCacheBlocks(
-      model.options, spec, DefaultSequences(model.description.generation),
-      Transformer::BlockBytes(spec, model.backend->ActivationDType(model.options.dtype),
-                              kCacheBlockSize),
-      DefaultCacheBytes(model.backend->FreeMemory(),
-                        Demand(model.options, checkpoint, context.later_models)));
-  return limits;
+// REQUIRES: the model has its backend.
+StepLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                    const LoadContext& context) {
+  const int64_t default_cache_bytes = DefaultCacheBytes(
+      model.backend->FreeMemory(), Demand(model.options, checkpoint, context.later_models));
+  return MakeStepLimits(model.options, model.description,
+                        MaxInputTokens(model.description, *model.tokenizer),
+                        model.backend->ActivationDType(model.options.dtype), default_cache_bytes);
 }
 
 absl::Status CheckNotStopped(const LoadContext& context) {
@@ -196,33 +176,29 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
-  RaiseLimits(*model);
-  model->max_logits_rows = std::max(model->options.max_sequences, kMinLogitsRows);
+  model->limits = LimitsOf(*model, *checkpoint, context);
+  const StepLimits& limits = model->limits;
   if (options.speculative_tokens > 0) {
-    model->speculation = std::make_unique<Speculation>(
-        options.speculative_tokens,
-        std::min(model->max_logits_rows, model->options.max_batch_tokens));
+    model->speculation =
+        std::make_unique<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
   }
-
-  const TransformerLimits limits = LimitsOf(*model, *checkpoint, context);
-  const DType activation_dtype = model->backend->ActivationDType(options.dtype);
-  model->memory = PlanMemory(spec, *checkpoint, options.dtype, activation_dtype, limits);
+  model->memory = PlanMemory(spec, *checkpoint, options.dtype,
+                             model->backend->ActivationDType(options.dtype), limits);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer, Transformer::Create(spec, StoppableCheckpoint(*checkpoint, context.stop),
                                               options.dtype, limits, *model->backend));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(RunLargestSteps(limits, *model->transformer, *model->backend));
+    BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));
   }
-  model->info = Describe(*model, limits.num_blocks,
-                         Transformer::BlockBytes(spec, activation_dtype, kCacheBlockSize));
+  model->info = Describe(*model);
   model->info.device_reason = std::move(chosen.reason);
   // A device that records steps has these recorded before requests wait for them.
   if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
     BEAMLINE_ASSIGN_OR_RETURN(
         model->info.warm_up,
-        RunUsualSteps(limits, *model->transformer, *model->backend, kWarmUpTime, context.stop));
+        RehearseUsual(limits, *model->transformer, *model->backend, kWarmUpTime, context.stop));
   }
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   return model;

@@ -30,9 +30,9 @@ struct LoadContext {
 };
 
 struct LoadedModel {
-  ModelOptions options;         // limits raised to what the model needs
-  int32_t max_logits_rows = 0;  // of one step
+  ModelOptions options;
   ModelDescription description;
+  StepLimits limits;
   ModelInfo info;
   MemoryPlan memory;
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model

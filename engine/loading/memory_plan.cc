@@ -43,7 +43,7 @@ int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
 }  // namespace
 
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const TransformerLimits& limits) {
+                      DType activation_dtype, const StepLimits& limits) {
   MemoryPlan plan;
   const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
   const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));

@@ -22,7 +22,7 @@ struct MemoryPlan {
 // Of a transformer that computes in `dtype` with activations of `activation_dtype`. What packing
 // pads and what operators take for themselves is not in it.
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const TransformerLimits& limits);
+                      DType activation_dtype, const StepLimits& limits);
 
 // What this process may still take of the host's memory.
 int64_t FreeHostBytes();

@@ -19,7 +19,7 @@ int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed;
 
 class Planner {
  public:
-  Planner(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+  Planner(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
           Clock::time_point now, StepPlan& plan)
       : groups_(groups),
         limits_(limits),
@@ -39,7 +39,7 @@ class Planner {
     std::sort(running.begin(), running.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
     if (!PlanRunning(running)) return;
-    if (may_admit) Admit(waiting, running.empty(), limits_.max_rows - used_rows);
+    if (may_admit) Admit(waiting, running.empty(), limits_.max_sequences - used_rows);
   }
 
  private:
@@ -140,7 +140,7 @@ class Planner {
   }
 
   void Admit(std::vector<int32_t>& waiting, bool alone, int32_t free_rows) {
-    WaitingOrder order(now_, limits_.ageing);
+    WaitingOrder order(now_);
     for (const int32_t index : waiting) order.Add(groups_[index].rank);
     std::sort(waiting.begin(), waiting.end(),
               [&](int32_t a, int32_t b) { return order(groups_[a].rank, groups_[b].rank); });
@@ -160,7 +160,7 @@ class Planner {
     for (const RowState& row : group.rows) {
       blocks += row.prefix_free_blocks + BlocksToGrow(row, Pending(row), limits_.block_size);
     }
-    return blocks + (alone ? 0 : limits_.watermark_blocks) <= free_blocks_;
+    return blocks + (alone ? 0 : limits_.watermark_blocks()) <= free_blocks_;
   }
 
   bool AdmitOne(int32_t index) {
@@ -177,7 +177,7 @@ class Planner {
   }
 
   std::span<const GroupState> groups_;
-  const PlannerLimits& limits_;
+  const StepLimits& limits_;
   Clock::time_point now_;
   StepPlan& plan_;
   int32_t free_blocks_;
@@ -195,7 +195,7 @@ void StepPlan::Clear() {
   num_tokens = 0;
 }
 
-void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
               Clock::time_point now, bool may_admit, StepPlan& plan) {
   plan.Clear();
   Planner(groups, free_blocks, limits, now, plan).Plan(may_admit);

@@ -16,23 +16,14 @@
 // Rank: engine/scheduling/waiting_order.h.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/scheduling/waiting_order.h"
+#include "engine/transformer/step_limits.h"
 
 namespace beamline {
-
-struct PlannerLimits {
-  int32_t max_batch_tokens = 4096;
-  int32_t max_rows = 256;
-  int32_t max_logits_rows = 256;  // at least any row's num_logits
-  int32_t block_size = 16;
-  int32_t watermark_blocks = 0;  // kept free at admission, for the running groups' growth
-  std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
-};
 
 // One growing sequence as the planner sees it.
 struct RowState {
@@ -70,7 +61,7 @@ struct StepPlan {
 };
 
 // Fills `plan` (its memory is reused from step to step).
-void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const PlannerLimits& limits,
+void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
               Clock::time_point now, bool may_admit, StepPlan& plan);
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares

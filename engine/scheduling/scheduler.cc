@@ -4,8 +4,8 @@
 
 namespace beamline {
 
-Scheduler::Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes)
-    : limits_(limits), cache_(num_blocks, limits.block_size, share_prefixes) {}
+Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes)
+    : limits_(limits), cache_(limits.num_blocks, limits.block_size, share_prefixes) {}
 
 bool Scheduler::PrepareStep(Clock::time_point now) {
   num_preempted_ = 0;
@@ -23,7 +23,7 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
   row_states_.clear();
   group_states_.clear();
   // Under load most groups wait for rows: what the cache holds of them does not matter yet.
-  may_admit = may_admit && num_reserved_rows() < limits_.max_rows;
+  may_admit = may_admit && num_reserved_rows() < limits_.max_sequences;
   for (const auto& group : groups()) {
     for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row, may_admit));
   }

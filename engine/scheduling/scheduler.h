@@ -20,7 +20,7 @@ namespace beamline {
 
 class Scheduler {
  public:
-  Scheduler(const PlannerLimits& limits, int32_t num_blocks, bool share_prefixes);
+  Scheduler(const StepLimits& limits, bool share_prefixes);
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
@@ -63,7 +63,7 @@ class Scheduler {
   void Preempt(Group& group);
   void Admit(Group& group, Clock::time_point now);
 
-  PlannerLimits limits_;
+  StepLimits limits_;
   GroupCache cache_;
   JobList<Group> groups_;
   uint64_t next_admission_ = 0;

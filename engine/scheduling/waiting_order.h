@@ -21,7 +21,9 @@ struct WaitingRank {
 // that nobody is passed for ever.
 class WaitingOrder {
  public:
-  WaitingOrder(Clock::time_point now, std::chrono::nanoseconds ageing)
+  static constexpr std::chrono::nanoseconds kAgeing = std::chrono::milliseconds(100);
+
+  explicit WaitingOrder(Clock::time_point now, std::chrono::nanoseconds ageing = kAgeing)
       : now_(now), ageing_(ageing) {}
 
   // Every rank that will be compared.

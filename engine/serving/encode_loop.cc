@@ -1,6 +1,5 @@
 #include "engine/serving/encode_loop.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/scheduling/waiting_order.h"
 #include "engine/serving/finite_check.h"
 
 namespace beamline {
@@ -37,9 +35,8 @@ void EncodeLoop::Run() {
     const Clock::time_point now = Clock::now();
     EndOverdue(now, jobs_);
     RemoveFinished();
-    Sort(now);
-    BuildBatch(now);
-    if (!slices_.empty()) {
+    builder_.Build(jobs_, now);
+    if (!builder_.slices().empty()) {
       if (absl::Status status = Compute(); status.ok()) {
         FinishCompleteJobs();
       } else {
@@ -53,51 +50,20 @@ void EncodeLoop::Run() {
   RemoveFinished();
 }
 
-void EncodeLoop::Sort(Clock::time_point now) {
-  WaitingOrder order(now, options_.ageing);
-  for (const auto& job : jobs_.jobs()) order.Add(job->rank);
-  std::ranges::stable_sort(jobs_.jobs(),
-                           [&](const auto& a, const auto& b) { return order(a->rank, b->rank); });
-}
-
-void EncodeLoop::BuildBatch(Clock::time_point now) {
-  batch_.token_ids.clear();
-  batch_.offsets.assign(1, 0);
-  slices_.clear();
-  const auto full = [this](const TokenIds& input) {
-    return batch_.num_sequences() == options_.max_sequences ||
-           static_cast<int64_t>(batch_.token_ids.size() + input.size()) > options_.max_batch_tokens;
-  };
-  for (const auto& job : jobs_.jobs()) {
-    const size_t begin = job->num_started;
-    const int32_t first = batch_.num_sequences();
-    while (job->num_started < job->inputs.size() && !full(job->inputs[job->num_started])) {
-      const TokenIds& input = job->inputs[job->num_started++];
-      jobs_.Begin(*job, now);
-      job->rank.fair_tag += static_cast<int64_t>(input.size());
-      batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());
-      batch_.offsets.push_back(static_cast<int32_t>(batch_.token_ids.size()));
-    }
-    if (job->num_started > begin) slices_.push_back({job.get(), begin, job->num_started, first});
-    if (job->num_started < job->inputs.size()) break;  // nobody passes the one that is next
-  }
-}
-
 absl::Status EncodeLoop::Compute() {
-  const Tensor hidden = context().transformer.Encode(batch_);
-  for (const Slice& slice : slices_) {
+  const Tensor hidden = context().transformer.Encode(builder_.batch());
+  for (const EncodeSlice& slice : builder_.slices()) {
     BEAMLINE_RETURN_IF_ERROR(slice.job->per_token ? ReadTokens(hidden, slice)
                                                   : ReadPooled(hidden, slice));
   }
   return absl::OkStatus();
 }
 
-absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const Slice& slice) {
+absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const EncodeSlice& slice) {
   // Every slice pools for itself: requests differ in how, and pooling is cheap beside the encoder.
   EncoderBatch part;
-  part.offsets.assign(batch_.offsets.begin() + slice.first,
-                      batch_.offsets.begin() + slice.first +
-                          static_cast<std::ptrdiff_t>(slice.end - slice.begin) + 1);
+  const auto first = builder_.batch().offsets.begin() + slice.first;
+  part.offsets.assign(first, first + static_cast<std::ptrdiff_t>(slice.end - slice.begin) + 1);
   const Tensor pooled =
       context().transformer.Pool(part, hidden, slice.job->pooling, slice.job->normalize);
   // All in one transfer: each one waits for the device.
@@ -116,12 +82,13 @@ absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const Slice& slice) {
   return absl::OkStatus();
 }
 
-absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const Slice& slice) {
+absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const EncodeSlice& slice) {
   // One vector per token is a mean over single tokens.
+  const std::vector<int32_t>& offsets = builder_.batch().offsets;
   for (size_t i = slice.begin; i < slice.end; ++i) {
     const auto sequence = slice.first + static_cast<int32_t>(i - slice.begin);
     EncoderBatch tokens;
-    for (int32_t token = batch_.offsets[sequence]; token <= batch_.offsets[sequence + 1]; ++token) {
+    for (int32_t token = offsets[sequence]; token <= offsets[sequence + 1]; ++token) {
       tokens.offsets.push_back(token);
     }
     const Tensor vectors =
@@ -138,7 +105,7 @@ absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const Slice& slice) {
   return absl::OkStatus();
 }
 
-bool EncodeLoop::CheckFinite(const Slice& slice, std::span<const float> values) {
+bool EncodeLoop::CheckFinite(const EncodeSlice& slice, std::span<const float> values) {
   if (AreFinite(values)) return true;
   slice.job->Answer(NotFiniteError(context().model));
   return false;
@@ -146,7 +113,7 @@ bool EncodeLoop::CheckFinite(const Slice& slice, std::span<const float> values) 
 
 void EncodeLoop::FinishCompleteJobs() {
   const Clock::time_point now = Clock::now();
-  for (const Slice& slice : slices_) {
+  for (const EncodeSlice& slice : builder_.slices()) {
     if (!slice.job->done && slice.end == slice.job->inputs.size()) slice.job->Finish(now);
   }
 }
@@ -156,11 +123,12 @@ void EncodeLoop::RemoveFinished() {
 }
 
 void EncodeLoop::ReportBatch(Clock::time_point started) {
-  stats().encoded_tokens += batch_.token_ids.size();
+  const EncoderBatch& batch = builder_.batch();
+  stats().encoded_tokens += batch.token_ids.size();
   Report({.phase = StepReport::Phase::kEncode,
           .duration = Clock::now() - started,
-          .num_tokens = static_cast<int32_t>(batch_.token_ids.size()),
-          .num_sequences = batch_.num_sequences()});
+          .num_tokens = static_cast<int32_t>(batch.token_ids.size()),
+          .num_sequences = batch.num_sequences()});
 }
 
 }  // namespace beamline

@@ -17,11 +17,12 @@ Pipeline::DeviceSteps MakeDeviceSteps(const LoopContext& context) {
 
 }  // namespace
 
-GenerateLoop::GenerateLoop(const GenerateLoopOptions& options, const LoopContext& context)
+GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
+                           const LoopContext& context)
     : StepLoop(context),
-      scheduler_(options.limits, options.num_blocks, options.share_prefixes),
+      scheduler_(limits, share_prefixes),
       pipeline_(MakeDeviceSteps(context), scheduler_) {
-  stats().total_blocks = options.num_blocks;
+  stats().total_blocks = limits.num_blocks;
 }
 
 void GenerateLoop::Run() {

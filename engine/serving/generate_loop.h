@@ -17,16 +17,11 @@
 
 namespace beamline {
 
-struct GenerateLoopOptions {
-  PlannerLimits limits;
-  int32_t num_blocks = 0;
-  bool share_prefixes = true;  // of prompts, between requests
-};
-
 // Groups have a decoder with one row of at least one token.
 class GenerateLoop : public StepLoop<Group> {
  public:
-  GenerateLoop(const GenerateLoopOptions& options, const LoopContext& context);
+  // With `share_prefixes`, requests share the cached beginnings of their prompts.
+  GenerateLoop(const StepLimits& limits, bool share_prefixes, const LoopContext& context);
 
   // Runs until the inbox is closed; groups still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.

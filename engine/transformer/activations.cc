@@ -40,7 +40,7 @@ struct Part {
 };
 
 std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
-                          const TransformerLimits& limits) {
+                          const StepLimits& limits) {
   Widths widths;
   if (spec.encoder.has_value()) widths.Include(*spec.encoder);
   if (spec.decoder.has_value()) widths.Include(*spec.decoder);
@@ -68,7 +68,7 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
 }  // namespace
 
 absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
-                                            const TransformerLimits& limits, Backend& backend) {
+                                            const StepLimits& limits, Backend& backend) {
   Activations plan;
   for (const Part& part : PartsOf(spec, activation_dtype, limits)) {
     BEAMLINE_ASSIGN_OR_RETURN(
@@ -80,7 +80,7 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
 }
 
 int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
-                        const TransformerLimits& limits) {
+                        const StepLimits& limits) {
   int64_t bytes = 0;
   for (const Part& part : PartsOf(spec, activation_dtype, limits)) {
     bytes += part.rows * part.width * static_cast<int64_t>(SizeOf(part.dtype));
@@ -89,7 +89,7 @@ int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
 }
 
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
-                                        const TransformerLimits& limits, Backend& backend) {
+                                        const StepLimits& limits, Backend& backend) {
   KvCache cache;
   // One more for the rows that pad a recorded step.
   const int64_t num_blocks = limits.num_blocks + (backend.Records() ? 1 : 0);

@@ -33,11 +33,11 @@ struct Activations {
 };
 
 absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType activation_dtype,
-                                            const TransformerLimits& limits, Backend& backend);
+                                            const StepLimits& limits, Backend& backend);
 
 // What PlanActivations takes.
 int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
-                        const TransformerLimits& limits);
+                        const StepLimits& limits);
 
 // The paged keys and values of every decoder layer; they hold the encoder's too.
 struct KvCache {
@@ -46,6 +46,6 @@ struct KvCache {
 };
 
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
-                                        const TransformerLimits& limits, Backend& backend);
+                                        const StepLimits& limits, Backend& backend);
 
 }  // namespace beamline

@@ -13,10 +13,6 @@ constexpr size_t kMostEncoderRows = 1024;
 // Tells encoder shapes from decode shapes.
 constexpr uint64_t kEncoderBit = uint64_t{1} << 63;
 
-int32_t BucketBlocks(int32_t blocks) {
-  return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(blocks)));
-}
-
 // [rows, width] as [padded_rows, padded_width]; the new rows have `fill` throughout.
 void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_rows,
               int32_t padded_width, int32_t fill, std::vector<int32_t>& padded) {
@@ -32,6 +28,10 @@ void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_r
 int32_t BucketRows(int32_t rows) {
   if (rows <= 8) return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows)));
   return RoundUpInDoubling(rows, 4);
+}
+
+int32_t BucketBlocks(int32_t blocks) {
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(blocks)));
 }
 
 uint64_t EncoderShape(const EncoderBatch& batch) {
@@ -51,12 +51,10 @@ bool IsDecodeStep(const StepBatch& batch) {
          rows <= kMostDecodeRows;
 }
 
-uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded) {
+uint64_t PadDecodeStep(const StepBatch& batch, const StepLimits& limits, StepBatch& padded) {
   BEAMLINE_CHECK(IsDecodeStep(batch));
   const int32_t rows = batch.num_sequences();
-  const int32_t most =
-      std::min({limits.max_sequences, limits.max_logits_rows, limits.max_batch_tokens});
-  const int32_t padded_rows = std::max(rows, std::min(BucketRows(rows), most));
+  const int32_t padded_rows = std::max(rows, std::min(BucketRows(rows), limits.max_decode_rows()));
   const int32_t scratch_block = limits.num_blocks;
 
   padded = batch;

@@ -18,6 +18,8 @@ inline constexpr int32_t kMostDecodeRows = 1024;
 // The size that decode steps of so many rows are padded to: 1, 2, 4, 8, then four sizes to each
 // doubling (RoundUpInDoubling).
 int32_t BucketRows(int32_t rows);
+// The width that tables of so many blocks are padded to: a power of two.
+int32_t BucketBlocks(int32_t blocks);
 
 // Whether every sequence has one token and wants its logits, and none is past the largest bucket.
 bool IsDecodeStep(const StepBatch& batch);
@@ -25,6 +27,6 @@ bool IsDecodeStep(const StepBatch& batch);
 // Fills `padded` with `batch` and rows that nobody looks at: they read and write the cache block
 // behind the last one of `limits`. Returns the number of the shape, > 0: steps of one number differ
 // in nothing but the arrays' values. REQUIRES: IsDecodeStep.
-uint64_t PadDecodeStep(const StepBatch& batch, const TransformerLimits& limits, StepBatch& padded);
+uint64_t PadDecodeStep(const StepBatch& batch, const StepLimits& limits, StepBatch& padded);
 
 }  // namespace beamline

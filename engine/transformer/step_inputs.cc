@@ -16,7 +16,7 @@ void CheckWithin(std::span<const int32_t> values, int32_t end) {
 }
 
 // The most index values that one step takes.
-size_t Capacity(const TransformerSpec& spec, const TransformerLimits& limits) {
+size_t Capacity(const TransformerSpec& spec, const StepLimits& limits) {
   const size_t tokens = limits.max_batch_tokens;
   const size_t sequences = limits.max_sequences;
   size_t table_width = 0;
@@ -37,14 +37,14 @@ size_t Capacity(const TransformerSpec& spec, const TransformerLimits& limits) {
 
 }  // namespace
 
-absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec,
-                                              const TransformerLimits& limits, Backend& backend) {
+absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec, const StepLimits& limits,
+                                              Backend& backend) {
   BEAMLINE_ASSIGN_OR_RETURN(IndexArrays arrays,
                             IndexArrays::Create(Capacity(spec, limits), backend));
   return StepInputs(spec, limits, std::move(arrays), backend);
 }
 
-int64_t StepInputs::DeviceBytes(const TransformerSpec& spec, const TransformerLimits& limits) {
+int64_t StepInputs::DeviceBytes(const TransformerSpec& spec, const StepLimits& limits) {
   return static_cast<int64_t>(Capacity(spec, limits) * sizeof(int32_t));
 }
 

@@ -23,11 +23,11 @@ struct EncoderInputs {
 // contradict themselves, the limits or the spec (ids and positions out of range) CHECK.
 class StepInputs {
  public:
-  static absl::StatusOr<StepInputs> Create(const TransformerSpec& spec,
-                                           const TransformerLimits& limits, Backend& backend);
+  static absl::StatusOr<StepInputs> Create(const TransformerSpec& spec, const StepLimits& limits,
+                                           Backend& backend);
 
   // What Create takes of the device.
-  static int64_t DeviceBytes(const TransformerSpec& spec, const TransformerLimits& limits);
+  static int64_t DeviceBytes(const TransformerSpec& spec, const StepLimits& limits);
 
   EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
   // cache: the decoder's layers, in which the blocks of reordered beams are copied.
@@ -36,7 +36,7 @@ class StepInputs {
   const int32_t* PutOffsets(const EncoderBatch& batch);
 
  private:
-  StepInputs(const TransformerSpec& spec, const TransformerLimits& limits, IndexArrays arrays,
+  StepInputs(const TransformerSpec& spec, const StepLimits& limits, IndexArrays arrays,
              Backend& backend)
       : spec_(&spec), limits_(limits), arrays_(std::move(arrays)), backend_(&backend) {}
 
@@ -47,7 +47,7 @@ class StepInputs {
   void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
 
   const TransformerSpec* spec_;
-  TransformerLimits limits_;
+  StepLimits limits_;
   IndexArrays arrays_;
   Backend* backend_;
   // Of the encoder's batch while the arrays hold it; else empty.

@@ -23,7 +23,7 @@ class PlannedTransformer final : public Transformer {
     KvCache cache;
   };
 
-  PlannedTransformer(std::unique_ptr<const Parts> parts, const TransformerLimits& limits,
+  PlannedTransformer(std::unique_ptr<const Parts> parts, const StepLimits& limits,
                      StepInputs inputs, Backend& backend)
       : parts_(std::move(parts)), limits_(limits), inputs_(std::move(inputs)), backend_(backend) {
     if (parts_->spec.encoder.has_value()) {
@@ -110,7 +110,7 @@ class PlannedTransformer final : public Transformer {
   }
 
   const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
-  const TransformerLimits limits_;
+  const StepLimits limits_;
   StepInputs inputs_;
   StepBatch padded_;  // kept for its memory
   Backend& backend_;
@@ -123,7 +123,7 @@ absl::Status CheckPositive(const char* name, int32_t value) {
   return absl::InvalidArgumentError(fmt::format("{} is {}; it must be positive", name, value));
 }
 
-absl::Status CheckLimits(const TransformerSpec& spec, const TransformerLimits& limits) {
+absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) {
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_batch_tokens", limits.max_batch_tokens));
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_sequences", limits.max_sequences));
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("block_size", limits.block_size));
@@ -137,7 +137,7 @@ absl::Status CheckLimits(const TransformerSpec& spec, const TransformerLimits& l
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const TransformerSpec& spec,
                                                                  const Checkpoint& checkpoint,
                                                                  DType dtype,
-                                                                 const TransformerLimits& limits,
+                                                                 const StepLimits& limits,
                                                                  Backend& backend) {
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
@@ -166,7 +166,7 @@ int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,
 }
 
 int64_t Transformer::BufferBytes(const TransformerSpec& spec, DType activation_dtype,
-                                 const TransformerLimits& limits) {
+                                 const StepLimits& limits) {
   return ActivationBytes(spec, activation_dtype, limits) + StepInputs::DeviceBytes(spec, limits);
 }
 

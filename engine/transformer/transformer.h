@@ -10,17 +10,10 @@
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/transformer/spec.h"
+#include "engine/transformer/step_limits.h"
 #include "kernels/backend.h"
 
 namespace beamline {
-
-struct TransformerLimits {
-  int32_t max_batch_tokens = 4096;  // rows of one forward pass
-  int32_t max_sequences = 256;
-  int32_t max_logits_rows = 256;
-  int32_t num_blocks = 0;   // KV cache blocks, shared by self attention and encoder memory
-  int32_t block_size = 16;  // positions per block
-};
 
 // A batch for the encoder, in host memory. Sequence s owns tokens offsets[s] .. offsets[s + 1].
 struct EncoderBatch {
@@ -73,8 +66,7 @@ class Transformer {
   // limits, and ids, positions or slots outside their ranges, CHECK.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
                                                              const Checkpoint& checkpoint,
-                                                             DType dtype,
-                                                             const TransformerLimits& limits,
+                                                             DType dtype, const StepLimits& limits,
                                                              Backend& backend);
   virtual ~Transformer() = default;
 
@@ -102,7 +94,7 @@ class Transformer {
   static int64_t BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size);
   // Bytes that Create takes of the device besides weights and cache.
   static int64_t BufferBytes(const TransformerSpec& spec, DType activation_dtype,
-                             const TransformerLimits& limits);
+                             const StepLimits& limits);
 };
 
 }  // namespace beamline

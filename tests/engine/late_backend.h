@@ -3,9 +3,11 @@
 // can break, for good or for a moment.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -75,10 +77,24 @@ class LateBackend final : public Backend {
   int64_t num_filled() const { return num_filled_; }
   // Searches whose tables were ordered without the host's knowing their beams.
   int64_t num_reordered() const { return num_reordered_; }
-  // The shapes of the steps that came to be recorded.
-  std::set<uint64_t> shapes() const {
+  // The shapes of the steps that came to be recorded, those that came at least `times` times.
+  std::set<uint64_t> shapes(int times = 1) const {
     std::lock_guard lock(mutex_);
-    return shapes_;
+    std::set<uint64_t> shapes;
+    for (const auto& [shape, count] : shapes_) {
+      if (count >= times) shapes.insert(shape);
+    }
+    return shapes;
+  }
+  // The most of any operation: tokens embedded, rows of logits looked at, candidates wanted of one,
+  // draws made.
+  struct Largest {
+    int64_t tokens = 0, logits_rows = 0, candidates = 0, draws = 0;
+    bool operator==(const Largest&) const = default;
+  };
+  Largest largest() const {
+    std::lock_guard lock(mutex_);
+    return largest_;
   }
   // Breaks for good when so many more results have been read.
   void BreakAfter(int64_t reads) { fault_.ComeAfter(reads); }
@@ -125,7 +141,7 @@ class LateBackend final : public Backend {
   void Replay(uint64_t key, absl::FunctionRef<void()> work) override {
     {
       std::lock_guard lock(mutex_);
-      shapes_.insert(key);
+      ++shapes_[key];
     }
     work();
   }
@@ -138,7 +154,22 @@ class LateBackend final : public Backend {
     if (const auto* const* reorder = std::get_if<const ReorderBeamsParams*>(&operation)) {
       num_reordered_ += static_cast<int64_t>((*reorder)->groups.size());
     }
+    Measure(operation);
     cpu_->Run(operation);
+  }
+  void Measure(const Operation& operation) {
+    const auto grow = [](int64_t& most, int64_t size) { most = std::max(most, size); };
+    std::lock_guard lock(mutex_);
+    if (const auto* const* embed = std::get_if<const EmbedParams*>(&operation)) {
+      grow(largest_.tokens, (*embed)->num_tokens);
+    }
+    if (const auto* const* best = std::get_if<const TopCandidatesParams*>(&operation)) {
+      grow(largest_.logits_rows, (*best)->logits.num_rows());
+      grow(largest_.candidates, (*best)->max_count);
+    }
+    if (const auto* const* draw = std::get_if<const SampleParams*>(&operation)) {
+      grow(largest_.draws, static_cast<int64_t>((*draw)->rows.size()));
+    }
   }
 
   std::unique_ptr<Backend> cpu_;
@@ -148,7 +179,8 @@ class LateBackend final : public Backend {
   std::atomic<int64_t> num_filled_ = 0;
   std::atomic<int64_t> num_reordered_ = 0;
   mutable std::mutex mutex_;
-  std::set<uint64_t> shapes_;  // guarded by mutex_
+  Largest largest_;                 // guarded by mutex_
+  std::map<uint64_t, int> shapes_;  // how often each came; guarded by mutex_
 };
 
 }  // namespace beamline

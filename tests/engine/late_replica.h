@@ -39,19 +39,13 @@ class LateReplica {
   explicit LateReplica(const ModelOptions& served, int32_t cache_blocks = 0) {
     auto model = LoadedModel::Load(served, {.num_threads = 1, .gpu_memory = kTestGpuMemory});
     EXPECT_TRUE(model.ok()) << model.status();
-    if (cache_blocks > 0) (*model)->info.cache_blocks = cache_blocks;
+    if (cache_blocks > 0) (*model)->limits.num_blocks = cache_blocks;
     auto backend = std::make_unique<LateBackend>(1);
     backend_ = backend.get();
     auto checkpoint = Checkpoint::Open((*model)->options.folder);
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
-    const ModelOptions& options = (*model)->options;
-    limits_ = {.max_batch_tokens = options.max_batch_tokens,
-               .max_sequences = options.max_sequences,
-               .max_logits_rows = (*model)->max_logits_rows,
-               .num_blocks = (*model)->info.cache_blocks,
-               .block_size = (*model)->info.block_size};
     auto transformer = Transformer::Create((*model)->description.spec, **checkpoint,
-                                           DType::kFloat32, limits_, *backend);
+                                           DType::kFloat32, (*model)->limits, *backend);
     EXPECT_TRUE(transformer.ok()) << transformer.status();
     (*model)->transformer = *std::move(transformer);
     (*model)->backend = std::move(backend);
@@ -74,12 +68,11 @@ class LateReplica {
   LateBackend& backend() { return *backend_; }
   // REQUIRES: nothing has been submitted.
   Transformer& transformer() const { return *replica_->model().transformer; }
-  const TransformerLimits& limits() const { return limits_; }
+  const StepLimits& limits() const { return replica_->model().limits; }
 
  private:
   TicketCounter tickets_;
   LateBackend* backend_ = nullptr;
-  TransformerLimits limits_;
   std::shared_ptr<Replica> replica_;
 };
 

@@ -1,5 +1,4 @@
-// How a model comes to its memory: the size of its cache, and the steps that give the workspaces
-// theirs.
+// How a model comes to its memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,19 +8,10 @@
 
 #include "engine/loading/cache_size.h"
 #include "engine/loading/loaded_model.h"
-#include "engine/loading/warm_up.h"
-#include "engine/models/models.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/demo_engine.h"
 
 namespace beamline {
 namespace {
-
-std::map<std::string, size_t> Usage(const Backend& backend) {
-  std::map<std::string, size_t> bytes;
-  for (const MemoryUse& use : backend.MemoryUsage()) bytes[use.name] = use.bytes;
-  return bytes;
-}
 
 TEST(CacheSizeTest, ModelsLoadedInTurnGetEvenShares) {
   // 1000 bytes of which 100, 200 and 100 become weights: 600 left, a quarter of it for buffers.
@@ -61,32 +51,6 @@ TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
   EXPECT_EQ(demand.weight_bytes, 3 * bytes);
   EXPECT_EQ(demand.fixed_cache_bytes, 1000);
   EXPECT_EQ(demand.num_open_caches, 2);
-}
-
-// Ragged limits: the batches must be within all of them, which the transformer checks.
-TEST(WarmUpTest, TheLargestStepsAreWithinTheLimits) {
-  const TransformerLimits cases[] = {
-      {.max_batch_tokens = 100, .max_sequences = 7, .max_logits_rows = 64, .num_blocks = 200},
-      {.max_batch_tokens = 16, .max_sequences = 1, .max_logits_rows = 3, .num_blocks = 70},
-      {.max_batch_tokens = 1200, .max_sequences = 3, .max_logits_rows = 70, .num_blocks = 300}};
-  for (const char* name : {"translate-en-de", "embed-en", "write-en"}) {
-    const auto checkpoint = Checkpoint::Open(Demo(name).folder);
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    const auto description = DescribeModel(**checkpoint);
-    ASSERT_TRUE(description.ok()) << description.status();
-    for (const TransformerLimits& limits : cases) {
-      SCOPED_TRACE(testing::Message() << name << ", " << limits.max_batch_tokens << " tokens");
-      const auto backend = MakeCpuBackend({});
-      const auto transformer =
-          Transformer::Create(description->spec, **checkpoint, DType::kFloat32, limits, *backend);
-      ASSERT_TRUE(transformer.ok()) << transformer.status();
-      ASSERT_TRUE(RunLargestSteps(limits, **transformer, *backend).ok());  // writes what it needs
-      const auto before = Usage(*backend);
-      const absl::Status status = RunLargestSteps(limits, **transformer, *backend);
-      EXPECT_TRUE(status.ok()) << status;
-      EXPECT_EQ(Usage(*backend), before);  // nothing of it stays
-    }
-  }
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {

@@ -75,7 +75,7 @@ class PipelineTest : public testing::Test {
   bool lies_ = false;
   int64_t num_tokens_ = 0;
   DeviceEdits edits_;  // of the last step
-  Scheduler scheduler_{PlannerLimits(), /*num_blocks=*/64, /*share_prefixes=*/true};
+  Scheduler scheduler_{{.num_blocks = 64}, /*share_prefixes=*/true};
   Pipeline pipeline_{{MakeStep(), MakeStep()}, scheduler_};
 };
 

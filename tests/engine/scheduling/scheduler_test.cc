@@ -78,11 +78,11 @@ int RunStep(Scheduler& scheduler, Clock::time_point now) {
 }
 
 TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
-  PlannerLimits limits;
+  StepLimits limits;
   limits.max_batch_tokens = 64;
-  limits.max_rows = 4;
-  limits.ageing = std::chrono::milliseconds(100);
-  Scheduler scheduler(limits, 64, true);
+  limits.max_sequences = 4;
+  limits.num_blocks = 64;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
   Clock::time_point now;
   scheduler.Add(MakeGroup(8, 4, /*priority=*/-100, now));
   const Group* lowest = scheduler.groups()[0].get();
@@ -98,9 +98,10 @@ TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
 }
 
 TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
-  PlannerLimits limits;
+  StepLimits limits;
   limits.max_batch_tokens = 32;
-  Scheduler scheduler(limits, 256, true);
+  limits.num_blocks = 256;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
   Clock::time_point now;
   scheduler.Add(MakeGroup(4, 100, 0, now));
   RunStep(scheduler, now);
@@ -115,9 +116,10 @@ TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
 }
 
 TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
-  PlannerLimits limits;
+  StepLimits limits;
   limits.block_size = 16;
-  Scheduler scheduler(limits, 1024, true);
+  limits.num_blocks = 1024;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
   Clock::time_point now;
   auto group = MakeGroup(1, 64, 0, now);
   group->rows[0].tokens.assign(1000, 1);

@@ -40,10 +40,9 @@ class Simulator {
       : options_(options),
         random_(options.seed),
         limits_(RandomLimits()),
-        num_blocks_(Uniform(8, 96)),
-        scheduler_(limits_, num_blocks_, /*share_prefixes=*/options.seed % 4 != 0),
+        scheduler_(limits_, /*share_prefixes=*/options.seed % 4 != 0),
         pipeline_({MakeStep(), MakeStep()}, scheduler_),
-        memory_(static_cast<size_t>(num_blocks_) * limits_.block_size, 0) {}
+        memory_(static_cast<size_t>(limits_.num_blocks) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
     while (result_.error.empty() &&
@@ -80,12 +79,12 @@ class Simulator {
     return std::uniform_int_distribution<int32_t>(low, high)(random_);
   }
 
-  PlannerLimits RandomLimits() {
-    PlannerLimits limits;
+  StepLimits RandomLimits() {
+    StepLimits limits;
     limits.block_size = 1 << Uniform(0, 4);
     limits.max_batch_tokens = Uniform(16, 64);
-    limits.max_rows = Uniform(8, 16);
-    limits.watermark_blocks = Uniform(0, 3);
+    limits.max_sequences = Uniform(8, 16);
+    limits.num_blocks = Uniform(8, 96);
     return limits;
   }
 
@@ -138,7 +137,7 @@ class Simulator {
       const auto total = static_cast<int32_t>(group->rows[0].tokens.size()) +
                          (kind == FakeKind::kProposes ? 4 : 1) * steps;
       if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), max_rows, total,
-                          limits_.block_size) > num_blocks_) {
+                          limits_.block_size) > limits_.num_blocks) {
         ++submitted_;
         ++result_.cancelled;
         continue;
@@ -163,11 +162,11 @@ class Simulator {
     std::vector<TokenIds> continuations(Uniform(1, 12));
     for (TokenIds& ids : continuations) ids = RandomTokens(Uniform(1, 20));
     ScoreLimits limits;
-    limits.max_step_tokens = Uniform(1, limits_.max_rows);
+    limits.max_step_tokens = Uniform(1, limits_.max_sequences);
     limits.max_rows = Uniform(1, limits.max_step_tokens);
     const auto total = static_cast<int32_t>(row.tokens.size()) + 20;
     if (WorstCaseBlocks(static_cast<int32_t>(group->encoder_ids.size()), limits.max_rows, total,
-                        limits_.block_size) > num_blocks_) {
+                        limits_.block_size) > limits_.num_blocks) {
       ++result_.cancelled;
       return;
     }
@@ -220,7 +219,7 @@ class Simulator {
                    std::span<const BeamSearch> searches, FakeStep& step) {
     result_.preemptions += scheduler_.num_preempted();
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
-    if (scheduler_.num_running_rows() > limits_.max_rows) Error("too many rows run");
+    if (scheduler_.num_running_rows() > limits_.max_sequences) Error("too many rows run");
     for (const BlockCopy& copy : built.copies()) {
       std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(copy.source) * limits_.block_size,
                   limits_.block_size,
@@ -358,8 +357,7 @@ class Simulator {
 
   SimulationOptions options_;
   std::mt19937_64 random_;
-  PlannerLimits limits_;
-  int32_t num_blocks_;
+  StepLimits limits_;
   Scheduler scheduler_;
   Pipeline pipeline_;
   std::vector<uint64_t> memory_;  // [num_blocks * block_size]

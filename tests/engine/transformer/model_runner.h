@@ -65,7 +65,7 @@ class ModelRunner {
   int32_t Slot(const std::vector<int32_t>& blocks, int32_t position) const;
 
   std::mt19937 random_;
-  TransformerLimits limits_;
+  StepLimits limits_;
   ModelDescription description_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Transformer> transformer_;

@@ -70,7 +70,7 @@ class TransformerTest : public ::testing::Test {
 
   const TemporaryFolder folder_;
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({});
-  TransformerLimits limits_;
+  StepLimits limits_;
   StepBatch batch_;
   std::vector<NamedShape> tensors_ = {{"wte.weight", {7, 4}},
                                       {"wpe.weight", {5, 4}},

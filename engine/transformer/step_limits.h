@@ -1,0 +1,28 @@
+// What a step may hold. Loading makes one of a model (engine/loading/make_limits.h); who plans,
+// computes or rehearses the model's steps, and who sizes memory for them, reads it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace beamline {
+
+struct StepLimits {
+  int32_t max_batch_tokens = 4096;  // rows of one forward pass
+  int32_t max_sequences = 256;      // that run at once, so that one step may have them all
+  int32_t max_logits_rows = 256;    // at least any row's num_logits
+  int32_t max_candidates = 1;       // best tokens that a logits row is usually asked for
+  int32_t num_blocks = 0;           // KV cache blocks, shared by self attention and encoder memory
+  int32_t block_size = 16;          // positions per block
+
+  // Sequences that may compute one token each and want its logits.
+  int32_t max_decode_rows() const {
+    return std::min({max_sequences, max_logits_rows, max_batch_tokens});
+  }
+  // Logits rows of tokens that are computed together.
+  int32_t max_verified_tokens() const { return std::min(max_logits_rows, max_batch_tokens); }
+  // Of the cache's blocks, those that admission keeps free for the running groups to grow into.
+  int32_t watermark_blocks() const { return num_blocks / 32; }
+};
+
+}  // namespace beamline

@@ -1,0 +1,102 @@
+#include "engine/loading/make_limits.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+namespace {
+
+constexpr int32_t kPositions = 100;  // seven blocks
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
+StackSpec Stack() {
+  StackSpec stack;
+  stack.num_layers = 2;
+  stack.num_kv_heads = 3;
+  stack.head_dim = 5;
+  stack.max_positions = kPositions;
+  return stack;
+}
+
+ModelDescription Generator() {
+  ModelDescription description;
+  description.spec.decoder = Stack();
+  description.spec.vocab_size = 1000;
+  return description;
+}
+
+ModelDescription Translator() {
+  ModelDescription description = Generator();
+  description.spec.encoder = Stack();
+  return description;
+}
+
+StepLimits Limits(const ModelOptions& options, const ModelDescription& description,
+                  int64_t default_cache_bytes = kPlenty) {
+  return MakeStepLimits(options, description, kPositions, DType::kFloat32, default_cache_bytes);
+}
+
+int64_t BytesOf(int64_t blocks) {
+  return blocks * Transformer::BlockBytes(Generator().spec, DType::kFloat32, 16);
+}
+
+TEST(MakeStepLimitsTest, OptionsHoldWhereTheModelNeedsNoMore) {
+  const StepLimits limits =
+      Limits({.max_batch_tokens = 128, .max_sequences = 70}, Generator(), kPlenty);
+  EXPECT_EQ(limits.max_batch_tokens, 128);
+  EXPECT_EQ(limits.max_sequences, 70);
+  EXPECT_EQ(limits.max_logits_rows, 70);
+  EXPECT_EQ(limits.max_decode_rows(), 70);
+  EXPECT_EQ(limits.max_verified_tokens(), 70);
+  EXPECT_EQ(limits.block_size, 16);
+}
+
+TEST(MakeStepLimitsTest, AStepHoldsTheLongestInputAndATokenOfEverySequence) {
+  EXPECT_EQ(Limits({.max_batch_tokens = 16, .max_sequences = 2}, Generator()).max_batch_tokens,
+            kPositions);
+  EXPECT_EQ(Limits({.max_batch_tokens = 16, .max_sequences = 300}, Generator()).max_batch_tokens,
+            300);
+}
+
+TEST(MakeStepLimitsTest, TheModelsOwnDecodingFits) {
+  ModelDescription description = Translator();
+  description.generation.num_beams = 6;
+  const StepLimits limits = Limits({.max_sequences = 2, .cache_bytes = 1}, description);
+  EXPECT_EQ(limits.max_sequences, 6);
+  // Memory, and for each beam as much and a block for what beams write apart.
+  EXPECT_EQ(limits.num_blocks, 7 + 6 * (7 + 1));
+}
+
+TEST(MakeStepLimitsTest, FewSequencesMayStillVerifyManyTokens) {
+  const StepLimits limits = Limits({.max_batch_tokens = 16, .max_sequences = 1}, Generator());
+  EXPECT_EQ(limits.max_logits_rows, 64);
+  EXPECT_EQ(limits.max_decode_rows(), 1);
+  EXPECT_EQ(limits.max_verified_tokens(), 64);
+}
+
+TEST(MakeStepLimitsTest, CandidatesAreOfTheVocabulary) {
+  ModelDescription description = Generator();
+  EXPECT_EQ(Limits({}, description).max_candidates, 2 * 64 + 8);
+  description.spec.vocab_size = 50;
+  EXPECT_EQ(Limits({}, description).max_candidates, 50);
+}
+
+TEST(MakeStepLimitsTest, TheCacheHasItsBytesOrRoomForAllSequences) {
+  EXPECT_EQ(Limits({.cache_bytes = BytesOf(77) + 1}, Generator()).num_blocks, 77);
+  EXPECT_EQ(Limits({.max_sequences = 10}, Generator()).num_blocks, 10 * (7 + 1));
+  EXPECT_EQ(Limits({.max_sequences = 10}, Translator()).num_blocks, 10 * (7 + 7 + 1));
+  EXPECT_EQ(Limits({.max_sequences = 10}, Generator(), BytesOf(20)).num_blocks, 20);
+  EXPECT_EQ(Limits({.max_sequences = 10}, Generator(), 0).num_blocks, 7 + 1);
+  EXPECT_EQ(Limits({.max_sequences = 10}, Generator(), 0).watermark_blocks(), 0);
+  EXPECT_EQ(Limits({.cache_bytes = BytesOf(77)}, Generator()).watermark_blocks(), 2);
+}
+
+TEST(MakeStepLimitsTest, WithoutADecoderThereIsNoCache) {
+  ModelDescription description;
+  description.spec.encoder = Stack();
+  EXPECT_EQ(Limits({.cache_bytes = 1000}, description).num_blocks, 0);
+}
+
+}  // namespace
+}  // namespace beamline
