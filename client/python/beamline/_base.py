@@ -23,7 +23,8 @@ PromptOrRequest = Union[Prompt, pb.GenerateRequest]
 
 class ClientBase:
     """``address``: "host:port" or another target of gRPC; without it $BEAMLINE_ADDRESS, else localhost:50051.
-    ``timeout``: seconds that a call may take, retries included, unless it says otherwise; None: no limit.
+    ``timeout``: seconds that a call may take, retries included, unless it says otherwise; None: no limit. Not of generate_many
+    and encode_many, which may be endless.
     ``retry``: which failed calls are made again, and when; NO_RETRIES: none.
     ``credentials``: for TLS, ``grpc.ssl_channel_credentials(...)``; without them the connection is not encrypted.
     ``client_id``: by whom the server lets its clients take turns (metadata x-client-id); without it the peer's address.
@@ -94,7 +95,7 @@ def _batches(inputs: Iterable[Prompt], batch_size: int) -> Iterator[list[Prompt]
     batch: list[Prompt] = []
     num_bytes = 0
     for one in inputs:
-        size = 5 * len(one)  # at most, of a character in UTF-8 or of an id
+        size = 5 * len(one) if hasattr(one, "__len__") else 0  # at most, of a character in UTF-8 or of an id
         if batch and (len(batch) == batch_size or num_bytes + size > MAX_BATCH_BYTES):
             yield batch
             batch, num_bytes = [], 0

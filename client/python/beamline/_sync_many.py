@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Generator, Iterable, Iterator
 
 import grpc
 
@@ -37,7 +37,7 @@ class ManyCalls:
         self._is_asking = False  # a thread is in the source
         self._source_error: BaseException | None = None
 
-    def results(self) -> Iterator[Any]:
+    def results(self) -> Generator[Any, None, None]:
         while True:
             stream = _Stream()
             error: BeamlineError | None = None

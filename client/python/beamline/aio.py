@@ -222,11 +222,15 @@ class AsyncClient(_AsyncClient):
         """Many prompts over one stream, answered in their order as soon as they can be; the prompts, which may come from an
         async iterator, are asked for as answers are taken. A prompt may be a whole request (generate_request), which then says
         everything itself. With return_exceptions a prompt that fails has its error in its place, else the error is raised. The
-        timeout is that of the whole."""
+        timeout is that of the whole; the client's own does not count."""
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a str; accepted: several texts or lists of ids")
+
         def request_of(one: PromptOrRequest) -> pb.GenerateRequest:
             return one if isinstance(one, pb.GenerateRequest) else requests.generate_request(model, one, **options)
 
-        return self._many(_methods.GENERATE_MANY, prompts, request_of, timeout, return_exceptions, results.generation)
+        return self._many(_methods.GENERATE_MANY, prompts, request_of, Deadline(timeout), return_exceptions,
+                          results.generation)
 
     async def encode(self, model: str, inputs: Sequence[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                      **options: Unpack[EncodeOptions]) -> results.Embeddings:
@@ -236,14 +240,15 @@ class AsyncClient(_AsyncClient):
         if len(parts) < 2:
             request = parts[0] if parts else requests.encode_request(model, [], **options)
             return results.embeddings([await self._call(_methods.ENCODE, request, timeout)])
-        answers = self._many(_methods.ENCODE_MANY, parts, as_it_is, timeout, False, as_it_is)
+        answers = self._many(_methods.ENCODE_MANY, parts, as_it_is, self._deadline(timeout), False, as_it_is)
         return results.embeddings([answer async for answer in answers])
 
     async def encode_many(self, model: str, inputs: Iterable[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                           **options: Unpack[EncodeOptions]) -> AsyncGenerator[results.Embedding, None]:
-        """Embeds texts of any number, which are asked for as embeddings are taken, in their order."""
+        """Embeds texts of any number, which are asked for as embeddings are taken, in their order. The timeout is that of the
+        whole; the client's own does not count."""
         answers = self._many(_methods.ENCODE_MANY, batches(inputs, batch_size),
-                             lambda part: requests.encode_request(model, part, **options), timeout, False,
+                             lambda part: requests.encode_request(model, part, **options), Deadline(timeout), False,
                              as_it_is)
         try:
             async for answer in answers:
@@ -273,9 +278,8 @@ class AsyncClient(_AsyncClient):
         return (await self._call(_methods.DETOKENIZE, request, timeout)).text
 
     async def _many(self, method: Method[Any, Any], source: Source[Any], request_of: Callable[[Any], Any],
-                    timeout: float | None, return_exceptions: bool, convert: Callable[[Any], Any]) -> AsyncGenerator[Any, None]:
+                    deadline: Deadline, return_exceptions: bool, convert: Callable[[Any], Any]) -> AsyncGenerator[Any, None]:
         call = self._on_channel(method)
-        deadline = self._deadline(timeout)
 
         def open_stream(timeout: float | None) -> Any:
             return call(timeout=timeout, metadata=self._metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Sequence, TypeVar, overload
@@ -104,6 +105,8 @@ class GenerationStream(Iterator[results.Delta]):
                 self._is_over = True
                 raise CancelledError("the call was cancelled")
             self._call = self._open_stream(timeout=self._deadline.remaining())
+            if self._cancelled.is_set():  # meanwhile
+                self._call.cancel()
 
 
 class _SyncClient(ClientBase):
@@ -210,10 +213,12 @@ class Client(_SyncClient):
         """Many prompts over one stream, answered in their order as soon as they can be; the prompts are asked for as answers
         are taken. A prompt may be a whole request (generate_request), which then says everything itself. With
         return_exceptions a prompt that fails has its error in its place, else the error is raised. The timeout is that of the
-        whole."""
+        whole; the client's own does not count."""
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a str; accepted: several texts or lists of ids")
         numbered = (one if isinstance(one, pb.GenerateRequest) else requests.generate_request(model, one, **options)
                     for one in prompts)
-        return self._many(_methods.GENERATE_MANY, numbered, timeout, return_exceptions, results.generation)
+        return self._many(_methods.GENERATE_MANY, numbered, Deadline(timeout), return_exceptions, results.generation)
 
     def encode(self, model: str, inputs: Sequence[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                **options: Unpack[EncodeOptions]) -> results.Embeddings:
@@ -223,13 +228,15 @@ class Client(_SyncClient):
         if len(parts) < 2:
             request = parts[0] if parts else requests.encode_request(model, [], **options)
             return results.embeddings([self._call(_methods.ENCODE, request, timeout)])
-        return results.embeddings(list(self._many(_methods.ENCODE_MANY, parts, timeout, False, as_it_is)))
+        answers = self._many(_methods.ENCODE_MANY, parts, self._deadline(timeout), False, as_it_is)
+        return results.embeddings(list(answers))
 
     def encode_many(self, model: str, inputs: Iterable[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                     **options: Unpack[EncodeOptions]) -> Iterator[results.Embedding]:
-        """Embeds texts of any number, which are asked for as embeddings are taken, in their order."""
+        """Embeds texts of any number, which are asked for as embeddings are taken, in their order. The timeout is that of the
+        whole; the client's own does not count."""
         parts = (requests.encode_request(model, part, **options) for part in batches(inputs, batch_size))
-        answers: Iterator[pb.EncodeResponse] = self._many(_methods.ENCODE_MANY, parts, timeout, False, as_it_is)
+        answers: Iterator[pb.EncodeResponse] = self._many(_methods.ENCODE_MANY, parts, Deadline(timeout), False, as_it_is)
         return (results.embedding(one) for answer in answers for one in answer.embeddings)
 
     def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
@@ -252,21 +259,21 @@ class Client(_SyncClient):
         request = requests.detokenize_request(model, ids, skip_special_tokens)
         return self._call(_methods.DETOKENIZE, request, timeout).text
 
-    def _many(self, method: Method[Any, Any], source: Iterable[Any], timeout: float | None, return_exceptions: bool,
+    def _many(self, method: Method[Any, Any], source: Iterable[Any], deadline: Deadline, return_exceptions: bool,
               convert: Callable[[Any], _ResultT]) -> Iterator[Any]:
         call = self._on_channel(method)
-        deadline = self._deadline(timeout)
 
         def open_stream(writes: Iterator[Any], timeout: float | None) -> Any:
             return call(writes, timeout=timeout, metadata=self._metadata)
 
-        for answer in ManyCalls(open_stream, source, self._retry, deadline, return_exceptions).results():
-            if not isinstance(answer, BeamlineError):
-                yield convert(answer)
-            elif return_exceptions:
-                yield answer
-            else:
-                raise answer
+        with contextlib.closing(ManyCalls(open_stream, source, self._retry, deadline, return_exceptions).results()) as answers:
+            for answer in answers:
+                if not isinstance(answer, BeamlineError):
+                    yield convert(answer)
+                elif return_exceptions:
+                    yield answer
+                else:
+                    raise answer
 
 
 class AdminClient(_SyncClient):

@@ -250,6 +250,25 @@ class Calls(unittest.TestCase):
         self.assertIsInstance(answers[1], (beamline.UnavailableError, beamline.DeadlineExceededError))
         self.assertLess(time.monotonic() - begin, 5)
 
+    def test_timeout_of_the_client_does_not_end_what_may_be_endless(self):
+        def slowly():
+            for number in range(4):
+                time.sleep(0.1)
+                yield f"w{number}"
+
+        client = self.connected(timeout=0.2)
+        self.assertEqual([one.text for one in client.generate_many("m", slowly())], ["W0", "W1", "W2", "W3"])
+        self.assertEqual(len(list(client.encode_many("m", slowly(), batch_size=1))), 4)
+
+    def test_leaving_many_ends_their_stream(self):
+        answers = iter(self.client.generate_many("m", itertools.repeat("w")))
+        next(answers)
+        answers.close()
+        num_sent = len(self.script.calls[0][1])
+        time.sleep(0.3)
+        self.assertLessEqual(len(self.script.calls[0][1]), max(num_sent + 1, 600))
+        self.assertEqual(list(answers), [])
+
     # --- Embeddings
 
     def test_inputs_are_split_and_keep_their_order(self):

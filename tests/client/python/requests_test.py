@@ -111,9 +111,14 @@ class Others(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "pooling is 'max'; accepted: model, mean, cls, last, none"):
             requests.encode_request("m", ["a"], pooling="max")
         client = beamline.Client("localhost:1")
-        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=["a"], batch_size=0), "batch_size is 0; accepted: 1 to 4096")):
+        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=[5]), r"inputs\[0\].ids is 5"),
+                             (dict(inputs=["a"], batch_size=0), "batch_size is 0; accepted: 1 to 4096")):
             with self.assertRaisesRegex((TypeError, ValueError), named):
                 client.encode("m", **wrong)
+
+        for kind in (beamline.Client, beamline.AsyncClient):
+            with self.assertRaisesRegex(TypeError, "prompts is a str"):
+                kind("localhost:1").generate_many("m", "text")
 
     def test_score(self):
         request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s")
