@@ -36,7 +36,8 @@ def adapted(text, proto):
     """The compiler's text with the imports of this package."""
     text = re.sub(r"^from google\.rpc import status_pb2", "from beamline._protos import status_pb2", text, flags=re.M)
     text = text.replace(f"'{proto.replace('/', '.')}_pb2'", f"'{MODULES[proto].replace('/', '.')}_pb2'")
-    text = re.sub(r"\b_Mapping(?=\])", "_Mapping[str, object]", text)  # for `mypy --strict`
+    text = re.sub(r"\b_Mapping(?=\])", "_Mapping[str, object]", text)  # these two for `mypy --strict`
+    text = text.replace("__slots__ = []", "__slots__: list[str] = []")
     text = text.replace("# -*- coding: utf-8 -*-\n", "")
     return HEADER.format(proto=proto) + re.sub(r"[ \t]+$", "", text, flags=re.M)
 

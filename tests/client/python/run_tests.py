@@ -2,9 +2,10 @@
 
 usage: run_tests.py unit|types
   unit   every *_test.py of this folder
-  types  mypy --strict
+  types  mypy --strict of the package, and of examples/python, which use it
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -19,7 +20,7 @@ import pythons  # noqa: E402
 
 
 def types_command(python):
-    """As a user of the package has it: with the settings of pyproject.toml."""
+    """With the settings of pyproject.toml."""
     command = [python, "-m", "mypy", "--cache-dir", os.devnull]
     version = subprocess.run([python, "-m", "mypy", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 7):
@@ -30,6 +31,12 @@ def types_command(python):
     return command
 
 
+def run(command, environment):
+    done = subprocess.run(command, cwd=PACKAGE, env=environment, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+
+
 def main():
     if sys.argv[1:] not in (["unit"], ["types"]):
         sys.exit(__doc__)
@@ -38,7 +45,8 @@ def main():
         command = [pythons.with_grpc(), "-m", "unittest", "discover", "-s", FOLDER, "-p", "*_test.py", "-v"]
     else:
         command = types_command(pythons.with_grpc("mypy"))
-    sys.exit(subprocess.run(command, cwd=PACKAGE, env=environment, stdin=subprocess.DEVNULL, check=False).returncode)
+        run(command + sorted(glob.glob(os.path.join(ROOT, "examples", "python", "*.py"))), environment)
+    run(command, environment)
 
 
 if __name__ == "__main__":

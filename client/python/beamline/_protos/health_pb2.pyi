@@ -15,7 +15,7 @@ class HealthCheckRequest(_message.Message):
 class HealthCheckResponse(_message.Message):
     __slots__ = ["status"]
     class ServingStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = []
+        __slots__: list[str] = []
     NOT_SERVING: HealthCheckResponse.ServingStatus
     SERVICE_UNKNOWN: HealthCheckResponse.ServingStatus
     SERVING: HealthCheckResponse.ServingStatus

@@ -194,7 +194,7 @@ class GenerateStreamResponse(_message.Message):
     def __init__(self, deltas: _Optional[_Iterable[_Union[SequenceDelta, _Mapping[str, object]]]] = ..., end: _Optional[_Union[StreamEnd, _Mapping[str, object]]] = ...) -> None: ...
 
 class Greedy(_message.Message):
-    __slots__ = []
+    __slots__: list[str] = []
     def __init__(self) -> None: ...
 
 class Limits(_message.Message):
@@ -445,13 +445,13 @@ class Usage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., generated_tokens: _Optional[int] = ...) -> None: ...
 
 class EarlyStopping(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
 
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
 
 class Pooling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
 
 class Truncation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []

@@ -30,7 +30,7 @@ class GetModelRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
-    __slots__ = []
+    __slots__: list[str] = []
     def __init__(self) -> None: ...
 
 class ListModelsResponse(_message.Message):
@@ -166,10 +166,10 @@ class UnloadModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping[str, object]]] = ...) -> None: ...
 
 class ModelState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
 
 class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
 
 class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
+    __slots__: list[str] = []
