@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
     std::cerr << "usage: translate HOST:PORT TEXT\n";
     return 2;
   }
-  beamline::Client client({.address = argv[1]});
+  // A server that is busy or restarts is asked again, as long as the timeout below lasts.
+  beamline::Client client({.address = argv[1], .retry = {.max_attempts = 5}});
   beamline::v1::GenerateRequest request;
   request.set_model("translate-en-de");
   request.mutable_prompt()->set_text(argv[2]);
