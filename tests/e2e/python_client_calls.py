@@ -7,7 +7,6 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -145,6 +144,7 @@ class Calls(unittest.TestCase):
         with AdminClient(os.environ["ADMIN_ADDRESS"], timeout=60) as admin:
             loaded = admin.load_model("second", folder="write-en", version=3, max_sequences=4, dtype="float32")
             self.assertEqual((loaded.name, loaded.version, loaded.state), ("second", 3, "ready"))
+            self.assertIn("second", {model.name for model in admin.list_models()})
             self.assertTrue(self.client.generate("second@3", "Package:", greedy=True, max_new_tokens=3).ids)
             with self.assertRaises(beamline.AlreadyExistsError):
                 admin.load_model("second", folder="write-en", version=3, max_sequences=5)
@@ -201,20 +201,15 @@ class AsyncCalls(unittest.IsolatedAsyncioTestCase):
 
 
 class Retries(unittest.TestCase):
-    """Servers of their own, at one port."""
+    """Servers of their own."""
 
-    def setUp(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-
-    def start(self, *arguments):
+    def start(self, *arguments, address="127.0.0.1:0"):
         log = tempfile.TemporaryFile()
         self.addCleanup(log.close)
-        server = subprocess.Popen(["beamline-server", "--listen", f"127.0.0.1:{self.port}", "--metrics-listen", "off", *arguments],
+        server = subprocess.Popen(["beamline-server", "--listen", address, "--metrics-listen", "off", *arguments],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(self.stop, server)
-        server.stdout.readline()
+        self.address = re.search(r"serving on ([^\s:]+:\d+)", server.stdout.readline()).group(1)
         return server
 
     def stop(self, server):
@@ -238,7 +233,7 @@ class Retries(unittest.TestCase):
         patient = RetryPolicy(max_attempts=200, max_backoff=0.3)
         for retry, expected in ((beamline.NO_RETRIES, {"answered", "refused"}), (patient, {"answered"})):
             outcomes.clear()
-            with Client(f"127.0.0.1:{self.port}", timeout=60, retry=retry) as client:
+            with Client(self.address, timeout=60, retry=retry) as client:
                 threads = [threading.Thread(target=ask, args=(client,)) for _ in range(24)]
                 for thread in threads:
                     thread.start()
@@ -248,10 +243,10 @@ class Retries(unittest.TestCase):
 
     def test_restarted_server(self):
         server = self.start()
-        with Client(f"127.0.0.1:{self.port}", timeout=60, retry=RetryPolicy(max_attempts=50, max_backoff=0.5)) as client:
+        with Client(self.address, timeout=60, retry=RetryPolicy(max_attempts=50, max_backoff=0.5)) as client:
             expected = client.generate(TRANSLATE, SENTENCES[0]).text
             self.stop(server)
-            again = threading.Timer(0.5, self.start)
+            again = threading.Timer(0.5, self.start, kwargs={"address": self.address})
             again.start()
             self.assertEqual(client.generate(TRANSLATE, SENTENCES[0]).text, expected)
             again.join()

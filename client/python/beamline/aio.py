@@ -46,7 +46,7 @@ class AsyncGenerationStream(AsyncIterator[results.Delta]):
         self._deltas: list[results.Delta] = []
         self._end: pb.StreamEnd | None = None
         self._is_over = False
-        self._cancelled = False
+        self._cancelled = asyncio.Event()
         self._call = open_stream(timeout=deadline.remaining())
 
     async def __anext__(self) -> results.Delta:
@@ -68,7 +68,7 @@ class AsyncGenerationStream(AsyncIterator[results.Delta]):
 
     def cancel(self) -> None:
         """Ends the call."""
-        self._cancelled = True
+        self._cancelled.set()
         self._call.cancel()
 
     async def aclose(self) -> None:
@@ -102,21 +102,23 @@ class AsyncGenerationStream(AsyncIterator[results.Delta]):
             except asyncio.CancelledError:
                 # Of this task, which goes on to its end, or of the call, which grpc.aio tells in the same way.
                 self._is_over = True
-                if self._cancelled:
+                if self._cancelled.is_set():
                     raise CancelledError("the call was cancelled") from None
                 self._call.cancel()
                 raise
             except grpc.RpcError as call_error:
                 error = from_call(call_error)
-            wait = None if has_begun or self._cancelled else self._attempts.wait_after(error)
+            wait = None if has_begun or self._cancelled.is_set() else self._attempts.wait_after(error)
             if wait is None:
                 self._is_over = True
                 raise error
-            await asyncio.sleep(wait)
-            if self._cancelled:
+            try:
+                await asyncio.wait_for(self._cancelled.wait(), wait)
+            except asyncio.TimeoutError:
+                self._call = self._open_stream(timeout=self._deadline.remaining())
+            else:
                 self._is_over = True
                 raise CancelledError("the call was cancelled")
-            self._call = self._open_stream(timeout=self._deadline.remaining())
 
 
 class _AsyncClient(ClientBase):
@@ -139,26 +141,6 @@ class _AsyncClient(ClientBase):
     async def get_model(self, name: str, *, timeout: float | None = None) -> results.ModelInfo:
         """A model by "NAME" or "NAME@VERSION". NotFoundError when there is none."""
         return results.model_info(await self._call(_methods.GET_MODEL, requests.get_model_request(name), timeout))
-
-    async def health(self, model: str = "", *, timeout: float | None = None) -> bool:
-        """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
-        answer = await self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
-
-    async def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
-        """Returns when ``health`` is True; its error when the timeout is over before."""
-        deadline = self._deadline(timeout)
-        while True:
-            try:
-                if await self.health(model, timeout=deadline.remaining()):
-                    return
-                error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
-            except UnavailableError as unavailable:
-                error = unavailable
-            remaining = deadline.remaining()
-            if remaining is not None and remaining < 0.1:
-                raise error
-            await asyncio.sleep(0.1)
 
     def _open_channel(self) -> Any:
         if self._credentials is not None:
@@ -190,6 +172,26 @@ class AsyncClient(_AsyncClient):
     Every call takes ``timeout``, in seconds, retries included; ``math.inf``: no limit, whatever the client's own. Errors are
     those of beamline.errors. Cancelling a task ends its call on the server too.
     """
+
+    async def health(self, model: str = "", *, timeout: float | None = None) -> bool:
+        """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
+        answer = await self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
+        """Returns when ``health`` is True; its error when the timeout is over before."""
+        deadline = self._deadline(timeout)
+        while True:
+            try:
+                if await self.health(model, timeout=deadline.remaining()):
+                    return
+                error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
+            except UnavailableError as unavailable:
+                error = unavailable
+            remaining = deadline.remaining()
+            if remaining is not None and remaining < 0.1:
+                raise error
+            await asyncio.sleep(0.1)
 
     async def generate(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                        **options: Unpack[GenerateOptions]) -> results.Generation:

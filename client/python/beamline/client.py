@@ -132,26 +132,6 @@ class _SyncClient(ClientBase):
         """A model by "NAME" or "NAME@VERSION". NotFoundError when there is none."""
         return results.model_info(self._call(_methods.GET_MODEL, requests.get_model_request(name), timeout))
 
-    def health(self, model: str = "", *, timeout: float | None = None) -> bool:
-        """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
-        answer = self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
-
-    def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
-        """Returns when ``health`` is True; its error when the timeout is over before."""
-        deadline = self._deadline(timeout)
-        while True:
-            try:
-                if self.health(model, timeout=deadline.remaining()):
-                    return
-                error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
-            except UnavailableError as unavailable:
-                error = unavailable
-            remaining = deadline.remaining()
-            if remaining is not None and remaining < 0.1:
-                raise error
-            time.sleep(0.1)
-
     def _open_channel(self) -> Any:
         if self._credentials is not None:
             return grpc.secure_channel(self._address, self._credentials, self._channel_options)
@@ -182,6 +162,26 @@ class Client(_SyncClient):
     Every call takes ``timeout``, in seconds, retries included; ``math.inf``: no limit, whatever the client's own. Errors are
     those of beamline.errors. Thread safe.
     """
+
+    def health(self, model: str = "", *, timeout: float | None = None) -> bool:
+        """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
+        answer = self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
+        """Returns when ``health`` is True; its error when the timeout is over before."""
+        deadline = self._deadline(timeout)
+        while True:
+            try:
+                if self.health(model, timeout=deadline.remaining()):
+                    return
+                error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
+            except UnavailableError as unavailable:
+                error = unavailable
+            remaining = deadline.remaining()
+            if remaining is not None and remaining < 0.1:
+                raise error
+            time.sleep(0.1)
 
     def generate(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                  **options: Unpack[GenerateOptions]) -> results.Generation:

@@ -151,7 +151,7 @@ def to_prompt(name: str, prompt: Prompt) -> pb.Prompt:
     """A text, or ids."""
     if isinstance(prompt, str):
         return _fill(pb.Prompt(), text=prompt)
-    if isinstance(prompt, (bytes, bytearray, Mapping)):
+    if isinstance(prompt, (bytes, bytearray, Mapping, type(None))):
         raise TypeError(f"{name} is of type {type(prompt).__name__}; accepted: str, or a sequence of token ids")
     message = pb.Prompt()
     message.ids.SetInParent()

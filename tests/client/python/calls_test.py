@@ -1,11 +1,12 @@
 """Calls of both clients to a server that fails as the test says: what is made again, when, and what is not."""
 
 import itertools
+import threading
 import time
 import unittest
 
 import grpc
-from blocking import BlockingClient
+from blocking import LOOP, BlockingClient
 from scripted_server import Failure, Server
 
 import beamline
@@ -166,6 +167,19 @@ class Calls(unittest.TestCase):
         self.assertTrue(self.script.cancelled.wait(10))
         self.assertEqual(len(self.script.calls), 1)
 
+    def test_stream_that_waits_for_its_next_attempt_can_be_cancelled(self):
+        self.script.outcomes = [Failure(EXHAUSTED, retry_s=15)]
+        stream = self.connected(timeout=None).generate_stream("m", "one two")
+        begin = time.monotonic()
+        threading.Timer(0.3, self.cancel_from_elsewhere, [stream]).start()
+        with self.assertRaises(beamline.CancelledError):
+            next(stream)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(len(self.script.calls), 1)
+
+    def cancel_from_elsewhere(self, stream):
+        stream.cancel()
+
     # --- Many
 
     def texts(self, prompts, **options):
@@ -303,6 +317,9 @@ class Calls(unittest.TestCase):
 class AsyncCalls(Calls):
     make_client = BlockingClient
     loses_answers = True  # grpc.aio does
+
+    def cancel_from_elsewhere(self, stream):
+        LOOP.call_soon_threadsafe(stream.cancel)
 
 
 if __name__ == "__main__":

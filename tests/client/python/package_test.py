@@ -1,15 +1,18 @@
 """The package as a whole: it covers the contract, both clients are alike, errors carry what the server's texts say."""
 
+import importlib.util
 import inspect
 import os
 import pickle
 import re
+import sys
 import unittest
+import unittest.mock
 
 import grpc
 
 import beamline
-from beamline import _methods, errors
+from beamline import _methods, errors, results
 from beamline._protos import status_pb2
 from beamline.v1 import inference_pb2, models_pb2
 
@@ -50,6 +53,25 @@ class Twins(unittest.TestCase):
             for name in names - {"address"}:
                 parameters = [list(inspect.signature(getattr(kind, name)).parameters) for kind in (one, other)]
                 self.assertEqual(*parameters, name)
+
+
+class Numpy(unittest.TestCase):
+    def setUp(self):
+        response = inference_pb2.EncodeResponse(embeddings=[
+            inference_pb2.Embedding(values=[1.5, -2], num_vectors=1, dimensions=2), inference_pb2.Embedding(values=[0, 3], num_vectors=1, dimensions=2)])
+        self.embeddings = results.embeddings([response])
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "no numpy")
+    def test_rows(self):
+        rows = self.embeddings.numpy()
+        self.assertEqual((rows.tolist(), rows.dtype.name), ([[1.5, -2], [0, 3]], "float32"))
+        self.assertEqual(self.embeddings[0].numpy().tolist(), [[1.5, -2]])
+
+    def test_it_need_not_be_there(self):
+        self.assertEqual([list(one.values) for one in self.embeddings], [[1.5, -2], [0, 3]])
+        with unittest.mock.patch.dict(sys.modules, {"numpy": None}):
+            with self.assertRaisesRegex(ImportError, r"pip install 'beamline\[numpy\]'"):
+                self.embeddings.numpy()
 
 
 class Errors(unittest.TestCase):

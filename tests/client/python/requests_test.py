@@ -91,7 +91,7 @@ class Generate(unittest.TestCase):
 
     def test_wrong_types_are_named(self):
         for wrong, named in (
-                (dict(prompt=b"x"), "prompt is of type bytes"), (dict(prompt=5), r"prompt.ids is 5"),
+                (dict(prompt=b"x"), "prompt is of type bytes"), (dict(prompt=None), "prompt is of type NoneType"), (dict(prompt=5), r"prompt.ids is 5"),
                 (dict(prompt=["a"]), r"prompt.ids is \['a'\]"), (dict(prompt=[2**40]), "prompt.ids is"),
                 (dict(prompt="\ud800"), "text is .*(UTF-8|unicode)"), (dict(max_new_tokens="5"), "max_new_tokens is '5'"),
                 (dict(max_new_tokens=2**40), "max_new_tokens is 1099511627776"), (dict(seed=-1), "seed is -1"),
