@@ -1,6 +1,9 @@
 """Calls of both clients to a server that fails as the test says: what is made again, when, and what is not."""
 
 import itertools
+import os
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -123,6 +126,24 @@ class Calls(unittest.TestCase):
         self.connected(client_id="batch-7", metadata=[("x-team", "docs")]).generate("m", "x")
         self.assertEqual(self.script.metadata[0]["x-client-id"], "batch-7")
         self.assertEqual(self.script.metadata[0]["x-team"], "docs")
+
+    def test_tls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            key, certificate = os.path.join(folder, "key"), os.path.join(folder, "certificate")
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                            "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                            "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, stderr=subprocess.DEVNULL)
+            with open(key, "rb") as key_file, open(certificate, "rb") as certificate_file:
+                secret, public = key_file.read(), certificate_file.read()
+        server = Server(credentials=grpc.ssl_server_credentials([(secret, public)]))
+        self.addCleanup(server.stop)
+        client = self.make_client(server.address, timeout=20, credentials=grpc.ssl_channel_credentials(public))
+        self.addCleanup(client.close)
+        self.assertEqual(client.generate("m", "secret").text, "SECRET")
+        plain = self.make_client(server.address, timeout=20, retry=beamline.NO_RETRIES)
+        self.addCleanup(plain.close)
+        with self.assertRaises(beamline.UnavailableError):
+            plain.generate("m", "secret")
 
     # --- Streams
 

@@ -134,13 +134,14 @@ def embeddings_of(request):
 class Server:
     """A script behind a free port."""
 
-    def __init__(self, max_receive_bytes=4 << 20, port=0):
+    def __init__(self, max_receive_bytes=4 << 20, port=0, credentials=None):
         self.script = Script()
         self.server = grpc.server(futures.ThreadPoolExecutor(16), options=[
             ("grpc.max_receive_message_length", max_receive_bytes), ("grpc.so_reuseport", 0)])
         inference_pb2_grpc.add_InferenceServicer_to_server(self.script, self.server)
         models_pb2_grpc.add_ModelsServicer_to_server(self.script, self.server)
-        self.port = self.server.add_insecure_port(f"127.0.0.1:{port}")
+        address = f"127.0.0.1:{port}"
+        self.port = (self.server.add_secure_port(address, credentials) if credentials else self.server.add_insecure_port(address))
         self.address = f"127.0.0.1:{self.port}"
         self.server.start()
 
