@@ -16,7 +16,7 @@ def main() -> None:
     texts = sys.argv[1:] or TEXTS
     with Client(timeout=60) as client:
         vectors = client.encode("embed-en", texts, normalize=True).numpy()  # [number of texts, dimensions]
-    cosines = vectors @ vectors.T
+    cosines = numpy.inner(vectors, vectors)
     for row, text in zip(cosines, texts):
         print(" ".join(f"{cosine:7.4f}" for cosine in row), text)
     if len(texts) > 1:
