@@ -220,7 +220,7 @@ class Retries(unittest.TestCase):
 
     def test_full_server(self):
         self.start("--max-concurrent-requests", "2", "--model", "write-en=" + os.path.join(os.environ["BEAMLINE_MODELS"], "write-en"))
-        options = dict(greedy=True, ignore_eos=True, max_new_tokens=20)
+        options = dict(greedy=True, ignore_eos=True, max_new_tokens=60)
         outcomes = []
 
         def ask(client):

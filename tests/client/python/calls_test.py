@@ -97,12 +97,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(len(self.script.calls), 1)
 
     def test_retries_end_with_the_deadline(self):
-        self.script.outcomes = [Failure(EXHAUSTED, retry_s=5)]
+        self.script.outcomes = [Failure(EXHAUSTED, retry_s=40)]
         begin = time.monotonic()
         with self.assertRaises(beamline.ResourceExhaustedError) as caught:
-            self.client.generate("m", "hello", timeout=2)
-        self.assertLess(time.monotonic() - begin, 1.5)  # it does not wait for what will not be
-        self.assertEqual(caught.exception.retry_delay, 5)
+            self.client.generate("m", "hello", timeout=20)
+        self.assertLess(time.monotonic() - begin, 15)  # it does not wait for what will not be
+        self.assertEqual(caught.exception.retry_delay, 40)
 
     def test_deadline_of_the_client_and_of_the_call(self):
         self.script.outcomes = ["hang", "hang"]
@@ -280,10 +280,10 @@ class Calls(unittest.TestCase):
         self.script.fail_text = {"b": [Failure(UNAVAILABLE)] * 50}
         client = self.connected(retry=RetryPolicy(max_attempts=100, initial_backoff=0.1))
         begin = time.monotonic()
-        answers = list(client.generate_many("m", ["a", "b"], timeout=0.5, return_exceptions=True))
+        answers = list(client.generate_many("m", ["a", "b"], timeout=2, return_exceptions=True))
         self.assertEqual(answers[0].text, "A")
         self.assertIsInstance(answers[1], (beamline.UnavailableError, beamline.DeadlineExceededError))
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, 10)
 
     def test_timeout_of_the_client_does_not_end_what_may_be_endless(self):
         def slowly():
@@ -298,10 +298,9 @@ class Calls(unittest.TestCase):
     def test_leaving_many_ends_their_stream(self):
         answers = iter(self.client.generate_many("m", itertools.repeat("w")))
         next(answers)
+        self.assertFalse(self.script.cancelled.is_set())
         answers.close()
-        num_sent = len(self.script.calls[0][1])
-        time.sleep(0.3)
-        self.assertLessEqual(len(self.script.calls[0][1]), max(num_sent + 1, 600))
+        self.assertTrue(self.script.cancelled.wait(10))
         self.assertEqual(list(answers), [])
 
     # --- Embeddings

@@ -45,7 +45,7 @@ class Script(inference_pb2_grpc.InferenceServicer, models_pb2_grpc.ModelsService
         self.break_after = []  # of each stream of many: the answers after which it breaks
         self.calls = []  # (time, request or requests)
         self.metadata = []
-        self.cancelled = threading.Event()
+        self.cancelled = threading.Event()  # or at its end: a stream
         self.lock = threading.Lock()
 
     def begin(self, request, context):
@@ -90,6 +90,7 @@ class Script(inference_pb2_grpc.InferenceServicer, models_pb2_grpc.ModelsService
     def many(self, requests, context, envelope, answer, text_of):
         taken = []
         self.begin(taken, context)
+        context.add_callback(self.cancelled.set)
         break_after = self.break_after.pop(0) if self.break_after else None
         num_answers = 0
         for request in requests:
