@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "beamline/v1/models.grpc.pb.h"
 #include "client/grpc_status.h"
 #include "client/many_stream.h"
+#include "client/retry.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -15,52 +17,89 @@
 namespace beamline {
 namespace {
 
-void SetDeadline(const CallOptions& options, grpc::ClientContext& context) {
-  if (options.timeout.count() > 0 && options.timeout <= kLongestTimeout) {
-    context.set_deadline(std::chrono::system_clock::now() + options.timeout);
-  }
-}
-
 // Calls one unary method of a stub.
 template <typename Stub, typename Request, typename Response>
-absl::StatusOr<Response> Call(Stub& stub,
-                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                           Response*),
-                              const Request& request, const CallOptions& options) {
-  grpc::ClientContext context;
-  SetDeadline(options, context);
-  Response response;
-  const grpc::Status status = (stub.*method)(&context, request, &response);
-  if (!status.ok()) return ToStatus(status);
-  return response;
+absl::StatusOr<Response> Call(
+    Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const Request& request, const CallOptions& options, const RetryPolicy& retry) {
+  Attempts attempts(retry, options.timeout);
+  while (true) {
+    grpc::ClientContext context;
+    attempts.SetDeadline(context);
+    Response response;
+    const absl::Status status = ToStatus((stub.*method)(&context, request, &response));
+    if (status.ok()) return response;
+    if (!attempts.WaitAfter(status)) return status;
+  }
 }
 
-// Answers to requests that are all there, in their order. Run: takes a source and an OnAnswer, and
-// returns how the stream ended.
-template <typename Response, typename Request, typename Run>
-std::vector<absl::StatusOr<Response>> CollectAnswers(std::span<const Request> requests,
-                                                     const Client::OnAnswer<Response>& on_answer,
-                                                     const Run& run) {
-  std::vector<std::optional<absl::StatusOr<Response>>> answers(requests.size());
-  size_t num_given = 0;
-  const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
-    if (num_given == requests.size()) return Client::Next::kEnd;
-    request = requests[num_given++];
-    return Client::Next::kRequest;
-  };
-  const Client::OnAnswer<Response> keep = [&](size_t place,
-                                              const absl::StatusOr<Response>& answer) {
-    answers[place] = answer;
-    if (on_answer) on_answer(place, answer);
-  };
-  const absl::Status end = run(source, keep);
-  std::vector<absl::StatusOr<Response>> all;
-  for (size_t place = 0; place < requests.size(); ++place) {
-    if (!answers[place].has_value()) keep(place, end);  // the stream ended before its turn
-    all.push_back(*std::move(answers[place]));
+// The answers to requests that are all there, in their order.
+template <typename Request, typename Response>
+class Answers {
+ public:
+  Answers(std::span<const Request> requests, const Client::OnAnswer<Response>& on_answer)
+      : requests_(requests), on_answer_(on_answer), answers_(requests.size()) {
+    for (size_t place = 0; place < requests.size(); ++place) open_.push_back(place);
   }
-  return all;
-}
+
+  // Run: takes a source, an OnAnswer and the time that is left, and returns how the stream ended.
+  // Requests whose error may pass are made again together, over another stream.
+  template <typename Run>
+  std::vector<absl::StatusOr<Response>> Collect(const RetryPolicy& retry,
+                                                const CallOptions& options, const Run& run) {
+    Attempts attempts(retry, options.timeout);
+    for (int num_failures = 1; !open_.empty(); ++num_failures) {
+      size_t num_given = 0;
+      std::vector<size_t> failed;
+      absl::Status slowest;  // of the errors that may pass, the one that asks for the longest wait
+      std::chrono::milliseconds longest{-1};
+      const auto keep = [&](size_t place, const absl::StatusOr<Response>& answer) {
+        const auto delay =
+            answer.ok() ? std::nullopt : RetryDelay(retry, answer.status(), num_failures, 0);
+        if (!delay.has_value()) return Finish(place, answer);
+        answers_[place] = answer;
+        failed.push_back(place);
+        if (*delay > longest) slowest = answer.status();
+        longest = std::max(longest, *delay);
+      };
+      const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
+        if (num_given == open_.size()) return Client::Next::kEnd;
+        request = requests_[open_[num_given++]];
+        return Client::Next::kRequest;
+      };
+      std::vector<bool> is_answered(open_.size());
+      const absl::Status end = run(
+          source,
+          [&](size_t place, const absl::StatusOr<Response>& answer) {
+            is_answered[place] = true;
+            keep(open_[place], answer);
+          },
+          attempts.Remaining());
+      for (size_t place = 0; place < open_.size(); ++place) {
+        if (!is_answered[place]) keep(open_[place], end);  // the stream ended before its turn
+      }
+      if (!failed.empty() && !attempts.WaitAfter(slowest)) {
+        for (const size_t place : failed) Finish(place, *answers_[place]);
+        break;
+      }
+      open_ = std::move(failed);
+    }
+    std::vector<absl::StatusOr<Response>> all;
+    for (auto& answer : answers_) all.push_back(*std::move(answer));
+    return all;
+  }
+
+ private:
+  void Finish(size_t place, const absl::StatusOr<Response>& answer) {
+    if (on_answer_) on_answer_(place, answer);
+    answers_[place] = answer;
+  }
+
+  const std::span<const Request> requests_;
+  const Client::OnAnswer<Response>& on_answer_;
+  std::vector<std::optional<absl::StatusOr<Response>>> answers_;
+  std::vector<size_t> open_;  // places of the requests that are to be made
+};
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -96,47 +135,52 @@ struct Client::Stubs {
 };
 
 Client::Client(const ClientOptions& options)
-    : stubs_(std::make_unique<Stubs>(MakeChannel(options))) {}
+    : stubs_(std::make_unique<Stubs>(MakeChannel(options))), retry_(options.retry) {}
 Client::~Client() = default;
 
 absl::StatusOr<v1::GenerateResponse> Client::Generate(const v1::GenerateRequest& request,
                                                       const CallOptions& options) {
-  return Call(stubs_->inference, &v1::Inference::Stub::Generate, request, options);
+  return Call(stubs_->inference, &v1::Inference::Stub::Generate, request, options, retry_);
 }
 
 absl::StatusOr<v1::StreamEnd> Client::GenerateStream(const v1::GenerateRequest& request,
                                                      const OnMessage& on_message,
                                                      const CallOptions& options) {
-  grpc::ClientContext context;
-  SetDeadline(options, context);
-  const auto reader = stubs_->inference.GenerateStream(&context, request);
-  v1::GenerateStreamResponse message;
-  v1::StreamEnd end;
-  bool has_end = false;
-  bool cancelled = false;
-  while (reader->Read(&message)) {
-    if (!cancelled && !on_message(message)) {
-      cancelled = true;
-      context.TryCancel();
+  Attempts attempts(retry_, options.timeout);
+  while (true) {
+    grpc::ClientContext context;
+    attempts.SetDeadline(context);
+    const auto reader = stubs_->inference.GenerateStream(&context, request);
+    v1::GenerateStreamResponse message;
+    v1::StreamEnd end;
+    bool has_begun = false;
+    bool has_end = false;
+    bool cancelled = false;
+    while (reader->Read(&message)) {
+      has_begun = true;
+      if (!cancelled && !on_message(message)) {
+        cancelled = true;
+        context.TryCancel();
+      }
+      if (message.has_end()) {
+        has_end = true;
+        end = std::move(*message.mutable_end());
+      }
     }
-    if (message.has_end()) {
-      has_end = true;
-      end = std::move(*message.mutable_end());
-    }
+    const absl::Status status = ToStatus(reader->Finish());
+    if (cancelled) return absl::CancelledError("cancelled by the caller");
+    if (status.ok() && has_end) return end;
+    if (status.ok()) return absl::DataLossError("the stream ended without its last message");
+    if (has_begun || !attempts.WaitAfter(status)) return status;
   }
-  const grpc::Status status = reader->Finish();
-  if (cancelled) return absl::CancelledError("cancelled by the caller");
-  if (!status.ok()) return ToStatus(status);
-  if (!has_end) return absl::DataLossError("the stream ended without its last message");
-  return end;
 }
 
 std::vector<absl::StatusOr<v1::GenerateResponse>> Client::GenerateMany(
     std::span<const v1::GenerateRequest> requests, const CallOptions& options,
     const OnAnswer<v1::GenerateResponse>& on_answer) {
-  return CollectAnswers<v1::GenerateResponse>(
-      requests, on_answer, [&](const auto& source, const auto& keep) {
-        return stubs_->GenerateMany(source, keep, {.whole = options.timeout});
+  return Answers<v1::GenerateRequest, v1::GenerateResponse>(requests, on_answer)
+      .Collect(retry_, options, [&](const auto& source, const auto& keep, auto left) {
+        return stubs_->GenerateMany(source, keep, {.whole = left});
       });
 }
 
@@ -149,9 +193,9 @@ absl::Status Client::GenerateMany(const Source<v1::GenerateRequest>& source,
 std::vector<absl::StatusOr<v1::EncodeResponse>> Client::EncodeMany(
     std::span<const v1::EncodeRequest> requests, const CallOptions& options,
     const OnAnswer<v1::EncodeResponse>& on_answer) {
-  return CollectAnswers<v1::EncodeResponse>(
-      requests, on_answer, [&](const auto& source, const auto& keep) {
-        return stubs_->EncodeMany(source, keep, {.whole = options.timeout});
+  return Answers<v1::EncodeRequest, v1::EncodeResponse>(requests, on_answer)
+      .Collect(retry_, options, [&](const auto& source, const auto& keep, auto left) {
+        return stubs_->EncodeMany(source, keep, {.whole = left});
       });
 }
 
@@ -163,57 +207,56 @@ absl::Status Client::EncodeMany(const Source<v1::EncodeRequest>& source,
 
 absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& request,
                                                   const CallOptions& options) {
-  return Call(stubs_->inference, &v1::Inference::Stub::Encode, request, options);
+  return Call(stubs_->inference, &v1::Inference::Stub::Encode, request, options, retry_);
 }
 
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
-  return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options);
+  return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options, retry_);
 }
 
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
                                                       const CallOptions& options) {
-  return Call(stubs_->inference, &v1::Inference::Stub::Tokenize, request, options);
+  return Call(stubs_->inference, &v1::Inference::Stub::Tokenize, request, options, retry_);
 }
 
 absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
                                                           const CallOptions& options) {
-  return Call(stubs_->inference, &v1::Inference::Stub::Detokenize, request, options);
+  return Call(stubs_->inference, &v1::Inference::Stub::Detokenize, request, options, retry_);
 }
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const CallOptions& options) {
-  return Call(stubs_->models, &v1::Models::Stub::ListModels, v1::ListModelsRequest(), options);
+  return Call(stubs_->models, &v1::Models::Stub::ListModels, v1::ListModelsRequest(), options,
+              retry_);
 }
 
 absl::StatusOr<v1::Model> Client::GetModel(const std::string& name, const CallOptions& options) {
   v1::GetModelRequest request;
   request.set_name(name);
-  return Call(stubs_->models, &v1::Models::Stub::GetModel, request, options);
+  return Call(stubs_->models, &v1::Models::Stub::GetModel, request, options, retry_);
 }
 
 absl::StatusOr<v1::Model> Client::LoadModel(const v1::LoadModelRequest& request,
                                             const CallOptions& options) {
-  return Call(stubs_->models, &v1::Models::Stub::LoadModel, request, options);
+  return Call(stubs_->models, &v1::Models::Stub::LoadModel, request, options, retry_);
 }
 
 absl::StatusOr<v1::UnloadModelResponse> Client::UnloadModel(const v1::UnloadModelRequest& request,
                                                             const CallOptions& options) {
-  return Call(stubs_->models, &v1::Models::Stub::UnloadModel, request, options);
+  return Call(stubs_->models, &v1::Models::Stub::UnloadModel, request, options, retry_);
 }
 
 absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions& options) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(model);
   const auto response =
-      Call(stubs_->health, &grpc::health::v1::Health::Stub::Check, request, options);
+      Call(stubs_->health, &grpc::health::v1::Health::Stub::Check, request, options, retry_);
   if (!response.ok()) return response.status();
   return response->status() == grpc::health::v1::HealthCheckResponse::SERVING;
 }
 
 std::string InvalidField(const absl::Status& status) {
-  const auto payload = status.GetPayload(kDetailsPayload);
-  google::rpc::Status details;
-  if (!payload.has_value() || !details.ParseFromString(std::string(*payload))) return "";
+  const google::rpc::Status details = GetDetails(status);
   for (const auto& detail : details.details()) {
     google::rpc::BadRequest bad_request;
     if (detail.UnpackTo(&bad_request) && bad_request.field_violations_size() > 0) {

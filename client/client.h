@@ -24,17 +24,33 @@
 
 namespace beamline {
 
+// When a call is made again that failed before anything of its answer came: with UNAVAILABLE, or
+// with RESOURCE_EXHAUSTED where the server says after how long (google.rpc.RetryInfo). It waits
+// initial_backoff, then multiplier times as long each time up to max_backoff, never less than the
+// server asks for, and longer by a random share of at most jitter, so that clients that failed
+// together do not come back together. A wait that the call's timeout does not leave is not begun,
+// nor one beyond max_server_delay that the server asks for: the call fails at once.
+struct RetryPolicy {
+  int max_attempts = 1;  // calls in all; 1: none is made again
+  std::chrono::milliseconds initial_backoff{100};
+  double multiplier = 2;
+  std::chrono::milliseconds max_backoff{5000};
+  double jitter = 0.25;
+  std::chrono::milliseconds max_server_delay{60000};
+};
+
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port
   int32_t max_message_bytes = 64 << 20;     // of an answer
+  RetryPolicy retry;                        // of all calls but those that ask a Source
 };
 
 // A longer timeout is none; the clock of deadlines ends in the year 2262.
 inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::years(100);
 
 struct CallOptions {
-  // From now until the whole answer; 0, or more than 100 years: no limit. A stream that it cuts
-  // ends with FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.
+  // From now until the whole answer, retries included; 0, or more than 100 years: no limit. A
+  // stream that it cuts ends with FINISH_REASON_DEADLINE, any other call with DEADLINE_EXCEEDED.
   std::chrono::milliseconds timeout{0};
 };
 
@@ -61,8 +77,9 @@ class Client {
   // Many requests over one stream. Returns an answer or an error for each, in their order; requests
   // that the end of the stream left without an answer have its status. A request that is larger
   // than the server takes fails alone. The stream needs ids of its own: the answers have the
-  // requests' request_id back. `on_answer`, when given, hears of each answer as it comes, with the
-  // request's place, one at a time but on any thread.
+  // requests' request_id back. Each request is made again by itself, after the others are answered.
+  // `on_answer`, when given, hears of each answer as it comes, with the request's place, one at a
+  // time but on any thread.
   template <typename Response>
   using OnAnswer = std::function<void(size_t, const absl::StatusOr<Response>&)>;
   std::vector<absl::StatusOr<v1::GenerateResponse>> GenerateMany(
@@ -113,6 +130,7 @@ class Client {
  private:
   struct Stubs;
   std::unique_ptr<Stubs> stubs_;
+  RetryPolicy retry_;
 };
 
 // The path of the request's field that an INVALID_ARGUMENT is about, "limits.max_new_tokens"; empty

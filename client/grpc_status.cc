@@ -21,4 +21,11 @@ absl::Status ToStatus(const google::rpc::Status& error) {
   return status;
 }
 
+google::rpc::Status GetDetails(const absl::Status& status) {
+  google::rpc::Status details;
+  const auto payload = status.GetPayload(kDetailsPayload);
+  if (payload.has_value() && !details.ParseFromString(std::string(*payload))) details.Clear();
+  return details;
+}
+
 }  // namespace beamline

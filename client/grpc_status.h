@@ -12,5 +12,7 @@ inline constexpr char kDetailsPayload[] = "type.googleapis.com/google.rpc.Status
 
 absl::Status ToStatus(const grpc::Status& status);
 absl::Status ToStatus(const google::rpc::Status& error);
+// The google.rpc.Status that the status carries; an empty one when there is none.
+google::rpc::Status GetDetails(const absl::Status& status);
 
 }  // namespace beamline

@@ -3,7 +3,8 @@
 function(beamline_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
-  target_link_libraries(${name} PUBLIC beamline_options ${ARG_DEPS})
+  # The project's own warnings and folders are nothing for those who use an installed library.
+  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:beamline_options> ${ARG_DEPS})
 endfunction()
 
 function(beamline_binary name)

@@ -14,6 +14,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev clang-format python3 python3-grpcio python3-protobuf
+  python3-numpy python3-venv python3-hatchling mypy
 )
 
 wanted=("${build_packages[@]}")

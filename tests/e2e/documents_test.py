@@ -21,7 +21,7 @@ import tempfile
 import unittest
 import urllib.request
 
-DOCUMENTS = ("README.md", "docs/operating.md", "docs/loadtest.md")
+DOCUMENTS = ("README.md", "docs/operating.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
 SHELL = {"printf", "cat"}
 EXCUSED = {
@@ -30,10 +30,11 @@ EXCUSED = {
     "scripts/demo.sh": "builds, and calls what this test calls",
     "scripts/test.sh": "runs this test",
     "grpcurl": "in no distribution",
+    "pip": "installs, as python_client_test.py does",
     "curl": "shows the metrics, which this test reads itself",
 }
 # Documents whose paths are checked, those of results apart, which name files of their own day.
-NAMING_PATHS = ("*.md", "bench/*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/README.md", "docs/results/notes-*.md",
+NAMING_PATHS = ("*.md", "bench/*.md", "client/*/*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/README.md", "docs/results/notes-*.md",
                 "models/*.md", "tests/*/README.md")
 # Load as documented, for a shorter time.
 SHORTER = ((r"--duration \d+", "--duration 2"), (r"--warmup \d+", "--warmup 0.5"))
@@ -84,17 +85,17 @@ def commands(path):
 class Server:
     """A demo server on free ports, stopped by its id."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *arguments):
         self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"],
+            ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
-        match = re.search(r"serving on (\S+) \(metrics (\S+)\)", line)
+        match = re.search(r"serving on (\S+) \(metrics ([^\s,)]+)(?:, admin ([^\s)]+))?\)", line)
         if not match:
             self.process.kill()
             raise RuntimeError(f"the server did not start: {line} {open(self.log.name, encoding='utf-8').read()}")
-        self.address, self.metrics_url = match.groups()
+        self.address, self.metrics_url, self.admin_address = match.groups()
 
     def scrape(self):
         with urllib.request.urlopen(self.metrics_url, timeout=30) as answer:

@@ -1,0 +1,37 @@
+"""Clients of Beamline, an inference server for Hugging Face checkpoints.
+
+    from beamline import Client
+
+    client = Client("localhost:50051")
+    print(client.generate("translate-en-de", "Hello", beam=4).text)
+
+``Client`` waits for its answers, ``AsyncClient`` is for asyncio; ``AdminClient`` and ``AsyncAdminClient`` load and unload models.
+The contract itself, message by message, is in ``beamline.v1``.
+"""
+
+from beamline._version import __version__
+from beamline.aio import AsyncAdminClient, AsyncClient, AsyncGenerationStream
+from beamline.client import AdminClient, Client, GenerationStream
+from beamline.errors import (
+    AlreadyExistsError, BeamlineError, CancelledError, DataLossError, DeadlineExceededError, FailedPreconditionError,
+    FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
+    ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
+)
+from beamline.options import EncodeOptions, GenerateOptions, ModelSettings, Prompt
+from beamline.requests import generate_request
+from beamline.results import (
+    ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
+    ModelState, PositionLogprobs, Replica, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
+)
+from beamline.retry import NO_RETRIES, RetryPolicy
+
+__all__ = [
+    "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",
+    "BeamlineError", "CancelledError", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
+    "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
+    "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
+    "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
+    "Prompt", "Replica", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Token", "TokenLogprob",
+    "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
+    "generate_request",
+]

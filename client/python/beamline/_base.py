@@ -1,0 +1,109 @@
+"""What the clients have in common: an address, a channel that opens with the first call, deadlines and retries."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Any, Iterable, Iterator, Sequence, TypeVar, Union
+
+from beamline._methods import Method
+from beamline.options import Prompt
+from beamline.retry import Deadline, RetryPolicy
+from beamline.v1 import inference_pb2 as pb
+
+ADDRESS_VARIABLE = "BEAMLINE_ADDRESS"
+DEFAULT_ADDRESS = "localhost:50051"
+MAX_BATCH_BYTES = 1 << 20  # of the inputs of one Encode, well below what a server receives by default (4 MiB)
+MAX_BATCH_SIZE = 4096  # of the contract
+
+_T = TypeVar("_T")
+PromptOrRequest = Union[Prompt, pb.GenerateRequest]
+
+
+class ClientBase:
+    """``address``: "host:port" or another target of gRPC; without it $BEAMLINE_ADDRESS, else localhost:50051.
+    ``timeout``: seconds that a call may take, retries included, unless it says otherwise; None: no limit. Not of generate_many
+    and encode_many, which may be endless.
+    ``retry``: which failed calls are made again, and when; NO_RETRIES: none.
+    ``credentials``: for TLS, ``grpc.ssl_channel_credentials(...)``; without them the connection is not encrypted.
+    ``client_id``: by whom the server lets its clients take turns (metadata x-client-id); without it the peer's address.
+    ``metadata``: sent with each call. ``max_message_bytes``: largest answer. ``channel_options``: gRPC's own, on top.
+    """
+
+    def __init__(self, address: str | None = None, *, timeout: float | None = None, retry: RetryPolicy = RetryPolicy(),
+                 credentials: Any = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
+                 max_message_bytes: int = 64 << 20, channel_options: Sequence[tuple[str, Any]] = ()) -> None:
+        Deadline(timeout)  # checks it
+        self._address = check_address(address or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
+        self._timeout = timeout
+        self._retry = retry
+        self._credentials = credentials
+        self._metadata = tuple(metadata) + ((("x-client-id", client_id),) if client_id else ())
+        self._channel_options = [
+            ("grpc.max_receive_message_length", max_message_bytes),
+            # An attempt of ours should find the connection tried anew: gRPC's own pause begins at a second.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 5000),
+            *channel_options,
+        ]
+        self._channel: Any = None
+        self._lock = threading.Lock()
+        self._calls: dict[str, Any] = {}
+
+    @property
+    def address(self) -> str:
+        """Of the server."""
+        return self._address
+
+    def _open_channel(self) -> Any:
+        raise NotImplementedError
+
+    def _on_channel(self, method: Method[Any, Any]) -> Any:
+        with self._lock:
+            if self._channel is None:
+                self._channel = self._open_channel()
+            call = self._calls.get(method.path)
+            if call is None:
+                call = self._calls[method.path] = method.on(self._channel)
+            return call
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        return Deadline(self._timeout if timeout is None else timeout)
+
+
+def check_address(address: str) -> str:
+    """gRPC itself takes port 443 where there is none."""
+    host_port = re.sub(r"^(dns:(//[^/]*/)?|ipv[46]:)", "", address)
+    matches = [re.fullmatch(r"(\[[^][ /]+\]|[^][:/ ]+):(\d{1,5})", one) for one in host_port.split(",")]
+    if re.match(r"(unix|unix-abstract|xds|vsock|passthrough):.", address) or all(
+            match and 1 <= int(match.group(2)) <= 65535 for match in matches):
+        return address
+    raise ValueError(f"address is {address!r}; accepted: host:port, as localhost:50051, [IPv6]:port, unix:PATH")
+
+
+def batches(inputs: Iterable[Prompt], batch_size: int) -> Iterator[list[Prompt]]:
+    """The inputs a few at a time: at most batch_size, and no more bytes than a server surely receives."""
+    if isinstance(inputs, str):
+        raise TypeError("inputs is a str; accepted: several texts or lists of ids")
+    if not 1 <= batch_size <= MAX_BATCH_SIZE:
+        raise ValueError(f"batch_size is {batch_size!r}; accepted: 1 to {MAX_BATCH_SIZE}")
+    return _batches(inputs, batch_size)
+
+
+def _batches(inputs: Iterable[Prompt], batch_size: int) -> Iterator[list[Prompt]]:
+    batch: list[Prompt] = []
+    num_bytes = 0
+    for one in inputs:
+        size = 5 * len(one) if hasattr(one, "__len__") else 0  # at most, of a character in UTF-8 or of an id
+        if batch and (len(batch) == batch_size or num_bytes + size > MAX_BATCH_BYTES):
+            yield batch
+            batch, num_bytes = [], 0
+        batch.append(one)
+        num_bytes += size
+    if batch:
+        yield batch
+
+
+def as_it_is(value: _T) -> _T:
+    return value

@@ -1,0 +1,292 @@
+"""The client that waits for its answers. Its twin for asyncio is beamline.aio.AsyncClient."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Sequence, TypeVar, overload
+
+import grpc
+
+from beamline import _methods, requests, results
+from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
+from beamline._methods import Method, RequestT, ResponseT
+from beamline._protos import health_pb2
+from beamline._sync_many import ManyCalls
+from beamline.errors import BeamlineError, CancelledError, DataLossError, UnavailableError, from_call
+from beamline.options import Prompt
+from beamline.retry import Attempts, Deadline
+from beamline.v1 import inference_pb2 as pb
+from beamline.v1 import models_pb2
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from beamline.options import EncodeOptions, GenerateOptions, ModelSettings
+
+_ResultT = TypeVar("_ResultT")
+
+
+class GenerationStream(Iterator[results.Delta]):
+    """An answer as it is written: iterate over its deltas, then ask for its ``result``.
+
+    Leaving a ``with`` block or ``close`` ends the call on the server too. ``cancel`` may be called by any thread; whoever
+    iterates gets a CancelledError.
+    """
+
+    def __init__(self, open_stream: Callable[..., Any], attempts: Attempts, deadline: Deadline) -> None:
+        self._open_stream = open_stream
+        self._attempts = attempts
+        self._deadline = deadline
+        self._pending: list[results.Delta] = []
+        self._deltas: list[results.Delta] = []
+        self._end: pb.StreamEnd | None = None
+        self._is_over = False
+        self._cancelled = threading.Event()
+        self._call = open_stream(timeout=deadline.remaining())
+
+    def __next__(self) -> results.Delta:
+        while not self._pending and not self._is_over:
+            self._take(self._next_message())
+        if not self._pending:
+            raise StopIteration
+        delta = self._pending.pop(0)
+        self._deltas.append(delta)
+        return delta
+
+    def result(self) -> results.Generation:
+        """The whole answer, after the rest of it has come."""
+        for _ in self:
+            pass
+        if self._end is None:
+            raise RuntimeError("the stream was closed, or had failed, before its end")
+        return results.generation_of(self._deltas, self._end)
+
+    def cancel(self) -> None:
+        """Ends the call."""
+        self._cancelled.set()
+        self._call.cancel()
+
+    def close(self) -> None:
+        """Ends the call and the iteration."""
+        self._is_over = True
+        self.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, message: pb.GenerateStreamResponse | None) -> None:
+        if message is None:
+            self._is_over = True
+            if self._end is None:
+                raise DataLossError("the stream ended without its last message")
+            return
+        self._pending += map(results.delta, message.deltas)
+        if message.HasField("end"):
+            self._end = message.end
+
+    def _next_message(self) -> pb.GenerateStreamResponse | None:
+        """None at the end of the stream. A call is made again only while nothing of it has come."""
+        has_begun = bool(self._deltas or self._pending or self._end)
+        while True:
+            try:
+                return next(self._call, None)
+            except grpc.RpcError as call_error:
+                error = from_call(call_error)
+            wait = None if has_begun or self._cancelled.is_set() else self._attempts.wait_after(error)
+            if wait is None:
+                self._is_over = True
+                raise error
+            if self._cancelled.wait(wait):
+                self._is_over = True
+                raise CancelledError("the call was cancelled")
+            self._call = self._open_stream(timeout=self._deadline.remaining())
+            if self._cancelled.is_set():  # meanwhile
+                self._call.cancel()
+
+
+class _SyncClient(ClientBase):
+    """Thread safe: any number of calls may run at once over one client."""
+
+    def close(self) -> None:
+        """Ends the connection and what still runs over it."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def list_models(self, *, timeout: float | None = None) -> list[results.ModelInfo]:
+        """What is served: every version of every model in every state."""
+        answer = self._call(_methods.LIST_MODELS, models_pb2.ListModelsRequest(), timeout)
+        return [results.model_info(model) for model in answer.models]
+
+    def get_model(self, name: str, *, timeout: float | None = None) -> results.ModelInfo:
+        """A model by "NAME" or "NAME@VERSION". NotFoundError when there is none."""
+        return results.model_info(self._call(_methods.GET_MODEL, requests.get_model_request(name), timeout))
+
+    def _open_channel(self) -> Any:
+        if self._credentials is not None:
+            return grpc.secure_channel(self._address, self._credentials, self._channel_options)
+        return grpc.insecure_channel(self._address, self._channel_options)
+
+    def _call(self, method: Method[RequestT, ResponseT], request: RequestT, timeout: float | None) -> ResponseT:
+        call = self._on_channel(method)
+        deadline = self._deadline(timeout)
+        attempts = Attempts(self._retry, deadline)
+        while True:
+            try:
+                answer: ResponseT = call(request, timeout=deadline.remaining(), metadata=self._metadata)
+                return answer
+            except grpc.RpcError as call_error:
+                error = from_call(call_error)
+            wait = attempts.wait_after(error)
+            if wait is None:
+                raise error
+            time.sleep(wait)
+
+
+class Client(_SyncClient):
+    """Calls a Beamline server.
+
+        with Client("localhost:50051") as client:
+            print(client.generate("translate-en-de", "Hello", beam=4).text)
+
+    Every call takes ``timeout``, in seconds, retries included; ``math.inf``: no limit, whatever the client's own. Errors are
+    those of beamline.errors. Thread safe.
+    """
+
+    def health(self, model: str = "", *, timeout: float | None = None) -> bool:
+        """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
+        answer = self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
+        """Returns when ``health`` is True; its error when the timeout is over before."""
+        deadline = self._deadline(timeout)
+        while True:
+            try:
+                if self.health(model, timeout=deadline.remaining()):
+                    return
+                error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
+            except UnavailableError as unavailable:
+                error = unavailable
+            remaining = deadline.remaining()
+            if remaining is not None and remaining < 0.1:
+                raise error
+            time.sleep(0.1)
+
+    def generate(self, model: str, prompt: Prompt, *, timeout: float | None = None,
+                 **options: Unpack[GenerateOptions]) -> results.Generation:
+        """Continues a text, or translates it. Options: GenerateOptions."""
+        request = requests.generate_request(model, prompt, **options)
+        return results.generation(self._call(_methods.GENERATE, request, timeout))
+
+    def generate_stream(self, model: str, prompt: Prompt, *, timeout: float | None = None,
+                        **options: Unpack[GenerateOptions]) -> GenerationStream:
+        """The same as it is written. A timeout ends it with what there is and finish reason DEADLINE."""
+        request = requests.generate_request(model, prompt, **options)
+        call = self._on_channel(_methods.GENERATE_STREAM)
+        deadline = self._deadline(timeout)
+        return GenerationStream(lambda timeout: call(request, timeout=timeout, metadata=self._metadata),
+                                Attempts(self._retry, deadline), deadline)
+
+    @overload
+    def generate_many(self, model: str, prompts: Iterable[PromptOrRequest], *, return_exceptions: Literal[False] = False,
+                      timeout: float | None = None, **options: Unpack[GenerateOptions]) -> Iterator[results.Generation]: ...
+
+    @overload
+    def generate_many(self, model: str, prompts: Iterable[PromptOrRequest], *, return_exceptions: Literal[True],
+                      timeout: float | None = None,
+                      **options: Unpack[GenerateOptions]) -> Iterator[results.Generation | BeamlineError]: ...
+
+    def generate_many(self, model: str, prompts: Iterable[PromptOrRequest], *, return_exceptions: bool = False,
+                      timeout: float | None = None,
+                      **options: Unpack[GenerateOptions]) -> Iterator[results.Generation | BeamlineError]:
+        """Many prompts over one stream, answered in their order as soon as they can be; the prompts are asked for as answers
+        are taken. A prompt may be a whole request (generate_request), which then says everything itself. With
+        return_exceptions a prompt that fails has its error in its place, else the error is raised. The timeout is that of the
+        whole; the client's own does not count."""
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a str; accepted: several texts or lists of ids")
+        numbered = (one if isinstance(one, pb.GenerateRequest) else requests.generate_request(model, one, **options)
+                    for one in prompts)
+        return self._many(_methods.GENERATE_MANY, numbered, Deadline(timeout), return_exceptions, results.generation)
+
+    def encode(self, model: str, inputs: Sequence[Prompt], *, batch_size: int = 64, timeout: float | None = None,
+               **options: Unpack[EncodeOptions]) -> results.Embeddings:
+        """Embeds texts; ``.numpy()`` is [number of inputs, dimensions]. More than batch_size inputs go as several requests over
+        one stream, and come back as one answer in their order. Options: EncodeOptions."""
+        parts = [requests.encode_request(model, part, **options) for part in batches(inputs, batch_size)]
+        if len(parts) < 2:
+            request = parts[0] if parts else requests.encode_request(model, [], **options)
+            return results.embeddings([self._call(_methods.ENCODE, request, timeout)])
+        answers = self._many(_methods.ENCODE_MANY, parts, self._deadline(timeout), False, as_it_is)
+        return results.embeddings(list(answers))
+
+    def encode_many(self, model: str, inputs: Iterable[Prompt], *, batch_size: int = 64, timeout: float | None = None,
+                    **options: Unpack[EncodeOptions]) -> Iterator[results.Embedding]:
+        """Embeds texts of any number, which are asked for as embeddings are taken, in their order. The timeout is that of the
+        whole; the client's own does not count."""
+        parts = (requests.encode_request(model, part, **options) for part in batches(inputs, batch_size))
+        answers: Iterator[pb.EncodeResponse] = self._many(_methods.ENCODE_MANY, parts, Deadline(timeout), False, as_it_is)
+        return (results.embedding(one) for answer in answers for one in answer.embeddings)
+
+    def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
+              priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,
+              timeout: float | None = None) -> results.Scores:
+        """How likely the model finds each continuation of a prompt; of a translator: each translation."""
+        request = requests.score_request(model, prompt, continuations, per_token=per_token, priority=priority,
+                                         request_id=request_id, cache_salt=cache_salt)
+        return results.scores(self._call(_methods.SCORE, request, timeout))
+
+    def tokenize(self, model: str, text: str, *, add_special_tokens: bool | None = None,
+                 timeout: float | None = None) -> results.Tokens:
+        """The tokens of a text, with their places in it."""
+        request = requests.tokenize_request(model, text, add_special_tokens)
+        return results.tokens(self._call(_methods.TOKENIZE, request, timeout))
+
+    def detokenize(self, model: str, ids: Sequence[int], *, skip_special_tokens: bool | None = None,
+                   timeout: float | None = None) -> str:
+        """The text of ids."""
+        request = requests.detokenize_request(model, ids, skip_special_tokens)
+        return self._call(_methods.DETOKENIZE, request, timeout).text
+
+    def _many(self, method: Method[Any, Any], source: Iterable[Any], deadline: Deadline, return_exceptions: bool,
+              convert: Callable[[Any], _ResultT]) -> Iterator[Any]:
+        call = self._on_channel(method)
+
+        def open_stream(writes: Iterator[Any], timeout: float | None) -> Any:
+            return call(writes, timeout=timeout, metadata=self._metadata)
+
+        with contextlib.closing(ManyCalls(open_stream, source, self._retry, deadline, return_exceptions).results()) as answers:
+            for answer in answers:
+                if not isinstance(answer, BeamlineError):
+                    yield convert(answer)
+                elif return_exceptions:
+                    yield answer
+                else:
+                    raise answer
+
+
+class AdminClient(_SyncClient):
+    """Loads and unloads models: a client of the server's admin address (its settings admin_listen and model_root)."""
+
+    def load_model(self, name: str, *, folder: str | None = None, version: int | None = None, timeout: float | None = None,
+                   **settings: Unpack[ModelSettings]) -> results.ModelInfo:
+        """Returns when the model is ready. A load whose call ends early goes on. Settings: ModelSettings."""
+        request = requests.load_model_request(name, folder, version, **settings)
+        return results.model_info(self._call(_methods.LOAD_MODEL, request, timeout))
+
+    def unload_model(self, name: str, *, version: int | None = None, grace: float | None = None,
+                     timeout: float | None = None) -> results.ModelInfo:
+        """Returns when the model is gone, as it was. Running requests have ``grace`` seconds; None: as the server says."""
+        request = requests.unload_model_request(name, version, grace)
+        return results.model_info(self._call(_methods.UNLOAD_MODEL, request, timeout).model)

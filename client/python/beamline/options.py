@@ -1,0 +1,92 @@
+"""The options of calls, by name and type. What they mean, and their ranges, stands in proto/beamline/v1/inference.proto.
+
+An option that is left out, or None, is as the model says, then as the server does.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Mapping, Sequence, TypedDict, Union
+
+Prompt = Union[str, Sequence[int]]
+"""A text, or token ids, which are taken as they are. Arrays of numpy are ids too."""
+
+EarlyStopping = Literal["eager", "heuristic", "exhaustive"]
+Pooling = Literal["model", "mean", "cls", "last", "none"]
+Truncation = Literal["none", "right", "left"]
+DType = Literal["float32", "bfloat16", "float16"]
+
+
+class GenerateOptions(TypedDict, total=False):
+    """Options of ``generate``, ``generate_stream`` and ``generate_many``."""
+
+    greedy: bool | None
+    """The likeliest token, always."""
+    sample: bool | None
+    """A random token; any of the options from temperature to seed asks for this too."""
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    typical_p: float | None
+    seed: int | None
+    beam: int | None
+    """Beam search with this many hypotheses. The options from length_penalty to diversity_penalty are its own."""
+    length_penalty: float | None
+    early_stopping: EarlyStopping | None
+    num_groups: int | None
+    diversity_penalty: float | None
+    num_sequences: int | None
+    """Answers, of sampling or of beam search."""
+
+    max_new_tokens: int | None
+    min_new_tokens: int | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    ignore_eos: bool | None
+    include_stop: bool | None
+
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    no_repeat_ngram_size: int | None
+    logit_bias: Mapping[int, float] | None
+    bad_words: Sequence[Prompt] | None
+    suppress_tokens: Sequence[int] | None
+    forced_eos: int | None
+
+    logprobs: int | None
+    prompt_logprobs: int | None
+    return_token_ids: bool | None
+    skip_special_tokens: bool | None
+    echo: bool | None
+
+    target_prefix: Prompt | None
+    priority: int | None
+    request_id: str | None
+    cache_salt: str | None
+
+
+class EncodeOptions(TypedDict, total=False):
+    """Options of ``encode`` and ``encode_many``."""
+
+    pooling: Pooling | None
+    normalize: bool | None
+    dimensions: int | None
+    truncate: Truncation | None
+    prompt_name: str | None
+    priority: int | None
+    request_id: str | None
+
+
+class ModelSettings(TypedDict, total=False):
+    """Settings of ``AdminClient.load_model``, as of a configured model (docs/operating.md)."""
+
+    dtype: DType | None
+    device: str | None
+    max_batch_tokens: int | None
+    max_sequences: int | None
+    cache_bytes: int | None
+    prefix_cache: bool | None
+    speculative_tokens: int | None
+    max_queued_requests: int | None
+    warm_up: Literal["auto", "true", "false"] | None

@@ -1,0 +1,200 @@
+"""The requests of the contract from Python's arguments. Values are checked by the server, types here."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, Iterable, Mapping, Sequence, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+
+from beamline.options import DType, EarlyStopping, Pooling, Prompt, Truncation
+from beamline.v1 import inference_pb2 as pb
+from beamline.v1 import models_pb2
+
+_Message = TypeVar("_Message")
+
+
+def generate_request(
+    model: str, prompt: Prompt, *, greedy: bool | None = None, sample: bool | None = None, temperature: float | None = None,
+    top_k: int | None = None, top_p: float | None = None, min_p: float | None = None, typical_p: float | None = None,
+    seed: int | None = None, beam: int | None = None, length_penalty: float | None = None,
+    early_stopping: EarlyStopping | None = None, num_groups: int | None = None, diversity_penalty: float | None = None,
+    num_sequences: int | None = None, max_new_tokens: int | None = None, min_new_tokens: int | None = None,
+    stop: str | Sequence[str] | None = None, stop_token_ids: Sequence[int] | None = None, ignore_eos: bool | None = None,
+    include_stop: bool | None = None, repetition_penalty: float | None = None, presence_penalty: float | None = None,
+    frequency_penalty: float | None = None, no_repeat_ngram_size: int | None = None,
+    logit_bias: Mapping[int, float] | None = None, bad_words: Sequence[Prompt] | None = None,
+    suppress_tokens: Sequence[int] | None = None, forced_eos: int | None = None, logprobs: int | None = None,
+    prompt_logprobs: int | None = None, return_token_ids: bool | None = None, skip_special_tokens: bool | None = None,
+    echo: bool | None = None, target_prefix: Prompt | None = None, priority: int | None = None,
+    request_id: str | None = None, cache_salt: str | None = None,
+) -> pb.GenerateRequest:
+    """A request of Generate, GenerateStream or GenerateMany; the options are those of GenerateOptions."""
+    request = pb.GenerateRequest()
+    _fill(request, model=model, prompt=to_prompt("prompt", prompt), priority=priority, request_id=request_id,
+          cache_salt=cache_salt)
+    if target_prefix is not None:
+        request.target_prefix.CopyFrom(to_prompt("target_prefix", target_prefix))
+    sampling = _given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical_p, seed=seed)
+    search = _given(length_penalty=length_penalty, early_stopping=early_stopping, num_groups=num_groups,
+                    diversity_penalty=diversity_penalty)
+    _set_decoding(request, bool(greedy), bool(sample), beam, sampling, search, num_sequences)
+    limits = _given(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens,
+                    stop=[stop] if isinstance(stop, str) else stop, stop_token_ids=stop_token_ids, ignore_eos=ignore_eos,
+                    include_stop=include_stop)
+    if limits:
+        _fill(request.limits, **limits)
+    words = None if bad_words is None else [to_prompt(f"bad_words[{i}]", word) for i, word in enumerate(bad_words)]
+    shaping = _given(repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+                     frequency_penalty=frequency_penalty, no_repeat_ngram_size=no_repeat_ngram_size, logit_bias=logit_bias,
+                     bad_words=words, suppress_tokens=suppress_tokens, forced_eos=forced_eos)
+    if shaping:
+        _fill(request.shaping, **shaping)
+    output = _given(logprobs=logprobs, prompt_logprobs=prompt_logprobs, return_token_ids=return_token_ids,
+                    skip_special_tokens=skip_special_tokens, echo=echo)
+    if output:
+        _fill(request.output, **output)
+    return request
+
+
+def _set_decoding(request: pb.GenerateRequest, greedy: bool, sample: bool, beam: int | None, sampling: dict[str, Any],
+                  search: dict[str, Any], num_sequences: int | None) -> None:
+    """One of the three ways, or none of them, which leaves the choice to the model."""
+    asked_for = {"greedy": ["greedy"] if greedy else [],
+                 "sampling": (["sample"] if sample else []) + list(sampling),
+                 "beam search": (["beam"] if beam is not None else []) + list(search)}
+    ways = [way for way, options in asked_for.items() if options]
+    if len(ways) > 1:
+        both = " and ".join(f"{', '.join(asked_for[way])} ({way})" for way in ways)
+        raise ValueError(f"{both} are set; accepted: the options of one way to choose tokens")
+    if num_sequences is not None and ways in ([], ["greedy"]):
+        raise ValueError(f"num_sequences is {num_sequences!r}; accepted with the options of sampling or with beam")
+    if ways == ["greedy"]:
+        request.greedy.SetInParent()
+    elif ways == ["sampling"]:
+        request.sampling.SetInParent()
+        _fill(request.sampling, num_sequences=num_sequences, **sampling)
+    elif ways:
+        request.beam.SetInParent()
+        if (stopping := search.pop("early_stopping", None)) is not None:
+            request.beam.early_stopping = _choice(pb.EarlyStopping, "EARLY_STOPPING_", "early_stopping", stopping)
+        _fill(request.beam, width=beam, num_sequences=num_sequences, **search)
+
+
+def encode_request(
+    model: str, inputs: Iterable[Prompt], *, pooling: Pooling | None = None, normalize: bool | None = None,
+    dimensions: int | None = None, truncate: Truncation | None = None, prompt_name: str | None = None,
+    priority: int | None = None, request_id: str | None = None,
+) -> pb.EncodeRequest:
+    """A request of Encode or EncodeMany; the options are those of EncodeOptions."""
+    request = pb.EncodeRequest()
+    prompts = [to_prompt(f"inputs[{i}]", one) for i, one in enumerate(inputs)]
+    _fill(request, model=model, inputs=prompts, normalize=normalize, dimensions=dimensions, prompt_name=prompt_name,
+          priority=priority, request_id=request_id)
+    if pooling is not None:
+        request.pooling = _choice(pb.Pooling, "POOLING_", "pooling", pooling)
+    if truncate is not None:
+        request.truncate = _choice(pb.Truncation, "TRUNCATION_", "truncate", truncate)
+    return request
+
+
+def score_request(
+    model: str, prompt: Prompt, continuations: Iterable[Prompt], *, per_token: bool = False, priority: int | None = None,
+    request_id: str | None = None, cache_salt: str | None = None,
+) -> pb.ScoreRequest:
+    """A request of Score."""
+    if isinstance(continuations, str):
+        raise TypeError("continuations is a str; accepted: several texts or lists of ids")
+    request = pb.ScoreRequest()
+    prompts = [to_prompt(f"continuations[{i}]", one) for i, one in enumerate(continuations)]
+    _fill(request, model=model, prompt=to_prompt("prompt", prompt), continuations=prompts, per_token=per_token,
+          priority=priority, request_id=request_id, cache_salt=cache_salt)
+    return request
+
+
+def tokenize_request(model: str, text: str, add_special_tokens: bool | None) -> pb.TokenizeRequest:
+    return _fill(pb.TokenizeRequest(), model=model, text=text, add_special_tokens=add_special_tokens)
+
+
+def detokenize_request(model: str, ids: Sequence[int], skip_special_tokens: bool | None) -> pb.DetokenizeRequest:
+    return _fill(pb.DetokenizeRequest(), model=model, ids=ids, skip_special_tokens=skip_special_tokens)
+
+
+def get_model_request(name: str) -> models_pb2.GetModelRequest:
+    return _fill(models_pb2.GetModelRequest(), name=name)
+
+
+def load_model_request(
+    name: str, folder: str | None, version: int | None, *, dtype: DType | None = None, **settings: Any,
+) -> models_pb2.LoadModelRequest:
+    request = _fill(models_pb2.LoadModelRequest(), name=name, folder=folder, version=version)
+    if dtype is not None:
+        request.settings.dtype = _choice(models_pb2.DataType, "DATA_TYPE_", "dtype", dtype)
+    unknown = set(settings) - set(models_pb2.ModelSettings.DESCRIPTOR.fields_by_name)
+    if unknown:
+        raise TypeError(f"load_model() got an unexpected keyword argument '{sorted(unknown)[0]}'")
+    if given := _given(**settings):
+        _fill(request.settings, **given)
+    return request
+
+
+def unload_model_request(name: str, version: int | None, grace: float | None) -> models_pb2.UnloadModelRequest:
+    request = _fill(models_pb2.UnloadModelRequest(), name=name, version=version)
+    if grace is not None:
+        if not 0 <= grace <= 86400:
+            raise ValueError(f"grace is {grace!r}; accepted: 0 to 86400 seconds")
+        request.grace.CopyFrom(Duration(seconds=int(grace), nanos=int((grace - int(grace)) * 1e9)))
+    return request
+
+
+def to_prompt(name: str, prompt: Prompt) -> pb.Prompt:
+    """A text, or ids."""
+    if isinstance(prompt, str):
+        return _fill(pb.Prompt(), text=prompt)
+    if isinstance(prompt, (bytes, bytearray, Mapping, type(None))):
+        raise TypeError(f"{name} is of type {type(prompt).__name__}; accepted: str, or a sequence of token ids")
+    message = pb.Prompt()
+    message.ids.SetInParent()
+    try:
+        _fill(message.ids, ids=prompt)
+    except TypeError as error:
+        raise TypeError(f"{name}.{error}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}.{error}") from None
+    return message
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _fill(message: _Message, **values: Any) -> _Message:
+    """Sets the fields that have a value. protobuf's errors about types do not say which field they are about."""
+    for name, value in _given(**values).items():
+        try:
+            if isinstance(value, Mapping):
+                getattr(message, name).update(value)
+            elif hasattr(value, "DESCRIPTOR"):
+                getattr(message, name).CopyFrom(value)
+            elif isinstance(getattr(message, name), (bool, int, float, str)):
+                setattr(message, name, value)
+            elif isinstance(value, (str, bytes)):
+                raise TypeError("accepted: a sequence")
+            else:
+                getattr(message, name).extend(value)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{name} is no text that UTF-8 can hold: {error.reason} at {error.start}") from None
+        except TypeError as error:
+            raise TypeError(f"{name} is {reprlib.repr(value)}: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{name} is {reprlib.repr(value)}: {error}") from None
+    return message
+
+
+def _choice(kind: Any, prefix: str, name: str, value: str) -> Any:
+    """The number of an enum's value, by its name in lower case."""
+    choices = {full.removeprefix(prefix).lower(): number for full, number in kind.items()}
+    choices.pop("unspecified", None)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; accepted: {', '.join(choices)}")
+    return choices[value]

@@ -1,0 +1,1 @@
+"""The messages and services of proto/beamline/v1, generated."""

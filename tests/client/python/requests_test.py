@@ -1,0 +1,165 @@
+"""Requests from Python's arguments: every field of the contract is reached, and what is wrong is named."""
+
+import inspect
+import typing
+import unittest
+
+from google.protobuf.message import Message
+
+import beamline
+from beamline import options, requests
+from beamline.v1 import inference_pb2 as pb
+from beamline.v1 import models_pb2
+
+ALL = dict(
+    max_new_tokens=9, min_new_tokens=2, stop=["."], stop_token_ids=[3], ignore_eos=True, include_stop=True,
+    repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.25, no_repeat_ngram_size=3, logit_bias={7: -2.5},
+    bad_words=["bad", [4, 5]], suppress_tokens=[6], forced_eos=0, logprobs=0, prompt_logprobs=2, return_token_ids=False,
+    skip_special_tokens=False, echo=True, target_prefix=[1, 2], priority=-3, request_id="r", cache_salt="s")
+SAMPLING = dict(temperature=0.5, top_k=0, top_p=0.75, min_p=0.0, typical_p=0.5, seed=0, num_sequences=2)
+BEAM = dict(beam=4, length_penalty=-0.5, early_stopping="exhaustive", num_groups=2, diversity_penalty=0.5, num_sequences=3)
+
+
+def set_fields(message, prefix=""):
+    """The paths of the fields that are set, messages of other messages included."""
+    found = set()
+    for field, value in message.ListFields():
+        found.add(prefix + field.name)
+        if isinstance(value, Message):
+            found |= set_fields(value, prefix + field.name + ".")
+    return found
+
+
+def fields_of(*descriptors):
+    return {field.name for descriptor in descriptors for field in descriptor.fields}
+
+
+class Generate(unittest.TestCase):
+    def test_every_field_is_reached(self):
+        sampled = requests.generate_request("m", "p", **ALL, **SAMPLING)
+        searched = requests.generate_request("m", "p", **ALL, **BEAM)
+        greedy = requests.generate_request("m", "p", greedy=True)
+        found = set_fields(sampled) | set_fields(searched) | set_fields(greedy)
+        expected = fields_of(pb.GenerateRequest.DESCRIPTOR)
+        for part, kind in (("limits", pb.Limits), ("shaping", pb.Shaping), ("output", pb.Output), ("sampling", pb.Sampling),
+                           ("beam", pb.Beam)):
+            expected |= {f"{part}.{name}" for name in fields_of(kind.DESCRIPTOR)}
+        self.assertEqual({path for path in found if path.split(".")[0] not in ("prompt", "target_prefix")}
+                         | {"prompt", "target_prefix"}, expected)
+
+    def test_values_are_kept(self):
+        request = requests.generate_request("m", "p", **ALL, **BEAM)
+        self.assertEqual((request.model, request.prompt.text, list(request.target_prefix.ids.ids)), ("m", "p", [1, 2]))
+        self.assertEqual((request.beam.width, request.beam.early_stopping), (4, pb.EARLY_STOPPING_EXHAUSTIVE))
+        self.assertEqual(dict(request.shaping.logit_bias), {7: -2.5})
+        self.assertEqual([one.WhichOneof("kind") for one in request.shaping.bad_words], ["text", "ids"])
+        sampling = requests.generate_request("m", "p", **SAMPLING).sampling
+        self.assertTrue(all(sampling.HasField(name) for name in SAMPLING))  # a zero is a value
+        self.assertEqual(list(requests.generate_request("m", "p", stop="end").limits.stop), ["end"])
+
+    def test_what_is_left_out_is_the_models(self):
+        self.assertEqual(set_fields(requests.generate_request("m", "p")), {"model", "prompt", "prompt.text"})
+        self.assertEqual(set_fields(requests.generate_request("m", "p", beam=None, greedy=False)),
+                         {"model", "prompt", "prompt.text"})
+
+    def test_options_are_those_of_the_request(self):
+        for function, declared in ((requests.generate_request, options.GenerateOptions),
+                                   (requests.encode_request, options.EncodeOptions)):
+            named = {name for name, one in inspect.signature(function).parameters.items() if one.kind == one.KEYWORD_ONLY}
+            self.assertEqual(named, set(declared.__annotations__))
+        with self.assertRaisesRegex(TypeError, "max_tokens"):
+            beamline.Client("localhost:1").generate("m", "p", max_tokens=5)
+
+    def test_ways_to_choose_tokens_do_not_mix(self):
+        for mixed, named in ((dict(greedy=True, beam=2), "greedy .*beam"), (dict(top_k=5, beam=2), "top_k .*beam"),
+                             (dict(greedy=True, length_penalty=1.0), "greedy .*length_penalty")):
+            with self.assertRaisesRegex(ValueError, f"{named}.*accepted: "):
+                requests.generate_request("m", "p", **mixed)
+        for alone in (dict(num_sequences=2), dict(num_sequences=2, greedy=True)):
+            with self.assertRaisesRegex(ValueError, "num_sequences is 2; accepted with"):
+                requests.generate_request("m", "p", **alone)
+
+    def test_prompts(self):
+        self.assertEqual(requests.generate_request("m", "").prompt.WhichOneof("kind"), "text")
+        self.assertEqual(list(requests.generate_request("m", (5, 6)).prompt.ids.ids), [5, 6])
+        self.assertEqual(requests.generate_request("m", []).prompt.WhichOneof("kind"), "ids")
+        try:
+            import numpy
+        except ImportError:
+            return
+        self.assertEqual(list(requests.generate_request("m", numpy.array([5, 6])).prompt.ids.ids), [5, 6])
+
+    def test_wrong_types_are_named(self):
+        for wrong, named in (
+                (dict(prompt=b"x"), "prompt is of type bytes"), (dict(prompt=None), "prompt is of type NoneType"), (dict(prompt=5), r"prompt.ids is 5"),
+                (dict(prompt=["a"]), r"prompt.ids is \['a'\]"), (dict(prompt=[2**40]), "prompt.ids is"),
+                (dict(prompt="\ud800"), "text is .*(UTF-8|unicode)"), (dict(max_new_tokens="5"), "max_new_tokens is '5'"),
+                (dict(max_new_tokens=2**40), "max_new_tokens is 1099511627776"), (dict(seed=-1), "seed is -1"),
+                (dict(stop_token_ids=5), "stop_token_ids is 5"), (dict(bad_words=[b"x"]), r"bad_words\[0\] is of type bytes"),
+                (dict(logit_bias={"a": 1.0}), "logit_bias is"), (dict(beam=2, early_stopping="soon"), "early_stopping is 'soon'; accepted: "),
+                (dict(cache_salt=5), "cache_salt is 5")):
+            with self.subTest(named), self.assertRaisesRegex((TypeError, ValueError), named):
+                requests.generate_request("m", **{"prompt": "p", **wrong})
+
+
+class Others(unittest.TestCase):
+    def test_encode(self):
+        request = requests.encode_request("m", ["a", [1]], pooling="cls", normalize=False, dimensions=8, truncate="left",
+                                          prompt_name="query", priority=1, request_id="r")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.EncodeRequest.DESCRIPTOR))
+        self.assertEqual((request.pooling, request.truncate), (pb.POOLING_CLS, pb.TRUNCATION_LEFT))
+        with self.assertRaisesRegex(ValueError, "pooling is 'max'; accepted: model, mean, cls, last, none"):
+            requests.encode_request("m", ["a"], pooling="max")
+        client = beamline.Client("localhost:1")
+        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=[5]), r"inputs\[0\].ids is 5"),
+                             (dict(inputs=["a"], batch_size=0), "batch_size is 0; accepted: 1 to 4096")):
+            with self.assertRaisesRegex((TypeError, ValueError), named):
+                client.encode("m", **wrong)
+
+        for kind in (beamline.Client, beamline.AsyncClient):
+            with self.assertRaisesRegex(TypeError, "prompts is a str"):
+                kind("localhost:1").generate_many("m", "text")
+
+    def test_score(self):
+        request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.ScoreRequest.DESCRIPTOR))
+        with self.assertRaisesRegex(TypeError, "continuations is a str"):
+            requests.score_request("m", "p", "abc")
+
+    def test_models(self):
+        settings = dict(dtype="bfloat16", device="cuda:1", max_batch_tokens=16, max_sequences=1, cache_bytes=0,
+                        prefix_cache=False, speculative_tokens=0, max_queued_requests=1, warm_up="false")
+        request = requests.load_model_request("m", "folder", 2, **settings)
+        self.assertEqual({field.name for field, _ in request.settings.ListFields()}, fields_of(models_pb2.ModelSettings.DESCRIPTOR))
+        self.assertEqual(set(settings), set(options.ModelSettings.__annotations__))
+        self.assertEqual((request.folder, request.version, request.settings.dtype), ("folder", 2, models_pb2.DATA_TYPE_BFLOAT16))
+        self.assertFalse(requests.load_model_request("m", None, None).HasField("settings"))
+        with self.assertRaisesRegex(TypeError, "max_tokens"):
+            requests.load_model_request("m", None, None, max_tokens=5)
+        self.assertEqual(requests.unload_model_request("m", None, 1.5).grace.ToMilliseconds(), 1500)
+        for grace in (-1, 86401, float("nan")):
+            with self.assertRaisesRegex(ValueError, "grace is .*; accepted: 0 to 86400 seconds"):
+                requests.unload_model_request("m", None, grace)
+
+    def test_choices_are_those_of_the_contract(self):
+        for declared, kind, prefix in ((options.EarlyStopping, pb.EarlyStopping, "EARLY_STOPPING_"),
+                                       (options.Pooling, pb.Pooling, "POOLING_"), (options.Truncation, pb.Truncation, "TRUNCATION_")):
+            names = {name[len(prefix):].lower() for name in kind.keys()} - {"unspecified"}
+            self.assertEqual(set(typing.get_args(declared)), names)
+        for declared, kind, prefix in ((beamline.FinishReason, pb.FinishReason, "FINISH_REASON_"), (beamline.Task, models_pb2.Task, "TASK_"),
+                                       (beamline.ModelState, models_pb2.ModelState, "MODEL_STATE_"),
+                                       (beamline.DataType, models_pb2.DataType, "DATA_TYPE_")):
+            self.assertEqual({one.value for one in declared}, {name[len(prefix):].lower() for name in kind.keys()})
+
+    def test_addresses(self):
+        for address in ("localhost:50051", "10.0.0.1:1", "[::1]:50051", "unix:/run/beamline", "dns:///beamline:50051",
+                        "ipv4:10.0.0.1:50051,10.0.0.2:50051", "xds:///beamline"):
+            self.assertEqual(beamline.Client(address).address, address)
+        for address in ("localhost", "localhost:", "localhost:0", "localhost:70000", "::1:50051", "http://localhost:50051", "a b:1",
+                        "dns:///beamline"):
+            with self.assertRaisesRegex(ValueError, "address is .*; accepted: host:port"):
+                beamline.Client(address)
+
+
+if __name__ == "__main__":
+    unittest.main()
