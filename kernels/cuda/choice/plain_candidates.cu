@@ -2,6 +2,7 @@
 // step wants them. A warp finds the best of a chunk of the vocabulary and the sum of its
 // exponentials with the logits in registers and without a block's barriers; the last warp of a row
 // to finish merges the row's chunks.
+#include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
 
@@ -316,8 +317,8 @@ __global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
 
 void SelectPlainCandidates(Device& device, const CandidateArgs& args) {
   const int64_t parts = int64_t{args.num_rows} * args.num_chunks;
-  PlainKernel<<<static_cast<unsigned>((parts + kWarps - 1) / kWarps), kThreads, 0,
-                device.stream()>>>(args);
+  PlainKernel<<<static_cast<unsigned>(CeilDiv(parts, kWarps)), kThreads, 0, device.stream()>>>(
+      args);
   device.CheckLaunch("TopCandidates (plain)");
 }
 

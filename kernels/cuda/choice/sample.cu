@@ -3,6 +3,7 @@
 // Probability masses are summed as integers, so that no result depends on the order of additions.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/choice/ordered_key.cuh"
 #include "kernels/cuda/device/scalar.cuh"
@@ -146,7 +147,7 @@ struct Stretch {
   int begin, end;
 };
 __device__ Stretch StretchOf(const Row& row, int warp) {
-  const int size = (row.vocab_size + kThreads - 1) / kThreads * kWarpSize;
+  const int size = CeilDiv(row.vocab_size, kThreads) * kWarpSize;
   return {min(warp * size, row.vocab_size), min((warp + 1) * size, row.vocab_size)};
 }
 

@@ -6,6 +6,7 @@
 // plain_candidates.cu offers are computed there.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/candidate_edits.cuh"
 #include "kernels/cuda/choice/choice_ops.h"
@@ -270,7 +271,7 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.logits_stride = params.logits.row_stride;
   args.num_rows = static_cast<int>(num_rows);
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
-  args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
+  args.num_chunks = CeilDiv(args.vocab_size, kChunk);
   args.max_count = params.max_count;
   StageEdits(device, edits, args);
   const size_t num_lists = size_t{num_rows} * args.num_chunks;

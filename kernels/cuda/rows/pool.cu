@@ -1,6 +1,7 @@
 // Pooling of token vectors into one vector per sequence, to unit length if asked.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -32,7 +33,7 @@ struct Groups {
 };
 
 Groups GroupsFor(int hidden_size, int size) {
-  const int threads = std::min(kThreads, (hidden_size + size - 1) / size);
+  const int threads = std::min(kThreads, CeilDiv(hidden_size, size));
   const int count = std::min(kThreads / threads, kMostSharedFloats / hidden_size);
   return {threads, std::max(1, count)};
 }
