@@ -6,6 +6,7 @@
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_group_warp.cuh"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
@@ -28,7 +29,7 @@ struct GroupSplits {
   // Keys of one split, which depend on the sequence alone.
   __device__ int KeysOf(int context) const {
     constexpr int kStep = 64;
-    const int keys = ((context + most - 1) / most + kStep - 1) / kStep * kStep;
+    const int keys = RoundUp(CeilDiv(context, most), kStep);
     return max(kFewestKeysPerGroupSplit, keys);
   }
   // Of a row of this block's split, in weights.
@@ -318,8 +319,8 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
     const int64_t entries = int64_t{args.num_kv_heads} * splits.num_rows * splits.count;
     const int64_t bytes = entries * (args.head_dim * sizeof(float) + sizeof(float2));
     const auto fitting = static_cast<int>(std::max<int64_t>(1, kFirstScratchBytes / bytes));
-    const int num_launches = (params.num_sequences + fitting - 1) / fitting;
-    most_sequences = (params.num_sequences + num_launches - 1) / num_launches;
+    const int num_launches = CeilDiv(params.num_sequences, fitting);
+    most_sequences = CeilDiv(params.num_sequences, num_launches);
     splits.sums = device.TakeScratch<float>(most_sequences * bytes / sizeof(float));
     if (!device.ok()) return;
     splits.weights =
@@ -335,7 +336,7 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
     }
     if (splits.count == 1) continue;
     const int rows = args.num_kv_heads * splits.num_rows;
-    const dim3 grid(static_cast<unsigned>((rows + kMergeWarps - 1) / kMergeWarps),
+    const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kMergeWarps)),
                     static_cast<unsigned>(num_sequences));
     LaunchOverlapped(device, "Attention (grouped)", MergeGroupSplitsKernel<T>, grid,
                      kMergeWarps * kWarpSize, /*shared_bytes=*/0, args, splits,

@@ -2,6 +2,7 @@
 // Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
 // the GPU.
 // Source: Dao et al., "Flash-Decoding", 2023.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/launch.cuh"
@@ -87,8 +88,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
     most_keys = max(most_keys, num_keys[r]);
   }
   // Splits are cut by the whole context, so that they do not depend on the row block.
-  const int keys_per_split = ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) /
-                             kKeysPerStep * kKeysPerStep;
+  const int keys_per_split = RoundUp(CeilDiv(span.context, splits.count), kKeysPerStep);
   const int begin = split * keys_per_split;
   const int end = min(most_keys, begin + keys_per_split);
 
@@ -213,7 +213,7 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
     if (!device.ok()) return;
   }
   const int rows = params.max_query_length * args.group_size;
-  const int row_blocks = (rows + choice.rows_per_block - 1) / choice.rows_per_block;
+  const int row_blocks = CeilDiv(rows, choice.rows_per_block);
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));

@@ -1,5 +1,6 @@
 // Attention for one query row a sequence over short contexts: a warp reads a whole context, so that
 // neither shared memory nor a barrier stands between it and the output.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -87,7 +88,7 @@ template <typename T>
 void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
   BEAMLINE_CHECK(args.block_tables != nullptr && args.group_size == 1);
   BEAMLINE_CHECK(params.max_query_length == 1);
-  const dim3 grid(static_cast<unsigned>((params.num_sequences + kWarps - 1) / kWarps),
+  const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_sequences, kWarps)),
                   static_cast<unsigned>(params.num_heads));
   DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
     LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kBiased>, grid,

@@ -2,6 +2,7 @@
 // rows of one key-value head; keys and values pass through shared memory in tiles. The values come
 // while the scores are computed, the next keys while the values are added. Source: Dao,
 // "FlashAttention-2", arXiv:2307.08691.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/mma.cuh"
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   block.context = span.context;
   block.causal = args.causal;
   const int num_keys = block.Limit(block.num_rows - 1);
-  const int num_tiles = (num_keys + kKeys - 1) / kKeys;
+  const int num_tiles = CeilDiv(num_keys, kKeys);
   // The first row sees the fewest.
   const int whole_keys = HasBias(args) ? 0 : block.Limit(0);
 
@@ -298,7 +299,7 @@ void Launch(Device& device, const AttentionArgs<float>& args, const AttentionPar
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tiles): shared memory");
   const int rows = params.max_query_length * args.group_size;
-  const dim3 grid(static_cast<unsigned>((rows + kFloatTileRows - 1) / kFloatTileRows),
+  const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kFloatTileRows)),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
   TilesKernel<kHeadDim><<<grid, kThreads, kBytes, device.stream()>>>(args);

@@ -7,6 +7,7 @@
 // al., "FlashAttention-3", arXiv:2407.08608.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_wgmma_tiles.cuh"
@@ -69,7 +70,7 @@ struct Multiplier {
     const int first_row = tile.first_row + group * kGroupRows;
     const int last_row = min(first_row + kGroupRows, num_rows) - 1;
     const int own_keys = first_row < num_rows ? KeysOf(args, tile, last_row, head_shift) : 0;
-    const int own_tiles = (own_keys + kKeys - 1) / kKeys;
+    const int own_tiles = CeilDiv(own_keys, kKeys);
     const int fewest_keys = KeysOf(args, tile, first_row, head_shift);
     const int own_row = first_row + warp * 16 + lane / 4;
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_tile_list.h"
@@ -87,7 +88,7 @@ __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64
   tile.context = span.context;
   tile.first_head = static_cast<int>(at.pair % list.num_units) << list.head_shift;
   const int last_row = min(tile.first_row + rows, num_rows) - 1;
-  tile.num_key_tiles = (KeysOf(args, tile, last_row, list.head_shift) + kKeys - 1) / kKeys;
+  tile.num_key_tiles = CeilDiv(KeysOf(args, tile, last_row, list.head_shift), kKeys);
   return tile;
 }
 

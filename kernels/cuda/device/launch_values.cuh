@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/cuda/device/device.h"
 
 namespace beamline::cuda {
@@ -33,7 +34,7 @@ class LaunchValuesBuilder {
   // The offset of the array, a multiple of 16 bytes.
   template <typename T>
   int Add(std::span<T> values) {
-    const size_t offset = (bytes_.size() + 15) / 16 * 16;
+    const size_t offset = RoundUp(bytes_.size(), size_t{16});
     bytes_.resize(offset + values.size_bytes());
     if (!values.empty()) std::memcpy(bytes_.data() + offset, values.data(), values.size_bytes());
     return static_cast<int>(offset);

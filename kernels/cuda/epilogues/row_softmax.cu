@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/epilogues/row_softmax.h"
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
 
@@ -203,8 +204,7 @@ void Launch(Device& device, const SoftmaxArgs<T>& args) {
   constexpr int kThreads = kRowThreads < kLeastThreads ? kLeastThreads : kRowThreads;
   constexpr int64_t kRowsPerBlock = kThreads / kRowThreads;
   cudaLaunchConfig_t config = {};
-  config.gridDim =
-      dim3(static_cast<unsigned>((args.num_rows + kRowsPerBlock - 1) / kRowsPerBlock * kCluster));
+  config.gridDim = dim3(static_cast<unsigned>(CeilDiv(args.num_rows, kRowsPerBlock) * kCluster));
   config.blockDim = dim3(kThreads);
   config.stream = device.stream();
   cudaLaunchAttribute cluster;
@@ -273,7 +273,7 @@ void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, b
 // The fewest threads that hold a row, so that more rows are under way at once. False: none does.
 template <typename T>
 bool LaunchInRegisters(Device& device, const SoftmaxArgs<T>& args) {
-  const int64_t vectors = (args.width + kVecSize<T> - 1) / kVecSize<T>;
+  const int64_t vectors = CeilDiv(args.width, kVecSize<T>);
   const bool clusters = device.code_architecture() >= kClusterArchitecture;
   if (vectors <= 32) {
     Launch<T, 32, 1>(device, args);

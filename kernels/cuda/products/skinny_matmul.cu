@@ -1,4 +1,5 @@
 // Products of a few rows: a matrix-vector kernel that reads the weight once.
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/shared_norm.cuh"
@@ -216,7 +217,7 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
 template <int kRows, typename T, typename Output>
 void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
   const auto launch = [&]<int kUnitWarps>() {
-    const int blocks = (args.num_units * kUnitWarps + kWarps - 1) / kWarps;
+    const int blocks = CeilDiv(args.num_units * kUnitWarps, kWarps);
     LaunchOverlapped(device, "a product of few rows",
                      SkinnyKernel<kRows, kUnitWarps, T, Output, NoNorm>, blocks, kThreads<NoNorm>,
                      /*shared_bytes=*/0, args, output, NoNorm());
@@ -235,7 +236,7 @@ bool LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Out
   const SharedNorm norm(*on_load);
   const int most_blocks = kMostNormingBlocks * device.num_multiprocessors();
   const auto launch = [&]<int kUnitWarps>() {
-    const int blocks = (args.num_units * kUnitWarps + kNormingWarps - 1) / kNormingWarps;
+    const int blocks = CeilDiv(args.num_units * kUnitWarps, kNormingWarps);
     if (blocks > most_blocks) return false;
     const auto kernel = SkinnyKernel<kRows, kUnitWarps, T, Output, SharedNorm>;
     LaunchOverlapped(device, "a product of few rows behind a norm", kernel, blocks,

@@ -1,4 +1,5 @@
 // Products of 2 to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
+#include "base/math.h"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/skinny_output.cuh"
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 template <typename Output>
 int BlocksOf(int num_units) {
   constexpr int kUnits = Output::kPaired ? kFeatures / 2 : kFeatures;
-  return (num_units + kUnits - 1) / kUnits;
+  return CeilDiv(num_units, kUnits);
 }
 
 template <typename T, typename Output>
