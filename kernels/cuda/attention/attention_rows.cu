@@ -34,7 +34,7 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
   return merged;
 }
 
-// Blocks of a multiprocessor: some 24 warps of one row, as many as their registers allow.
+// Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
 template <int kWidth, int kRows, bool kBiased, int kWarps>
 constexpr int kFewestBlocks = kRows > 1       ? 1
                               : kWidth == 256 ? 20 / kWarps
@@ -175,7 +175,7 @@ __global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
                                         : float2{-INFINITY, 0.0f};
     }
     const float maximum = WarpMax(fmaxf(weights[0].x, weights[1].x));
-    // Of a row without keys no split has a share.
+    // In a row without keys every split's share is 0.
     const float shift = maximum == -INFINITY ? 0.0f : maximum;
     float sum = 0.0f;
     for (int i = 0; i < 2; ++i) {

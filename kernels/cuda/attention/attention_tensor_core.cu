@@ -1,7 +1,7 @@
 // Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
 // A block computes 64 or 128 query rows of one key-value head; keys and values stream through
 // shared memory 64 at a time (32 of more than 128 elements), the next tile on its way while this
-// one is used. Heads between the tiles' sizes are filled up with zeros. Source: Dao,
+// one is used. Heads of other sizes than the tiles' are filled up with zeros. Source: Dao,
 // "FlashAttention-2", arXiv:2307.08691.
 #include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
@@ -81,7 +81,7 @@ struct WarpRows {
     }
   }
 
-  // Biases and masks, where a tile needs them.
+  // Adds biases and masks keys, where a tile needs it.
   __device__ void Adjust(const AttentionArgs<T>& args, int first_key, Scores& scores) const {
     const bool biased = HasBias(args);
     if (!biased && first_key + kKeys <= fewest_keys) return;
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
       CopyTile<T, kHeadDim, kPadded>(keys, first_key, span.context, head_dim, key_tile(tile));
       CopyTile<T, kHeadDim, kPadded>(values, first_key, span.context, head_dim, value_tile(tile));
     }
-    CommitCopies();  // an empty group keeps the count
+    CommitCopies();  // one group a turn, past the last tile an empty one
   };
 
   copy_tiles(0);  // one group with the queries

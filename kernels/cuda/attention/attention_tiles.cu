@@ -83,7 +83,7 @@ struct ThreadRows {
     for (int i = 0; i < kRowsEach; ++i) maximum[i] = -INFINITY;
   }
   __device__ int Row(int i) const { return first_row + i * kRowStep; }
-  // Of element j of the output.
+  // The column that element j of the output is.
   __device__ int OutputColumn(int j) const {
     return (j / kVec * kColumns + column) * kVec + j % kVec;
   }
@@ -110,7 +110,7 @@ struct ThreadRows {
     }
   }
 
-  // Biases and masks.
+  // Adds biases and masks keys.
   template <int kCount>
   __device__ void Adjust(const AttentionArgs<float>& args, const BlockRows& block, int first_key,
                          Scores& scores) const {
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   block.causal = args.causal;
   const int num_keys = block.Limit(block.num_rows - 1);
   const int num_tiles = CeilDiv(num_keys, kKeys);
-  // The first row sees the fewest.
+  // The first row sees the fewest keys.
   const int whole_keys = HasBias(args) ? 0 : block.Limit(0);
 
   const auto query_row = [&](int row) -> const float* {
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
         return position < span.context ? rows.Row(position) : nullptr;
       });
     }
-    CommitCopies();  // an empty group keeps the count
+    CommitCopies();  // one group a turn, past the last tile an empty one
   };
 
   ThreadRows<kHeadDim> rows;
@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
     __syncthreads();
     copy(keys, tile + 1, tiles.keys);
     rows.template Softmax<kCount>(scores, tiles);
-    WaitForCopies<1>();  // the values
+    WaitForCopies<1>();  // the values are there
     __syncthreads();
     rows.template AddValues<kCount>(tiles);
   };
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   copy(keys, 0, tiles.keys);  // one group with the queries
   for (int tile = 0; tile < num_tiles; ++tile) {
     copy(values, tile, tiles.values);
-    WaitForCopies<1>();  // the keys
+    WaitForCopies<1>();  // the keys are there
     __syncthreads();
     if (block.num_rows <= kRowStep) {  // a decoding sequence among others
       attend.template operator()<1>(tile);

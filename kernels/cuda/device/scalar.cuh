@@ -34,7 +34,7 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// The number of a 16-bit type that these bits are.
+// The number of the 16-bit type T that has these bits.
 template <typename T>
 __device__ T FromBits(uint16_t bits);
 template <>

@@ -31,7 +31,7 @@ __device__ inline float GeluSlope(float x) {
   return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kRoot * (1.0f + 3.0f * kCube * x * x);
 }
 
-// What kSize columns of a row are computed from: all of it is loaded before the first use.
+// What kSize columns of a row are computed from. All of it is loaded before the first use.
 template <typename T, int kSize>
 struct RowInputs {
   Vec<T, kSize> products, gelu_inputs;

@@ -80,7 +80,7 @@ __global__ void EmbedKernel(EmbedArgs<T> args) {
   }
 }
 
-// The same with the norm; the sum waits for it in registers (kHeld) or in shared memory.
+// The same with a norm, for which the sum waits in registers (kHeld) or in shared memory.
 // Grid: a block per token; shared memory unless kHeld: hidden_size floats. Bound as EmbedKernel.
 template <typename T, int kSize, bool kHeld>
 __global__ void EmbedNormKernel(EmbedArgs<T> args) {
