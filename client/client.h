@@ -45,7 +45,7 @@ struct ClientOptions {
   RetryPolicy retry;                        // of all calls but those that ask a Source
 };
 
-// A longer timeout is none; the clock of deadlines ends in the year 2262.
+// A longer timeout means no limit, because the clock of deadlines ends in the year 2262.
 inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::years(100);
 
 struct CallOptions {
@@ -64,6 +64,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  // One request, one whole answer.
   absl::StatusOr<v1::GenerateResponse> Generate(const v1::GenerateRequest& request,
                                                 const CallOptions& options = {});
 
@@ -105,19 +106,23 @@ class Client {
                           const OnAnswer<v1::EncodeResponse>& on_answer,
                           const CallOptions& options = {});
 
+  // The vectors of the request's inputs, in their order.
   absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
                                             const CallOptions& options = {});
   // How likely the model finds each continuation.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
+  // A text's token ids, and back.
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,
                                                     const CallOptions& options = {});
+  // What the server has. GetModel: NOT_FOUND when there is no such model.
   absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, const CallOptions& options = {});
   // At the server's admin address: loads a model, or unloads one, and waits until it is ready, or
-  // gone. A load whose call ends early goes on.
+  // gone. A load whose call ends early goes on. At other addresses PERMISSION_DENIED, or
+  // UNIMPLEMENTED where the server has no admin address.
   absl::StatusOr<v1::Model> LoadModel(const v1::LoadModelRequest& request,
                                       const CallOptions& options = {});
   absl::StatusOr<v1::UnloadModelResponse> UnloadModel(const v1::UnloadModelRequest& request,

@@ -1,4 +1,4 @@
-// gRPC's statuses as absl's, the details of an error included. Internal to the client.
+// gRPC's statuses as absl's, with the details of errors. Internal to the client.
 #pragma once
 
 #include "absl/status/status.h"

@@ -4,8 +4,8 @@
 
 namespace beamline {
 
-// From now on they are dropped; gRPC's are not when GRPC_VERBOSITY asks for them. For programs, at
-// their beginning: a library must leave this to them.
+// Drops them from now on, except gRPC's where GRPC_VERBOSITY asks for them. For a program to call
+// at its beginning: a library must leave this to the program.
 void DropLibraryLogs();
 
 }  // namespace beamline

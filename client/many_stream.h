@@ -90,8 +90,8 @@ class ManyStream {
     return stream->Finish();
   }
 
-  // Writes while this thread's owner reads: a server that waits for its answers to be read takes no
-  // more requests.
+  // Writes while the thread that started this one reads, because a server whose answers are not
+  // read takes no more requests.
   void WriteAll(Stream& stream) {
     for (const size_t place : OwedPlaces()) {
       if (!Write(stream, place)) return;
@@ -131,7 +131,7 @@ class ManyStream {
     Request request;
     {
       const std::lock_guard lock(mutex_);
-      request = WithId(owed_.at(place), place);  // its answer comes after it was written
+      request = WithId(owed_.at(place), place);  // still owed: no answer comes before it is written
     }
     return stream.Write(request);
   }
@@ -166,8 +166,8 @@ class ManyStream {
     }
   }
 
-  // Whether a request that was too large has ended the stream, which gRPC does on its own. Answers
-  // what is too large.
+  // Whether the stream has ended because a request was too large: gRPC ends it then. Answers the
+  // requests that are too large.
   bool LearnLimit(const grpc::Status& end) {
     if (end.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return false;
     constexpr char kMark[] = "larger than max (";
@@ -240,7 +240,7 @@ class ManyStream {
   const ManyLimits limits_;
   Clock::time_point deadline_;
 
-  // Of the writing thread while a stream runs, else of Run.
+  // Used by the writing thread while a stream runs, otherwise by Run.
   bool source_ended_ = false;
   size_t num_places_ = 0;
   size_t max_request_bytes_ = std::numeric_limits<size_t>::max();  // once a stream has told

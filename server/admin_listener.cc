@@ -10,7 +10,7 @@
 namespace beamline {
 namespace {
 
-// Operators and what works for them.
+// Few, because only operators and their programs connect.
 constexpr int32_t kMostConnections = 64;
 constexpr std::chrono::milliseconds kUnacknowledged{20000};
 // How long the last answers may take to reach their readers.
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<AdminListener>> AdminListener::Start(const Server
                             OpenListenSockets(listen.host, listen.port, kUnacknowledged));
   std::unique_ptr<AdminListener> listener(new AdminListener());
   listener->address_ = fmt::format("{}:{}", listen.host, sockets.port);
-  // The public address tells how models are.
+  // The public address tells the health of models.
   grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(config.max_receive_bytes);

@@ -26,7 +26,7 @@ void Health::Keep(const ModelInfo& model) {
 void Health::SetState(const ModelInfo& model) {
   std::lock_guard lock(mutex_);
   Keep(model);
-  service_.SetServingStatus(model.versioned_name, false);  // unless it is there
+  service_.SetServingStatus(model.versioned_name, false);  // TellOf sets those that are there
   TellOf(model.name);
   TellOfServer();
   if (models_[model.name].empty()) models_.erase(model.name);

@@ -1,4 +1,4 @@
-// What grpc.health.v1.Health says of the server and of each model, put together from what may keep
+// Decides what grpc.health.v1.Health says of the server and of each model, from all that may keep
 // them from answering.
 #pragma once
 
@@ -22,13 +22,15 @@ class Health {
   // `service` outlives it.
   Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models);
 
-  // The model is in another state than before.
+  // Tells of the model's state, which has changed.
   void SetState(const ModelInfo& model);
-  // The model's device has failed for good: neither it nor the server as a whole is well.
+  // Tells that the model's device has failed for good: the model and the server as a whole are
+  // NOT_SERVING.
   void SetFaulted(const ModelInfo& model);
-  // Whether the server takes new connections; without that nobody new is served.
+  // Tells whether the server takes new connections. While it does not, all services are
+  // NOT_SERVING.
   void SetAccepting(bool accepting);
-  // For good.
+  // All services are NOT_SERVING from now on.
   void StartDraining();
 
  private:

@@ -5,7 +5,8 @@
 
 namespace beamline {
 
-// Once per process. The logs of gRPC and protobuf become ours at level debug, one line each.
+// To be called once per process. What gRPC and protobuf log becomes lines of this log, at level
+// debug.
 void SetUpLogging();
 // level: debug, info, warn, error, off; info until it is called.
 void SetLogLevel(const std::string& level);

@@ -36,7 +36,7 @@ std::string_view Verb(ModelDirectory::Use use) {
   }
 }
 
-// Those who are asked for by name, each name once, in their order.
+// The names of models that are ready and suit, each once, in the models' order.
 std::vector<std::string> ReadyNames(const std::vector<ModelDirectory::ModelPtr>& models,
                                     ModelDirectory::Use use) {
   std::vector<std::string> names;

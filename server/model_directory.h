@@ -20,14 +20,16 @@ class ModelDirectory {
 
   explicit ModelDirectory(std::vector<ModelInfo> models) { Update(std::move(models)); }
 
-  // What there is from now on, as Engine::Models.
+  // Replaces the models by these, as Engine::Models returns them.
   void Update(std::vector<ModelInfo> models);
 
-  // `name` as Engine's functions take it. INVALID_ARGUMENT naming `model` and the suitable models
-  // when there is no such model, when it cannot do this, or when the name is empty and not exactly
-  // one model can; UNAVAILABLE with kModelNotReadyPayload while it is loaded or unloaded.
+  // The model that `name` means; empty, a name or a versioned name, as Engine's functions take it.
+  // INVALID_ARGUMENT naming `model` and the suitable models when there is no such model, when it
+  // cannot do this, or when the name is empty and not exactly one model can; UNAVAILABLE with
+  // kModelNotReadyPayload while it is loaded or unloaded.
   absl::StatusOr<ModelPtr> Resolve(std::string_view name, Use use) const;
-  // In any state; of a name the highest version that is ready, else the highest. Null: none.
+  // The model of this name, in any state; without a version the highest one that is ready, else the
+  // highest. Null when there is none.
   ModelPtr Find(std::string_view name) const;
   std::vector<ModelPtr> models() const { return *Now(); }
   // "a, b, c" of those that are ready and suit.

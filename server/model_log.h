@@ -7,7 +7,7 @@ namespace beamline {
 
 // Where a model computes and why, and how it was warmed up.
 void LogReady(const ModelInfo& model);
-// A change that the engine has told of.
+// A model's new state, as the engine has told it.
 void LogChange(const ModelInfo& model);
 
 }  // namespace beamline

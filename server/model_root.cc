@@ -22,7 +22,7 @@ absl::Status OutsideError(std::string_view folder, std::string_view problem) {
                     "a folder below model_root, as 'translators/en-de'");
 }
 
-// Names between single slashes, none of them a step up.
+// Whether it is names between single slashes, none of them "." or "..".
 bool IsBelow(std::string_view folder) {
   if (folder.empty() || folder.size() > kMostPathBytes) return false;
   if (folder.find('\0') != std::string_view::npos) return false;

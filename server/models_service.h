@@ -1,4 +1,4 @@
-// beamline.v1.Models: what is loaded; and, at the admin address, what is to be.
+// beamline.v1.Models: tells what is loaded and, at the admin address, loads and unloads.
 #pragma once
 
 #include "beamline/v1/models.grpc.pb.h"
@@ -12,7 +12,8 @@ using RawModels = v1::Models::WithRawCallbackMethod_ListModels<
     v1::Models::WithRawCallbackMethod_GetModel<v1::Models::WithRawCallbackMethod_LoadModel<
         v1::Models::WithRawCallbackMethod_UnloadModel<v1::Models::Service>>>>;
 
-// Where models are loaded and unloaded.
+// Whether this server loads and unloads models: nowhere, at another address than this service's, or
+// here.
 enum class AdminAccess : uint8_t { kNowhere, kElsewhere, kHere };
 
 class ModelsService final : public RawModels {
@@ -28,7 +29,7 @@ class ModelsService final : public RawModels {
                                        Buffer* response) override;
   grpc::ServerUnaryReactor* GetModel(Context* context, const Buffer* request,
                                      Buffer* response) override;
-  // Elsewhere PERMISSION_DENIED or, where the operator has no admin address, UNIMPLEMENTED.
+  // PERMISSION_DENIED when access is kElsewhere, UNIMPLEMENTED when it is kNowhere.
   grpc::ServerUnaryReactor* LoadModel(Context* context, const Buffer* request,
                                       Buffer* response) override;
   grpc::ServerUnaryReactor* UnloadModel(Context* context, const Buffer* request,

@@ -67,9 +67,9 @@ class ServerImpl final : public Server {
   absl::Status Listen(const ServerConfig& config);
   absl::Status ListenForMetrics(const ServerConfig& config);
   absl::Status ListenForAdmin(const ServerConfig& config);
-  // Last, when all that needs descriptors for good has them.
+  // The last step of a start, when all that needs file descriptors for good has them.
   absl::Status Accept(const ServerConfig& config);
-  // From now on, and for what has failed already.
+  // Calls on_fault for devices that fail from now on, and for those that have failed already.
   void WatchForFaults(std::function<void()> on_fault);
   void WatchForChanges();
 

@@ -23,7 +23,7 @@ class Server {
                                                        std::shared_ptr<Metrics> metrics,
                                                        std::unique_ptr<Engine> engine,
                                                        std::function<void()> on_fault = {});
-  // Cancels what runs.
+  // Cancels the calls that run.
   virtual ~Server() = default;
 
   // "127.0.0.1:50051", with the port that was chosen.
@@ -34,9 +34,9 @@ class Server {
   // "translate-en-de, embed-en".
   virtual std::string model_names() const = 0;
 
-  // Health becomes NOT_SERVING, new calls are UNAVAILABLE, running ones go on, at most `timeout`,
-  // but for loads, which end;
-  // then the ports close. Returns whether all running calls were finished.
+  // Health becomes NOT_SERVING and new calls are UNAVAILABLE. Running calls go on for at most
+  // `timeout`, except loads, which are ended. Then the ports close. Returns whether every request
+  // had its whole answer.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
 };
 

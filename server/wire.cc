@@ -93,10 +93,14 @@ absl::Status CheckFinite(double value, const std::string& path) {
   return FieldError(path, fmt::to_string(value), "finite numbers");
 }
 
-// An entry of a map, which has no place among the others, is known by its key.
-std::string MapEntry(const FieldDescriptor& field, const Message& entry, const std::string& path) {
+// The fault of a map's entry, which has no place among the others and is known by its key.
+absl::Status InMapEntry(const absl::Status& status, const FieldDescriptor& field,
+                        const Message& entry, const std::string& path) {
+  std::optional<FieldFault> fault = GetFieldFault(status);
+  if (!fault.has_value()) return status;
   const FieldDescriptor* key = field.message_type()->map_key();
-  return fmt::format("{}[{}]", path, entry.GetReflection()->GetInt32(entry, key));
+  fault->field = fmt::format("{}[{}]", path, entry.GetReflection()->GetInt32(entry, key));
+  return FieldError(*fault);
 }
 
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float, and the
@@ -115,7 +119,7 @@ absl::Status CheckValues(const Message& message, const std::string& prefix) {
                                   : reflection.GetMessage(message, field);
         const std::string entry = field->is_repeated() ? fmt::format("{}[{}]", path, i) : path;
         absl::Status status = CheckValues(part, entry + ".");
-        if (field->is_map()) status = InField(MapEntry(*field, part, path), "", status);
+        if (field->is_map()) status = InMapEntry(status, *field, part, path);
         BEAMLINE_RETURN_IF_ERROR(status);
       }
     } else if (field->is_repeated()) {

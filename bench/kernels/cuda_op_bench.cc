@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "bench/kernels/gpu_bench.h"
 #include "bench/kernels/prefill_bench.h"
 #include "fmt/format.h"
@@ -52,7 +53,7 @@ void TimeMatMul(Bench& bench, const Product& product) {
   for (int i = 0; i < copies; ++i) {
     weights.push_back(bench.Weight(out_features, in_features, dtype));
   }
-  const int64_t stride = padded ? (out_features + 63) / 64 * 64 : out_features;
+  const int64_t stride = padded ? RoundUp(out_features, 64) : out_features;
   MatMulParams params;
   params.x = bench.RandomTensor({rows, in_features}, dtype);
   if (biased) params.bias = bench.RandomTensor({1, stride}, y_dtype).Columns(0, out_features);
@@ -216,7 +217,7 @@ void TimeCandidates(Bench& bench, int64_t rows, int64_t vocab_size, int count, b
                                        normalize ? ", normalised" : "");
   if (!bench.Wants(name)) return;
   TopCandidatesParams params;
-  const int64_t stride = (vocab_size + 63) / 64 * 64;
+  const int64_t stride = RoundUp(vocab_size, 64);
   params.logits = bench.RandomTensor({rows, stride}, DType::kFloat32).Columns(0, vocab_size);
   const std::vector<uint8_t> normalize_first(rows, normalize ? 1 : 0);
   const std::vector<int32_t> counts(rows, count);

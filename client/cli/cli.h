@@ -61,7 +61,7 @@ int Run(int argc, const char* const* argv, const Console& console);
 CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optional<bool>& value,
                        const std::string& help);
 
-// A wrong command line that only the command itself can tell: exit status 2.
+// The error of a wrong command line that only the command itself can see: exit status 2.
 absl::Status UsageError(std::string_view message);
 
 // All that is known of a model.

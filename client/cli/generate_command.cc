@@ -61,7 +61,7 @@ absl::Status RunUnary(const Session& session, const v1::GenerateRequest& request
   return absl::OkStatus();
 }
 
-// What came before an error stays without the end of its line.
+// Text that came before an error is left as it is, without the end of its line.
 absl::Status RunStream(const Session& session, const v1::GenerateRequest& request) {
   const Console& console = session.console;
   const auto on_message = [&](const v1::GenerateStreamResponse& message) {

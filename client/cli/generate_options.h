@@ -55,7 +55,7 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options,
                                                 const std::string& text);
 
-// InvalidArgument for a text that is not UTF-8, which no message can hold.
+// INVALID_ARGUMENT for a text that is not UTF-8, which no message can hold.
 absl::Status CheckText(const std::string& text);
 
 // A text, or the ids that it lists.

@@ -24,11 +24,12 @@ class LineSource {
 
   // Waits a moment for the next line. kEnd after the last line, an error or Stop.
   Client::Next Next(std::string& line);
-  // From any thread: nobody wants more lines.
+  // Ends the lines early. Any thread.
   void Stop() { stopped_ = true; }
 
   size_t num_lines() const { return num_lines_; }
-  // What is wrong with the source as a whole: it cannot be read, or has no line. For the end.
+  // What is wrong with the source as a whole: it cannot be read, or has no line. To be asked at the
+  // end.
   absl::Status status() const;
 
  private:

@@ -45,7 +45,7 @@ void PrintList(const v1::ListModelsResponse& response, const Console& console) {
   }
 }
 
-// Names and values to the left, whatever they look like.
+// Names and values, all aligned to the left, also where they are numbers.
 void PrintRows(const std::vector<std::vector<std::string>>& rows, const Console& console) {
   for (const auto& cells : rows) fmt::print(console.out, "{:<18} {}\n", cells[0], cells[1]);
 }

@@ -17,21 +17,15 @@ namespace {
 constexpr RequestLimit kLimit = LimitOf("shaping.bad_words");
 constexpr SizeRange kTokens = *kLimit.entry_size;
 
-// The entry of a text, and its place among the texts, by which messages call it.
-struct TextEntry {
-  std::string field;
-  std::string name;
-};
-
-absl::StatusOr<TokenIds> TokenizeWord(const TextEntry& entry, const std::string& text,
+absl::StatusOr<TokenIds> TokenizeWord(const std::string& field, const std::string& text,
                                       const Tokenizer& tokenizer) {
   const auto tokens = tokenizer.Encode(text, {.add_special_tokens = false, .as_target = true});
-  if (!tokens.ok()) return InField(entry.field, entry.name + ": ", tokens.status());
+  if (!tokens.ok()) return InField(field, field + ": ", tokens.status());
   if (tokens->size() < kTokens.min || tokens->size() > kTokens.max) {
-    return FieldError({.field = entry.field,
+    return FieldError({.field = field,
                        .value = fmt::to_string(tokens->size()),
                        .accepted = fmt::format("{} to {}", kTokens.min, kTokens.max),
-                       .text = fmt::format("{} is {} tokens long", entry.name, tokens->size())});
+                       .text = fmt::format("{} is {} tokens long", field, tokens->size())});
   }
   TokenIds ids;
   for (const Token& token : *tokens) ids.push_back(token.id);
@@ -56,7 +50,6 @@ absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>&
   const auto add = [&](TokenIds word) {
     if (std::ranges::find(resolved, word) == resolved.end()) resolved.push_back(std::move(word));
   };
-  size_t num_texts = 0;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string field = fmt::format("shaping.bad_words[{}]", i);
     if (const auto* ids = std::get_if<TokenIds>(&words[i])) {
@@ -65,12 +58,11 @@ absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>&
       continue;
     }
     const std::string& text = std::get<std::string>(words[i]);
-    const TextEntry entry = {field + ".text", fmt::format("shaping.bad_words: text {}", num_texts)};
-    ++num_texts;
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(entry, text, tokenizer));
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(field + ".text", text, tokenizer));
     add(std::move(word));
     if (text.starts_with(' ')) continue;
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds spaced, TokenizeWord(entry, " " + text, tokenizer));
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds spaced,
+                              TokenizeWord(field + ".text", " " + text, tokenizer));
     add(std::move(spaced));
   }
   return resolved;

@@ -181,15 +181,16 @@ absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
                            ResolvedDecoding& decoding) {
   constexpr RequestLimit kLimit = LimitOf("shaping.logit_bias");
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(kLimit, shaping.logit_bias.size()));
-  for (size_t i = 0; i < shaping.logit_bias.size(); ++i) {
-    const auto& [id, bias] = shaping.logit_bias[i];
-    absl::Status status =
-        CheckInt(fmt::format("shaping.logit_bias[{}].id", i), id, 0, vocab_size - 1);
-    if (status.ok()) {
-      status = CheckValue(kLimit, fmt::format("shaping.logit_bias[{}].bias", i), bias);
+  for (const auto& [id, bias] : shaping.logit_bias) {
+    // By its id, as the contract has a map.
+    const std::string entry = fmt::format("shaping.logit_bias[{}]", id);
+    if (id < 0 || id >= vocab_size) {
+      return FieldError({.field = entry,
+                         .value = fmt::to_string(id),
+                         .accepted = fmt::format("0 to {}", vocab_size - 1),
+                         .text = fmt::format("{} has the id {}", kLimit.field, id)});
     }
-    // The contract has a map, whose entries are known by their ids.
-    if (!status.ok()) return InField(fmt::format("shaping.logit_bias[{}]", id), "", status);
+    BEAMLINE_RETURN_IF_ERROR(CheckValue(kLimit, entry, bias));
   }
   decoding.logit_bias = shaping.logit_bias;
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace beamline::cpu {
 namespace {
 
@@ -14,7 +16,7 @@ namespace {
 size_t ResidentBytes(const std::byte* data, size_t bytes) {
   static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<uintptr_t>(data);
-  const uintptr_t begin = (address + page_bytes - 1) / page_bytes * page_bytes;
+  const uintptr_t begin = RoundUp(address, page_bytes);
   const uintptr_t end = (address + bytes) / page_bytes * page_bytes;
   if (end <= begin) return bytes;
   size_t resident = bytes - (end - begin);

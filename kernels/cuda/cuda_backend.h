@@ -23,7 +23,8 @@ class CudaBackend final : public Backend {
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
                                                              const GpuMemoryLimit& memory = {});
 
-  // For what Backend does not list: lt_matmul.h, row_softmax.h. Same stream, same thread.
+  // For functions that are no operators (lt_matmul.h, row_softmax.h): on the same stream, called by
+  // the same thread.
   Device& device() { return *device_; }
   LtMatMul& products() { return *lt_; }
 
@@ -60,7 +61,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
   Log log_;
-  absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()
+  absl::flat_hash_set<uint32_t>
+      logged_;  // AttentionChoice::kind() of those that log_ has been told
 };
 
 }  // namespace beamline::cuda

@@ -23,7 +23,7 @@ constexpr double kTop = 40;
 constexpr double kBottom = 64;
 constexpr double kLegendLine = 24;
 constexpr double kLegendSample = 34;
-constexpr double kCharacterWidth = 8;  // on the safe side at the font's size
+constexpr double kCharacterWidth = 8;  // rather too wide for the font's size
 
 // Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too light for
 // a line. More results than colours have dashes.

@@ -21,7 +21,7 @@ struct ClassName {
 
 class Recorder {
  public:
-  // Requests intended before `warmup` are counted and otherwise left out.
+  // Of requests intended before `warmup` only the number is kept.
   Recorder(const std::vector<ClassName>& classes, Slo slo, std::chrono::nanoseconds warmup);
 
   // Also writes every record as a line of JSON to this file.

@@ -41,7 +41,7 @@ struct Verification {
   std::vector<std::string> examples;  // the first few mismatches
 };
 
-// What the recorder knows.
+// What the recorder has found.
 struct RunSummary {
   std::vector<ClassSummary> classes;
   ClassSummary total;

@@ -34,7 +34,7 @@ struct Result {
   Histogram end_to_end;
 };
 
-// InvalidArgument when the file is none of ours.
+// INVALID_ARGUMENT when the file is none of ours.
 absl::StatusOr<Result> ReadResult(const std::string& path);
 
 }  // namespace beamline::loadtest

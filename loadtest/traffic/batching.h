@@ -1,4 +1,4 @@
-// What a client may put between its users and the server: batches of its own.
+// Batches that a client may make of its users' requests.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Batching {
   bool operator==(const Batching&) const = default;
 };
 
-// "none", "static:N" (N of 1 .. 10,000) or "serial", which is static:1. InvalidArgument otherwise.
+// "none", "static:N" (N of 1 .. 10,000) or "serial", which is static:1. INVALID_ARGUMENT otherwise.
 absl::StatusOr<Batching> ParseBatching(std::string_view text);
 
 }  // namespace beamline::loadtest

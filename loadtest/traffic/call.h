@@ -16,7 +16,7 @@
 
 namespace beamline::loadtest {
 
-// What the completion queues carry as tags.
+// What completion queues carry as tags: the object to tell of the event.
 class EventHandler {
  public:
   virtual ~EventHandler() = default;

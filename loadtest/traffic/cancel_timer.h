@@ -23,6 +23,7 @@ class CancelTimer {
   // Forgets what is still to come.
   ~CancelTimer();
 
+  // Cancels the request with this index at `time`, if it is under way then.
   void CancelAt(TimePoint time, uint64_t index);
 
  private:

@@ -16,7 +16,8 @@
 
 namespace beamline::loadtest {
 
-// A TCP connection of its own; waits until it stands. Unavailable when it does not in time.
+// Opens a TCP connection of its own and waits until it stands. UNAVAILABLE when it does not stand
+// within `timeout`.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& target,
                                                        std::chrono::milliseconds timeout);
 

@@ -14,14 +14,15 @@
 
 namespace beamline::loadtest {
 
+// Every version of every model, in the server's order.
 absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Channel>& channel);
 
 // "write-en: GPT2LMHeadModel, FLOAT32, 12345678 parameters, cpu".
 std::string DescribeModel(const v1::Model& model);
 
 // Finds the model of each class of requests, and sets the vocabulary sizes that prompts of random
-// tokens need. An empty model name stands for the only model that can do it. NotFound when there is
-// none, InvalidArgument when the named one cannot do it or when there are several.
+// tokens need. An empty model name stands for the only model that can do it. NOT_FOUND when there
+// is none, INVALID_ARGUMENT when the named one cannot do it or when there are several.
 absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workload);
 
 }  // namespace beamline::loadtest

@@ -13,7 +13,7 @@ namespace beamline::loadtest {
 // "OK", "CANCELLED", ...; "CODE_42" for codes that gRPC does not know.
 std::string StatusName(grpc::StatusCode code);
 
-// InvalidArgument "WHAT is 'NAME'; accepted: ..." when no code has this name.
+// INVALID_ARGUMENT "WHAT is 'NAME'; accepted: ..." when no code has this name.
 absl::Status CheckStatusName(std::string_view what, const std::string& name);
 
 }  // namespace beamline::loadtest

@@ -100,7 +100,7 @@ void Verifier::Check(const Call& call, bool partial) {
   const Answer& actual = call.answer();
   if (partial && actual.sequences.empty()) return;  // nothing had come
   // At its deadline a beam search streams its best hypothesis so far, which need not be the
-  // beginning of the final one; the call's own deadline may pass before the word that says so.
+  // beginning of the final one; the call's own deadline may pass before the message that says so.
   const bool beams = UsesBeams(request.body);
   if (beams && call.status().error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return;
   const Comparison comparison{.tolerance = tolerance_,

@@ -17,7 +17,7 @@ class Distribution {
   explicit Distribution(int64_t value = 1) : low_(value), high_(value) {}
 
   // "64", "uniform:16:256" (both included) or "lognormal:MEDIAN:SIGMA:MAX", whose values are
-  // rounded and kept in 1 .. MAX. Numbers are 0 .. 1,000,000. InvalidArgument otherwise.
+  // rounded and kept in 1 .. MAX. Numbers are 0 .. 1,000,000. INVALID_ARGUMENT otherwise.
   static absl::StatusOr<Distribution> Parse(std::string_view text);
 
   int64_t Draw(Random& random) const;

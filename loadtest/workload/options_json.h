@@ -8,7 +8,7 @@
 
 namespace beamline::loadtest {
 
-// InvalidArgument when the message has no such field or the value does not fit it.
+// INVALID_ARGUMENT when the message has no such field or the value does not fit it.
 absl::Status ReadMessage(const YAML::Node& node, google::protobuf::Message& message);
 
 }  // namespace beamline::loadtest

@@ -19,12 +19,12 @@ struct PromptSource {
   std::optional<Distribution> words;   // this many random English words
   std::optional<Distribution> tokens;  // this many random ids of the vocabulary
 
-  // This many first words or tokens are the same in every prompt of the class (besides `words` or
-  // `tokens` that differ); what a prefix cache is measured with.
+  // This many words or tokens, the same in every prompt of the class, come before the `words` or
+  // `tokens` that differ. They measure a cache of prompts' beginnings.
   int64_t num_shared = 0;
 };
 
-// The "text" fields of a file with one JSON object a line. InvalidArgument names the line.
+// The "text" fields of a file with one JSON object a line. INVALID_ARGUMENT names the line.
 absl::StatusOr<std::vector<std::string>> ReadTexts(const std::string& path);
 
 // shared: decides the shared prefix. vocab_size: of the model; needed for `tokens` alone.

@@ -12,7 +12,8 @@ namespace beamline::loadtest {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  // A generator for one part of what `seed` decides; different parts do not correlate.
+  // A generator for one part of what `seed` decides. The numbers of different parts do not
+  // correlate.
   Random(uint64_t seed, uint64_t part) : state_(Mix(seed ^ Mix(part + kIncrement))) {}
 
   uint64_t Next() {

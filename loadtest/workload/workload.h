@@ -27,13 +27,15 @@ enum class Kind {
 
 // "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "tokenize".
 const char* KindName(Kind kind);
+// INVALID_ARGUMENT when no kind has this name.
 absl::StatusOr<Kind> ParseKind(std::string_view name);
 bool IsGeneration(Kind kind);  // sends GenerateRequests
 
+// Requests that differ in their prompts and in what is drawn for each alone.
 struct RequestClass {
   std::string name;
   Kind kind = Kind::kGenerateStream;
-  double weight = 1;
+  double weight = 1;  // > 0; its share of the requests is this over the sum of all
   std::string model;
   PromptSource prompt;
   // Inputs of an encode call, requests of a *_many call, continuations of a score call.

@@ -14,7 +14,7 @@ inline constexpr int kMaxBatch = 4096;            // of the contract
 inline constexpr int kMaxDistinct = 100'000;      // requests whose answers are remembered
 inline constexpr int64_t kMaxShared = 1'000'000;  // words or tokens
 
-// Files that the workload names are relative to `folder`. InvalidArgument names the request, the
+// Files that the workload names are relative to `folder`. INVALID_ARGUMENT names the request, the
 // key and what was expected; unknown keys are errors.
 absl::StatusOr<Workload> ParseWorkload(const std::string& yaml,
                                        const std::filesystem::path& folder);

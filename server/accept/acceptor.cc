@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kSweepInterval{500};
-// When a place is needed. A sweep costs some 0.2 us a connection.
+// Between sweeps while a place is needed. A sweep costs some 0.2 us a connection.
 constexpr milliseconds kHurriedSweepInterval{20};
 constexpr milliseconds kErrorInterval{10000};
 constexpr int kAcceptsInARow = 64;
@@ -186,10 +186,10 @@ bool Acceptor::AcceptOne(int listener) {
   }
   pause_ = milliseconds(0);
   const std::string peer = PeerKey(address);
-  // The number was of a connection that is closed, perhaps without having been noticed.
+  // The descriptor may be in the table still, for a connection whose end nobody has noticed.
   table_.Remove(fd.get());
   if (!FindPlace(address, peer)) return true;
-  // Edges: bytes that stay unread must not wake the thread again and again.
+  // Edge-triggered: bytes that stay unread must not wake the thread again and again.
   if (!Register(epoll_.get(), EPOLL_CTL_ADD, fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLET)) {
     CountAcceptError(errno);
     Pause();
@@ -236,7 +236,7 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
   const std::string_view begin(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   const bool has_ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   if (begin.empty() || (has_ended && begin.size() < wanted)) {
-    // A client that only looked whether the port is open.
+    // The client only looked whether the port is open.
     table_.Remove(fd);
     close(fd);
     return;

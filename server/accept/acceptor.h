@@ -1,5 +1,5 @@
-// Accepts a server's connections on a thread of its own and hands those that speak to gRPC, whose
-// own listener stops for good at the first accept without a free descriptor
+// Accepts a server's connections on a thread of its own and hands those whose client has spoken
+// over to gRPC. gRPC's own listener stops for good at the first accept without a free descriptor
 // (docs/decisions/0007).
 #pragma once
 
@@ -32,7 +32,7 @@ struct AcceptorOptions {
   std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
 };
 
-// An error that may come thousands of times a second, at most once in ten seconds in the log.
+// Logs an error that may come thousands of times a second at most once in ten seconds.
 class RareError {
  public:
   void Log(const std::string& what);
@@ -70,10 +70,10 @@ class Acceptor {
 
   absl::Status Watch();
   void Run();
-  // Until something happens or is due.
+  // How long the thread may sleep when nothing happens, in milliseconds; -1: nothing is due.
   int WaitTime(Clock::time_point now) const;
   void AcceptAll(int listener);
-  // False when there is nothing more to accept for now.
+  // Accepts one connection. False when there is nothing more to accept for now.
   bool AcceptOne(int listener);
   // Makes room for a connection. False, counted, when there is none.
   bool FindPlace(const sockaddr_storage& address, const std::string& peer);
@@ -82,7 +82,7 @@ class Acceptor {
   void CloseOverdue(Clock::time_point now);
   // Notices the connections that gRPC has closed.
   void Sweep(Clock::time_point now);
-  // accept() has failed for want of something. True when it may succeed now.
+  // accept() has failed for want of a resource. True when another try may succeed now.
   bool OnAcceptError(int listener, int error);
   void CountAcceptError(int error);
   void Pause();
@@ -98,7 +98,7 @@ class Acceptor {
   UniqueFd wake_;  // readable: stop
   std::thread thread_;
 
-  // Of the thread.
+  // The thread's own:
   ConnectionTable table_;
   bool stopping_ = false;
   bool accepting_ = true;

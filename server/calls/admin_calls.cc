@@ -87,7 +87,7 @@ absl::Status UnloadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
 
 void UnloadModelCall::Unload() {
   Engine& engine = services().engine;
-  // The answer tells of it what only its tokenizer knows, which goes too.
+  // The answer tells something that only the tokenizer knows, which goes with the model.
   int32_t num_template_tokens = 0;
   if (const auto tokenizer = engine.FindTokenizer(
           version_ == 0 ? name_ : fmt::format("{}{}{}", name_, kVersionSeparator, version_));

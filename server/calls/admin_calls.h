@@ -16,10 +16,10 @@
 
 namespace beamline {
 
-// Loads and unloads of one server.
+// Runs the loads and unloads of a server. Thread safe.
 class ModelAdmin {
  public:
-  // So many at a time: each of them may wait for requests to finish.
+  // The most that run at a time: an unload may wait long for requests to finish.
   static constexpr int kMostAtOnce = 8;
 
   ModelAdmin(ModelRoot root, std::string default_device, std::chrono::milliseconds default_grace)

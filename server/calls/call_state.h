@@ -48,8 +48,8 @@ class CallState {
   ServiceContext& services() { return services_; }
   // To be asked before any work is spent; counts refusals.
   absl::Status Admit();
-  // What is said to a request, with its refusals counted. A model that has gone since the request
-  // was resolved is one that there is not.
+  // Passes on what the engine says to a request, and counts refusals. A model that has gone since
+  // the request's model was resolved is reported as an unknown one.
   template <typename Handle>
   absl::StatusOr<Handle> CountRefusal(absl::StatusOr<Handle> accepted) {
     if (accepted.ok()) return accepted;
@@ -57,12 +57,12 @@ class CallState {
     if (!absl::IsNotFound(accepted.status())) return accepted;
     return FieldError({.field = "model", .text = std::string(accepted.status().message())});
   }
-  // What the client sent, as a message. The call is recorded under the model and the request_id
-  // that can be read of it, even if it is none.
+  // Parses what the client sent. The call is recorded under the model and the request_id that can
+  // be read there, even when the message does not parse.
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
-  // The call ends with this error, as the result tells it.
+  // Records that the call ends with this error, and returns it as the contract tells it.
   google::rpc::Status Fail(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }

@@ -1,4 +1,4 @@
-// Who calls, and until when an answer is any good.
+// Who calls, and how long the caller waits for an answer.
 #pragma once
 
 #include <chrono>

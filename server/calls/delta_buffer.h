@@ -15,8 +15,8 @@ namespace beamline {
 // Not thread safe.
 class DeltaBuffer {
  public:
-  // About how many bytes a message may hold, and half of what can be sent; a single delta may be
-  // larger.
+  // About the most bytes of a message, which are at most half of what can be sent. A single delta
+  // may be larger.
   static constexpr size_t kMaxMessageBytes = 256 << 10;
   explicit DeltaBuffer(size_t max_send_bytes = 2 * kMaxMessageBytes)
       : max_message_bytes_(std::min(kMaxMessageBytes, max_send_bytes / 2)) {}

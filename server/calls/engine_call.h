@@ -33,7 +33,7 @@ class EngineCall final : public UnaryCall {
  private:
   using Result = typename Method::Result;
 
-  // Lives as long as the engine wants; touches the call only until the call completes.
+  // Lives as long as the engine keeps it; touches the call only until the call completes.
   class Sink final : public Method::Sink {
    public:
     explicit Sink(EngineCall& call) : call_(call) {}

@@ -42,7 +42,7 @@ class ManyCall final : public ManyStream {
   };
   using ItemPtr = std::shared_ptr<Item>;
 
-  // Lives as long as the engine wants; touches the stream only until OnFinish.
+  // Lives as long as the engine keeps it; touches the stream only until OnFinish.
   class Sink final : public Method::Sink {
    public:
     Sink(ManyCall& call, ItemPtr item) : call_(call), item_(std::move(item)) {}
@@ -130,7 +130,7 @@ class ManyCall final : public ManyStream {
     Envelope envelope;
     envelope.set_request_id(item.id);
     *envelope.mutable_error() = item.state->Fail(status);
-    // Under the smallest limits, or with an id that is refused for its length.
+    // Possible where max_send_bytes is small, or with an id that is refused for its length.
     const auto too_large = [&] {
       return static_cast<int64_t>(envelope.ByteSizeLong()) > max_send_bytes();
     };

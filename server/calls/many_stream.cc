@@ -55,7 +55,8 @@ void ManyStream::OnCancel() {
 void ManyStream::OnDone() {
   {
     std::lock_guard lock(mutex_);
-    // One that broke may have brought a message too large, which gRPC refuses without a word here.
+    // A stream that broke may have brought a message that is too large. gRPC refuses it without
+    // telling this reactor.
     if (!any_taken_ && !broken_) whole_.Done();
   }
   delete this;
@@ -82,7 +83,8 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   const bool broken = broken_;
   const grpc::ByteBuffer* answer = write ? &waiting_.front().answer : nullptr;
   lock.unlock();
-  // Each operation keeps the stream alive until its reaction, so the last one comes last.
+  // The stream lives until the last operation's reaction, so that nothing is touched after the last
+  // one is started.
   if (finish) return Finish(broken ? grpc::Status::CANCELLED : grpc::Status::OK);
   if (read && write) {
     StartRead(&in_);

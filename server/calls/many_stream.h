@@ -34,7 +34,7 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   ServiceContext& services() { return services_; }
   // A request has come. It is owed one call of Answer: at once, or later from any thread.
   virtual void Take(const grpc::ByteBuffer& request) = 0;
-  // Ends what runs, as soon as can be; called more than once, perhaps while Take is.
+  // Ends what runs as soon as possible. May be called more than once, also while Take runs.
   virtual void CancelAll() = 0;
   // Any thread. The request that `state` counts is over when its answer is written. The stream must
   // not be touched after it on behalf of that request.

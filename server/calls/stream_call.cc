@@ -10,7 +10,7 @@
 
 namespace beamline {
 
-// Lives as long as the engine wants; touches the call only until OnFinish.
+// Lives as long as the engine keeps it; touches the call only until OnFinish.
 class StreamCall::Sink final : public GenerateSink {
  public:
   explicit Sink(StreamCall& call) : call_(call) {}
@@ -102,7 +102,7 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
   const int64_t limit = state_.services().stream_limits.max_send_bytes;
   if (end != nullptr && !message.deltas().empty() &&
       static_cast<int64_t>(message.ByteSizeLong()) > limit) {
-    message.clear_end();  // it goes by itself, when these are written
+    message.clear_end();  // it is sent by itself, once these are written
     end = nullptr;
   }
   const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
@@ -120,7 +120,7 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
     broken_ = true;
     if (handle_ != nullptr) handle_->Cancel();
   }
-  Advance();  // to the engine's last word, which the call must wait for
+  Advance();  // towards the engine's result, which the call must wait for
 }
 
 void StreamCall::Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }

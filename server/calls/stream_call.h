@@ -3,7 +3,7 @@
 // Three kinds of threads meet here: the engine's (deltas and the result), the writers (convert and
 // write) and gRPC's (a write is done, the client went away). At most one of writer and write in
 // flight works for the call at a time, `busy_`: only that one may write or finish, so that the
-// reactor cannot end under another's feet.
+// reactor cannot end while another thread uses it.
 #pragma once
 
 #include <memory>

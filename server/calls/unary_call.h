@@ -17,7 +17,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   UnaryCall(ServiceContext& services, Rpc rpc, grpc::ByteBuffer* response)
       : state_(services, rpc), response_(response) {}
 
-  // Also when gRPC did not send the answer.
+  // gRPC calls it when it has not sent the answer, too.
   void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
     state_.Done();

@@ -9,7 +9,7 @@ namespace beamline {
 // The environment variable by which the CUDA backend learns the file's path; empty: none is kept.
 inline constexpr char kAlgorithmFileVariable[] = "BEAMLINE_CUDA_ALGO_CACHE";
 
-// Whether the setting is a path, and no word.
+// Whether the setting is a path and not one of its words.
 bool IsAlgorithmPath(std::string_view setting);
 
 // `setting`: a path; "off"; or "auto": what the environment variable says when it is set, else a

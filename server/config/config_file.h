@@ -15,12 +15,12 @@
 
 namespace beamline {
 
-// Sets what the file sets. NOT_FOUND when there is no such file; INVALID_ARGUMENT naming the file,
-// the line and the fault.
+// Sets in `config` what the file sets. NOT_FOUND when there is no such file; INVALID_ARGUMENT
+// naming the file, the line and the fault.
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config);
 
-// As a configuration file, every setting with its value and paths from the root, so that the file
-// means the same wherever it lies.
+// `config` as a configuration file: every setting with its value, and paths from the root, so that
+// the file means the same wherever it lies.
 std::string PrintConfig(ServerConfig config);
 
 }  // namespace beamline

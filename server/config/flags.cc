@@ -30,7 +30,7 @@ struct Flags {
   std::map<std::string, std::string> settings;  // by setting name, only those given
 };
 
-// Those that stand behind a model's name and folder, with what they may be.
+// The settings that --model takes behind a model's name and folder, with what they may be.
 std::vector<std::string> ModelFlagSettings() {
   ModelOptions model;
   std::vector<std::string> texts;

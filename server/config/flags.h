@@ -15,7 +15,7 @@ struct CommandLine {
   std::string text;  // of --help or --version: to be printed, and nothing else done
 };
 
-// Errors are the operator's: one line, to exit with 2.
+// Errors are the operator's mistakes: one line each, for exit status 2.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 // "name=folder[,setting=value...]".

@@ -14,7 +14,7 @@ namespace beamline {
 // cannot hold; what a value may be the engine says.
 absl::StatusOr<ModelOptions> ToModelOptions(const v1::LoadModelRequest& message);
 
-// An error of the engine about an option, said of the field of LoadModelRequest.
+// An error of the engine about an option, with the name of the field of LoadModelRequest.
 absl::Status InLoadModelRequest(const absl::Status& status);
 
 // 0: not given. INVALID_ARGUMENT out of range.

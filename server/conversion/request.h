@@ -19,8 +19,8 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 
 // The path in the contract of a field of the engine's requests, as its errors name it. The paths
-// are the same but for "decoding", which is a member of the engine's and a oneof of the contract's,
-// whose name is in no path.
+// are the same, except for "decoding": it is a member of the engine's request, but a oneof of the
+// contract's, whose name is in no path.
 std::string_view ContractPath(std::string_view engine_path);
 
 // The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with

@@ -108,7 +108,7 @@ void CollectEngine(const Engine& engine, std::vector<MetricFamily>& families) {
              1);
     if (!names.insert(model.name).second) continue;
     const auto stats = engine.Stats(model.name);
-    if (!stats.ok()) continue;  // it has gone meanwhile
+    if (!stats.ok()) continue;  // the model has gone meanwhile
     for (auto& [family, value] : rows) AddValue(family, {{"model", model.name}}, value(*stats));
     AddCounts(model.name, *stats, more);
     AddReplicas(model.name, *stats, divided, more);

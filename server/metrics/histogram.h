@@ -17,7 +17,8 @@ class Histogram {
   explicit Histogram(const std::vector<double>& edges);
 
   void Observe(double value);
-  // Cumulative, with the last bucket at infinity. Observations made meanwhile may be in part there.
+  // Cumulative, with the last bucket at infinity. Of observations made meanwhile, some may be
+  // counted and some not.
   prometheus::ClientMetric::Histogram Snapshot() const;
 
  private:

@@ -77,7 +77,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   void RecordRejection(Rejection reason);
   void OnStep(const std::string& model, const StepReport& report) override;
 
-  // From then on the gauges have values. Null: not any more.
+  // From now on the gauges have values; null: from now on they have none.
   void SetEngine(const Engine* engine) { engine_ = engine; }
   std::vector<prometheus::MetricFamily> Collect() const override;
   // Written by whoever accepts connections.
@@ -107,7 +107,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::span<const std::unique_ptr<ModelSeries>> named() const {
     return std::span(models_).first(num_models_.load(std::memory_order_acquire));
   }
-  // And that of "none", the last one.
+  // All named series, and behind them that of "none".
   std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/math.h"
 #include "tests/engine/demo_engine.h"
 
 namespace beamline {
@@ -45,9 +46,7 @@ class BeamMemoryTest : public testing::TestWithParam<const char*> {
     info_ = engine_->Models()[0];
   }
 
-  int32_t Blocks(int32_t tokens) const {
-    return (tokens + info_.block_size - 1) / info_.block_size;
-  }
+  int32_t Blocks(int32_t tokens) const { return CeilDiv(tokens, info_.block_size); }
 
   int64_t PeakBlocks(int32_t prompt_tokens, int32_t width) {
     GenerateRequest request = Write("", kNewTokens);

@@ -32,26 +32,27 @@ std::string Message(Engine& engine, const std::function<void(GenerateRequest&)>&
 
 void ExpectTargetIds(Engine& engine, int32_t vocab_size) {
   const int32_t last = vocab_size - 1;
-  const auto range = [&](const std::string& field) {
-    return field + " is " + std::to_string(vocab_size) + "; accepted: 0 to " + std::to_string(last);
+  const auto range = [&](const std::string& text) {
+    return text + " " + std::to_string(vocab_size) + "; accepted: 0 to " + std::to_string(last);
   };
   const std::vector<std::pair<std::string, std::function<void(GenerateRequest&, int32_t)>>> cases =
       {
-          {"target_prefix.ids[0]", [](auto& r, int32_t id) { r.target_prefix = TokenIds{id}; }},
-          {"limits.stop_token_ids[0]", [](auto& r, int32_t id) { r.limits.stop_token_ids = {id}; }},
-          {"shaping.suppress_tokens[0]",
+          {"target_prefix.ids[0] is", [](auto& r, int32_t id) { r.target_prefix = TokenIds{id}; }},
+          {"limits.stop_token_ids[0] is",
+           [](auto& r, int32_t id) { r.limits.stop_token_ids = {id}; }},
+          {"shaping.suppress_tokens[0] is",
            [](auto& r, int32_t id) { r.shaping.suppress_tokens = {id}; }},
-          {"shaping.bad_words[0][0]",
+          {"shaping.bad_words[0][0] is",
            [](auto& r, int32_t id) { r.shaping.bad_words = {TokenIds{id}}; }},
-          {"shaping.logit_bias[0].id",
+          {"shaping.logit_bias has the id",
            [](auto& r, int32_t id) {
              r.shaping.logit_bias = {{id, 1}};
            }},
-          {"shaping.forced_eos", [](auto& r, int32_t id) { r.shaping.forced_eos = id; }},
+          {"shaping.forced_eos is", [](auto& r, int32_t id) { r.shaping.forced_eos = id; }},
       };
-  for (const auto& [field, edit] : cases) {
-    EXPECT_EQ(Message(engine, [&](auto& r) { edit(r, last); }), "OK") << field;
-    EXPECT_EQ(Message(engine, [&](auto& r) { edit(r, vocab_size); }), range(field));
+  for (const auto& [text, edit] : cases) {
+    EXPECT_EQ(Message(engine, [&](auto& r) { edit(r, last); }), "OK") << text;
+    EXPECT_EQ(Message(engine, [&](auto& r) { edit(r, vocab_size); }), range(text));
   }
   ScoreRequest score;
   score.model = "model";
@@ -59,7 +60,7 @@ void ExpectTargetIds(Engine& engine, int32_t vocab_size) {
   score.continuations = {TokenIds{last}};
   EXPECT_TRUE(engine.ScoreAndWait(score).ok());
   score.continuations = {TokenIds{vocab_size}};
-  EXPECT_EQ(engine.ScoreAndWait(score).status().message(), range("continuations[0].ids[0]"));
+  EXPECT_EQ(engine.ScoreAndWait(score).status().message(), range("continuations[0].ids[0] is"));
 }
 
 void ExpectSourceIds(Engine& engine, int32_t vocab_size) {

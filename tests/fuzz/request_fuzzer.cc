@@ -1,5 +1,6 @@
 // A request of any bytes: parsed, and converted to what the engine takes. The first byte chooses
-// the message, 'A' for the first one of kTypes. Most mutations are of fields, not of bytes.
+// the message, 'A' for the first one of kMakers. Most mutations are of fields, not of bytes.
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -32,26 +33,19 @@ namespace {
 
 using google::protobuf::Message;
 
+template <typename T>
+std::unique_ptr<Message> Make() {
+  return std::make_unique<T>();
+}
+
 // New ones go to the end: the corpus counts on the order.
+constexpr std::array kMakers = {Make<v1::GenerateRequest>,   Make<v1::EncodeRequest>,
+                                Make<v1::ScoreRequest>,      Make<v1::TokenizeRequest>,
+                                Make<v1::DetokenizeRequest>, Make<v1::GetModelRequest>,
+                                Make<v1::LoadModelRequest>,  Make<v1::UnloadModelRequest>};
+
 std::unique_ptr<Message> NewMessage(uint8_t type) {
-  switch (static_cast<uint8_t>(type - 'A') % 8) {
-    case 0:
-      return std::make_unique<v1::GenerateRequest>();
-    case 1:
-      return std::make_unique<v1::EncodeRequest>();
-    case 2:
-      return std::make_unique<v1::ScoreRequest>();
-    case 3:
-      return std::make_unique<v1::TokenizeRequest>();
-    case 4:
-      return std::make_unique<v1::DetokenizeRequest>();
-    case 5:
-      return std::make_unique<v1::GetModelRequest>();
-    case 6:
-      return std::make_unique<v1::LoadModelRequest>();
-    default:
-      return std::make_unique<v1::UnloadModelRequest>();
-  }
+  return kMakers[static_cast<uint8_t>(type - 'A') % kMakers.size()]();
 }
 
 // The error names a field of the request, unless the bytes are no message at all.
@@ -168,7 +162,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
                                           unsigned seed) {
   using namespace beamline;
   MessageMutator mutator(seed, {"gpt2", "bert"});
-  const uint8_t type = size == 0 ? static_cast<uint8_t>('A' + mutator.Below(6)) : data[0];
+  const uint8_t type =
+      size == 0 ? static_cast<uint8_t>('A' + mutator.Below(kMakers.size())) : data[0];
   const auto message = NewMessage(type);
   const bool parsed =
       size > 0 && message->ParsePartialFromArray(data + 1, static_cast<int>(size - 1));

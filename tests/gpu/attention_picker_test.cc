@@ -1,5 +1,6 @@
 #include "kernels/cuda/attention/attention_picker.h"
 
+#include "base/math.h"
 #include "gtest/gtest.h"
 
 namespace beamline::cuda {
@@ -19,7 +20,7 @@ class AttentionPickerTest : public testing::Test {
     params.num_sequences = num_sequences;
     params.max_query_length = query_length;
     params.max_context_length = context_length;
-    params.max_blocks = (context_length + 15) / 16;
+    params.max_blocks = CeilDiv(context_length, 16);
     params.query = Tensor(memory_, dtype, {num_sequences * query_length, width});
     params.output = params.query;
     cache_.keys = Tensor(memory_, dtype, {1, num_kv_heads, 16, head_dim});

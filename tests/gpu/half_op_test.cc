@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/math.h"
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
@@ -145,13 +146,13 @@ TEST_P(HalfOpTest, LogitsAreFloat32) {
       const TypedArray x = Random(rows, 192);
       const TypedArray bias = Random(1, vocab_size);
       // As the engine loads it: float32, and a whole tile of it may be read.
-      const int tiles = (vocab_size + 63) / 64 * 64;
+      const int tiles = RoundUp(vocab_size, 64);
       const TypedArray padded_bias =
           TypedArray::Random(backend(), DType::kFloat32, 1, tiles, 1.0f, random_);
       enum Bias { kNone, kOfX, kPadded };
       for (const auto& [biased, padding] :
            {std::pair(kNone, 0), {kOfX, 0}, {kNone, 63}, {kOfX, 63}, {kPadded, 0}, {kPadded, 63}}) {
-        const int stride = (vocab_size + padding) / (padding + 1) * (padding + 1);
+        const int stride = RoundUp(vocab_size, padding + 1);
         const TypedArray y = Output(rows, stride, DType::kFloat32);
         MatMulParams params, expected;
         params.weight = expected.weight = weight.packed.get();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/epilogues/lt_product.h"
 #include "tests/gpu/cuda_fixture.h"
@@ -26,10 +27,6 @@ inline double Tolerance(DType dtype, LtEpilogue epilogue = LtEpilogue::kNone) {
   if (dtype == DType::kFloat32) return gelu ? 1e-4 : 4e-6;
   const double factor = epilogue == LtEpilogue::kNone ? 1 : 2.5;
   return factor * (dtype == DType::kFloat16 ? 8e-4 : 6e-3);
-}
-
-inline int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 // The tanh form and its derivative.
@@ -67,7 +64,7 @@ struct Case {
         d(Strided(backend, dtype, s.m, s.n, RoundUp(s.n, stride_unit), [] { return NAN; })),
         bias(MakeBias(backend, dtype, random)),
         gelu_input(MakeGeluInput(backend, dtype, random)),
-        mask_stride(RoundUp((s.n + 7) / 8, 16)),
+        mask_stride(RoundUp(CeilDiv(s.n, 8), 16)),
         mask((s.m + layout.rows_past) * mask_stride) {
     for (uint8_t& byte : mask) byte = static_cast<uint8_t>(random());
     auto buffer = backend.Allocate(mask.size());

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/math.h"
 #include "tests/kernels/op_test.h"
 
 namespace beamline {
@@ -35,7 +36,7 @@ class AttentionTest : public OpTest {
     const int num_sequences = params.num_sequences;
     params.max_context_length =
         *std::max_element(batch.context_lengths.begin(), batch.context_lengths.end());
-    params.max_blocks = (params.max_context_length + kBlockSize - 1) / kBlockSize + 1;
+    params.max_blocks = CeilDiv(params.max_context_length, kBlockSize) + 1;
     const int num_blocks = num_sequences * params.max_blocks + 3;
     std::vector<int32_t> blocks(num_blocks);
     std::iota(blocks.begin(), blocks.end(), 0);

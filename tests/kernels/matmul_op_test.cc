@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/math.h"
 #include "tests/kernels/op_test.h"
 
 namespace beamline {
@@ -106,7 +107,7 @@ TEST_P(MatMulTest, MayWriteThePaddingThatYOwns) {
     for (int out_features : {65, 257, 1001}) {
       for (bool biased : {false, true}) {
         SCOPED_TRACE(testing::Message() << rows << " rows, " << out_features << " columns");
-        const int stride = (out_features + 63) / 64 * 64;
+        const int stride = RoundUp(out_features, 64);
         const Weight weight = RandomWeight(out_features, 72);
         const auto x = RandomArray(rows * 72);
         const auto bias = RandomArray(out_features);

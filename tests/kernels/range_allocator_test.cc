@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "gtest/gtest.h"
 
 namespace beamline {
@@ -154,7 +155,7 @@ class RandomRanges {
   void Allocate(int owner) {
     const size_t bytes = Below(Below(4) == 0 ? units_.size() * kUnit / 2 : 6 * kUnit);
     const auto use = static_cast<int>(Below(kNumUses));
-    const size_t count = std::max<size_t>((bytes + kUnit - 1) / kUnit, 1);
+    const size_t count = std::max<size_t>(CeilDiv(bytes, kUnit), 1);
     const size_t longest = LongestStretch(owner);
     ASSERT_EQ(ranges_.largest_free(owner), longest * kUnit);
     const auto offset = ranges_.Allocate(owner, bytes, use);

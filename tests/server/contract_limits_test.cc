@@ -76,11 +76,15 @@ std::map<std::string, std::string> FieldComments() {
   return comments;
 }
 
-const std::vector<const Descriptor*>& Requests() {
-  static const std::vector<const Descriptor*> requests = {
-      v1::GenerateRequest::descriptor(), v1::EncodeRequest::descriptor(),
-      v1::ScoreRequest::descriptor(), v1::TokenizeRequest::descriptor(),
-      v1::DetokenizeRequest::descriptor()};
+// What the RPCs of Inference take.
+const std::set<const Descriptor*>& Requests() {
+  static const std::set<const Descriptor*> requests = [] {
+    std::set<const Descriptor*> types;
+    const auto* service = v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference");
+    for (int i = 0; i < service->method_count(); ++i)
+      types.insert(service->method(i)->input_type());
+    return types;
+  }();
   return requests;
 }
 

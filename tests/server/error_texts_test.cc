@@ -1,10 +1,13 @@
 // What a client is told of each fault of a request, byte for byte, through a server with the demo
-// models: error_texts.txt holds requests and answers. With the environment variable
-// BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to the file of that name.
+// models: error_texts.txt holds requests and answers. LoadModel and UnloadModel go to the admin
+// address, whose model folders SetUp makes; MODEL_ROOT in an answer is the path of these. With the
+// environment variable BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to the
+// file of that name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -14,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
 #include "fmt/format.h"
 #include "google/protobuf/text_format.h"
 #include "google/rpc/error_details.pb.h"
@@ -22,9 +26,12 @@
 #include "spdlog/spdlog.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/fuzz/message_mutator.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr char kFile[] = BEAMLINE_SOURCE_DIR "/tests/server/error_texts.txt";
 constexpr char kAnswerIndent[] = "  ";
@@ -102,41 +109,64 @@ class ErrorTextsTest : public testing::Test {
     ServerConfig config;
     config.listen = "127.0.0.1:0";
     config.metrics_listen = "off";
+    config.admin_listen = "127.0.0.1:0";
+    MakeModelRoot();
+    config.model_root = root_.string();
     auto server = Server::Start(config, std::make_shared<Metrics>(options.models),
                                 *std::move(engine), [] { FAIL(); });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    stub_ = v1::Inference::NewStub(
-        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+    const auto channel =
+        grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    inference_ = v1::Inference::NewStub(channel);
+    models_ = v1::Models::NewStub(channel);
+    admin_ = v1::Models::NewStub(
+        grpc::CreateChannel(server_->admin_address(), grpc::InsecureChannelCredentials()));
   }
+  ~ErrorTextsTest() override { fs::remove_all(scratch_); }
 
   std::string Ask(const std::string& line) {
     const std::vector<std::string> parts = absl::StrSplit(line, " | ");
     using Stub = v1::Inference::Stub;
-    if (parts[0] == "Generate") return AskOne(&Stub::Generate, parts);
-    if (parts[0] == "Encode") return AskOne(&Stub::Encode, parts);
-    if (parts[0] == "Score") return AskOne(&Stub::Score, parts);
-    if (parts[0] == "Tokenize") return AskOne(&Stub::Tokenize, parts);
-    if (parts[0] == "Detokenize") return AskOne(&Stub::Detokenize, parts);
+    using Models = v1::Models::Stub;
+    if (parts[0] == "Generate") return AskOne(*inference_, &Stub::Generate, parts);
+    if (parts[0] == "Encode") return AskOne(*inference_, &Stub::Encode, parts);
+    if (parts[0] == "Score") return AskOne(*inference_, &Stub::Score, parts);
+    if (parts[0] == "Tokenize") return AskOne(*inference_, &Stub::Tokenize, parts);
+    if (parts[0] == "Detokenize") return AskOne(*inference_, &Stub::Detokenize, parts);
     if (parts[0] == "GenerateMany") return AskMany(&Stub::GenerateMany, parts);
     if (parts[0] == "EncodeMany") return AskMany(&Stub::EncodeMany, parts);
+    if (parts[0] == "GetModel") return AskOne(*models_, &Models::GetModel, parts);
+    if (parts[0] == "LoadModel") return AskOne(*admin_, &Models::LoadModel, parts);
+    if (parts[0] == "UnloadModel") return AskOne(*admin_, &Models::UnloadModel, parts);
     ADD_FAILURE() << "no such RPC: " << line;
     return "";
   }
 
  private:
-  template <typename Request, typename Response>
-  std::string AskOne(grpc::Status (v1::Inference::Stub::*rpc)(grpc::ClientContext*, const Request&,
-                                                              Response*),
+  // Folders that hold no model: an empty one, one with a torn config.json, and one that a link
+  // leads to from below the root.
+  void MakeModelRoot() {
+    for (const char* name : {"root/empty", "root/torn", "outside"}) {
+      fs::create_directories(scratch_ / name);
+    }
+    std::ofstream(root_ / "torn" / "config.json") << "{\"model_type\": ";
+    std::ofstream(root_ / "file") << "no folder";
+    fs::create_directory_symlink("../outside", root_ / "link");
+  }
+
+  template <typename Stub, typename Request, typename Response>
+  std::string AskOne(Stub& stub,
+                     grpc::Status (Stub::*rpc)(grpc::ClientContext*, const Request&, Response*),
                      const std::vector<std::string>& parts) {
     grpc::ClientContext context;
     Response response;
-    const grpc::Status status =
-        (stub_.get()->*rpc)(&context, ParseRequest<Request>(parts), &response);
+    const grpc::Status status = (stub.*rpc)(&context, ParseRequest<Request>(parts), &response);
     google::rpc::Status error;
     EXPECT_TRUE(error.ParseFromString(status.error_details()));
     EXPECT_EQ(error.code(), static_cast<int>(status.error_code())) << status.error_message();
-    return Describe(error, *Request::descriptor());
+    return absl::StrReplaceAll(Describe(error, *Request::descriptor()),
+                               {{fs::weakly_canonical(root_).string(), "MODEL_ROOT"}});
   }
 
   template <typename Request, typename Envelope>
@@ -144,7 +174,7 @@ class ErrorTextsTest : public testing::Test {
                           v1::Inference::Stub::*rpc)(grpc::ClientContext*),
                       const std::vector<std::string>& parts) {
     grpc::ClientContext context;
-    const auto stream = (stub_.get()->*rpc)(&context);
+    const auto stream = (inference_.get()->*rpc)(&context);
     stream->Write(ParseRequest<Request>(parts));
     stream->WritesDone();
     Envelope envelope;
@@ -153,8 +183,12 @@ class ErrorTextsTest : public testing::Test {
     return Describe(envelope.error(), *Request::descriptor());
   }
 
+  const fs::path scratch_ = ScratchPath("error_texts");
+  const fs::path root_ = scratch_ / "root";
   std::unique_ptr<Server> server_;
-  std::unique_ptr<v1::Inference::Stub> stub_;
+  std::unique_ptr<v1::Inference::Stub> inference_;
+  std::unique_ptr<v1::Models::Stub> models_;  // at the public address
+  std::unique_ptr<v1::Models::Stub> admin_;
 };
 
 TEST_F(ErrorTextsTest, AreThoseOfTheFile) {

@@ -114,7 +114,7 @@ TEST(Wire, RefusesNumbersThatAreNotFinite) {
     v1::GenerateRequest bias;
     (*bias.mutable_shaping()->mutable_logit_bias())[3] = value;
     EXPECT_THAT(ParseError(SerializeMessage(bias), v1::GenerateRequest()),
-                StartsWith("shaping.logit_bias[0].value is "));
+                StartsWith("shaping.logit_bias[3] is "));
   }
 }
 

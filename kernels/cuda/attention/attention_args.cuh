@@ -27,7 +27,8 @@ struct AttentionArgs {
   const int32_t* context_lengths;  // null: packed
   int num_kv_heads, group_size, head_dim;
   float scale;  // of the products of queries and keys
-  // What makes the exponent of a power of two of a product, or of a score where a bias was added.
+  // Multiplies a product, or where biases are added a score, to give the exponent of a power of
+  // two.
   float log2_factor;
   bool causal;
   const float* alibi_slopes;  // may be null
@@ -53,7 +54,7 @@ __device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
   return span;
 }
 
-// The keys (or values) of one sequence and one head.
+// Where the keys (or values) of one sequence and one head lie.
 template <typename T>
 struct KvRows {
   const T* base;

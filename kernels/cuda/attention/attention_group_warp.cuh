@@ -81,7 +81,7 @@ struct WarpKeys {
     }
   }
 
-  // Two sums for each score, so that products need not wait for one another.
+  // Two sums for each score, so that products do not wait for each other.
   __device__ static void MultiplyKeys(Tile queries, Tile keys, Scores& scores) {
     constexpr int kSteps = 2 / S::kTiles;  // of 16 elements, whose queries are loaded at once
     const int lane = threadIdx.x % kWarpSize;
@@ -110,7 +110,7 @@ struct WarpKeys {
     }
   }
 
-  // Biases and masks, where keys need them.
+  // Adds biases and masks keys, where any need it.
   __device__ void Adjust(const AttentionArgs<T>& args, const BlockRows& rows, int first_key,
                          Scores& scores) const {
     const bool biased = HasBias(args);
@@ -190,7 +190,7 @@ struct WarpKeys {
     }
   }
 
-  // Brings the rows to shared memory: sums [kRows, kSumStride], and maximum and total of each.
+  // Writes the rows to shared memory: sums [kRows, kSumStride], and each row's maximum and total.
   __device__ void Store(float* sums, float2* weights) const {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll

@@ -1,11 +1,12 @@
 // Attention for the few query rows that share a key-value head of the cache: decoding with grouped
 // queries, and a few queries of one sequence. Tensor cores (sm_80 and newer) multiply 16 keys by
-// eight rows at a time, so that reading the cache decides: every warp streams keys of its own
-// through shared memory and waits for no other until the end. The keys are split over blocks by
-// their number alone, so that the bits of a sequence do not depend on its batch.
+// eight rows at a time, so that reading the cache is what takes time. Every warp streams keys of
+// its own through shared memory and waits for no other until the end. The keys are split over
+// blocks by their number alone, so that the bits of a sequence do not depend on its batch.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_group_warp.cuh"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
@@ -25,13 +26,13 @@ struct GroupSplits {
   float* sums;         // [sequences, num_kv_heads, num_rows, count, head_dim]; null with one split
   float2* weights;     // [sequences, num_kv_heads, num_rows, count]: maximum, sum of powers of two
 
-  // Keys of one split, which depend on the sequence alone.
+  // How many keys a split has: it depends on the sequence alone.
   __device__ int KeysOf(int context) const {
     constexpr int kStep = 64;
-    const int keys = ((context + most - 1) / most + kStep - 1) / kStep * kStep;
+    const int keys = RoundUp(CeilDiv(context, most), kStep);
     return max(kFewestKeysPerGroupSplit, keys);
   }
-  // Of a row of this block's split, in weights.
+  // The place of a row of this block's split in `weights`.
   __device__ int64_t IndexOf(int row) const {
     const int64_t head = int64_t{blockIdx.z} * gridDim.y + blockIdx.y;
     return (head * num_rows + row) * count + blockIdx.x;
@@ -45,7 +46,7 @@ __device__ BlockRows RowsOfBlock(const AttentionArgs<T>& args, const SequenceSpa
           span.context - span.query_length, kv_head, group_size};
 }
 
-// Rows that do not exist and elements past the head become zeros.
+// Copies the query rows; rows that do not exist and elements past the head become zeros.
 template <typename S, typename T>
 __device__ void CopyQueries(const AttentionArgs<T>& args, const BlockRows& rows,
                             SwizzledTile<T, S::kWidth> queries) {
@@ -59,8 +60,8 @@ __device__ void CopyQueries(const AttentionArgs<T>& args, const BlockRows& rows,
   }
 }
 
-// 16 bytes from global to shared memory, asynchronously; zeros when !valid. They leave L2 first:
-// nothing reads them again before the next step, and the sums of the splits stay.
+// As CopyAsync, of bytes that leave L2 before others: nothing reads them again before the next
+// step, and the sums of the splits shall stay.
 __device__ inline void CopyOnce(void* shared, const void* global, bool valid) {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0;\n" : "=l"(policy));
@@ -70,7 +71,7 @@ __device__ inline void CopyOnce(void* shared, const void* global, bool valid) {
 }
 
 // Copies a warp's keys and values from `first` on; those past `end` and elements past the head
-// become zeros. A lane knows the table's entry for the key at first + lane % kKeys.
+// become zeros. `entry` is the table's entry for the key at first + lane % kKeys.
 template <typename S, typename T>
 __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_t entry, T* stage) {
   constexpr int kChunks = S::kChunks;
@@ -79,7 +80,7 @@ __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_
   const SwizzledTile<T, S::kWidth> keys = {stage};
   const int lane = threadIdx.x % kWarpSize;
   const int own_key = first + lane % S::kKeys;
-  // In 16-byte parts of the cache, which kMostCacheParts keeps within 32 bits.
+  // In 16-byte parts of the cache, whose number kMostGroupCacheBytes keeps within 32 bits.
   const uint32_t own =
       own_key < end ? static_cast<uint32_t>(cached.Offset(own_key, entry) >> 3) : 0;
 #pragma unroll
@@ -97,7 +98,7 @@ __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_
   }
 }
 
-// Merges the warps' rows and stores them: finished, or as one split's.
+// Merges the warps' rows and stores them: as the output, or as the sums of one split.
 template <typename S, typename T>
 __device__ void StoreRows(const AttentionArgs<T>& args, const GroupSplits& splits,
                           const BlockRows& rows, const float* sums,
@@ -135,8 +136,8 @@ __device__ void StoreRows(const AttentionArgs<T>& args, const GroupSplits& split
   }
 }
 
-// Blocks that the shared memory of a multiprocessor of sm_90 holds, of two tiles those that its
-// registers do.
+// Blocks of a multiprocessor: as many as the shared memory of sm_90 holds, and with two tiles no
+// more than its registers allow.
 template <typename S>
 constexpr int kFewestBlocks = std::min((227 << 10) / (S::kSharedBytes + (2 << 10)),
                                        S::kTiles == 1    ? 8
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   int begin = split * kFewestKeysPerGroupSplit;
   const auto first_key = [&](int step) { return begin + (step * S::kWarps + warp) * S::kKeys; };
   const auto entry_of = [&](int step) { return cached.Entry(first_key(step) + lane % S::kKeys); };
-  // Before the context's length is known, so that one latency passes under the other.
+  // Loaded before the context's length is known, so that the two loads wait together.
   int32_t entries[S::kStages];
 #pragma unroll
   for (int i = 0; i < S::kStages; ++i) entries[i] = entry_of(i);
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     for (int i = 0; i < S::kStages; ++i) entries[i] = entry_of(i);
   }
   const int end = min(span.context, begin + keys_per_split);
-  // The merge looks at the weights of all rows, of those that are not there too.
+  // The merge reads the weights of all num_rows rows, whether they exist or not.
   const bool empty = rows.count == 0 || (split > 0 && begin >= end);
   if (splits.sums != nullptr) {
     const int first = empty ? 0 : rows.count;
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   int32_t entry = entry_of(S::kStages);
   WarpKeys<T, S> state(rows, args.causal, end);
   WaitForCopies<S::kStages - 1>();
-  __syncthreads();  // the queries
+  __syncthreads();  // the queries are there
   T* stage = stages;
   for (int step = 0; first_key(step) < end; ++step) {
     WaitForCopies<S::kStages - 1>();
@@ -211,13 +212,13 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     __syncwarp();
     const int next = first_key(step + S::kStages);
     if (next < end) CopyKeys<S>(cached, next, end, entry, stage);
-    CommitCopies();  // an empty group keeps the count
+    CommitCopies();  // one group a turn, past the last tile an empty one
     entry = entry_of(step + S::kStages + 1);
     stage += S::kStageSize;
     if (stage == stages + S::kStages * S::kStageSize) stage = stages;
   }
 
-  __syncthreads();  // the stages become the sums
+  __syncthreads();  // the sums take the place of the stages
   float* const sums = reinterpret_cast<float*>(shared);
   state.Store(sums + warp * S::kRows * S::kSumStride, weights[warp]);
   __syncthreads();
@@ -249,7 +250,7 @@ __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
   const float share = exp2f(weight.x - shift);
   const float total = WarpSum(weight.y * share);
   const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-  // Nothing has written the sums of splits past the context.
+  // The sums of splits past the context were never written.
   const int used = kWarpSize - __clz(__ballot_sync(kFullMask, weight.x != -INFINITY));
   T* const output =
       args.output + rows.Token(row) * args.output_stride + rows.Head(row) * args.head_dim;
@@ -284,7 +285,7 @@ void Launch(Device& device, const AttentionArgs<T>& args, const GroupSplits& spl
                    splits, Divisor(args.group_size));
 }
 
-// Many small blocks a multiprocessor: more stages of fewer blocks are slower.
+// Many small blocks on a multiprocessor: fewer blocks with more stages are slower.
 template <typename T, int kTiles>
 void LaunchWidth(Device& device, const AttentionArgs<T>& args, const GroupSplits& splits,
                  int num_sequences) {
@@ -312,14 +313,14 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
   BEAMLINE_CHECK(choice.rows_per_block == kFewGroupRows || choice.rows_per_block == kMoreGroupRows);
   BEAMLINE_CHECK(splits.num_rows <= choice.rows_per_block);
   BEAMLINE_CHECK(splits.count <= splits.most && splits.most <= kWarpSize);
-  // As many sequences at once as keep to what the scratch memory holds anyway.
+  // As many sequences a launch as keep within the scratch memory that a device has anyway.
   int most_sequences = params.num_sequences;
   if (splits.count > 1) {
     const int64_t entries = int64_t{args.num_kv_heads} * splits.num_rows * splits.count;
     const int64_t bytes = entries * (args.head_dim * sizeof(float) + sizeof(float2));
     const auto fitting = static_cast<int>(std::max<int64_t>(1, kFirstScratchBytes / bytes));
-    const int num_launches = (params.num_sequences + fitting - 1) / fitting;
-    most_sequences = (params.num_sequences + num_launches - 1) / num_launches;
+    const int num_launches = CeilDiv(params.num_sequences, fitting);
+    most_sequences = CeilDiv(params.num_sequences, num_launches);
     splits.sums = device.TakeScratch<float>(most_sequences * bytes / sizeof(float));
     if (!device.ok()) return;
     splits.weights =
@@ -335,7 +336,7 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
     }
     if (splits.count == 1) continue;
     const int rows = args.num_kv_heads * splits.num_rows;
-    const dim3 grid(static_cast<unsigned>((rows + kMergeWarps - 1) / kMergeWarps),
+    const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kMergeWarps)),
                     static_cast<unsigned>(num_sequences));
     LaunchOverlapped(device, "Attention (grouped)", MergeGroupSplitsKernel<T>, grid,
                      kMergeWarps * kWarpSize, /*shared_bytes=*/0, args, splits,

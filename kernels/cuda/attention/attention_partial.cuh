@@ -14,9 +14,9 @@ __device__ float Exp(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);
 }
 
-// Which elements of a row of a head a lane holds: every kLanes-th 16-byte part. Of a head that is
-// narrower than kWidth some parts do not exist; the last one stands in for them, so that every load
-// is one of the head's and none is behind a branch.
+// Which elements of a row of a head a lane holds: every kLanes-th 16-byte part. Where a head is
+// narrower than kWidth, its last part stands in for the parts that do not exist, so that every load
+// is within the head and none is behind a branch.
 template <typename T, int kWidth>
 struct LaneColumns {
   static constexpr int kPart = kVecSize<T>;
@@ -93,15 +93,15 @@ __device__ KvPages<T> PagesOf(const AttentionArgs<T>& args, int sequence, int fi
           args.block_stride, keys.table,  args.max_blocks - 1, args.block_size};
 }
 
-// A head of one sequence in the cache, where keys and values lie alike.
+// A head of one sequence in the cache, where keys and values have the same layout.
 template <typename T>
 struct CachedHead {
   const AttentionArgs<T>& args;
   const int32_t* table;
   int first_row;  // of the head, within a block
 
-  // The table's entry for a position; past the end, the last entry. Its load stays where it is
-  // written, ahead of what the entry is needed for.
+  // The table's entry for a position; past the end, the last entry. The compiler leaves its load
+  // where it is written, ahead of what needs the entry.
   __device__ int32_t Entry(int position) const {
     int32_t entry;
     asm volatile("ld.global.b32 %0, [%1];\n"
@@ -135,7 +135,8 @@ struct Partial {
   }
 };
 
-// The products of a query with keys that kLanes lanes share; every one of them gets them.
+// scores = the products of a query with keys that kLanes lanes share; each of these lanes gets
+// them.
 template <typename T, int kWidth, int kSize, int kKeys>
 __device__ void MultiplyKeys(const LaneColumns<T, kWidth>& columns, const float (&query)[kSize],
                              const Slice<T, kWidth> (&keys)[kKeys], float (&scores)[kKeys]) {
@@ -158,7 +159,7 @@ __device__ void MultiplyKeys(const LaneColumns<T, kWidth>& columns, const float 
   }
 }
 
-// Adds keys of the given scores; -infinity for one that is not seen.
+// Adds the values of keys with these scores; -infinity for a key that is not seen.
 template <typename T, int kWidth, int kSize, int kKeys>
 __device__ void AddValues(const float (&scores)[kKeys], const Slice<T, kWidth> (&values)[kKeys],
                           Partial<kSize>& partial) {

@@ -8,20 +8,20 @@
 namespace beamline::cuda {
 namespace {
 
-// Below this many query rows for each key-value head a 64-row tile is mostly padding. It costs
-// tensor cores less than a float32 tile's multiply-adds.
+// With fewer query rows for each key-value head a 64-row tile is mostly padding. Padding costs less
+// on tensor cores than in the multiply-adds of a float32 tile.
 constexpr int kFewestTensorCoreRows = 9;
 constexpr int kFewestFloatTileRows = 32;
-// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows, which fewer
-// tiles than the GPU has multiprocessors lose again by leaving most of them idle.
+// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows. With fewer
+// tiles than this for each multiprocessor, those that are left idle cost more than that.
 constexpr int kMultiprocessorsPerFloatTile = 4;
 // From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
 // faster than 64-row ones, at 1,024 17% slower).
 constexpr int kFewestLargeRows = 2048;
-// Merging splits is a launch of its own: as long as the four passes in which a warp reads so many
-// keys.
+// Merging splits is a launch of its own, which takes as long as a warp takes to read so many keys
+// in four passes.
 constexpr int kMostUnsplitKeysOfAWarp = 64;
-// That a multiprocessor runs at once.
+// Warps of kRows that a multiprocessor runs at once.
 constexpr int kRowWarpsPerMultiprocessor = 24;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
@@ -92,7 +92,7 @@ std::string Describe(const AttentionChoice& choice) {
   return "";
 }
 
-// kFullTiles where the tile kernel of the type pays, or why it does not.
+// kFullTiles where the type's kernel for full tiles pays, otherwise why it does not.
 AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multiprocessors) {
   if (p.query.dtype != DType::kFloat32) {
     return num_rows < kFewestTensorCoreRows ? AttentionReason::kFewRows
@@ -150,7 +150,7 @@ bool FitsGroups(const AttentionParams& p, int num_rows) {
   return num_rows > 1 && num_rows <= kMoreGroupRows && bytes <= kMostGroupCacheBytes;
 }
 
-// Splits do not depend on the batch.
+// The number of splits does not depend on the batch.
 void PickGroups(const AttentionParams& p, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kGroups;
   choice.reason = AttentionReason::kFewRows;
@@ -175,8 +175,8 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
   }
   if (choice.num_rows == 1) {
     if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
-    // A block a multiprocessor and more, which more warps let run all at once. Fewer blocks read
-    // faster in splits.
+    // More blocks than multiprocessors: with more warps each they are faster, as long as all of
+    // them run at once. Fewer blocks read faster in splits.
     const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
     if (max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp &&
         choice.num_blocks > num_multiprocessors && choice.num_blocks <= room) {

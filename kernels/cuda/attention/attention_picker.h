@@ -23,10 +23,10 @@ enum class AttentionReason : uint8_t {
   kHeadDim,    // the others compute heads of whole 16-byte parts
   kAlignment,  // an operand's rows are not 16-byte aligned
   kFullTiles,  // the query rows fill a tile's
-  kFewRows,    // they do not: reading the keys decides
+  kFewRows,    // they do not: most time goes to reading the keys
   kShort,      // one row each, of contexts that a warp reads at once
-  kFewTiles,   // they do, but too few tiles to fill the GPU
-  kLargeHeads  // they do, but such heads do not fit a float32 tile
+  kFewTiles,   // they do, but the tiles are too few to fill the GPU
+  kLargeHeads  // they do, but heads of this size do not fit a float32 tile
 };
 
 struct AttentionChoice {
@@ -41,7 +41,7 @@ struct AttentionChoice {
   int num_rows = 0;        // query rows of the longest sequence for a key-value head
   int64_t num_blocks = 0;  // without splits; 0: not asked
 
-  // Equal for choices that differ in numbers of rows, blocks and splits alone.
+  // Equal for choices that differ only in their numbers of rows, blocks and splits.
   uint32_t kind() const;
   // "attention in bfloat16, heads of 64: the rows kernel, ...", for a log.
   std::string Describe() const;
@@ -60,7 +60,7 @@ inline constexpr int kMoreGroupRows = 16;
 inline constexpr int kFewestKeysPerGroupSplit = 256;
 // So many that one sequence fills a GPU, as few as that allows: each is written and read again.
 constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }
-// It counts the cache's keys in 16-byte parts of 32 bits.
+// kGroups numbers the 16-byte parts of the cache's keys with 32 bits.
 inline constexpr int64_t kMostGroupCacheBytes = int64_t{16} << 32;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
@@ -72,7 +72,7 @@ constexpr int LargeWgmmaRows(int head_dim) { return head_dim == 64 ? 192 : 128; 
 // Keys that a block of kWgmma reads at a time.
 inline constexpr int kWgmmaKeys = 128;
 
-// has_wgmma: kernels for sm_90a run.
+// has_wgmma: kernels for sm_90a may be launched (Device::has_wgmma).
 AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors,
                               bool has_wgmma = false);
 

@@ -2,6 +2,7 @@
 // Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
 // the GPU.
 // Source: Dao et al., "Flash-Decoding", 2023.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/launch.cuh"
@@ -33,7 +34,7 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
   return merged;
 }
 
-// Blocks of a multiprocessor: some 24 warps of one row, as many as their registers allow.
+// Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
 template <int kWidth, int kRows, bool kBiased, int kWarps>
 constexpr int kFewestBlocks = kRows > 1       ? 1
                               : kWidth == 256 ? 20 / kWarps
@@ -87,8 +88,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
     most_keys = max(most_keys, num_keys[r]);
   }
   // Splits are cut by the whole context, so that they do not depend on the row block.
-  const int keys_per_split = ((span.context + splits.count - 1) / splits.count + kKeysPerStep - 1) /
-                             kKeysPerStep * kKeysPerStep;
+  const int keys_per_split = RoundUp(CeilDiv(span.context, splits.count), kKeysPerStep);
   const int begin = split * keys_per_split;
   const int end = min(most_keys, begin + keys_per_split);
 
@@ -175,7 +175,7 @@ __global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
                                         : float2{-INFINITY, 0.0f};
     }
     const float maximum = WarpMax(fmaxf(weights[0].x, weights[1].x));
-    // Of a row without keys no split has a share.
+    // In a row without keys every split's share is 0.
     const float shift = maximum == -INFINITY ? 0.0f : maximum;
     float sum = 0.0f;
     for (int i = 0; i < 2; ++i) {
@@ -213,7 +213,7 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
     if (!device.ok()) return;
   }
   const int rows = params.max_query_length * args.group_size;
-  const int row_blocks = (rows + choice.rows_per_block - 1) / choice.rows_per_block;
+  const int row_blocks = CeilDiv(rows, choice.rows_per_block);
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));

@@ -1,5 +1,6 @@
 // Attention for one query row a sequence over short contexts: a warp reads a whole context, so that
 // neither shared memory nor a barrier stands between it and the output.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -9,8 +10,8 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 
-// The warps of a block take a head of neighbouring sequences: the beams of a request, whose tables
-// name the same blocks, find each other's keys in L1.
+// The warps of a block take the same head of neighbouring sequences: the beams of a request, whose
+// tables name the same blocks, then find each other's keys in L1.
 // Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
 // read once for each row; below, by the latency of a table's entries, a pass of keys and the merge.
 template <typename T, int kWidth, bool kBiased>
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
   const int own = lane / Columns::kLanes;  // key of a step
   const CachedHead<T> cached = {args, args.block_tables + int64_t{sequence} * args.max_blocks,
                                 head * args.block_size.value()};
-  // Before the context's length is known, so that one latency passes under the other.
+  // Loaded before the context's length is known, so that the two loads wait together.
   int32_t entries[kKeysInFlight];
 #pragma unroll
   for (int i = 0; i < kKeysInFlight; ++i) entries[i] = cached.Entry(own + i * kKeysPerStep);
@@ -87,7 +88,7 @@ template <typename T>
 void AttendShortRows(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
   BEAMLINE_CHECK(args.block_tables != nullptr && args.group_size == 1);
   BEAMLINE_CHECK(params.max_query_length == 1);
-  const dim3 grid(static_cast<unsigned>((params.num_sequences + kWarps - 1) / kWarps),
+  const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_sequences, kWarps)),
                   static_cast<unsigned>(params.num_heads));
   DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
     LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kBiased>, grid,

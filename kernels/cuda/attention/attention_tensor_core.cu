@@ -1,8 +1,9 @@
 // Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
 // A block computes 64 or 128 query rows of one key-value head; keys and values stream through
 // shared memory 64 at a time (32 of more than 128 elements), the next tile on its way while this
-// one is used. Heads between the tiles' sizes are filled up with zeros. Source: Dao,
+// one is used. Heads of other sizes than the tiles' are filled up with zeros. Source: Dao,
 // "FlashAttention-2", arXiv:2307.08691.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/mma.cuh"
@@ -80,7 +81,7 @@ struct WarpRows {
     }
   }
 
-  // Biases and masks, where a tile needs them.
+  // Adds biases and masks keys, where a tile needs it.
   __device__ void Adjust(const AttentionArgs<T>& args, int first_key, Scores& scores) const {
     const bool biased = HasBias(args);
     if (!biased && first_key + kKeys <= fewest_keys) return;
@@ -227,7 +228,7 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
       RowsOf(args, args.values, args.value_stride, sequence, span.first_query, kv_head);
   const int last_position = first_position + query_of(num_rows - 1);
   const int num_keys = args.causal ? max(0, last_position + 1) : span.context;
-  const int num_tiles = (num_keys + kKeys - 1) / kKeys;
+  const int num_tiles = CeilDiv(num_keys, kKeys);
   const auto key_tile = [&](int tile) {
     return SwizzledTile<T, kHeadDim>{tiles + tile % kStages * 2 * kTileSize};
   };
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
       CopyTile<T, kHeadDim, kPadded>(keys, first_key, span.context, head_dim, key_tile(tile));
       CopyTile<T, kHeadDim, kPadded>(values, first_key, span.context, head_dim, value_tile(tile));
     }
-    CommitCopies();  // an empty group keeps the count
+    CommitCopies();  // one group a turn, past the last tile an empty one
   };
 
   copy_tiles(0);  // one group with the queries
@@ -284,7 +285,7 @@ void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams&
   device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tensor cores): shared memory");
   const int rows = params.max_query_length * args.group_size;
-  const dim3 grid(static_cast<unsigned>((rows + kRows - 1) / kRows),
+  const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kRows)),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
   kernel<<<grid, kThreads, kBytes, device.stream()>>>(args);

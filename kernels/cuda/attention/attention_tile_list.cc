@@ -9,10 +9,10 @@
 namespace beamline::cuda {
 namespace {
 
-// What the keys and values of the pairs of a round take, so that they come from L2 for every tile
-// of rows but the first. Tiles of one length need few pairs to fill the GPU; where a causal mask
-// makes them differ, more of them even out. Measured on an H200: 8 MiB 7 to 11% faster than 40
-// without a mask; with one, 24 and 32 MiB up to 20% slower.
+// Bytes of the keys and values of a round's pairs, so few that they come from L2 for every tile of
+// rows but the first. Tiles of one length need few pairs to fill the GPU; where a causal mask makes
+// them differ, more of them even out. Measured on an H200: 8 MiB 7 to 11% faster than 40 without a
+// mask; with one, 24 and 32 MiB up to 20% slower.
 constexpr int64_t kRoundBytes = int64_t{8} << 20;
 constexpr int64_t kCausalRoundBytes = int64_t{40} << 20;
 

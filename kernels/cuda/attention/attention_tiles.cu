@@ -2,6 +2,7 @@
 // rows of one key-value head; keys and values pass through shared memory in tiles. The values come
 // while the scores are computed, the next keys while the values are added. Source: Dao,
 // "FlashAttention-2", arXiv:2307.08691.
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/mma.cuh"
@@ -82,7 +83,7 @@ struct ThreadRows {
     for (int i = 0; i < kRowsEach; ++i) maximum[i] = -INFINITY;
   }
   __device__ int Row(int i) const { return first_row + i * kRowStep; }
-  // Of element j of the output.
+  // The column that element j of the output is.
   __device__ int OutputColumn(int j) const {
     return (j / kVec * kColumns + column) * kVec + j % kVec;
   }
@@ -109,7 +110,7 @@ struct ThreadRows {
     }
   }
 
-  // Biases and masks.
+  // Adds biases and masks keys.
   template <int kCount>
   __device__ void Adjust(const AttentionArgs<float>& args, const BlockRows& block, int first_key,
                          Scores& scores) const {
@@ -230,8 +231,8 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   block.context = span.context;
   block.causal = args.causal;
   const int num_keys = block.Limit(block.num_rows - 1);
-  const int num_tiles = (num_keys + kKeys - 1) / kKeys;
-  // The first row sees the fewest.
+  const int num_tiles = CeilDiv(num_keys, kKeys);
+  // The first row sees the fewest keys.
   const int whole_keys = HasBias(args) ? 0 : block.Limit(0);
 
   const auto query_row = [&](int row) -> const float* {
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
         return position < span.context ? rows.Row(position) : nullptr;
       });
     }
-    CommitCopies();  // an empty group keeps the count
+    CommitCopies();  // one group a turn, past the last tile an empty one
   };
 
   ThreadRows<kHeadDim> rows;
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
     __syncthreads();
     copy(keys, tile + 1, tiles.keys);
     rows.template Softmax<kCount>(scores, tiles);
-    WaitForCopies<1>();  // the values
+    WaitForCopies<1>();  // the values are there
     __syncthreads();
     rows.template AddValues<kCount>(tiles);
   };
@@ -278,7 +279,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   copy(keys, 0, tiles.keys);  // one group with the queries
   for (int tile = 0; tile < num_tiles; ++tile) {
     copy(values, tile, tiles.values);
-    WaitForCopies<1>();  // the keys
+    WaitForCopies<1>();  // the keys are there
     __syncthreads();
     if (block.num_rows <= kRowStep) {  // a decoding sequence among others
       attend.template operator()<1>(tile);
@@ -298,7 +299,7 @@ void Launch(Device& device, const AttentionArgs<float>& args, const AttentionPar
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tiles): shared memory");
   const int rows = params.max_query_length * args.group_size;
-  const dim3 grid(static_cast<unsigned>((rows + kFloatTileRows - 1) / kFloatTileRows),
+  const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kFloatTileRows)),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
   TilesKernel<kHeadDim><<<grid, kThreads, kBytes, device.stream()>>>(args);

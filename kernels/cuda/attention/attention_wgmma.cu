@@ -2,11 +2,12 @@
 // bfloat16, heads of 64 and 128 elements. One block a multiprocessor works through a list of tiles
 // of query rows. A warp of it copies queries, keys and values ahead, whatever tile they belong to;
 // warpgroups of 64 rows each multiply. While the tensor cores compute the next tile's scores and
-// add this tile's values, a warpgroup is at the exponentials of its own, and takes turns at issuing
-// products with the others, so that their exponentials fall into different moments. Source: Shah et
-// al., "FlashAttention-3", arXiv:2407.08608.
+// add this tile's values, a warpgroup computes the exponentials of its own. Warpgroups take turns
+// at issuing products, so that they compute exponentials at different times. Source: Shah et al.,
+// "FlashAttention-3", arXiv:2407.08608.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_wgmma_tiles.cuh"
@@ -42,7 +43,7 @@ struct Multiplier {
     while (true) {
       WaitFor(shared.query_full[queries.at], queries.parity);
       Tile tile = {};
-      if (lane == 0) tile = shared.tiles[queries.at];  // who releases it has read it
+      if (lane == 0) tile = shared.tiles[queries.at];  // read before it is released
       tile = Broadcast(tile, 0);
       if (tile.first_row < 0) return;
       Attend(tile);
@@ -50,7 +51,7 @@ struct Multiplier {
     }
   }
 
-  // Products are issued in turn. 0 is the block's barrier.
+  // The numbered barrier of a group's turn to issue products; 0 is the block's own barrier.
   __device__ static int TurnOf(int group) { return 1 + group; }
   __device__ void TakeTurn() const {
     if (!S::kAlone) SyncSome(TurnOf(group), 2 * kWarpgroupSize);
@@ -59,7 +60,7 @@ struct Multiplier {
     if (S::kAlone) return;
     ArriveSome(TurnOf(group + 1 == S::kGroups ? 0 : group + 1), 2 * kWarpgroupSize);
   }
-  // For every warp: products end warp by warp.
+  // Every warp releases by itself, because products end warp by warp.
   __device__ void Release(SharedBarrier& empty) const {
     if (lane == 0) Arrive(empty);
   }
@@ -69,7 +70,7 @@ struct Multiplier {
     const int first_row = tile.first_row + group * kGroupRows;
     const int last_row = min(first_row + kGroupRows, num_rows) - 1;
     const int own_keys = first_row < num_rows ? KeysOf(args, tile, last_row, head_shift) : 0;
-    const int own_tiles = (own_keys + kKeys - 1) / kKeys;
+    const int own_tiles = CeilDiv(own_keys, kKeys);
     const int fewest_keys = KeysOf(args, tile, first_row, head_shift);
     const int own_row = first_row + warp * 16 + lane / 4;
 
@@ -99,7 +100,8 @@ struct Multiplier {
         if (i * kKeys + kKeys > fewest_keys) Mask(tile, own_row, i);
         Softmax<false>();
         KeepInOrder(scores);
-        // A branch between, or the compiler moves the exponentials behind the end of the products.
+        // This branch keeps the compiler from moving the exponentials behind the end of the
+        // products.
         if (i > 0) WaitFor(shared.key_full[keys.at], keys.parity);
         FinishOutput();
         Pack();
@@ -113,7 +115,7 @@ struct Multiplier {
     Store(tile, own_row, num_rows);
   }
 
-  // Takes no part in a tile of keys, which others see.
+  // Passes over a tile of keys that only rows of other warpgroups see.
   __device__ void SkipTile(bool with_turn) {
     if (with_turn) TakeTurn(), PassTurn();
     WaitFor(shared.key_full[keys.at], keys.parity);
@@ -145,7 +147,8 @@ struct Multiplier {
     KeepInOrder(scores);
   }
 
-  // i: which tile of keys they are of; after the last the queries are not needed any more.
+  // i: the tile of keys that the scores are of. After tile 0, the last, the queries are not needed
+  // any more.
   template <int kPending>
   __device__ void FinishScores(int i) {
     WaitForProducts<kPending>();
@@ -222,7 +225,7 @@ struct Multiplier {
     }
   }
 
-  // The order of a product's sums is that of an operand in registers.
+  // Converts the probabilities to an operand in registers, which has the order of a product's sums.
   __device__ void Pack() {
 #pragma unroll
     for (int i = 0; i < kKeys / 4; ++i) {
@@ -258,8 +261,8 @@ struct Multiplier {
     }
   }
 
-  // Words [lane % 4][i] of four neighbouring lanes to words [i][lane % 4], so that a lane holds 16
-  // bytes in a row.
+  // Exchanges words among four neighbouring lanes, [lane % 4][i] to [i][lane % 4], so that a lane
+  // holds 16 consecutive bytes.
   __device__ void Transpose(uint32_t (&words)[4]) const {
     const bool odd = lane % 2 != 0, high = lane % 4 >= 2;
 #pragma unroll
@@ -301,7 +304,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     PublishBarriers();
   }
   __syncthreads();
-  // The same in every lane, and known to be.
+  // Equal in all lanes, and by the shuffle the compiler knows it.
   const int warp = __shfl_sync(kFullMask, static_cast<int>(threadIdx.x) / kWarpSize, 0);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = warp / kWarpsPerGroup;

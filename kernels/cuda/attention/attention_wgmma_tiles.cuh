@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_tile_list.h"
@@ -16,8 +17,7 @@ inline constexpr int kGroupRows = 64;     // query rows of a warpgroup
 inline constexpr int kWarpsPerGroup = kWarpgroupSize / kWarpSize;
 inline constexpr int kQueryStages = 2;
 
-// kNumGroups: warpgroups of a block that multiply. One alone does where more would have nothing to
-// do.
+// kNumGroups: warpgroups of a block that multiply. One is enough where sequences have few rows.
 template <int kHeadDim, int kNumGroups>
 struct Shape {
   static constexpr int kHeadSize = kHeadDim;
@@ -28,13 +28,13 @@ struct Shape {
   static constexpr int kStages = kHeadDim == 64 && !kAlone ? 4 : 2;
   static constexpr int kParts = kHeadDim / kSwizzledColumns;
   static constexpr int kBlocks = kHeadDim == 64 && kAlone ? 2 : 1;  // of a multiprocessor
-  // Together what a multiprocessor has.
+  // Registers of a thread, which together are what a multiprocessor has.
   static constexpr int kCopyRegisters = kHeadDim == 64 ? 32 : 40;
   static constexpr int kMultiplyRegisters = kHeadDim == 64 ? 160 : 232;
 };
 
-// A tile of query rows. The rows of a sequence and `heads_per_row` query heads that share their
-// keys are numbered query-major, as in AttentionArgs.
+// A tile of query rows. The rows of a sequence and of 2^head_shift query heads that share their
+// keys are numbered query-major (TileList).
 struct Tile {
   int sequence, first_query, query_length, context;
   int first_head, first_row;
@@ -56,7 +56,7 @@ struct Maps {
   CUtensorMap query, keys, values;
 };
 
-// A lane's tile, in every lane.
+// The tile of lane `from`, in every lane.
 __device__ inline Tile Broadcast(const Tile& tile, int from) {
   const auto of = [&](int value) { return __shfl_sync(kFullMask, value, from); };
   return {of(tile.sequence),   of(tile.first_query), of(tile.query_length), of(tile.context),
@@ -70,7 +70,7 @@ __device__ int KeysOf(const AttentionArgs<T>& args, const Tile& tile, int row, i
   return max(0, tile.context - tile.query_length + (row >> head_shift) + 1);
 }
 
-// The tile at a place of the list; without rows where there is none.
+// The tile at a place of the list; one without rows where there is none.
 template <typename T>
 __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64_t place,
                        int rows) {
@@ -87,11 +87,11 @@ __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64
   tile.context = span.context;
   tile.first_head = static_cast<int>(at.pair % list.num_units) << list.head_shift;
   const int last_row = min(tile.first_row + rows, num_rows) - 1;
-  tile.num_key_tiles = (KeysOf(args, tile, last_row, list.head_shift) + kKeys - 1) / kKeys;
+  tile.num_key_tiles = CeilDiv(KeysOf(args, tile, last_row, list.head_shift), kKeys);
   return tile;
 }
 
-// The warp that copies.
+// What the copying warp does.
 template <typename T, typename S>
 struct Copier {
   static constexpr int kTileBytes = kKeys * S::kHeadSize * static_cast<int>(sizeof(T));
@@ -129,11 +129,12 @@ struct Copier {
     }
   }
 
-  // A lane copies a box: of the cache a block or a tile's part of it, packed the whole tile's.
+  // The first key of this lane's box: a block of the cache or the part of it that is in the tile,
+  // of packed keys the whole tile.
   __device__ int FirstKey(int key_tile) const {
     return key_tile * kKeys + lane % (kKeys / box_keys) * box_keys;
   }
-  // Of the tensor that the box lies in.
+  // The row at which this lane's box begins, in the tensor that it lies in.
   __device__ int FirstRow(const Tile& tile, int key_tile) const {
     const int first_key = FirstKey(key_tile);
     if (key_tile < 0 || first_key >= tile.context) return 0;
@@ -145,7 +146,7 @@ struct Copier {
            first_key - block * args.block_size.value();
   }
 
-  // A tile before row 0 ends the list.
+  // A tile whose first_row is below 0 ends the list.
   __device__ void CopyQueries(const Tile& tile) {
     constexpr int kBytes = S::kRows * S::kHeadSize * static_cast<int>(sizeof(T));
     WaitFor(shared.query_empty[queries.at], queries.parity);

@@ -18,11 +18,12 @@ constexpr int kTileColumns = 32;
 constexpr int kCopyThreads = 128;
 constexpr int kLayersPerLaunch = 32;
 
-// A BeamSearch, its host arrays sent along: scores and ids count from the beginnings of theirs.
+// A BeamSearch whose host arrays travel with the launch, joined with those of the other searches:
+// first_score, first_end and last_end are places in the joined arrays.
 struct SearchArgs {
   int32_t first_row, num_rows, width;
   int32_t first_beam;
-  int32_t first_score;  // of the host's; < 0: -1 - a word of `words`
+  int32_t first_score;  // in host_scores; below 0: word -1 - first_score of `words`
   int32_t first_end, last_end;
   int32_t renormalize;
 };
@@ -48,7 +49,7 @@ struct Head {
   int row;
 };
 
-// The warp's best head, in every lane.
+// The best of the warp's heads, in every lane.
 __device__ inline Head WarpBest(Head head) {
 #pragma unroll
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
@@ -113,7 +114,8 @@ __global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
   }
 }
 
-// The filled positions of block `source` that `target` gets, in every layer; source < 0: none.
+// The first num_filled positions of block `source` go to block `target`, in every layer. Nothing is
+// copied where `source` is below 0.
 struct TailCopy {
   int32_t source, target, num_filled;
 };

@@ -7,7 +7,7 @@
 
 namespace beamline::cuda {
 
-// A chunk of the vocabulary, and the threads that its exponentials are summed by: the order of
+// Ids in a chunk of the vocabulary, and threads by which its exponentials are summed: the order of
 // additions is the same in every kernel, so that a row has the same bits in each.
 inline constexpr int kChunk = 2048;
 inline constexpr int kSumThreads = 256;
@@ -23,22 +23,22 @@ struct CandidateArgs {
   const LogitsEdits::Bias* biases;
   float2* sums;  // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
   uint64_t*
-      candidates;  // [num_rows, num_chunks, max_count], the row's count best first, 0 for none
-  float* raw;      // as candidates: their logits, where the row's are edited in place
+      candidates;  // [num_rows, num_chunks, max_count], a row's `count` best first, 0 for none
+  float* raw;      // as candidates: their unedited logits, of rows that are edited in place
   float* values;
   int32_t* ids;
   float* log_normalizers;  // may be null
   float* raw_values;       // may be null
 };
 
-// (maximum, sum) of two disjoint sets together.
+// (maximum, sum) of two disjoint sets' union.
 __device__ inline float2 Combine(float2 a, float2 b) {
   const float maximum = fmaxf(a.x, b.x);
   if (isinf(maximum)) return {maximum, a.y + b.y};
   return {maximum, a.y * expf(a.x - maximum) + b.y * expf(b.x - maximum)};
 }
 
-// Of a warp's sets; lane 0's answer counts.
+// Combines the sets of a warp's lanes; the result is lane 0's.
 __device__ inline float2 WarpCombine(float2 x) {
 #pragma unroll
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
@@ -63,7 +63,8 @@ __device__ inline float2 SumOf(const float (&values)[kKeysPerThread]) {
 }
 
 // log_softmax(x) = x - maximum - log_sum: {maximum, log_sum} of a row whose chunks are summed, in
-// lane 0 of a warp. One of other blocks' writes: L1 may hold what was there before.
+// lane 0 of a warp. Other blocks wrote the sums, so that they are read past L1, which may hold what
+// was there before.
 __device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
   float2 sum = {-INFINITY, 0.0f};
   const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
@@ -71,11 +72,11 @@ __device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
     sum = Combine(sum, __ldcg(sums + i));
   }
   sum = WarpCombine(sum);
-  // An infinite maximum is the answer itself.
+  // An infinite maximum is the normaliser by itself.
   return {sum.x, isinf(sum.x) ? 0.0f : logf(sum.y)};
 }
 
-// The rows that are CandidateRow::plain.
+// Computes the rows that are CandidateRow::plain.
 void SelectPlainCandidates(Device& device, const CandidateArgs& args);
 
 }  // namespace beamline::cuda

@@ -55,7 +55,7 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       row.normalization = Normalization::kBeforeEdits;
       flat.any_before_edits = true;
     }
-    // Bans of the padding or of an end token, as translators and minimal lengths have them.
+    // Few biases are common: translators ban the padding, a minimum length bans the end tokens.
     row.plain = row.count <= kMostPlainCandidates && !in_place &&
                 row.first_penalty == row.last_penalty &&
                 row.last_bias - row.first_bias <= kMostPlainBiases;

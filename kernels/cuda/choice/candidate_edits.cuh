@@ -20,8 +20,8 @@ __device__ int LowerBound(const Entry* entries, int first, int last, int id) {
   return first;
 }
 
-// Calls edit(entry, score) for the entries of ids [begin, end), scores[id - begin]; a thread of the
-// block takes all entries of one id, in order.
+// scores[id - begin] = edit(entry, scores[id - begin]) for every entry whose id is in [begin, end).
+// One thread of the block takes all entries of an id, in order.
 template <typename Entry, typename Edit>
 __device__ void EditChunk(const Entry* entries, int first, int last, int begin, int end,
                           float* scores, Edit edit) {
@@ -36,7 +36,7 @@ __device__ void EditChunk(const Entry* entries, int first, int last, int begin, 
   }
 }
 
-// All entries of one id, in order.
+// `score` after all entries of one id, in order.
 template <typename Entry, typename Edit>
 __device__ float EditOne(const Entry* entries, int first, int last, int id, float score,
                          Edit edit) {

@@ -9,9 +9,9 @@
 
 namespace beamline::cuda {
 
-// When a row's log-normaliser is subtracted. What an edit adds may be added before as well as
-// after, so that such a row's best are chosen while its exponentials are still being summed; only
-// the repetition penalty multiplies.
+// When a row's log-normaliser is subtracted. An edit that adds gives the same order before as
+// after, so that a row's best are chosen while its exponentials are still being summed. Only the
+// repetition penalty, which multiplies, needs the normaliser first.
 enum class Normalization : uint8_t {
   kNone,
   kOfTheChosen,  // its candidates are chosen by their edited logits
@@ -36,9 +36,10 @@ struct CandidateRow {
   float frequency_penalty = 0.0f;
   int32_t first_penalty = 0, last_penalty = 0;
   int32_t first_bias = 0, last_bias = 0;
-  int32_t num_done = 0;  // chunks of the vocabulary; the device counts them
+  int32_t num_done = 0;  // chunks that are computed, counted by the device
 };
 
+// All rows of a call.
 struct FlatEdits {
   std::vector<CandidateRow> rows;
   bool any_plain = false, any_other = false;
@@ -47,6 +48,7 @@ struct FlatEdits {
   std::vector<LogitsEdits::Bias> biases;
 };
 
+// What the rows of the call ask for, whose arguments are checked.
 FlatEdits FlattenEdits(const TopCandidatesParams& params);
 
 }  // namespace beamline::cuda

@@ -1,7 +1,8 @@
 // TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
 // step wants them. A warp finds the best of a chunk of the vocabulary and the sum of its
-// exponentials with the logits in registers and without a block's barriers; the last warp of a row
-// to finish merges the row's chunks.
+// exponentials with the logits in registers and without a block's barriers; the warp that is done
+// last of a row's merges the row's chunks.
+#include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
 
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kShares = kSumThreads / kWarpSize;  // of a lane, which stands for as many threads
+constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one a thread it stands for
 constexpr int kMostListed = 128;
 constexpr uint32_t kLowest = 0x007fffff;  // OrderedKey(-infinity)
 static_assert(kMostPlainCandidates <= kWarpSize);
@@ -80,8 +81,8 @@ __device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, V
   return any;
 }
 
-// Exchanges sums with the lane `offset` away; Combine gets the lower lane's first, as in
-// WarpCombine's lane 0.
+// Exchanges sums with the lane `offset` away, and combines what it gets with `kept`; Combine gets
+// the lower lane's first, as in WarpCombine's lane 0.
 __device__ float2 CombineAcross(float2 sent, float2 kept, int offset) {
   const bool upper = (Lane() & offset) != 0;
   const float2 received = {__shfl_xor_sync(kFullMask, sent.x, offset),
@@ -89,7 +90,8 @@ __device__ float2 CombineAcross(float2 sent, float2 kept, int offset) {
   return Combine(upper ? received : kept, upper ? kept : received);
 }
 
-// Afterwards a lane holds half as many shares, the upper lanes the upper ones.
+// Combines shares across lanes: afterwards a lane holds half as many, the upper lanes the upper
+// ones.
 template <int kCount>
 __device__ void HalveShares(float2 (&sums)[kShares], int offset) {
   const bool upper = (Lane() & offset) != 0;
@@ -101,8 +103,8 @@ __device__ void HalveShares(float2 (&sums)[kShares], int offset) {
   }
 }
 
-// What a block of kSumThreads sums up for its chunk, by the same additions: its warps' shares are
-// combined all at once.
+// The sum of a chunk, by the same additions in the same order as a block of kSumThreads does them.
+// The shares of that block's warps are combined all at once.
 __device__ float2 SumShares(float2 (&sums)[kShares]) {
   static_assert(kShares == 8);
   HalveShares<4>(sums, 16);
@@ -165,14 +167,15 @@ __device__ void StartList(List& list) {
   __syncwarp();
 }
 
-// The chunk's best `count` to `best`, descending. values: edited; `maximum`: of this lane's.
+// Writes the chunk's best `count` to `best`, descending. `values` are edited; `maximum` is the
+// greatest of this lane's.
 __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Values& values,
                             float maximum, int count, List& list, uint64_t* best) {
   const uint32_t threshold = ThresholdOf(chunk.Has(0) ? OrderedKey(maximum) : 0, count);
   // NaN counts as -infinity, and a comparison with it is false.
   const bool all = threshold <= kLowest;
   const float least = all ? -INFINITY : FromOrderedKey(threshold);
-  uint64_t reach = 0;  // which values do
+  uint64_t reach = 0;  // bit i: value i reaches the threshold
 #pragma unroll
   for (int w = 0; w < kShares; ++w) {
 #pragma unroll
@@ -181,7 +184,7 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
       if (all ? chunk.Has(i) : values[w][j] >= least) reach |= uint64_t{1} << i;
     }
   }
-  // Few do, and they are read again: an array of registers has no run-time index.
+  // Few do, so that they are read again: registers cannot be indexed at run time.
   const auto key_of = [&](int i) {
     return CandidateKey(biases.Edited(chunk.Id(i), chunk.logits[chunk.Id(i)]), chunk.Id(i));
   };
@@ -201,7 +204,7 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
   StoreBest(list, count, next, [&](int i, uint64_t key) { best[i] = key; });
 }
 
-// The best of a row's chunks into list.best.
+// Merges the best of a row's chunks into list.best.
 __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& list) {
   const uint64_t* lists =
       args.candidates + static_cast<int64_t>(r) * args.num_chunks * args.max_count;
@@ -228,7 +231,7 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
   __syncwarp();
 }
 
-// Brings the edits to the logits of a row that all of its warps have read.
+// Writes the edited logits of a row that all of its warps have read.
 __device__ void StoreEdited(const Biases& biases, int vocab_size, float* logits) {
   __syncwarp();
   for (int i = Lane(); i < biases.count; i += kWarpSize) {
@@ -238,7 +241,7 @@ __device__ void StoreEdited(const Biases& biases, int vocab_size, float* logits)
   }
 }
 
-// What a row asked for, from what its chunks found; by one warp.
+// Computes what a row asks for from what its chunks found; by one warp.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
                                const Biases& biases, List& list) {
   float2 normalizer = WarpNormalizer(args, r);
@@ -316,8 +319,8 @@ __global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
 
 void SelectPlainCandidates(Device& device, const CandidateArgs& args) {
   const int64_t parts = int64_t{args.num_rows} * args.num_chunks;
-  PlainKernel<<<static_cast<unsigned>((parts + kWarps - 1) / kWarps), kThreads, 0,
-                device.stream()>>>(args);
+  PlainKernel<<<static_cast<unsigned>(CeilDiv(parts, kWarps)), kThreads, 0, device.stream()>>>(
+      args);
   device.CheckLaunch("TopCandidates (plain)");
 }
 

@@ -3,6 +3,7 @@
 // Probability masses are summed as integers, so that no result depends on the order of additions.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/choice/ordered_key.cuh"
 #include "kernels/cuda/device/scalar.cuh"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int kThreads = 1024;
 constexpr int kNumWarps = kThreads / kWarpSize;
-// Rows of a launch; their working memory is two words for each token of the vocabulary.
+// The most rows of a launch: each takes two words of scratch memory for every token of the
+// vocabulary.
 constexpr size_t kMostRows = 264;
 // A mass in [0, 1] as an integer: 2^18 tokens of mass 1 stay below 2^63.
 constexpr float kMassScale = 0x1p44f;
@@ -88,7 +90,7 @@ __device__ void BlockSums(uint64_t (&x)[kCount]) {
   for (int i = 0; i < kCount; ++i) x[i] = totals[i];
 }
 
-// body(id) for every token, a thread's in ascending order.
+// Calls body(id) for every token; a thread meets its own in ascending order.
 template <typename Body>
 __device__ void ForEachToken(const Row& row, Body body) {
 #pragma unroll 4
@@ -102,8 +104,8 @@ __device__ uint64_t TotalMass(const Row& row) {
 }
 
 // The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when
-// all of them weigh less. Three bits of the key a pass (the first two once): only tokens whose
-// higher bits are the threshold's still matter, which soon are few.
+// all of them weigh less. A pass over the row settles three bits of the key (the first pass two).
+// Only tokens whose higher bits are the threshold's still matter, and these are soon few.
 template <typename Weight>
 __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
   constexpr int kBits = 3;
@@ -141,12 +143,12 @@ __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight
   return threshold;
 }
 
-// A warp owns a stretch of the vocabulary where the order of ids matters.
+// The part of the vocabulary that a warp owns where the order of ids matters.
 struct Stretch {
   int begin, end;
 };
 __device__ Stretch StretchOf(const Row& row, int warp) {
-  const int size = (row.vocab_size + kThreads - 1) / kThreads * kWarpSize;
+  const int size = CeilDiv(row.vocab_size, kThreads) * kWarpSize;
   return {min(warp * size, row.vocab_size), min((warp + 1) * size, row.vocab_size)};
 }
 
@@ -218,7 +220,8 @@ __device__ void KeepTopK(const Row& row, int32_t top_k) {
   __syncthreads();
 }
 
-// The tokens whose information is closest to the entropy. Source: Meister et al., arXiv:2202.00666.
+// Keeps the tokens whose information is closest to the entropy. Source: Meister et al.,
+// arXiv:2202.00666.
 __device__ void KeepTypical(const Row& row, float typical_p) {
   const double total = static_cast<double>(TotalMass(row)) / kMassScale;
   const float log_total = static_cast<float>(log(total));
@@ -237,7 +240,8 @@ __device__ void KeepTypical(const Row& row, float typical_p) {
   KeepTopMass(row, typical_p);
 }
 
-// The inverse of the cumulative distribution over the kept tokens in the order of their ids.
+// Draws by the inverse of the cumulative distribution over the kept tokens, in the order of their
+// ids.
 __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
   const uint64_t total = TotalMass(row);
   const auto at = static_cast<uint64_t>(uniform * static_cast<double>(total));

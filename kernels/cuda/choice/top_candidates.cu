@@ -1,11 +1,12 @@
 // TopCandidates: log-softmax, edits and the best tokens of each row, in one launch and one pass
 // over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
-// finds the sum of its chunk's exponentials together with the chunk's best, and the last block of a
-// row to finish merges the row's. Rows whose penalties multiply log-probabilities need the
-// normaliser before they choose: a launch of its own finds it. Many rows that ask for no more than
-// plain_candidates.cu offers are computed there.
+// finds the sum of its chunk's exponentials together with the chunk's best, and the block that is
+// done last of a row's merges the row's chunks. Rows whose penalties multiply log-probabilities
+// need the normaliser before they choose: a launch of its own finds it. Many rows that ask for no
+// more than plain_candidates.cu offers are computed there.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/candidate_edits.cuh"
 #include "kernels/cuda/choice/choice_ops.h"
@@ -30,7 +31,7 @@ __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int be
   }
 }
 
-// The block's maximum and sum(exp(value - maximum)) go to *to.
+// *to = the maximum and sum(exp(value - maximum)) of the block's values.
 __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   __shared__ float2 partials[kNumWarps];
   float2 sum = WarpCombine(SumOf(values));
@@ -87,7 +88,8 @@ __device__ void EditValues(const CandidateArgs& args, const CandidateRow& row, i
   }
 }
 
-// Brings edits to the logits. Bits, because NaN differs from itself.
+// Writes edited values back to the logits. What changed is told by bits, because NaN differs from
+// itself.
 __device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKeysPerThread],
                             const float* raw, int begin, float* logits) {
 #pragma unroll
@@ -110,7 +112,7 @@ __device__ bool IsLast(int32_t* num_done, int num_blocks) {
   return last;
 }
 
-// The logit of a candidate, which its chunk's list (best first) holds.
+// The unedited logit of the candidate `key`, which its chunk's list (best first) holds.
 __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, uint64_t key) {
   int low = 0, high = count - 1;
   while (low < high) {
@@ -124,8 +126,8 @@ __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, 
   return __ldcg(raw + low);
 }
 
-// The best of candidate(0) .. candidate(total - 1) into keys[0 .. count): a part at a time, with
-// those kept so far.
+// Sorts the best of candidate(0) .. candidate(total - 1) into keys[0 .. count), a part at a time
+// together with those kept so far.
 template <int kSize, typename Candidates>
 __device__ void SortParts(const Candidates& candidate, int total, int count, uint64_t* keys) {
   int kept = 0;
@@ -141,7 +143,7 @@ __device__ void SortParts(const Candidates& candidate, int total, int count, uin
   }
 }
 
-// The best of a row's chunks into keys[0 .. row.count).
+// Merges the best of a row's chunks into keys[0 .. row.count).
 __device__ void MergeChunks(const CandidateArgs& args, const uint64_t* lists, int count,
                             uint64_t* keys) {
   const int total = args.num_chunks * count;
@@ -161,7 +163,7 @@ __device__ void MergeChunks(const CandidateArgs& args, const uint64_t* lists, in
   TakeBest<kThreads>(own, count, keys);
 }
 
-// What a row asked for, from what its chunks found; by one block, keys in shared memory.
+// Computes what a row asks for from what its chunks found; by one block, keys in shared memory.
 __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
                           uint64_t* keys) {
   const float2 normalizer = NormalizerOf(args, r);
@@ -245,14 +247,14 @@ __global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
   if (IsLast(&args.rows[r].num_done, args.num_chunks)) FinishRow(args, row, r, keys);
 }
 
-// Everything in one transfer.
+// Sends all edits in one transfer.
 void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
   LaunchValuesBuilder values;
   const int rows = values.Add(std::span(edits.rows));
   const int penalties = values.Add(std::span(edits.penalties));
   const int biases = values.Add(std::span(edits.biases));
   const char* const staged = values.Stage(device);
-  // The device's own copy, in which it counts.
+  // The device's own copy, in which it counts num_done.
   args.rows = reinterpret_cast<CandidateRow*>(const_cast<char*>(staged) + rows);
   args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(staged + penalties);
   args.biases = reinterpret_cast<const LogitsEdits::Bias*>(staged + biases);
@@ -270,7 +272,7 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.logits_stride = params.logits.row_stride;
   args.num_rows = static_cast<int>(num_rows);
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
-  args.num_chunks = (args.vocab_size + kChunk - 1) / kChunk;
+  args.num_chunks = CeilDiv(args.vocab_size, kChunk);
   args.max_count = params.max_count;
   StageEdits(device, edits, args);
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
@@ -283,7 +285,8 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.raw_values = params.raw_values;
   if (!device.ok()) return;
 
-  // A warp a chunk pays where these fill the GPU; below, a block's warps are done sooner.
+  // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
+  // faster.
   const bool many = int64_t{args.num_chunks} * num_rows >=
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
   args.plain_apart = many && edits.any_plain;

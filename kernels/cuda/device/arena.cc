@@ -27,7 +27,7 @@ static_assert(Arena::kAlignment == RangeAllocator::kAlignment);
 // One GPU's memory. Thread-safe.
 class SharedMemory {
  public:
-  // `limit`: what NoMemoryLeft says of it.
+  // `limit`: the words in which NoMemoryLeft names the limit.
   SharedMemory(void* memory, size_t bytes, std::string limit)
       : memory_(static_cast<char*>(memory)),
         limit_(std::move(limit)),
@@ -81,7 +81,7 @@ class SharedMemory {
 
 namespace {
 
-// The memory of every GPU that has an open arena.
+// The device memory of every GPU that has an open arena.
 struct Registry {
   struct Entry {
     std::unique_ptr<SharedMemory> memory;

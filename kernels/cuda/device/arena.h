@@ -1,5 +1,5 @@
-// Device memory by sub-allocation from one cudaMalloc for each GPU, which all backends of the
-// process share: what is taken is known at start, and nothing grows past it
+// Device memory: one cudaMalloc for each GPU, out of which all backends of the process allocate.
+// What the process takes is therefore known when it starts, and nothing grows past it
 // (docs/decisions/0005-gpu-memory.md).
 #pragma once
 
@@ -15,28 +15,29 @@ namespace beamline::cuda {
 
 class SharedMemory;
 
-// What memory is for, in reports.
+// What a piece of device memory is used for, as reports name it.
 enum class ArenaUse { kWeights, kCache, kActivations, kWorkspace };
 inline constexpr int kNumArenaUses = 4;
 
-// One backend's part in the memory of its GPU. Reports may be read from any thread, the rest
-// belongs to the backend's. Memory that is freed may be handed out to the same backend at once:
-// its work runs in the order of one stream. Another backend gets it once this one has waited for
-// its stream and told Settle.
+// One backend's part of its GPU's memory. used() and unused() may be called from any thread,
+// everything else from the backend's thread alone. Memory that is freed may be handed out to the
+// same backend at once: its work runs in the order of one stream. Another backend gets it only
+// after this one has waited for its stream and called Settle.
 class Arena {
  public:
   static constexpr size_t kAlignment = 256;  // what cuBLASLt's heuristics assume of a pointer
 
   Arena() = default;
-  // What it still has goes back, and the GPU's memory to the driver with the last arena. REQUIRES:
-  // the backend's stream is idle.
+  // Frees what is still allocated; the last arena of a GPU gives the GPU's memory back to the
+  // driver. REQUIRES: the backend's stream is idle.
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Takes the GPU's memory from the driver, as much as `limit` says; or, when another arena of this
-  // process has it already, a part in that, whatever its limit was. The GPU is the calling thread's
-  // current one. RESOURCE_EXHAUSTED naming the setting.
+  // Takes device memory from the driver, as much as `limit` says. Where another arena of this
+  // process has taken it already, this one shares it and `limit` is not read. RESOURCE_EXHAUSTED,
+  // naming the setting, when the GPU does not have that much. REQUIRES: `gpu` is the calling
+  // thread's current one.
   absl::Status Open(int gpu, const GpuMemoryLimit& limit);
 
   // At least `bytes` of device memory, kAlignment-aligned. RESOURCE_EXHAUSTED, saying what holds
@@ -45,14 +46,15 @@ class Arena {
   // REQUIRES: `memory` came from Allocate and is freed once; null does nothing.
   void Free(void* memory);
 
-  // How often memory was freed. Once the host has waited for what the stream had at that moment,
-  // Settle(num_frees) lets other backends have it. Takes a lock only when there is something new.
+  // How often memory was freed. A caller that notes this number and then waits for all work that
+  // the stream has at that moment passes it to Settle, which lets other backends have what those
+  // frees gave back. Settle takes a lock only when there is something new.
   uint64_t num_frees() const { return num_frees_; }
   void Settle(uint64_t num_frees);
 
-  // This backend's use.
+  // Bytes that this backend holds, by use.
   std::vector<MemoryUse> used() const;
-  // What no backend of the GPU has.
+  // Bytes that no backend of the GPU holds.
   size_t unused() const;
 
  private:

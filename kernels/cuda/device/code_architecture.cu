@@ -3,7 +3,8 @@
 namespace beamline::cuda {
 namespace {
 
-// Compiled as every kernel is, and never launched.
+// Never launched: compiled like every other kernel, so that its attributes tell what those were
+// compiled for.
 __global__ void ProbeKernel() {}
 
 }  // namespace

@@ -5,10 +5,10 @@
 
 namespace beamline::cuda {
 
-// Sets *architecture to what the kernels that the current GPU runs were compiled for, as 80 or 90:
-// what they may use, whatever the GPU itself can do. A GPU newer than every architecture of the
-// build runs its newest intermediate code, which the driver compiles. An error when the GPU runs
-// none of the build's code.
+// Sets *architecture to the architecture (80, 90, ...) for which the kernels that the current GPU
+// runs were compiled. Their code may use no more than that, whatever the GPU itself can do. A GPU
+// newer than every architecture of the build runs its newest intermediate code, which the driver
+// compiles. An error when the GPU runs none of the build's code.
 cudaError_t FindCodeArchitecture(int* architecture);
 
 }  // namespace beamline::cuda

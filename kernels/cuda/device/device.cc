@@ -113,7 +113,8 @@ void Device::Check(cudaError_t error, const char* what) {
   const std::string message = fmt::format("GPU {}: {}: {} ({})", index_, what,
                                           cudaGetErrorString(error), cudaGetErrorName(error));
   if (error != cudaErrorMemoryAllocation) return SetError(absl::UnavailableError(message));
-  // What operators use comes from the arena; this is the driver's own, or pinned host memory.
+  // What operators use comes from the arena, so that what is missing here is the driver's own
+  // memory, or pinned host memory.
   SetError(absl::ResourceExhaustedError(
       message +
       "; end what else uses the GPU (nvidia-smi lists the processes) or leave the driver "

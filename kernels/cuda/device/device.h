@@ -24,8 +24,10 @@ class Scratch {
 
   // Everything taken so far is free for the next operator of the stream.
   void Reset();
+  // Device memory of at least `bytes`, good until the next Reset. RESOURCE_EXHAUSTED as
+  // Arena::Allocate.
   absl::StatusOr<void*> Take(size_t bytes);
-  // Changes when the memory moves: recordings that use it are worthless then.
+  // Changes when the memory moves, after which recordings that use it cannot be replayed.
   uint64_t generation() const { return generation_; }
 
  private:
@@ -34,7 +36,7 @@ class Scratch {
   size_t capacity_ = 0;
   size_t used_ = 0;
   uint64_t generation_ = 0;
-  size_t least_ = 0;             // capacity that the operators so far would have fit in
+  size_t least_ = 0;             // capacity in which every operator so far would have fitted
   size_t taken_ = 0;             // since the last Reset, outgrown pieces included
   std::vector<void*> outgrown_;  // pieces of them are in use until the next Reset
 };
@@ -61,7 +63,7 @@ class Device {
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
-  // Makes this GPU the calling thread's. Every entry from outside begins with it.
+  // Makes this GPU the calling thread's current one. Every call from outside begins with it.
   void Use();
 
   // The first fault since creation; everything after it is skipped.
@@ -71,27 +73,31 @@ class Device {
   void Check(cudaError_t error, const char* what);
   void CheckLaunch(const char* kernel) { Check(cudaGetLastError(), kernel); }
   void SetError(absl::Status status);
-  // Runs work whose calls a capture of the stream takes down instead of doing them. Its faults are
-  // returned and are none of the device's: the work can still run uncaptured. Transfers that pass
-  // through host memory fault, for a recording would repeat what that memory held then.
+  // Runs `work` while the stream is captured: its launches are recorded instead of executed. Faults
+  // are returned and do not become the device's, because the work can still run uncaptured. A
+  // transfer through host memory is such a fault: a replay would repeat the values of this one run.
   absl::Status Capture(absl::FunctionRef<void()> work);
-  // Whether a transfer may begin; `what` names it in the fault if it may not.
+  // Whether a transfer may begin: not after a fault, and not in a capture, where it is a fault that
+  // `what` names.
   bool MayTransfer(const char* what);
 
-  // Scratch memory of the operator that is being launched: BeginOperator() frees what the last one
-  // took. Null after a fault.
+  // Scratch memory of the operator that is being launched. BeginOperator() frees what the operator
+  // before it took. Null after a fault.
   void BeginOperator() { scratch_.Reset(); }
   uint64_t scratch_generation() const { return scratch_.generation(); }
   template <typename T>
   T* TakeScratch(size_t count) {
     return static_cast<T*>(TakeScratchBytes(count * sizeof(T)));
   }
-  // Host values in scratch memory of the device; the host memory may be reused when it returns.
+  // Copies host values to scratch memory of the device. The host memory may be reused when it
+  // returns. Null after a fault.
   template <typename T>
   const T* Stage(std::span<const T> values) {
     return static_cast<const T*>(StageBytes(values.data(), values.size_bytes()));
   }
 
+  // In the stream's order. The host memory may be reused, or read, when they return. Faults are
+  // the device's, as are Synchronize's, which waits for all work of the stream.
   void CopyToDevice(const void* host, void* device, size_t bytes);
   void CopyToHost(const void* device, void* host, size_t bytes);
   absl::Status Synchronize();

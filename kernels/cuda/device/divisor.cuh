@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace beamline::cuda {
 
 // n / divisor for 0 <= n < 2^31 as a product and a shift: some 4 instructions, where a division
@@ -15,9 +17,7 @@ class Divisor {
   Divisor() = default;
   explicit Divisor(int divisor)  // > 0
       : divisor_(divisor), shift_(31 + std::bit_width(static_cast<uint32_t>(divisor) - 1)) {
-    const uint64_t numerator = uint64_t{1} << shift_;
-    factor_ = static_cast<uint32_t>((numerator + static_cast<uint64_t>(divisor) - 1) /
-                                    static_cast<uint64_t>(divisor));
+    factor_ = static_cast<uint32_t>(CeilDiv(uint64_t{1} << shift_, static_cast<uint64_t>(divisor)));
   }
 
   __host__ __device__ int value() const { return divisor_; }

@@ -14,8 +14,8 @@
 namespace beamline::cuda {
 
 inline constexpr int kWarpgroupSize = 128;
-// Elements of 16 bits in a row of a tile that is permuted by 128 bytes: the copies exchange a row's
-// 16-byte chunks by its number modulo 8, and the products undo it.
+// Elements of 16 bits in a row of a tile that is permuted by 128 bytes: copies put a row's 16-byte
+// chunk c at c xor (row modulo 8), and products read it there.
 inline constexpr int kSwizzledColumns = 64;
 // Such a tile begins at a multiple of this.
 inline constexpr int kSwizzledAlignment = 1024;
@@ -27,7 +27,8 @@ __device__ inline void InitBarrier(SharedBarrier& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
                "r"(arrivals));
 }
-// After one thread's InitBarrier and before the barrier of the block.
+// Shows the barriers to the copy engine. Called by the thread that called InitBarrier, before the
+// barrier of the block.
 __device__ inline void PublishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
@@ -54,7 +55,8 @@ __device__ inline void WaitFor(SharedBarrier& barrier, uint32_t parity) {
       : "memory");
 }
 
-// A ring of buffers: which comes next, and how often the ring has gone round.
+// A place in a ring of buffers: the buffer whose turn it is, and whether the number of rounds so
+// far is odd.
 template <int kSize>
 struct Ring {
   int at = 0;
@@ -75,27 +77,27 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1,
       : "memory");
 }
 
-// How a product reads a permuted tile whose rows are 128 bytes. Eight rows are a group, the next
-// group follows at once; `leading_bytes` lie between two parts of 64 columns where the product runs
-// over columns (its operand is transposed), otherwise they do not matter.
+// Tells a product where a permuted tile lies whose rows are 128 bytes. Eight rows make a group, and
+// groups follow each other without a gap; `leading_bytes` lie between two parts of 64 columns where
+// the product runs over columns (its operand is transposed), otherwise they do not matter.
 __device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 16) {
   constexpr uint64_t kPermuted128 = uint64_t{1} << 62;
   constexpr uint64_t kGroupBytes = 1024;
   return kPermuted128 | kGroupBytes >> 4 << 32 | static_cast<uint64_t>(leading_bytes >> 4) << 16 |
          (SharedAddress(tile) & 0x3ffff) >> 4;
 }
-// The descriptor of what begins this many bytes further.
+// The descriptor of what begins `bytes` further on.
 __device__ inline uint64_t Further(uint64_t descriptor, int bytes) {
   return descriptor + static_cast<uint64_t>(bytes >> 4);
 }
 
-// Registers of products in flight are the tensor cores': between StartProducts and WaitForProducts
-// nothing may touch them, and the compiler is told so by KeepInOrder around both.
+// The registers of products in flight belong to the tensor cores: between StartProducts and
+// WaitForProducts nothing else may touch them. KeepInOrder around both tells the compiler so.
 __device__ inline void StartProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-// Until at most kPending groups are under way.
+// Waits until at most kPending groups of products are under way.
 template <int kPending>
 __device__ inline void WaitForProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
@@ -126,9 +128,9 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
   "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// c (+)= a b^T: a [64, 16] and b [128, 16] in permuted tiles whose rows are a's and b's. In c a
-// lane of warp w holds columns 8 n + 2 * (lane % 4) and the next of rows 16 w + lane / 4 (c[4 n],
-// c[4 n + 1]) and of eight rows below (c[4 n + 2], c[4 n + 3]).
+// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [128, 16] in permuted tiles whose rows are
+// a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the next: of row
+// 16 w + lane / 4 in c[4 n] and c[4 n + 1], of eight rows below in c[4 n + 2] and c[4 n + 3].
 template <typename T>
 __device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[64]) {
 #define BEAMLINE_MULTIPLY_TILES(type)                                                     \
@@ -186,7 +188,8 @@ __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64])
 #undef BEAMLINE_NAMES_32
 #undef BEAMLINE_NAMES_64
 
-// A barrier of `threads` threads of a block, of which some may only arrive.
+// A numbered barrier of `threads` threads of a block: those that call SyncSome wait for all, those
+// that call ArriveSome do not wait.
 __device__ inline void SyncSome(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
@@ -194,7 +197,7 @@ __device__ inline void ArriveSome(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Registers of every thread of the calling warpgroup from here on.
+// Gives up, or takes, registers, so that each thread of the calling warpgroup has kRegisters.
 template <int kRegisters>
 __device__ inline void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
@@ -204,7 +207,7 @@ __device__ inline void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
-// 2^x, denormal results as 0; one instruction.
+// 2^x in one instruction; results below 2^-126 are 0.
 __device__ inline float PowerOfTwo(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));

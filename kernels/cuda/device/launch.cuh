@@ -4,7 +4,7 @@
 //
 // A kernel launched by LaunchOverlapped calls WaitForEarlierKernels before it reads or writes
 // anything that a kernel or transfer of the stream touches: weights may be prefetched before,
-// into L2 alone, activations and index arrays not. It returns nowhere before.
+// into L2 alone, and it does not return before.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@
 
 namespace beamline::cuda {
 
-// Everything that was called before this kernel is done and visible. Then the kernel after this one
-// may be brought to the multiprocessors, where it waits in turn.
+// Returns when everything that the stream had before this kernel is done and visible. From then on
+// the kernel after this one may come to the multiprocessors, where it waits in turn.
 __device__ inline void WaitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
@@ -25,23 +25,27 @@ __device__ inline void WaitForEarlierKernels() {
 #endif
 }
 
-// A hint: brings a line to L2 and nothing to this kernel, so that it may come before the wait.
+// A hint that brings a line to L2. It reads nothing into the kernel, so that it may come before the
+// wait.
 __device__ inline void PrefetchToL2(const void* address) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("prefetch.global.L2 [%0];\n" ::"l"(address));
 #endif
 }
 
-// A thread's share of a row of `size` elements: lines first, first + step, ... of 128 bytes.
+// Prefetches a thread's share of a row of `size` elements: its lines first, first + step, ... of
+// 128 bytes.
 template <typename T>
 __device__ void PrefetchRow(const T* row, int size, int first, int step) {
   constexpr int kLine = 128 / static_cast<int>(sizeof(T));
-#pragma unroll 1  // once, as a rule
+#pragma unroll 1  // runs once in most calls
   for (int i = first * kLine; i < size; i += step * kLine) PrefetchToL2(row + i);
 }
 
 inline constexpr int kOverlapArchitecture = 90;
 
+// Launches `kernel`, with blocks of `threads` threads and shared_bytes of dynamic shared memory. A
+// fault, which `what` names, is the device's.
 template <typename... Params, typename... Args>
 void LaunchOverlapped(Device& device, const char* what, void (*kernel)(Params...), dim3 grid,
                       int threads, int64_t shared_bytes, const Args&... args) {

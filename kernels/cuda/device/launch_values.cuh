@@ -1,5 +1,6 @@
-// Host values that a kernel reads. Few travel with its launch, as a parameter: a transfer costs the
-// stream what a small kernel costs it, and the kernel behind it its early start. More are staged.
+// Values of the host that a kernel reads. Few of them travel with the launch, as a parameter,
+// because a transfer costs the stream as much time as a small kernel and keeps the kernel behind it
+// from starting early. More of them are staged in device memory.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +9,20 @@
 #include <span>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/cuda/device/device.h"
 
 namespace beamline::cuda {
 
 inline constexpr size_t kMostLaunchBytes = 2 << 10;  // of the 4 KiB that all parameters may have
 
-// A kernel takes it as `const __grid_constant__`. Arrays are named by their offset.
+// What a kernel takes as a `const __grid_constant__` parameter. Arrays are named by their offset in
+// bytes.
 struct LaunchValues {
   const char* staged;  // null: the values are `own`
   alignas(16) char own[kMostLaunchBytes];
 
-  // By value: parameters and memory have load instructions of their own.
+  // By value, because parameters and device memory are read by different instructions.
   template <typename T>
   __device__ T Get(int offset, int index) const {
     if (staged != nullptr) return reinterpret_cast<const T*>(staged + offset)[index];
@@ -30,18 +33,18 @@ struct LaunchValues {
 // Gathers the arrays of one launch.
 class LaunchValuesBuilder {
  public:
-  // The offset of the array, a multiple of 16 bytes.
+  // Appends an array. Returns its offset, a multiple of 16 bytes.
   template <typename T>
   int Add(std::span<T> values) {
-    const size_t offset = (bytes_.size() + 15) / 16 * 16;
+    const size_t offset = RoundUp(bytes_.size(), size_t{16});
     bytes_.resize(offset + values.size_bytes());
     if (!values.empty()) std::memcpy(bytes_.data() + offset, values.data(), values.size_bytes());
     return static_cast<int>(offset);
   }
 
-  // In scratch memory of the device, whatever their size; null after a fault.
+  // Copies the arrays to scratch memory of the device, whatever their size; null after a fault.
   const char* Stage(Device& device) const { return device.Stage(std::span<const char>(bytes_)); }
-  // Faults in a recording, which would repeat the values.
+  // Fills `values`. In a recording, which would repeat these values, it is a fault of the device.
   void Send(Device& device, LaunchValues& values) const {
     values.staged = nullptr;
     if (bytes_.size() > kMostLaunchBytes) {

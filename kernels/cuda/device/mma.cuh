@@ -1,4 +1,4 @@
-// The tensor core's 16 x 8 x 16 product and the moves that feed it: PTX of sm_80 and newer.
+// The tensor core's 16 x 8 x 16 product and the copies that feed it: PTX of sm_80 and newer.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// 16 bytes from global to shared memory, asynchronously; zeros when !valid.
+// Copies 16 bytes from global to shared memory, asynchronously; zeros when !valid.
 __device__ inline void CopyAsync(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(valid ? 16 : 0));
 }
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
-// Waits until at most kPending groups are under way.
+// Waits until at most kPending groups of copies are under way.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
 }
 
-// Four 8 x 8 matrices; lane i gives the address of row i % 8 of matrix i / 8.
+// Loads four 8 x 8 matrices from shared memory; lane i gives the address of a row, i % 8 of matrix
+// i / 8.
 __device__ inline void LoadMatrices(const void* row, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -78,8 +79,8 @@ __device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
 
 // A tile of rows of kColumns 16-bit elements in shared memory whose 16-byte chunks are permuted
 // within a row, so that eight rows of one column of chunks lie in different banks. Rows of whole
-// 128-byte lines permute eight chunks; of rows that end halfway through a line, two neighbours
-// differ by four chunks already.
+// 128-byte lines permute eight chunks. Rows that end halfway through a line permute four:
+// neighbours begin four chunks apart already.
 template <typename T, int kColumns>
 struct SwizzledTile {
   static_assert(kColumns % 32 == 0);

@@ -20,7 +20,8 @@ absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, s
 
 CudaReadBack::~CudaReadBack() {
   owner_.Use();
-  // The copy may be under way; what comes after in the stream may reuse the device memory.
+  // The copy may still be under way, and pinned memory may not be freed before it is done. Device
+  // memory needs no wait: what reuses it runs behind the copy in the stream.
   if (arrived_ != nullptr) {
     cudaEventSynchronize(arrived_);
     cudaEventDestroy(arrived_);
@@ -51,7 +52,7 @@ bool CudaReadBack::Done() {
   if (!owner_.ok()) return true;
   const cudaError_t state = cudaEventQuery(arrived_);
   if (state == cudaErrorNotReady) {
-    cudaGetLastError();  // no fault, but the next launch's check would take it for one
+    cudaGetLastError();  // "not ready" is no fault, but the next check would report it
     return false;
   }
   Arrived(state);

@@ -13,7 +13,8 @@ namespace beamline::cuda {
 
 class CudaReadBack final : public ReadBack {
  public:
-  // The device outlives it. RESOURCE_EXHAUSTED without memory.
+  // `device` outlives the result. RESOURCE_EXHAUSTED without `bytes` of device memory or of pinned
+  // host memory.
   static absl::StatusOr<std::unique_ptr<ReadBack>> Create(Device& device, size_t bytes);
   ~CudaReadBack() override;
 
@@ -23,7 +24,7 @@ class CudaReadBack final : public ReadBack {
 
  private:
   explicit CudaReadBack(Device& device) : owner_(device) {}
-  // After an event's answer; OK: all that the stream had before it is done.
+  // Takes arrived_'s answer. cudaSuccess: all that the stream had before the event is done.
   void Arrived(cudaError_t answer);
 
   Device& owner_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "kernels/tensor.h"
 
 namespace beamline::cuda {
@@ -33,7 +34,7 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// The number of a 16-bit type that these bits are.
+// The number of the 16-bit type T that has these bits.
 template <typename T>
 __device__ T FromBits(uint16_t bits);
 template <>
@@ -121,7 +122,7 @@ inline bool IsVectorizable(const Tensor& tensor) {
 
 // Threads of a block that walks a row of `num_items`: whole warps, at most `most`.
 inline int ThreadsFor(int64_t num_items, int most) {
-  const int64_t threads = (num_items + kWarpSize - 1) / kWarpSize * kWarpSize;
+  const int64_t threads = RoundUp(num_items, kWarpSize);
   return static_cast<int>(threads < kWarpSize ? kWarpSize : threads < most ? threads : most);
 }
 

@@ -5,7 +5,7 @@
 
 namespace beamline::cuda {
 
-// What an operator takes within it never grows a model's memory while it serves.
+// An operator that takes no more than this never grows a model's device memory while it serves.
 inline constexpr size_t kFirstScratchBytes = size_t{20} << 20;
 
 }  // namespace beamline::cuda

@@ -11,14 +11,16 @@ namespace beamline::cuda {
 
 class StagingRing {
  public:
-  // REQUIRES: the device is current.
+  // Gives `ring` num_slots pieces of pinned host memory of slot_bytes each. REQUIRES: the device is
+  // current.
   static cudaError_t Create(size_t slot_bytes, int num_slots, StagingRing& ring);
   StagingRing() = default;
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   StagingRing& operator=(const StagingRing&) = delete;
 
-  // Waits only when every slot is still in flight.
+  // Bytes of any number, in pieces of a slot. Waits only while every slot is still in use by
+  // earlier transfers.
   cudaError_t CopyToDevice(const void* host, void* device, size_t bytes, cudaStream_t stream);
   // Returns when the bytes have arrived.
   cudaError_t CopyToHost(const void* device, void* host, size_t bytes, cudaStream_t stream);

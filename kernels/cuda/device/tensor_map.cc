@@ -14,7 +14,8 @@ constexpr int kElementBytes = 2;
 constexpr int kBoxColumns = 64;
 constexpr int kDims = 4;
 
-// The driver's function, which no program links to: it may run where there is no driver.
+// The driver's function, looked up at run time: a program that links to the driver does not start
+// where there is none.
 PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
   static constexpr unsigned int kVersion = 12000;
   void* function = nullptr;
@@ -44,7 +45,7 @@ CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
   const std::array<cuuint32_t, kDims> box = {kBoxColumns, static_cast<uint32_t>(rows.box_heads),
                                              static_cast<uint32_t>(rows.box_rows), 1};
   const std::array<cuuint32_t, kDims> steps = {1, 1, 1, 1};
-  // Coordinates of the rows add up to box_rows more than the row.
+  // The two coordinates of a row add up to its number plus box_rows.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(rows.data) -
                           static_cast<uintptr_t>(rows.box_rows) * static_cast<uintptr_t>(stride);
   const CUresult result =

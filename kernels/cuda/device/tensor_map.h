@@ -9,8 +9,8 @@
 
 namespace beamline::cuda {
 
-// Rows of 16-bit elements, each of several heads, of which boxes are copied whose last rows may be
-// missing: a sequence ends, and what lies behind it is another's.
+// Rows of 16-bit elements, several heads side by side in each, which are copied in boxes. A box may
+// have fewer rows than box_rows: where a sequence ends, what lies behind it is another's.
 struct RaggedRows {
   const void* data = nullptr;
   int head_dim = 0;
@@ -21,11 +21,12 @@ struct RaggedRows {
   int box_rows = 0;
 };
 
-// The map has the rows twice, as dimensions of the same stride: the box's own, which ends at
-// box_rows, and the position of all. The box of `count` rows from row `first` on has coordinates
-// (column, head, box_rows - count, first + count): what is past `count` is past the end of its
-// dimension, is not read and arrives as zeros, so that no neighbour's numbers come along. Boxes are
-// 64 columns wide and permuted by 128 bytes. Zeros after a fault of the device.
+// The map has two dimensions for rows, of the same stride: the row within a box, which ends at
+// box_rows, and the row among all. The box of `count` rows from row `first` on has coordinates
+// (column, head, box_rows - count, first + count). Its rows past `count` are past the end of the
+// first of these dimensions, so they are not read and arrive as zeros: no neighbour's numbers come
+// along. Boxes are 64 columns wide and permuted by 128 bytes (hopper.cuh). All zero after a fault
+// of the device.
 CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows);
 
 }  // namespace beamline::cuda

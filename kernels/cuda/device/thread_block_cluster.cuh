@@ -20,7 +20,7 @@ __device__ inline void ClusterWait() {
 #endif
 }
 
-// What `shared`, in this block's shared memory, holds in the block with that rank.
+// The value that the shared variable `shared` has in the block of the cluster with this rank.
 template <typename T>
 __device__ T ReadFromBlock(T& shared, int rank) {
 #if __CUDA_ARCH__ >= 900

@@ -18,7 +18,7 @@ namespace beamline::cuda {
 namespace {
 
 constexpr std::string_view kFirstLine = "beamline cuBLASLt algorithms 2";
-// Its choices were not checked for wrong sums.
+// Of a file whose choices nothing has checked for wrong sums: they are measured again.
 constexpr std::string_view kEarlierFirstLine = "beamline cuBLASLt algorithms 1";
 
 // FNV-1a: finds damage, not forgery.
@@ -128,7 +128,7 @@ const AlgorithmBits* AlgorithmFile::Find(const AlgorithmKey& key) const {
 absl::Status AlgorithmFile::Add(const AlgorithmKey& key, const AlgorithmBits& bits) {
   choices_[key] = bits;
   if (path_.empty() || read_only_) return absl::OkStatus();
-  // What others wrote since; a file that was damaged meanwhile is replaced.
+  // Takes over what other processes have written. A file that is damaged by now is replaced.
   if (absl::IsFailedPrecondition(Read(ReadWhole(path_)))) {
     read_only_ = true;
     return absl::OkStatus();

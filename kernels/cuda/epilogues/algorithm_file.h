@@ -18,8 +18,8 @@ using AlgorithmBits = std::array<uint64_t, 8>;
 
 // A text file of one choice a line, each with the GPU and the cuBLASLt version that it was measured
 // with and a checksum. Several GPUs and processes may share a file: a writer reads it again, adds
-// its own and replaces the file in one step, so that a reader sees a whole one; of two writers at
-// the same moment one loses its last choice, which is measured again some day.
+// its own and replaces the file in one step, so that a reader sees a whole one; of two that write
+// at the same moment one loses its last choice, which a later process measures again.
 class AlgorithmFile {
  public:
   // `device` is the GPU's name, `library` cuBLASLt's version. An empty path: nothing is kept.
@@ -28,11 +28,12 @@ class AlgorithmFile {
   // Reads the file; choices of other GPUs and versions are left alone. OK when there is none yet.
   // FAILED_PRECONDITION: not a file of this kind, which is then neither used nor written to.
   // DATA_LOSS: damaged; nothing of it is used, and the next choice replaces it. NOT_FOUND: all of
-  // its choices are of other GPUs or versions, or the file is of an earlier format, which the next
-  // choice replaces.
+  // its choices are of other GPUs or versions, or the file is of the format without checked sums,
+  // which the next choice replaces.
   absl::Status Load();
 
-  // Null when there is none. The caller checks with cuBLASLt that it fits before it runs it.
+  // The choice for `key`, null when there is none. The caller checks with cuBLASLt that it fits
+  // before it runs it.
   const AlgorithmBits* Find(const AlgorithmKey& key) const;
   // Remembers a choice and writes the file; makes its folder. UNAVAILABLE: it cannot be written,
   // which is not tried again.
@@ -46,7 +47,7 @@ class AlgorithmFile {
 
   std::string path_, device_;
   uint64_t library_;
-  bool read_only_ = false;  // of another kind, or it could not be written
+  bool read_only_ = false;  // the file is of another kind, or cannot be written
   std::map<AlgorithmKey, AlgorithmBits> choices_;
   std::vector<std::string> others_;  // lines of other GPUs and versions
 };

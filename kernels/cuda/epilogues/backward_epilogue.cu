@@ -1,5 +1,6 @@
 #include "kernels/cuda/epilogues/backward_epilogue.h"
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/epilogues/column_sums.h"
 
@@ -30,7 +31,7 @@ __device__ inline float GeluSlope(float x) {
   return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kRoot * (1.0f + 3.0f * kCube * x * x);
 }
 
-// What kSize columns of a row are computed from: all of it is loaded before the first use.
+// What kSize columns of a row are computed from. All of it is loaded before the first use.
 template <typename T, int kSize>
 struct RowInputs {
   Vec<T, kSize> products, gelu_inputs;
@@ -99,12 +100,12 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(BackwardArgs<T> args)
 
 template <typename T, int kSize>
 void Launch(Device& device, const LtProduct& p, BackwardArgs<T> args, cudaStream_t stream) {
-  const auto pieces = static_cast<unsigned>((p.n() + kWarpSize * kSize - 1) / (kWarpSize * kSize));
+  const auto pieces = static_cast<unsigned>(CeilDiv(p.n(), kWarpSize * kSize));
   const int64_t wanted = kBlocksPerMultiprocessor * device.num_multiprocessors() / pieces + 1;
-  const int64_t most = (p.m() + kLeastRows - 1) / kLeastRows;
+  const int64_t most = CeilDiv(p.m(), kLeastRows);
   const int64_t blocks = wanted < most ? wanted : most;
-  args.rows_per_block = (p.m() + blocks - 1) / blocks;
-  const auto rows = static_cast<unsigned>((p.m() + args.rows_per_block - 1) / args.rows_per_block);
+  args.rows_per_block = CeilDiv(p.m(), blocks);
+  const auto rows = static_cast<unsigned>(CeilDiv(p.m(), args.rows_per_block));
   const bool sums = WritesBias(p.epilogue);
   if (sums) args.partials = device.TakeScratch<float>(static_cast<size_t>(rows * p.n()));
   if (!device.ok()) return;

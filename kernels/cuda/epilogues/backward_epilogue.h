@@ -1,5 +1,6 @@
 // The gradient epilogues as a pass over a finished product or an operand: faster than cuBLASLt's
-// own at some sizes, there where it has none, and what its sums are checked against.
+// own at some sizes, the only way where cuBLASLt has none, and the reference that cuBLASLt's sums
+// are checked against.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +14,7 @@ namespace beamline::cuda {
 bool HasBackwardEpilogue(const LtProduct& product);
 
 // product.d holds alpha * a b + c and becomes what the epilogue (kDRelu, kDGelu or one that writes
-// sums) makes of it; so does product.bias. Takes scratch memory.
+// sums) makes of it. Sums go to product.bias. Takes scratch memory.
 // REQUIRES: HasBackwardEpilogue(product).
 void BackwardEpilogue(Device& device, const LtProduct& product, cudaStream_t stream);
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/epilogues/column_sums.h"
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 
 namespace beamline::cuda {
@@ -76,9 +77,8 @@ int LanesFor(int64_t columns) {
 template <int kSize, typename T, typename Sum>
 void Launch(Device& device, const ColumnSumsArgs<T, Sum>& args, cudaStream_t stream) {
   const int width = args.lanes * kSize;
-  const auto pieces = static_cast<unsigned>((args.columns + width - 1) / width);
-  const auto blocks =
-      static_cast<unsigned>((args.rows + args.rows_per_block - 1) / args.rows_per_block);
+  const auto pieces = static_cast<unsigned>(CeilDiv(args.columns, width));
+  const auto blocks = static_cast<unsigned>(CeilDiv(args.rows, args.rows_per_block));
   ColumnSumsKernel<T, Sum, kSize><<<dim3(pieces, blocks), kThreads, 0, stream>>>(args);
   device.CheckLaunch("ColumnSums");
 }
@@ -91,13 +91,13 @@ void SumMatrix(Device& device, const Tensor& x, const Tensor& sums, cudaStream_t
   args.columns = x.dim(-1);
   args.stride = x.row_stride;
   args.lanes = LanesFor<kSize>(args.columns);
-  const int64_t pieces = (args.columns + args.lanes * kSize - 1) / (args.lanes * kSize);
+  const int64_t pieces = CeilDiv(args.columns, args.lanes * kSize);
   const int64_t wanted = kBlocksPerMultiprocessor * device.num_multiprocessors() / pieces + 1;
   const int64_t least_rows = kThreads / args.lanes * kLeastRowsPerThread;
-  const int64_t most = (args.rows + least_rows - 1) / least_rows;
+  const int64_t most = CeilDiv(args.rows, least_rows);
   const int64_t blocks = wanted < most ? wanted : most;
-  args.rows_per_block = (args.rows + blocks - 1) / blocks;
-  const int64_t num_partials = (args.rows + args.rows_per_block - 1) / args.rows_per_block;
+  args.rows_per_block = CeilDiv(args.rows, blocks);
+  const int64_t num_partials = CeilDiv(args.rows, args.rows_per_block);
   args.sums = device.TakeScratch<float>(static_cast<size_t>(num_partials * args.columns));
   if (!device.ok()) return;
   Launch<kSize>(device, args, stream);

@@ -6,12 +6,14 @@
 
 namespace beamline::cuda {
 
-// Sets *differs, an int on the device, where an element of x [rows, columns] is further from
-// `reference`'s, of the same shape and type, than absolute + relative * |reference|'s; a NaN on
-// either side always is. Leaves it alone otherwise. REQUIRES: absolute > 0.
+// x is close to r where |x - r| < absolute + relative * |r|; a NaN is close to nothing.
 struct Closeness {
   float absolute, relative;
 };
+
+// Sets *differs, an int on the device, to 1 where an element of x [rows, columns] is not close to
+// `reference`'s, which has the same shape and type. Leaves it alone otherwise. A fault is the
+// device's. REQUIRES: absolute > 0.
 void Compare(Device& device, const Tensor& x, const Tensor& reference, Closeness closeness,
              int* differs);
 

@@ -11,7 +11,7 @@
 
 namespace beamline::cuda {
 
-// Of every call: what a candidate may need and what a lane has.
+// Of every call: the most that a candidate may need, and what a lane (lt_matmul.h) has.
 inline constexpr size_t kLtWorkspaceBytes = size_t{64} << 20;
 
 // cuBLASLt is column-major, so a row-major matrix is read as its own transpose and the product as
@@ -22,7 +22,7 @@ struct LtCall {
   // Null: cuBLASLt picks an algorithm by itself. `product` is the constructor's.
   cublasStatus_t Launch(cublasLtHandle_t handle, const LtProduct& product,
                         const AlgorithmBits* algorithm, void* workspace, cudaStream_t stream);
-  // Whether this cuBLASLt runs it with `algorithm` on this GPU.
+  // Whether this version of cuBLASLt can run it with `algorithm` on this GPU.
   bool Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm);
 
   cublasLtMatmulDescOpaque_t operation;

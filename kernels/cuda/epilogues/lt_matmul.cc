@@ -64,7 +64,7 @@ LtMatMul::~LtMatMul() {
   if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-// The file is a help, never a need.
+// A file that cannot be used costs time and nothing else, so that a line on stderr is enough.
 void LtMatMul::Report(const absl::Status& status) {
   if (status.ok()) return;
   fmt::print(stderr, "cuBLASLt algorithms: {}\n", std::string(status.message()));
@@ -141,7 +141,7 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
     fastest = Measure(on_scratch, Candidates(handle_, on_scratch));
   }
   if (!device_.ok()) return nullptr;
-  // What has not been checked is not run, and not remembered as the fastest either.
+  // An algorithm that has not been checked is not run, and is not remembered as the fastest either.
   if (!fastest.has_value()) return sums ? &chosen_.emplace(key, kSplit).first->second : nullptr;
   ++num_measured_;
   Report(file_.Add(key, *fastest));
@@ -158,7 +158,7 @@ absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   // cuBLASLt's own pick would be unchecked.
   if (refused && WritesBias(product.epilogue)) return RunSplit(lane, product);
-  // An algorithm that its bucket's largest member liked may refuse a smaller one; cuBLASLt then
+  // An algorithm that was measured at a bucket's full size may refuse a smaller one. cuBLASLt then
   // picks by itself.
   if (refused && algorithm != nullptr) status = Launch(product, call, nullptr, lane);
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -204,7 +204,7 @@ absl::Status LtMatMul::RunGroup(std::span<const LtProduct> products) {
     }
   }
   BEAMLINE_RETURN_IF_ERROR(MakeLanes());
-  // Measuring wants the GPU for itself: all of it before the lanes part.
+  // Measuring needs the GPU for itself, so that it comes before any lane starts.
   for (const LtProduct& product : products) Choose(product);
   if (!device_.ok()) return device_.status();
 

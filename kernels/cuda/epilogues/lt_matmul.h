@@ -37,30 +37,32 @@ class LtMatMul {
   LtMatMul& operator=(const LtMatMul&) = delete;
 
   // The first product of a kind (an AlgorithmKey) that the file does not know measures cuBLASLt's
-  // candidates, which synchronises; later ones only launch. Where the epilogue writes sums the
-  // candidates run on an LtTrial's operands, and those that compute something else than the split
-  // form, a plain product and BackwardEpilogue, are left out; it is taken where there is no room.
-  // INVALID_ARGUMENT: Validate(product). UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault
-  // of the device is returned too.
+  // candidates, which synchronises; later ones only launch. An epilogue that writes sums has a
+  // split form: a plain product, and BackwardEpilogue behind it. Its candidates run on an LtTrial's
+  // operands, and those that compute something else than the split form are left out. Without
+  // device memory for the trial the split form itself is used. INVALID_ARGUMENT: Validate(product).
+  // UNIMPLEMENTED: cuBLASLt has no algorithm for it. A fault of the device is returned too.
   absl::Status Run(const LtProduct& product);
 
-  // Products of any shapes that do not depend on each other, side by side where the GPU has room.
-  // Ordered with the stream like one operator. The first call takes kNumLanes - 1 more workspaces.
+  // Runs products of any shapes that do not depend on each other, several at a time where the GPU
+  // has room. In the stream's order they are one operator. The first call takes kNumLanes - 1 more
+  // workspaces. Errors as Run.
   absl::Status RunGroup(std::span<const LtProduct> products);
 
   // Kinds measured by this object, and kinds that the file knew and cuBLASLt accepted.
   int num_measured() const { return num_measured_; }
   int num_recalled() const { return num_recalled_; }
-  // Candidates that computed something else than the split form.
+  // Candidates left out because they computed something else than the split form.
   int num_dropped() const { return num_dropped_; }
 
-  // For calls past this class.
+  // For calls of cuBLASLt that this class does not offer.
   cublasLtContext* handle() const { return handle_; }
 
   static constexpr int kNumLanes = 4;
 
  private:
-  // A stream of the group and the workspace of what runs there. Lane 0 is the device's own stream.
+  // One of RunGroup's streams, and the workspace of the products that run there. Lane 0 is the
+  // device's own stream.
   struct Lane {
     cudaStream_t stream = nullptr;
     cudaEvent_t done = nullptr;
@@ -68,17 +70,17 @@ class LtMatMul {
   };
 
   explicit LtMatMul(Device& device, AlgorithmFile file) : device_(device), file_(std::move(file)) {}
-  // Null when cuBLASLt offers none; it may still pick one by itself. kSplit, all zero: the product
-  // without its epilogue and BackwardEpilogue after it are faster, or all that there is.
+  // The algorithm of the product's kind. Null when cuBLASLt offers none; it may still pick one by
+  // itself. kSplit, all zero: the split form is faster, or all that there is.
   const AlgorithmBits* Choose(const LtProduct& product);
   // The fastest of `contenders` and, where there is one, the split form; none when none runs.
   // Overwrites the outputs.
   std::optional<AlgorithmBits> Measure(const LtProduct& product,
                                        std::vector<AlgorithmBits> contenders);
-  // For an epilogue that writes sums: among the candidates that agree with the split form on a
-  // trial's operands. None when there is no room for those.
+  // As Measure, for an epilogue that writes sums: only among candidates that agree with the split
+  // form on a trial's operands. None when there is no device memory for those.
   std::optional<AlgorithmBits> MeasureChecked(const LtProduct& product);
-  // A cublasStatus_t.
+  // Returns a cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
   absl::Status RunSplit(const Lane& lane, const LtProduct& product);

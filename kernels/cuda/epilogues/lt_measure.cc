@@ -14,7 +14,8 @@
 namespace beamline::cuda {
 namespace {
 
-// A ragged batch meets a new bucket now and then while it serves; other shapes are met once.
+// Ragged batches meet new buckets while requests wait for them, so that these try fewer candidates.
+// Other shapes are met once.
 constexpr int kNumBucketCandidates = 8;
 constexpr int kNumCandidates = 16;
 constexpr float kNever = std::numeric_limits<float>::infinity();
@@ -78,7 +79,7 @@ std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& 
 }
 
 LtProduct OnScratch(Device& device, LtProduct p) {
-  // As far from an aligned address as the original, which is part of the key.
+  // As far from an aligned address as the original: the distance is part of the key.
   const auto take = [&](const Tensor& like) -> void* {
     const size_t offset = reinterpret_cast<uintptr_t>(like.data) % Arena::kAlignment;
     const auto size = static_cast<size_t>(like.num_rows() * like.row_stride) * SizeOf(like.dtype);
@@ -86,7 +87,8 @@ LtProduct OnScratch(Device& device, LtProduct p) {
     return memory == nullptr ? nullptr : memory + offset;
   };
   if (p.bucket_rows) {
-    // The caller's operands have fewer rows. Random data, because the chip runs faster on zeros.
+    // Operands of the bucket's size, which the caller's may not reach. Random data, because the GPU
+    // runs faster on zeros.
     const int64_t rows = BucketRows(p.m());
     p.a.dims[p.a.rank - 2] = p.d.dims[0] = rows;
     if (!p.c.empty()) p.c.dims[p.c.rank - 2] = rows;
@@ -104,9 +106,9 @@ LtProduct OnScratch(Device& device, LtProduct p) {
   return p;
 }
 
-// Every contender once a round, because clocks drift by more than contenders differ, after a round
-// that loads their kernels. By their mean: where the chip is at its power limit the least time is
-// the luck of a turn.
+// Each round runs every contender once, because the GPU's clock drifts by more than contenders
+// differ. The first round is not counted: it loads their kernels. They are ranked by their mean,
+// because at the GPU's power limit the least time is luck.
 void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
           std::vector<AlgorithmBits>& contenders) {
   const Event begin, end;

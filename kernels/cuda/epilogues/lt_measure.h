@@ -18,8 +18,8 @@ namespace beamline::cuda {
 // What cuBLASLt offers for a product, its own favourite first; empty when it has none.
 std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& product);
 
-// `product`, of an equal key, where it may be run many times: a bucket's operands in its full size,
-// an output that is not added to itself. Takes scratch memory; a fault is the device's.
+// A product of an equal key that may run many times: with operands of its bucket's full size, and a
+// d of its own where it would add to d. Takes scratch memory; a fault is the device's.
 LtProduct OnScratch(Device& device, LtProduct product);
 
 // Orders the contenders by their mean time over `num_rounds`, the fastest first, and leaves out

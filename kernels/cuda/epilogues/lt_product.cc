@@ -102,7 +102,7 @@ absl::Status CheckBias(const LtProduct& p) {
 absl::Status CheckAux(const LtProduct& p) {
   if (UsesReluMask(p.epilogue)) {
     BEAMLINE_RETURN_IF_ERROR(CheckShape("aux", p.aux, p.m(), p.aux.dim(-1), p.batch()));
-    const bool fits = p.aux.dtype == DType::kInt8 && p.aux.dim(-1) >= (p.n() + 7) / 8 &&
+    const bool fits = p.aux.dtype == DType::kInt8 && p.aux.dim(-1) >= CeilDiv(p.n(), 8) &&
                       p.aux.row_stride % kMaskRowBytes == 0;
     return fits ? absl::OkStatus()
                 : Invalid("aux", p.aux, "int8, a bit for each column, rows of 16-byte multiples");

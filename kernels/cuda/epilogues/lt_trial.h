@@ -13,8 +13,9 @@
 namespace beamline::cuda {
 
 // A product like another one, on memory of its own: its operands are random, so that an addend that
-// is left out shows whatever the original's operands hold, and NaN stands wherever the product has
-// no business: in its outputs, between the rows and after the last one, so that it shows too.
+// is left out shows whatever the original's operands hold, and NaN stands wherever the product must
+// not read (in its outputs, between the rows and after the last one), so that reading there shows
+// too.
 class LtTrial {
  public:
   // `like`: valid, with an epilogue that writes sums. RESOURCE_EXHAUSTED: the GPU has no room for
@@ -26,13 +27,14 @@ class LtTrial {
 
   // Of a key equal to the original's. Not its alpha, but one that makes d's elements about 1.
   const LtProduct& product() const { return product_; }
-  // The same operands and outputs of its own, which the caller has computed in a way that it
+  // The same operands with outputs of its own, which the caller computes in a way that it
   // trusts before the first Agrees().
   const LtProduct& reference() const { return reference_; }
 
-  // Takes back what product()'s last run wrote.
+  // Fills product()'s outputs with NaN again, and c where d adds to it.
   void Reset() { Reset(product_); }
-  // Whether product()'s sums and d are reference()'s, as far as their types can tell. Synchronises.
+  // Whether product()'s sums and d are reference()'s within the rounding of their types.
+  // Synchronises.
   bool Agrees();
 
  private:

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/epilogues/row_softmax.h"
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
 
@@ -32,7 +33,7 @@ struct Partial {
 
 __device__ inline float MinusInfinity() { return __int_as_float(0xff800000); }
 
-// What exp(x - Base(maximum)) needs: -inf - -inf would be NaN where a 0 belongs.
+// What is subtracted from x in place of the maximum: -inf - -inf would be NaN where a 0 belongs.
 __device__ inline float Base(float maximum) { return maximum == MinusInfinity() ? 0.0f : maximum; }
 
 // exp(x - base), to two units in the last place; results below 2^-126 are 0.
@@ -47,7 +48,7 @@ __device__ inline Partial WarpMerge(Partial partial) {
   return {maximum, WarpSum(partial.sum * Power(partial.maximum, Base(maximum)))};
 }
 
-// Over the threads of a block; every thread gets it.
+// Merges the partials of a block's threads; every thread gets the result.
 template <int kThreads>
 __device__ inline Partial BlockMerge(Partial partial, Partial (&partials)[kWarpSize]) {
   constexpr int kNumWarps = kThreads / kWarpSize;
@@ -58,7 +59,7 @@ __device__ inline Partial BlockMerge(Partial partial, Partial (&partials)[kWarpS
   return WarpMerge(lane < kNumWarps ? partials[lane] : Partial{MinusInfinity(), 0.0f});
 }
 
-// Over the blocks of a cluster.
+// Merges the partials of a cluster's blocks; every thread gets the result.
 template <int kCluster>
 __device__ inline Partial ClusterMerge(Partial partial, Partial& shared) {
   if (threadIdx.x == 0) shared = partial;
@@ -67,7 +68,7 @@ __device__ inline Partial ClusterMerge(Partial partial, Partial& shared) {
   const int lane = threadIdx.x % kWarpSize;
   Partial other = {MinusInfinity(), 0.0f};
   if (lane < kCluster) other = ReadFromBlock(shared, lane);
-  // Nobody leaves while another block reads its shared memory.
+  // No block may exit while another one reads its shared memory.
   ClusterArrive();
   partial = WarpMerge(other);
   ClusterWait();
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
       maximum = fmaxf(maximum, values[i][j]);
     }
   }
-  // The exponentials stay as they are, over this thread's maximum: the row's is a factor.
+  // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
   const float base = Base(maximum);
   edge_value = Power(edge_value, base);
   Partial partial = {maximum, edge_value};
@@ -166,8 +167,8 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
   if (has_edge) y[edge] = FromFloat<T>(edge_value * scale);
 }
 
-// A block a row, read twice: once for the maximum and the sum, which follow each other as they
-// grow, and once for the output. Each thread writes what it read, so that y may be x.
+// A block a row, read twice: once for the maximum and the sum, which are kept together, and once
+// for the output. Each thread writes what it read, so that y may be x.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(kStreamingThreads) StreamingSoftmaxKernel(SoftmaxArgs<T> args) {
   __shared__ Partial partials[kWarpSize];
@@ -203,8 +204,7 @@ void Launch(Device& device, const SoftmaxArgs<T>& args) {
   constexpr int kThreads = kRowThreads < kLeastThreads ? kLeastThreads : kRowThreads;
   constexpr int64_t kRowsPerBlock = kThreads / kRowThreads;
   cudaLaunchConfig_t config = {};
-  config.gridDim =
-      dim3(static_cast<unsigned>((args.num_rows + kRowsPerBlock - 1) / kRowsPerBlock * kCluster));
+  config.gridDim = dim3(static_cast<unsigned>(CeilDiv(args.num_rows, kRowsPerBlock) * kCluster));
   config.blockDim = dim3(kThreads);
   config.stream = device.stream();
   cudaLaunchAttribute cluster;
@@ -270,10 +270,11 @@ void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, b
   }
 }
 
-// The fewest threads that hold a row, so that more rows are under way at once. False: none does.
+// Launches the kernel with the fewest threads that hold a row, so that more rows are under way at
+// once. False when none holds it.
 template <typename T>
 bool LaunchInRegisters(Device& device, const SoftmaxArgs<T>& args) {
-  const int64_t vectors = (args.width + kVecSize<T> - 1) / kVecSize<T>;
+  const int64_t vectors = CeilDiv(args.width, kVecSize<T>);
   const bool clusters = device.code_architecture() >= kClusterArchitecture;
   if (vectors <= 32) {
     Launch<T, 32, 1>(device, args);
@@ -309,7 +310,8 @@ void RowSoftmax(Device& device, const RowSoftmaxParams& params) {
   DispatchFloat(x.dtype, [&]<typename T>() {
     const SoftmaxArgs<T> args = {x.as<T>(),    y.as<T>(), x.row_stride,
                                  y.row_stride, num_rows,  x.dim(-1)};
-    // The same place within 16 bytes in every row, so that one thread's access is whole in both.
+    // Whether x and y lie alike within 16-byte units in every row, so that an aligned access to one
+    // is aligned in the other.
     const auto distance = reinterpret_cast<uintptr_t>(args.x) - reinterpret_cast<uintptr_t>(args.y);
     const int64_t drift = (args.x_stride - args.y_stride) * static_cast<int64_t>(sizeof(T));
     const bool in_step = distance % 16 == 0 && drift % 16 == 0;

@@ -17,6 +17,7 @@ struct RowSoftmaxParams {
   Tensor x;  // [num_rows, width], width >= 1; float32, float16 or bfloat16
   Tensor y;  // as x; may be x
 };
+// Launches it on the device's stream. A fault is the device's.
 void RowSoftmax(Device& device, const RowSoftmaxParams& params);
 
 }  // namespace beamline::cuda

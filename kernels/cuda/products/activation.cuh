@@ -9,7 +9,7 @@ namespace beamline::cuda {
 // erfc(|x| / sqrt(2)) with an absolute error under 1.5e-7 for every x, NaN included: the logarithm
 // of erfc is nearly a parabola, so one polynomial and one power of two do what erff needs two
 // ranges and twice the instructions for. Its coefficients fit |x| <= 6 with errors weighted by
-// erfc; from there on it falls for ever, and the power is 0.
+// erfc; beyond that it keeps falling, until the power is 0.
 __device__ inline float TwoSidedTail(float x) {
   const float t = fabsf(x);
   float power = -1.918630232e-06f;
@@ -42,7 +42,7 @@ __device__ float Activate(float x) {
   return x;
 }
 
-// Of several numbers at once: what is chosen is looked up once.
+// Activates several numbers: which activation it is, is looked up once.
 template <int kSize>
 __device__ void ActivateAll(Activation activation, float (&x)[kSize]) {
   const auto apply = [&]<Activation kActivation>() {

@@ -2,6 +2,7 @@
 // it cannot read.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/activation.cuh"
@@ -125,10 +126,10 @@ FinishArgs<P, Y> MakeFinishArgs(const FinishParams& params) {
 
 template <typename P, typename Y, int kSize, int kRows>
 void LaunchFinish(Device& device, FinishArgs<P, Y> args) {
-  const int64_t vectors = (args.width + kSize - 1) / kSize;
-  args.pieces = static_cast<int>((vectors + kMostThreads - 1) / kMostThreads);
-  const int threads = ThreadsFor((vectors + args.pieces - 1) / args.pieces, kMostThreads);
-  const int64_t groups = (args.num_rows + kRows - 1) / kRows;
+  const int64_t vectors = CeilDiv(args.width, kSize);
+  args.pieces = static_cast<int>(CeilDiv(vectors, kMostThreads));
+  const int threads = ThreadsFor(CeilDiv(vectors, args.pieces), kMostThreads);
+  const int64_t groups = CeilDiv(args.num_rows, kRows);
   LaunchOverlapped(device, "MatMul's epilogue", FinishKernel<P, Y, kSize, kRows>,
                    groups * args.pieces, threads, /*shared_bytes=*/0, args);
 }
@@ -181,7 +182,7 @@ Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride) {
   Tensor padded(device.TakeScratch<char>(bytes), x.dtype, {num_rows, row_stride});
   if (!device.ok()) return padded;
   const dim3 grid(static_cast<unsigned>(num_rows),
-                  static_cast<unsigned>((row_stride + kThreads - 1) / kThreads));
+                  static_cast<unsigned>(CeilDiv(row_stride, kThreads)));
   DispatchFloat(x.dtype, [&]<typename T>() {
     PadColumnsKernel<T><<<grid, kThreads, 0, device.stream()>>>(
         x.as<T>(), x.row_stride, static_cast<int>(x.dim(-1)), padded.as<T>(), row_stride);

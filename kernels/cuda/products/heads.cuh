@@ -7,7 +7,7 @@
 
 namespace beamline::cuda {
 
-// Heads are numbered through: the queries', then the keys', then the values'.
+// Heads have one numbering: the queries', then the keys', then the values'.
 template <typename T>
 struct HeadPlaces {
   int num_heads, num_kv_heads, head_dim;
@@ -32,7 +32,7 @@ struct HeadPlaces {
   __device__ float Scale(int head) const { return head < num_heads ? query_scale : 1.0f; }
   __device__ int SlotOf(int64_t token) const { return slots == nullptr ? 0 : slots[token]; }
 
-  // A token's `head`; slot: SlotOf(token).
+  // The first element of a token's `head`. slot: SlotOf(token).
   __device__ T* Head(int64_t token, int slot, int head) const {
     if (head < num_heads) return query + token * query_stride + head * head_dim;
     int kv_head = head - num_heads;

@@ -35,7 +35,8 @@ bool IsForLt(const MatMulParams& params, const CudaWeight& weight) {
          weight.padded_rows() * row_bytes >= kLeastBytes && !params.gated && !HasInputNorm(params);
 }
 
-// A norm that no product takes over, by a kernel of its own; what is left to be computed.
+// Computes the input norm by a kernel of its own, where no product takes it over. Returns what is
+// left to be computed.
 template <typename Params>
 Params LaunchNorm(Device& device, const Params& params) {
   Compute(device, InputNormOf(params));
@@ -49,16 +50,16 @@ struct Fused {
   bool residual = false;
 };
 
-// Of a product whose d, of `columns`, lies in y; `whole`: y has no fewer.
+// For a product whose d, of `columns` columns, lies in y; `whole`: y itself has as many columns.
 Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   Fused fused;
   const bool none = params.activation == Activation::kNone;
-  // cuBLASLt reads a bias of y's type, and its GELU is the tanh form.
+  // cuBLASLt reads a bias of y's type only, and its GELU is the tanh form.
   fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
                (whole || params.bias.row_stride >= columns) &&
                reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
   const bool bias_done = fused.bias || params.bias.empty();
-  // It is too coarse for float32 (docs/results/notes-cuda.md).
+  // cuBLASLt's tanh is too coarse for float32 (docs/results/notes-cuda.md).
   const bool fused_gelu =
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);

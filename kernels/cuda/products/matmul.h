@@ -12,18 +12,18 @@
 
 namespace beamline::cuda {
 
-// The whole operator for num_rows <= kMostSkinnyRows, whatever follows the product: the weight is
-// read once, and one kernel brings every result to its place. In 16 bits it computes one row, and
-// those of more that the tensor cores' kernel below refuses. False (and nothing done) when the
-// operands cannot be read 16 bytes at a time, for rotary embedding of an odd head_dim, and behind
-// an input_norm in 16 bits or when the product has too many features, or its rows are too long, for
-// each block to norm them.
+// The whole operator in one kernel for num_rows <= kMostSkinnyRows: the weight is read once, and
+// whatever follows the product is computed with it. In 16 bits it is for one row, and for what the
+// tensor cores' kernel below refuses. Returns false, having done nothing, when the operands cannot
+// be read 16 bytes at a time, and for rotary embedding of an odd head_dim. Behind an input_norm
+// also in 16 bits, and when the product has too many features, or its rows are too long, for each
+// block to norm the rows.
 inline constexpr int64_t kMostSkinnyRows = 8;
 bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 
-// The same on tensor cores, the better way from two rows on, and of one behind an input_norm, which
-// it refuses as above. False also in float32.
+// The same on tensor cores: faster from two rows on, and for one row behind an input_norm, which it
+// refuses where features are too many or rows too long. Returns false in float32 too.
 inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
 bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
@@ -44,7 +44,7 @@ void Finish(Device& device, const FinishParams& params);
 // x with the row stride of the weight, its columns past in_features zero; in scratch memory.
 Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
 
-// ProjectHeads where the product is in params.workspace already: from there to its places.
+// The end of ProjectHeads where the product is in params.workspace: brings each head to its place.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
 
 void Compute(Device& device, LtMatMul& lt, const MatMulParams& params);

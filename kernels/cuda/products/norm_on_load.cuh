@@ -12,12 +12,12 @@
 
 namespace beamline::cuda {
 
-// A kernel's rows are what it multiplies.
+// A kernel multiplies its rows as they are.
 struct NoNorm {
   static constexpr bool kNorms = false;
 };
 
-// A kernel's rows are normalised first.
+// A kernel norms its rows before it multiplies them.
 template <typename T>
 struct NormOnLoad {
   static constexpr bool kNorms = true;
@@ -27,7 +27,7 @@ struct NormOnLoad {
   T* normed;  // as x
   int64_t normed_stride;
 
-  // For the whole first block, before its turn.
+  // Prefetches gain and bias before the kernel's turn. All threads of the first block call it.
   __device__ void Prefetch() const {
     if (blockIdx.x != 0) return;
     PrefetchRow(norm.gain, norm.hidden_size, threadIdx.x, blockDim.x);
@@ -36,7 +36,8 @@ struct NormOnLoad {
 };
 
 inline constexpr int kNormingWarps = 16;  // of a block of such kernels
-// More blocks than multiprocessors would norm after one another for longer than a kernel takes.
+// With more blocks than multiprocessors, blocks that norm one after another take longer than a
+// kernel for the norm alone.
 inline constexpr int kMostNormingBlocks = 1;  // of a multiprocessor
 inline constexpr int kMostNormedColumns = 512;
 

@@ -26,7 +26,7 @@ int64_t SharedRows(Device& device, Kernel* kernel, const SharedNorm& by, int num
 }
 
 // Begins to copy gain and bias to shared memory, one behind the other; a bias that is not there as
-// zeros. The last warps do, which have no row as a rule.
+// zeros. The last warps do it, which usually have no row to norm.
 __device__ inline void CopyGainAndBias(const RowNorm<float>& norm, float* shared) {
   constexpr int kSize = kVecSize<float>;
   constexpr int kThreads = kNormingWarps * kWarpSize;
@@ -41,7 +41,7 @@ __device__ inline void CopyGainAndBias(const RowNorm<float>& norm, float* shared
   CommitCopies();
 }
 
-// A lane's part of a row: its accesses of 16 bytes, a warp's apart.
+// A lane's part of a row: accesses of 16 bytes, between which those of the warp's other lanes lie.
 struct RowPart {
   static constexpr int kSize = kVecSize<float>;
   static constexpr int kStep = kWarpSize * kSize;
@@ -93,8 +93,9 @@ struct RowPart {
 };
 
 // The rows of x, normed, in shared memory; the first block writes them to memory too. For a block
-// of kNormingWarps. Once in a kernel. meanwhile() begins the loads that come next. A warp finds the
-// mean and the variance around it of its row, then all warps share the columns of all rows.
+// of kNormingWarps. A kernel calls it once. meanwhile() begins the loads that come next. Each warp
+// finds the mean of its row and the variance around it, then all warps share the columns of all
+// rows.
 template <typename Meanwhile>
 __device__ float* NormaliseRows(const float* x, int64_t x_stride, int num_rows,
                                 const SharedNorm& by, const Meanwhile& meanwhile) {
@@ -111,7 +112,7 @@ __device__ float* NormaliseRows(const float* x, int64_t x_stride, int num_rows,
   RowPart part(lane, norm.hidden_size);
   if (warp < num_rows) part.Load(x + warp * x_stride);
   meanwhile();
-  __syncwarp();  // no load is moved behind this
+  __syncwarp();  // keeps the compiler from moving loads behind it
   CopyGainAndBias(norm, gain);
   if (warp < num_rows) {
     part.Store(rows + warp * by.norm.hidden_size);

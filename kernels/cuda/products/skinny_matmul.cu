@@ -1,4 +1,5 @@
 // Products of a few rows: a matrix-vector kernel that reads the weight once.
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/shared_norm.cuh"
@@ -10,8 +11,9 @@ namespace {
 constexpr int kWarps = 4;
 template <typename InputNorm>
 constexpr int kThreads = (InputNorm::kNorms ? kNormingWarps : kWarps) * kWarpSize;
-// Blocks of a multiprocessor, which decide how many registers the compiler takes: in 16 bits warps
-// are worth more than a warp's loads in flight, in float32 it would load chunk by chunk otherwise.
+// Blocks that a multiprocessor shall hold, which bound the registers of a thread. In 16 bits more
+// warps are worth more than more loads in flight in each. In float32 fewer blocks leave the
+// registers for several chunks in flight.
 template <int kRows, typename T, typename Output, typename InputNorm>
 constexpr int kFewestBlocks = InputNorm::kNorms ? (Output::kPaired ? 1 : 2)
                               : kRows == 1      ? (sizeof(T) == 2 ? 16 : 8)
@@ -41,8 +43,8 @@ __device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first
   }
 }
 
-// The same in float32, whose rows have twice the chunks: the loads of several are in flight before
-// the first is used.
+// The same in float32, whose rows have twice as many chunks: several are loaded before the first is
+// used.
 template <int kRows>
 __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int first, int step,
                            float (&sums)[kRows]) {
@@ -52,7 +54,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
     return valid ? *reinterpret_cast<const float4*>(from) : float4{};
   };
   const float* weight = args.Row(feature);
-  // The same turns for all lanes of a warp, which stay together.
+  // All lanes of a warp take the same number of turns, so that they stay together.
   for (int base = 0; base < args.in_features; base += step * kSize * kUnroll) {
     float4 w[kUnroll], x[kUnroll][kRows];
 #pragma unroll
@@ -66,7 +68,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
             load(args.x + r * args.x_stride + column, inside && (kRows == 1 || r < args.num_rows));
       }
     }
-    __syncwarp();  // no load is moved behind this
+    __syncwarp();  // keeps the compiler from moving loads behind it
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll
@@ -80,7 +82,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
   }
 }
 
-// Some accesses of a lane to a weight's row: in flight while the rows that it multiplies are
+// A lane's first accesses to a weight's row, in flight while the rows that it multiplies are
 // normed.
 struct WeightChunks {
   static constexpr int kSize = kVecSize<float>;
@@ -97,7 +99,8 @@ struct WeightChunks {
   float4 chunks[kChunks];
 };
 
-// As Accumulate, of normed rows in shared memory and a weight's row whose first chunks are loaded.
+// As Accumulate, for normed rows in shared memory and a weight's row whose first chunks are loaded
+// already.
 template <int kRows>
 __device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float* normed, int stride,
                                  int feature, int first, int step, WeightChunks& weight,
@@ -124,7 +127,8 @@ __device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float*
   }
 }
 
-// Both of a unit's sums of all rows, over this thread's part of the input features.
+// Both of a unit's sums (one, where units are no pairs) of all rows, over this thread's part of the
+// input features.
 template <int kRows, typename T, typename Output, typename InputNorm>
 __device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& output,
                                const InputNorm& input_norm, int unit, int begin, int step,
@@ -159,7 +163,7 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
   const int lane = threadIdx.x % kWarpSize;
   const int wanted_unit = (blockIdx.x * kWarps + warp) / kUnitWarps;
   const bool exists = wanted_unit < args.num_units;
-  // Warps without a unit take part in the last one and finish none.
+  // Warps without a unit of their own compute the last one too, and store nothing.
   const int unit = min(wanted_unit, args.num_units - 1);
   const int begin = warp % kUnitWarps * kWarpSize + lane;
   constexpr int kStep = kUnitWarps * kWarpSize;
@@ -172,7 +176,7 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
   if constexpr (InputNorm::kNorms) input_norm.Prefetch();
   WaitForEarlierKernels();
   if (!InputNorm::kNorms && !exists) return;
-  // Lane r finishes row r.
+  // Lane r completes row r.
   const bool finishes = exists && warp % kUnitWarps == 0 && lane < args.num_rows;
   typename Output::Inputs inputs = {};
   if (finishes) inputs = output.Load(lane, unit);
@@ -216,7 +220,7 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
 template <int kRows, typename T, typename Output>
 void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
   const auto launch = [&]<int kUnitWarps>() {
-    const int blocks = (args.num_units * kUnitWarps + kWarps - 1) / kWarps;
+    const int blocks = CeilDiv(args.num_units * kUnitWarps, kWarps);
     LaunchOverlapped(device, "a product of few rows",
                      SkinnyKernel<kRows, kUnitWarps, T, Output, NoNorm>, blocks, kThreads<NoNorm>,
                      /*shared_bytes=*/0, args, output, NoNorm());
@@ -235,7 +239,7 @@ bool LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Out
   const SharedNorm norm(*on_load);
   const int most_blocks = kMostNormingBlocks * device.num_multiprocessors();
   const auto launch = [&]<int kUnitWarps>() {
-    const int blocks = (args.num_units * kUnitWarps + kNormingWarps - 1) / kNormingWarps;
+    const int blocks = CeilDiv(args.num_units * kUnitWarps, kNormingWarps);
     if (blocks > most_blocks) return false;
     const auto kernel = SkinnyKernel<kRows, kUnitWarps, T, Output, SharedNorm>;
     LaunchOverlapped(device, "a product of few rows behind a norm", kernel, blocks,

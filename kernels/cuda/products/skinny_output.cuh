@@ -23,8 +23,9 @@ struct SkinnyOperands {
   __device__ const T* Row(int feature) const { return weight + feature * weight_stride; }
 };
 
-// Blocks that may be on the multiprocessors before the kernel's turn, and prefetch the beginnings
-// of their weights' rows: all together less than L2 holds, which would else drop lines unread.
+// The first blocks of a kernel may come to the multiprocessors before its turn, and prefetch the
+// beginnings of their weights' rows. These are so many that all of it together fits in L2, which
+// would otherwise drop lines unread.
 inline constexpr int kEarlyBlocks = 2048;
 inline constexpr int kEarlyColumns = 1024;
 
@@ -62,11 +63,11 @@ struct RawBias {
   }
 };
 
-// MatMul's epilogue. A pair is a column of the gate and of the up projection.
+// MatMul's epilogue. A pair is a column of the gate and the same column of the up projection.
 template <typename T, typename Y, bool kGated>
 struct MatMulOutput {
   static constexpr bool kPaired = kGated;
-  static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits are too many blocks
+  static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits have too many blocks
 
   // What is read besides the sums. The kernels load it before the product, under which its latency
   // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
@@ -128,8 +129,8 @@ bool WithOutput(const MatMulParams& params, Body body) {
                                            : make_of.template operator()<T>();
 }
 
-// Every head to its place. With rotary embedding a pair is what one angle rotates, and where there
-// is nothing to be rotated two neighbours: a head_dim that is even.
+// Brings every head to its place. With rotary embedding a pair is the two elements that one angle
+// rotates, and in what is not rotated two neighbours: hence head_dim is even.
 template <typename T, bool kRotated>
 struct HeadsOutput {
   static constexpr bool kPaired = kRotated;
@@ -199,7 +200,7 @@ struct HeadsOutput {
   }
 };
 
-// As above.
+// Returns body(output) with ProjectHeads' output.
 template <typename T, typename Body>
 bool WithOutput(const ProjectHeadsParams& params, Body body) {
   const HeadPlaces<T> places = MakeHeadPlaces<T>(params);

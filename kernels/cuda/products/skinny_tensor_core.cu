@@ -1,4 +1,5 @@
 // Products of 2 to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
+#include "base/math.h"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/skinny_output.cuh"
@@ -7,7 +8,8 @@
 namespace beamline::cuda {
 namespace {
 
-// Few output features make few blocks, whose many warps then divide the input features.
+// Warps of a block, among which the input features are divided: many where few output features make
+// few blocks.
 constexpr int kFewWarps = 4;
 constexpr int kManyWarps = 16;
 constexpr int kFeatures = 16;  // of a block
@@ -54,15 +56,16 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
         b[u][r] = Load16(args.x + row * args.x_stride + column, inside && row < args.num_rows);
       }
     }
-    // No load is moved behind this: all are in flight before the first product. The compiler, which
-    // has registers to save, would have each step wait for its own.
+    // Keeps all loads before the first product, so that they are in flight together. The compiler,
+    // to save registers, would have each step wait for its own.
     __syncwarp();
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) MultiplyStep<T>(a_low[u], a_high[u], b[u], sums);
   }
 }
 
-// The same of normed rows, in one step: the norm passes under the loads of the weight.
+// The same for normed rows, in one step: the norm is computed while the weight's loads are in
+// flight.
 template <int kRowTiles, typename T>
 __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLoad<T>& norm,
                                    const T* low, const T* high, int warp, int lane,
@@ -80,7 +83,7 @@ __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLo
   const uint4 bias = Load16(norm.norm.bias + column, inside && norm.norm.bias != nullptr);
   const uint4 a_low = Load16(low + column, inside);
   const uint4 a_high = Load16(high + column, inside);
-  __syncwarp();  // no load is moved behind this
+  __syncwarp();  // keeps the compiler from moving loads behind it
   NormTile<kRowTiles>(norm, column, args.num_rows, gain, bias, x);
   MultiplyStep<T>(a_low, a_high, x, sums);
 }
@@ -99,7 +102,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int begin = blockIdx.x * kUnits;
   const int end = min(begin + kUnits, args.num_units);
   const int count = args.num_rows * kUnits;
-  // Thread i finishes unit i % kUnits of row i / kUnits, then i + kThreads, ...
+  // Thread i completes unit i % kUnits of row i / kUnits, then goes on with i + kThreads, ...
   const auto unit_of = [&](int i) { return begin + i % kUnits; };
   // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
   const int unit = min(begin + lane / 4, end - 1);
@@ -151,7 +154,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 template <typename Output>
 int BlocksOf(int num_units) {
   constexpr int kUnits = Output::kPaired ? kFeatures / 2 : kFeatures;
-  return (num_units + kUnits - 1) / kUnits;
+  return CeilDiv(num_units, kUnits);
 }
 
 template <typename T, typename Output>

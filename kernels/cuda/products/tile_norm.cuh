@@ -15,8 +15,8 @@ __device__ inline float QuadSum(float x) {
   return x + __shfl_xor_sync(kFullMask, x, 2);
 }
 
-// A row's sum over the warps of a block, each of which has its own from four lanes of that row.
-// `parts` of its own for every call.
+// Sums every row over the warps of a block; within a warp four lanes have parts of a row. Every
+// call needs `parts` of its own.
 template <int kRowTiles>
 __device__ void SumRows(float (&parts)[kRowTiles * 8][kNormingWarps], float (&sums)[kRowTiles]) {
   static_assert(kNormingWarps == 16);  // four lanes read four each

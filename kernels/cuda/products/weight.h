@@ -17,6 +17,9 @@ class CudaWeight : public PackedWeight {
  public:
   static constexpr int64_t kPadding = 64;
 
+  // The parts, one below the other, converted to dtype. RESOURCE_EXHAUSTED without the device
+  // memory for it; a fault of the device is returned too. REQUIRES: ValidateWeightParts(parts) is
+  // OK.
   static absl::StatusOr<std::unique_ptr<PackedWeight>> Pack(std::span<const HostMatrix> parts,
                                                             DType dtype, Device& device);
   ~CudaWeight() override;

@@ -1,4 +1,5 @@
 // Brings a checkpoint's matrix into the layout and type of a CudaWeight.
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/weight.h"
 
@@ -39,8 +40,8 @@ void LayOutPart(Device& device, const HostMatrix& part, const void* part_on_devi
                 void* rows, int64_t row_stride) {
   if (!device.ok() || part.rows == 0 || part.cols == 0) return;
   // Tiles down a column go along y, which holds 65,535: enough for 2,097,120 stored rows.
-  const dim3 grid(static_cast<unsigned>((part.cols + kTile - 1) / kTile),
-                  static_cast<unsigned>((part.rows + kTile - 1) / kTile));
+  const dim3 grid(static_cast<unsigned>(CeilDiv(part.cols, kTile)),
+                  static_cast<unsigned>(CeilDiv(part.rows, kTile)));
   DispatchFloat(part.dtype, [&]<typename From>() {
     DispatchFloat(dtype, [&]<typename To>() {
       LayOutKernel<From, To><<<grid, dim3(kTile, kTileRows), 0, device.stream()>>>(

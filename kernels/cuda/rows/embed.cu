@@ -1,6 +1,7 @@
 // Operators that move rows: embedding, gathering, block copies.
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/launch_values.cuh"
 #include "kernels/cuda/device/scalar.cuh"
@@ -79,7 +80,7 @@ __global__ void EmbedKernel(EmbedArgs<T> args) {
   }
 }
 
-// The same with the norm; the sum waits for it in registers (kHeld) or in shared memory.
+// The same with a norm, for which the sum waits in registers (kHeld) or in shared memory.
 // Grid: a block per token; shared memory unless kHeld: hidden_size floats. Bound as EmbedKernel.
 template <typename T, int kSize, bool kHeld>
 __global__ void EmbedNormKernel(EmbedArgs<T> args) {
@@ -221,8 +222,8 @@ void Compute(Device& device, const FillTokensParams& params) {
   values.Send(device, sent);
   if (!device.ok()) return;
   const int count = static_cast<int>(fills.size());
-  LaunchOverlapped(device, "FillTokens", FillTokensKernel,
-                   int64_t{(count + kMostThreads - 1) / kMostThreads}, kMostThreads,
+  LaunchOverlapped(device, "FillTokens", FillTokensKernel, int64_t{CeilDiv(count, kMostThreads)},
+                   kMostThreads,
                    /*shared_bytes=*/0, params.words, sent, count, params.token_ids);
 }
 
@@ -234,7 +235,7 @@ void Compute(Device& device, const CopyBlocksParams& params) {
   const auto launch = [&]<typename Unit>(const BlockCopy* part, unsigned num_copies) {
     const int64_t units = block_bytes / static_cast<int64_t>(sizeof(Unit));
     const int threads = ThreadsFor(units, kMostThreads);
-    const dim3 grid(static_cast<unsigned>((units + threads - 1) / threads), num_copies, 2);
+    const dim3 grid(static_cast<unsigned>(CeilDiv(units, threads)), num_copies, 2);
     CopyBlocksKernel<Unit><<<grid, threads, 0, device.stream()>>>(
         layer.keys.as<char>(), layer.values.as<char>(), part, block_bytes);
     device.CheckLaunch("CopyBlocks");

@@ -1,6 +1,7 @@
-// Pooling of token vectors into one vector per sequence, to unit length if asked.
+// Pooling of token vectors into one vector per sequence, normalised to unit length if asked.
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -9,7 +10,7 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
-constexpr int kMostSharedFloats = 8192;  // of the groups' partial rows, where one is not longer
+constexpr int kMostSharedFloats = 8192;  // of all groups' partial rows, unless one row has more
 
 template <typename T>
 struct PoolArgs {
@@ -24,15 +25,15 @@ struct PoolArgs {
 };
 
 // The block's threads in groups: a group reads a whole row, a thread kSize columns at a time, and
-// takes every num_groups-th token of the sequence. How many there are depends on the row's length
-// alone, and so does the order of additions.
+// takes every count-th token of the sequence. The number of groups, and with it the order of
+// additions, depends on the row's length alone.
 struct Groups {
-  int threads;  // of one
+  int threads;  // of a group
   int count;
 };
 
 Groups GroupsFor(int hidden_size, int size) {
-  const int threads = std::min(kThreads, (hidden_size + size - 1) / size);
+  const int threads = std::min(kThreads, CeilDiv(hidden_size, size));
   const int count = std::min(kThreads / threads, kMostSharedFloats / hidden_size);
   return {threads, std::max(1, count)};
 }

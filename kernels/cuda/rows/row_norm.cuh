@@ -22,8 +22,8 @@ RowNorm<T> MakeRowNorm(const FusedNorm& norm, int64_t hidden_size) {
           norm.kind == NormKind::kLayerNorm};
 }
 
-// Where a row waits for its norm. A thread has kSize elements at column threadIdx.x * kSize, and as
-// many at + blockDim.x * kSize, ...; it reads none but those that it wrote.
+// Where a row waits for its norm. A thread has kSize elements from column threadIdx.x * kSize on,
+// as many from blockDim.x * kSize further on, and so forth; it reads only elements that it wrote.
 // In shared memory, whatever the row's length:
 struct SharedRow {
   float* values;
@@ -40,7 +40,7 @@ struct HeldRow {
 };
 
 // y = norm(row) * gain + bias. `total`: the sum of the thread's elements. The mean comes first,
-// then the variance around it, as accurate as float32 allows. Once in a kernel.
+// then the variance around it, as accurate as float32 allows. A kernel calls it once.
 template <int kSize, typename Row, typename T>
 __device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total, T* y) {
   __shared__ float partial_sums[kWarpSize], partial_squares[kWarpSize];
@@ -75,7 +75,7 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total
   }
 }
 
-inline constexpr int64_t kStaticBytes = 2 << 10;  // at most what the kernels have besides a row
+inline constexpr int64_t kStaticBytes = 2 << 10;  // the most that kernels have beside the row
 
 // Lets `kernel`, which has `static_bytes` of shared memory, use `bytes` more of it.
 template <typename Kernel>

@@ -14,7 +14,7 @@ void Compute(Device& device, const CopyBlocksParams& params);
 void Compute(Device& device, const NormParams& params);
 void Compute(Device& device, const PoolParams& params);
 
-// The longest row of a norm: one waits in shared memory as float32.
+// Elements of the longest row that a norm takes: a row waits in shared memory as float32.
 int MostNormColumns(const Device& device);
 
 }  // namespace beamline::cuda

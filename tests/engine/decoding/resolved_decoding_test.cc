@@ -132,11 +132,11 @@ TEST(ResolveDecoding, ChecksTheShaping) {
        [](auto& r) { r.shaping.frequency_penalty = -2.5f; }},
       {"shaping.no_repeat_ngram_size is -3; accepted: 0 to 2147483647",
        [](auto& r) { r.shaping.no_repeat_ngram_size = -3; }},
-      {"shaping.logit_bias[0].id is -1; accepted: 0 to 9",
+      {"shaping.logit_bias has the id -1; accepted: 0 to 9",
        [](auto& r) {
          r.shaping.logit_bias = {{-1, 0.0f}};
        }},
-      {"shaping.logit_bias[1].bias is 101; accepted: -100 to 100",
+      {"shaping.logit_bias[2] is 101; accepted: -100 to 100",
        [](auto& r) {
          r.shaping.logit_bias = {{1, 0.0f}, {2, 101.0f}};
        }},
@@ -154,12 +154,14 @@ TEST(ResolveDecoding, ChecksTheShaping) {
        [](auto& r) { r.shaping.bad_words = {TokenIds(33, 1)}; }},
       {"shaping.bad_words has 1025 entries; accepted: at most 1024",
        [](auto& r) { r.shaping.bad_words.assign(1025, TokenIds{1}); }},
-      {"shaping.bad_words: text 1 is 0 tokens long; accepted: 1 to 32",
+      {"shaping.bad_words[1].text is 0 tokens long; accepted: 1 to 32",
        [](auto& r) {
-         r.shaping.bad_words = {"a", ""};
+         r.shaping.bad_words = {TokenIds{1}, ""};
        }},
-      {"shaping.bad_words: text 0: no piece at byte 1",
-       [](auto& r) { r.shaping.bad_words = {"a?"}; }},
+      {"shaping.bad_words[2].text: no piece at byte 1",
+       [](auto& r) {
+         r.shaping.bad_words = {"a", TokenIds{1}, "a?"};
+       }},
       {"shaping.suppress_tokens[0] is 10; accepted: 0 to 9",
        [](auto& r) { r.shaping.suppress_tokens = {10}; }},
       {"shaping.forced_eos is -1; accepted: 0 to 9", [](auto& r) { r.shaping.forced_eos = -1; }},
