@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/e2e/server_process.h"
+#include "tests/kernels/gpu_presence.h"
 #include "tests/scratch_path.h"
 
 namespace beamline {
@@ -46,6 +47,12 @@ TEST(Lifecycle, TwoServersOnOnePort) {
       HasSubstr("for metrics"));
 }
 
+bool HasGpu() {
+  const absl::StatusOr<int> count = CountGpusOfDriver();
+  EXPECT_TRUE(count.ok()) << count.status();
+  return count.value_or(0) > 0;
+}
+
 TEST(Lifecycle, SaysWhereAModelRunsAndWhy) {
   ServerProcess server({"--device", "auto", "--model", "embed-en=" + DemoModel("embed-en")});
   ServerProcess on_cpu({"--device", "cpu", "--model", "embed-en=" + DemoModel("embed-en")});
@@ -55,7 +62,7 @@ TEST(Lifecycle, SaysWhereAModelRunsAndWhy) {
   }
   EXPECT_THAT(on_cpu.process().err(), ContainsRegex("model 'embed-en' computes in float32 on cpu "
                                                     ".*: the CPU was asked for"));
-  if (std::filesystem::exists("/dev/nvidiactl")) {
+  if (HasGpu()) {
     EXPECT_THAT(server.process().err(), ContainsRegex("on cuda:0 .*NVIDIA.*: a GPU is there"));
   } else {
     EXPECT_THAT(server.process().err(), ContainsRegex("on cpu .*: .*(driver|module|GPU)"));
@@ -63,7 +70,7 @@ TEST(Lifecycle, SaysWhereAModelRunsAndWhy) {
 }
 
 TEST(Lifecycle, DemandedGpuThatIsNotThereIsOneLine) {
-  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a GPU";
+  if (HasGpu()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_THAT(ExpectFailure({"--device", "cuda"}, 1), HasSubstr("device is 'cuda'"));
 }
 

@@ -88,8 +88,9 @@ class Errors(unittest.TestCase):
             with self.subTest(text):
                 if "; accepted: " in text:
                     self.assertEqual(violation.accepted, text.split("; accepted: ")[1].split("; did you mean")[0])
-                if match := re.match(rf"{re.escape(field)} (?:is|has) ('?)(.*?)\1(?:; accepted|, a \w+Model)", text):
-                    self.assertEqual(violation.value, match.group(2))
+                if match := re.match(rf"{re.escape(field)} (?:is|has) (?:'(.*?)'(?:; accepted|, )|(.*?)(?:; accepted|, a \w+Model))",
+                                     text):
+                    self.assertEqual(violation.value, match.group(1) if match.group(2) is None else match.group(2))
 
     def test_some_by_hand(self):
         for field, text, value, accepted in (
