@@ -1,7 +1,13 @@
 // Stands for libbeamline_cuda.so and for libcuda.so.1 (device_fault_test.cc): a CPU that says it is
-// a GPU. The first backend made breaks when BEAMLINE_TEST_BREAK_AFTER results have been read.
+// a GPU. The first backend made breaks when, once the file BEAMLINE_TEST_BREAK_FILE is there, ten
+// more results have been read: loading reads some too.
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <type_traits>
 
 #include "kernels/cuda_module.h"
@@ -9,14 +15,38 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
+namespace {
+
+class BreakingBackend : public beamline::LateBackend {
+ public:
+  explicit BreakingBackend(const std::string& file) : LateBackend(1) {
+    waits_ = std::jthread([this, file](const std::stop_token& stop) {
+      std::error_code error;
+      while (!stop.stop_requested() && !std::filesystem::exists(file, error)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      if (stop.stop_requested()) return;
+      BreakAfter(10);
+      std::filesystem::remove(file, error);  // tells that it counts
+    });
+  }
+
+ private:
+  std::jthread waits_;
+};
+
+}  // namespace
+
 EXPORTED int beamline_cuda_create(int, int, const beamline::GpuMemoryLimit*,
                                   beamline::Backend** backend, char*, size_t) {
   static bool first = true;
-  auto made = std::make_unique<beamline::LateBackend>(1);
-  const char* reads = std::getenv("BEAMLINE_TEST_BREAK_AFTER");
-  if (first && reads != nullptr) made->BreakAfter(std::atoi(reads));
+  const char* file = std::getenv("BEAMLINE_TEST_BREAK_FILE");
+  if (first && file != nullptr) {
+    *backend = new BreakingBackend(file);
+  } else {
+    *backend = new beamline::LateBackend(1);
+  }
   first = false;
-  *backend = made.release();
   return 0;
 }
 

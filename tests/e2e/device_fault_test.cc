@@ -4,14 +4,18 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
+#include "tests/scratch_path.h"
 
 namespace beamline {
 namespace {
@@ -21,11 +25,18 @@ using testing::HasSubstr;
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
 constexpr char kFault[] = "model 'broken' cannot answer: its device";
 
-// Two models on breaking_device.cc, of which the one named "broken" breaks after ten steps.
+// Two models on breaking_device.cc, of which the one named "broken" breaks after ten steps of
+// serving.
 class BreakingServer {
  public:
   explicit BreakingServer(const std::vector<std::string>& arguments)
-      : server_(WithModels(arguments)), client_({.address = server_.address()}) {}
+      : server_(WithModels(arguments)), client_({.address = server_.address()}) {
+    std::ofstream(BreakFile()).put('\n');
+    for (int i = 0; i < 1000 && std::filesystem::exists(BreakFile()); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_FALSE(std::filesystem::exists(BreakFile())) << "the device does not count";
+  }
 
   ServerProcess& server() { return server_; }
   Client& client() { return client_; }
@@ -54,11 +65,13 @@ class BreakingServer {
   }
 
  private:
+  static std::string BreakFile() { return ScratchPath("break"); }
   static std::vector<std::string> WithModels(std::vector<std::string> arguments) {
     const std::string driver = std::filesystem::path(BEAMLINE_BREAKING_DEVICE).parent_path();
     setenv("LD_LIBRARY_PATH", driver.c_str(), 1);
     setenv("BEAMLINE_CUDA_MODULE", BEAMLINE_BREAKING_DEVICE, 1);
-    setenv("BEAMLINE_TEST_BREAK_AFTER", "10", 1);
+    std::filesystem::remove(BreakFile());
+    setenv("BEAMLINE_TEST_BREAK_FILE", BreakFile().c_str(), 1);
     const std::string folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/write-en";
     for (const std::string name : {"broken", "whole"}) {
       arguments.push_back("--model");

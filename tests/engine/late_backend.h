@@ -66,7 +66,7 @@ class LateReadBack : public ReadBack {
   bool waited_ = true;
 };
 
-class LateBackend final : public Backend {
+class LateBackend : public Backend {
  public:
   static constexpr int kMostHeadDim = 256;
   static constexpr int kMostHiddenSize = 4096;
