@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "base/text.h"
-#include "base/utf8.h"
 #include "fmt/format.h"
 #include "loadtest/report/compare.h"
+#include "loadtest/report/markup.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -41,27 +40,6 @@ constexpr Metric kMetrics[] = {
     {"Time to first token", "percentile of requests", &Result::time_to_first_token},
     {"Inter-token latency", "percentile of gaps between tokens", &Result::inter_token},
     {"End to end", "percentile of requests", &Result::end_to_end}};
-
-std::string Escape(std::string_view text) {
-  const bool is_utf8 = IsValidUtf8(text);
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '"') {
-      escaped += "&quot;";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      escaped += ' ';
-    } else {
-      escaped += is_utf8 || static_cast<unsigned char>(c) < 0x80 ? c : '?';
-    }
-  }
-  return escaped;
-}
 
 // "stroke=..." of the curve and the legend's sample of one result.
 std::string Stroke(size_t index) {

@@ -231,7 +231,7 @@ TEST(PlotTest, OneValueIsDrawn) {
   result.end_to_end.Record(5'000'000);
   const std::string svg = PlotSvg({result});
   EXPECT_THAT(svg, HasSubstr("polyline"));
-  EXPECT_THAT(svg, HasSubstr(" ? one"));
+  EXPECT_THAT(svg, HasSubstr(" \uFFFD one"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
