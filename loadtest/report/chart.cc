@@ -73,6 +73,11 @@ double Nines(double share) { return -std::log10(1 - share); }
 
 bool IsDrawn(const Chart& chart, double y) { return std::isfinite(y) && (!chart.log_y || y > 0); }
 
+bool HasPoint(const Chart& chart, const ChartSeries& series) {
+  return std::any_of(series.points.begin(), series.points.end(),
+                     [&chart](const auto& point) { return IsDrawn(chart, point.second); });
+}
+
 Axis FitX(const Chart& chart) {
   Axis axis{.begin = kLeft, .end = kRight};
   double most = chart.x_end;
@@ -206,6 +211,7 @@ std::string DrawSeries(const Chart& chart, const ChartSeries& series, size_t ind
 std::string DrawLegend(const Chart& chart) {
   std::string html = "<ul class=\"legend\">\n";
   for (size_t i = 0; i < chart.series.size(); ++i) {
+    if (!HasPoint(chart, chart.series[i])) continue;
     html += fmt::format(
         "<li><svg class=\"sample\" viewBox=\"0 0 30 10\"><path class=\"{}\" d=\"M1 5H29\"/></svg>"
         "{}</li>\n",
@@ -222,18 +228,16 @@ std::string DrawLegend(const Chart& chart) {
 
 }  // namespace
 
-std::string DrawChart(const Chart& whole) {
-  Chart chart = whole;
-  std::erase_if(chart.series, [&chart](const ChartSeries& series) {
-    return std::none_of(series.points.begin(), series.points.end(),
-                        [&chart](const auto& point) { return IsDrawn(chart, point.second); });
-  });
-  if (chart.series.empty()) return "";
+std::string DrawChart(const Chart& chart) {
+  if (std::none_of(chart.series.begin(), chart.series.end(),
+                   [&chart](const ChartSeries& series) { return HasPoint(chart, series); })) {
+    return "";
+  }
   const Axis x = FitX(chart);
   const Axis y = FitY(chart);
   std::string lines;
   for (size_t i = 0; i < chart.series.size(); ++i) {
-    lines += DrawSeries(chart, chart.series[i], i, x, y);
+    if (HasPoint(chart, chart.series[i])) lines += DrawSeries(chart, chart.series[i], i, x, y);
   }
   const std::string title = Escape(chart.title);
   return fmt::format(
@@ -241,6 +245,19 @@ std::string DrawChart(const Chart& whole) {
       "aria-label=\"{}: {} by {}\" viewBox=\"0 0 {} {}\">\n{}{}</svg>\n</figure>\n",
       title, DrawLegend(chart), title, Escape(chart.y_title), Escape(chart.x_title), kWidth,
       kHeight, DrawAxes(chart, x, y), lines);
+}
+
+std::string DrawCharts(const std::vector<Chart>& charts) {
+  std::string figures;
+  size_t count = 0;
+  for (const Chart& chart : charts) {
+    const std::string figure = DrawChart(chart);
+    count += figure.empty() ? 0 : 1;
+    figures += figure;
+  }
+  if (count == 0) return "";
+  const bool in_threes = count % 2 == 1 && count % 3 == 0;
+  return fmt::format("<div class=\"grid{}\">\n{}</div>\n", in_threes ? "3" : "2", figures);
 }
 
 // Okabe and Ito's colours, which colour-blind readers can tell apart, but for their yellow, which
@@ -263,6 +280,8 @@ figcaption{font-weight:600}
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}
 circle{fill:none;stroke-width:2}
 .d1{stroke-dasharray:8 5}.d2{stroke-dasharray:2 5}.d3{stroke-dasharray:10 4 2 4}
+.grid2,.grid3{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:14px}
+@media (min-width:1100px){.grid3{grid-template-columns:repeat(3,1fr)}.grid3 .chart text{font-size:19px}.grid3 .line{stroke-width:3.2}}
 @media (max-width:520px){.chart text{font-size:20px}.line{stroke-width:3.4}}
 )";
 }

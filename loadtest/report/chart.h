@@ -39,8 +39,12 @@ struct Chart {
 };
 
 // A <figure> with title, legend, and labelled axes; empty when no series has a point. Series
-// without one are left out.
+// without one are left out; the others keep the colours of their places.
 std::string DrawChart(const Chart& chart);
+
+// The figures of several charts, side by side where the screen has room: in rows of three if that
+// leaves no place empty and two would.
+std::string DrawCharts(const std::vector<Chart>& charts);
 
 // What the figures need of a page's style sheet.
 std::string_view ChartStyle();

@@ -22,30 +22,6 @@ constexpr double kLeastOfSecond = 0.5;
 
 double ToMs(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-// Up to the largest value: the share that a histogram of n values can tell apart ends at 1 - 1/n.
-Points PercentilePoints(const Histogram& histogram) {
-  constexpr int kSteps = 150;
-  constexpr double kMostNines = 5;
-  Points points;
-  if (histogram.count() == 0) return points;
-  const double most = std::log10(static_cast<double>(histogram.count()));
-  const double nines = std::clamp(most, 1.0, kMostNines);
-  for (int i = 0; i <= kSteps; ++i) {
-    const double share = 1 - std::pow(10, -nines * i / kSteps);
-    const bool is_last = i == kSteps && most <= kMostNines;
-    points.emplace_back(share, ToMs(is_last ? histogram.max() : histogram.ValueAtQuantile(share)));
-  }
-  return points;
-}
-
-Chart SpectrumChart(const std::string& title) {
-  return {.title = title,
-          .x_title = "percentile (logarithmic towards 100%)",
-          .y_title = "latency (ms, logarithmic)",
-          .x_axis = XAxis::kPercentile,
-          .log_y = true};
-}
-
 Chart ClassChart(const RunReport& report, const std::string& title,
                  Histogram ClassSummary::*histogram) {
   Chart chart = SpectrumChart(title);
@@ -174,6 +150,29 @@ Points SamplePoints(const RunReport& report, const std::function<double(const Se
 }
 
 }  // namespace
+
+std::vector<std::pair<double, double>> PercentilePoints(const Histogram& histogram) {
+  constexpr int kSteps = 150;
+  constexpr double kMostNines = 5;
+  std::vector<std::pair<double, double>> points;
+  if (histogram.count() == 0) return points;
+  const double most = std::log10(static_cast<double>(histogram.count()));
+  const double nines = std::clamp(most, 1.0, kMostNines);
+  for (int i = 0; i <= kSteps; ++i) {
+    const double share = 1 - std::pow(10, -nines * i / kSteps);
+    const bool is_last = i == kSteps && most <= kMostNines;
+    points.emplace_back(share, ToMs(is_last ? histogram.max() : histogram.ValueAtQuantile(share)));
+  }
+  return points;
+}
+
+Chart SpectrumChart(const std::string& title) {
+  return {.title = title,
+          .x_title = "percentile (logarithmic towards 100%)",
+          .y_title = "latency (ms, logarithmic)",
+          .x_axis = XAxis::kPercentile,
+          .log_y = true};
+}
 
 std::vector<Chart> SpectrumCharts(const RunReport& report) {
   const ClassSummary& total = report.summary.total;

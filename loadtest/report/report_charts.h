@@ -1,12 +1,20 @@
-// The charts of a run's page.
+// The charts of pages about runs.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "loadtest/report/chart.h"
 #include "loadtest/report/report.h"
 
 namespace beamline::loadtest {
+
+// An empty chart of latencies by percentile.
+Chart SpectrumChart(const std::string& title);
+// Its points, (share, milliseconds), up to the largest value: the shares that n values can tell
+// apart end at 1 - 1/n.
+std::vector<std::pair<double, double>> PercentilePoints(const Histogram& histogram);
 
 // Latency by percentile: of all requests and, where there are several classes, by class.
 std::vector<Chart> SpectrumCharts(const RunReport& report);

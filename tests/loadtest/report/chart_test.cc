@@ -36,8 +36,10 @@ TEST(ChartTest, WhatHasNoPointIsNotDrawn) {
   EXPECT_EQ(DrawChart(MakeChart({})), "");
   EXPECT_EQ(DrawChart(MakeChart({{"none", {}}, {"gaps", {{1, kGap}}}})), "");
   Chart chart = MakeChart({{"none", {{1, kGap}}}, {"some", {{1, 0}, {2, 4}}}});
-  EXPECT_THAT(DrawChart(chart), Not(HasSubstr("none")));
-  chart.log_y = true;  // where 0 has no place
+  EXPECT_THAT(DrawChart(chart), Not(HasSubstr("data-series=\"none\"")));
+  EXPECT_THAT(DrawChart(chart), Not(HasSubstr("</svg>none")));
+  EXPECT_THAT(DrawChart(chart), HasSubstr("class=\"line c1\""));  // the colour of its place
+  chart.log_y = true;                                             // where 0 has no place
   EXPECT_THAT(DrawChart(chart), HasSubstr("<circle"));
   chart.series = {{"zero", {{1, 0}}}};
   EXPECT_EQ(DrawChart(chart), "");
@@ -77,6 +79,13 @@ TEST(ChartTest, AnyRangeHasFiniteLabels) {
       }
     }
   }
+}
+
+TEST(ChartTest, RowsOfChartsHaveNoEmptyPlace) {
+  const Chart chart = MakeChart({{"a", {{0, 1}, {1, 2}}}});
+  EXPECT_EQ(DrawCharts({MakeChart({})}), "");
+  EXPECT_THAT(DrawCharts({chart, chart, MakeChart({})}), HasSubstr("<div class=\"grid2\">"));
+  EXPECT_THAT(DrawCharts({chart, chart, chart}), HasSubstr("<div class=\"grid3\">"));
 }
 
 TEST(ChartTest, MoreSeriesThanColoursHaveDashes) {
