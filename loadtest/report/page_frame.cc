@@ -37,7 +37,7 @@ dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:6px 16px;
 dt{color:var(--soft)}
 dd{margin:0;min-width:0;overflow-wrap:anywhere}
 pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.45 ui-monospace,monospace}
-@media (max-width:520px){main{padding:16px 10px 30px}.card,figure{padding:10px}th,td{padding:4px 3px;font-size:12px}thead th{font-size:12px}tbody th{min-width:70px}.tiles{grid-template-columns:1fr 1fr}h1{font-size:21px}.tile b{font-size:21px}dl{grid-template-columns:1fr}dt{margin-top:4px}dd{margin-bottom:4px}}
+@media (max-width:520px){main{padding:16px 10px 30px}.card,figure{padding:10px}th,td{padding:4px 3px;font-size:12px}thead th{font-size:12px}tbody th{min-width:70px}.tiles{grid-template-columns:1fr 1fr}.tiles>:last-child:nth-child(odd){grid-column:1/-1}h1{font-size:21px}.tile b{font-size:21px}dl{grid-template-columns:1fr}dt{margin-top:4px}dd{margin-bottom:4px}}
 )";
 
 }  // namespace

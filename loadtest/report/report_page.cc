@@ -65,8 +65,11 @@ std::string Page::Cell(const std::string& pointer) const {
   return "<td>" + Figure(pointer) + "</td>";
 }
 
+// Names such as generate_stream may break behind their underscores.
 std::string Row(const std::string& head, const std::string& cells) {
-  return fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", Escape(head), cells);
+  std::string name;
+  for (const char c : Escape(head)) name += c == '_' ? std::string("_<wbr/>") : std::string(1, c);
+  return fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
 }
 
 // Columns whose name ends with a colon hold text.

@@ -38,7 +38,7 @@ def of_json(root, pointer):
 class Balanced(html.parser.HTMLParser):
     """That every element is closed, as HTML sees it; collects tags and attributes."""
 
-    VOID = {"meta", "br"}
+    VOID = {"meta", "br", "wbr"}
 
     def __init__(self):
         super().__init__()
