@@ -1,4 +1,8 @@
 // beamline-loadtest: loads a Beamline server and measures what its clients would see.
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "CLI/CLI.hpp"
 #include "base/command_line.h"
 #include "base/standard_streams.h"
@@ -25,6 +29,18 @@ int Complain(const absl::Status& status) {
 int End(int exit_code) {
   const absl::Status status = FlushStandardOutput();
   return status.ok() ? exit_code : Complain(status);
+}
+
+// As a shell would read the argument back.
+std::string Quoted(const std::string& argument) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
+    return argument;
+  }
+  std::string quoted = "'";
+  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 int Compare(const CompareFlags& flags) {
@@ -67,7 +83,7 @@ int Main(int argc, char** argv) {
   if (compare->parsed()) return Compare(compare_flags);
 
   std::string command;
-  for (int i = 0; i < argc; ++i) command += fmt::format("{}{}", i == 0 ? "" : " ", argv[i]);
+  for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + Quoted(argv[i]);
   const auto succeeded = RunLoadTest(run_flags, command);
   if (!succeeded.ok()) return Complain(succeeded.status());
   return End(*succeeded ? 0 : 1);

@@ -64,6 +64,15 @@ void AddReportFlags(CLI::App& app, RunFlags& flags) {
   app.add_option("--label", flags.label, "name of the run in reports")->group(group);
   AddPath(app, "--json", flags.json_file, "writes the result, histograms included, to this file")
       ->group(group);
+  AddPath(app, "--html", flags.html_file, "writes the report as one page for a browser")
+      ->group(group);
+  AddPath(app, "--csv", flags.csv_file, "writes the run second by second, a line each")
+      ->group(group);
+  app.add_option("--metrics", flags.metrics_url,
+                 "the server's metrics, as http://127.0.0.1:50052/metrics: read once a second, for "
+                 "its queue and batch in the report")
+      ->group(group)
+      ->check(RefuseEmpty, "");
   AddPath(app, "--log", flags.log_file,
           "writes every request's times to this file, a line of JSON each")
       ->group(group);
@@ -143,6 +152,10 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
       ->group("Load");
   text("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
   number("--rate", flags.rate, "open loop: requests a second", 1e-3, 1e6);
+  AddRepeatable(app, "--phase", flags.phases,
+                "open loop: RATE:SECONDS, or a ramp FROM..TO:SECONDS, instead of --rate and "
+                "--duration; repeatable, one after the other")
+      ->group("Load");
   number("--burst-size", flags.burst_size, "requests a burst", 1, 1'000'000);
   text("--batching", flags.batching,
        "open loop: none, or requests wait in the client, for batches that are sent when the one "
@@ -153,6 +166,9 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
     app.get_option("--concurrency")->excludes(app.get_option(of_open_loop));
   }
   number("--duration", flags.duration_s, "s, after the warm-up", 0.01, 86400.0);
+  for (const char* instead : {"--rate", "--duration", "--concurrency"}) {
+    app.get_option("--phase")->excludes(app.get_option(instead));
+  }
   number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
   number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,
          std::numeric_limits<uint64_t>::max());

@@ -43,6 +43,7 @@ struct RunFlags {
   bool allow_remote = false;
   std::string arrivals = "poisson";
   double rate = 10;
+  std::vector<std::string> phases;  // instead of rate and duration_s; ParseRatePhase reads them
   int burst_size = 10;
   std::string batching = "none";
   int concurrency = 0;  // closed loop when > 0
@@ -64,7 +65,10 @@ struct RunFlags {
   Slo slo;
   std::string label;
   std::string json_file;
+  std::string html_file;
+  std::string csv_file;
   std::string log_file;
+  std::string metrics_url;
 };
 
 struct CompareFlags {

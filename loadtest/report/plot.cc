@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "base/file.h"
-#include "base/text.h"
-#include "base/utf8.h"
 #include "fmt/format.h"
 #include "loadtest/report/compare.h"
+#include "loadtest/report/markup.h"
+#include "loadtest/report/page_frame.h"
+#include "loadtest/report/report_charts.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -41,27 +43,6 @@ constexpr Metric kMetrics[] = {
     {"Time to first token", "percentile of requests", &Result::time_to_first_token},
     {"Inter-token latency", "percentile of gaps between tokens", &Result::inter_token},
     {"End to end", "percentile of requests", &Result::end_to_end}};
-
-std::string Escape(std::string_view text) {
-  const bool is_utf8 = IsValidUtf8(text);
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '"') {
-      escaped += "&quot;";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      escaped += ' ';
-    } else {
-      escaped += is_utf8 || static_cast<unsigned char>(c) < 0x80 ? c : '?';
-    }
-  }
-  return escaped;
-}
 
 // "stroke=..." of the curve and the legend's sample of one result.
 std::string Stroke(size_t index) {
@@ -225,23 +206,22 @@ std::vector<std::string> Labels(const std::vector<Result>& results) {
   return labels;
 }
 
-// The comparison's numbers; each result in front with the sample of its curve.
+// The comparison's numbers.
 std::string DrawTable(const std::vector<Result>& results, const std::vector<std::string>& labels) {
   const auto rows = ComparisonRows(results);
-  std::string html = "<table>\n<tr><th></th>";
-  for (const std::string& head : rows[0]) html += "<th>" + Escape(head) + "</th>";
-  html += "</tr>\n";
+  std::string html = "<div class=\"card scroll\"><table>\n<thead><tr>";
+  for (const std::string& head : rows[0]) {
+    html += "<th scope=\"col\">" + Escape(head) + "</th>";
+  }
+  html += "</tr></thead>\n<tbody>\n";
   for (size_t i = 0; i < results.size(); ++i) {
-    html += fmt::format(
-        "<tr><td><svg width=\"34\" height=\"10\"><line x1=\"0\" y1=\"5\" x2=\"34\" y2=\"5\" {}/>"
-        "</svg></td><td>{}</td>",
-        Stroke(i), Escape(labels[i]));
+    html += "<tr><th scope=\"row\">" + Escape(labels[i]) + "</th>";
     for (size_t column = 1; column < rows[i + 1].size(); ++column) {
       html += "<td>" + Escape(rows[i + 1][column]) + "</td>";
     }
     html += "</tr>\n";
   }
-  return html + "</table>\n";
+  return html + "</tbody>\n</table></div>\n";
 }
 
 }  // namespace
@@ -279,18 +259,20 @@ std::string PlotSvg(const std::vector<Result>& results) {
 }
 
 std::string PlotHtml(const std::vector<Result>& results) {
-  constexpr std::string_view kStyle =
-      "body{font-family:sans-serif;margin:24px;color:#222}"
-      "body>svg{width:100%;height:auto;max-height:80vh}"
-      "table{border-collapse:collapse;width:100%;font-size:14px}"
-      "th,td{padding:5px 10px;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}"
-      "th{white-space:normal;vertical-align:bottom}"
-      "th:nth-child(2),td:nth-child(2){text-align:left}";
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<title>Load tests compared</title>\n<style>{}</style></head>\n"
-      "<body>\n<h1>Load tests compared</h1>\n{}{}</body></html>\n",
-      kStyle, DrawTable(results, Labels(results)), PlotSvg(results));
+  const std::vector<std::string> labels = Labels(results);
+  std::vector<Chart> charts;
+  for (const Metric& metric : kMetrics) {
+    Chart chart = SpectrumChart(metric.title);
+    for (size_t i = 0; i < results.size(); ++i) {
+      chart.series.push_back({labels[i], PercentilePoints(results[i].*metric.histogram)});
+    }
+    charts.push_back(std::move(chart));
+  }
+  std::string figures = DrawCharts(charts);
+  if (figures.empty()) figures = "<p>No request ended well, so there are no latencies.</p>\n";
+  return FramePage("Load tests compared",
+                   fmt::format("<h1>Load tests compared</h1>\n{}<h2>Latency by percentile</h2>\n{}",
+                               DrawTable(results, labels), figures));
 }
 
 absl::Status CheckPlotPath(const std::string& path) {

@@ -14,7 +14,8 @@ namespace beamline::loadtest {
 // the middle; a curve ends at its result's largest value.
 std::string PlotSvg(const std::vector<Result>& results);
 
-// The plot below the comparison's table, as a page.
+// The comparison's table above a chart for each latency, as a page like that of a run
+// (report_page.h).
 std::string PlotHtml(const std::vector<Result>& results);
 
 // Whether WritePlot can write there: a name in ".svg" or ".html".

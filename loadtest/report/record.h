@@ -31,6 +31,7 @@ struct RequestRecord {
   std::chrono::nanoseconds end{0};
   // Arrival of every message that brought tokens; empty for unary calls.
   std::vector<std::chrono::nanoseconds> token_times;
+  std::vector<int> message_tokens;  // how many each of them brought
   // Tokens of the longest returned sequence of a stream.
   int longest_sequence = 0;
   Ending ending = Ending::kOk;

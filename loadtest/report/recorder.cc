@@ -13,6 +13,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr size_t kMaxErrorExamples = 5;
+constexpr size_t kMaxExamplesOfACode = 3;
 
 double Seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -45,6 +46,9 @@ absl::Status Recorder::CloseLog() {
 void Recorder::Record(const RequestRecord& record) {
   const std::lock_guard lock(mutex_);
   if (log_.is_open()) Log(record);
+  seconds_.Add(record);
+  ++num_recorded_;
+  num_failed_ += record.ending == Ending::kError ? 1 : 0;
   if (record.intended < warmup_) {
     ++summary_.num_warmup;
     return;
@@ -58,11 +62,7 @@ void Recorder::Record(const RequestRecord& record) {
   ++summary.codes[record.code];
   summary.generated_tokens += record.generated_tokens;
   summary.lateness.Record(record.Lateness().count());
-  if (record.ending == Ending::kError && summary_.error_examples.size() < kMaxErrorExamples) {
-    summary_.error_examples.push_back(fmt::format("request {} ({}): {}: {}", record.index,
-                                                  summary.name, record.code,
-                                                  Shorten(record.message, kMaxErrorLineBytes)));
-  }
+  if (record.ending == Ending::kError) RecordError(record);
   if (record.ending != Ending::kOk) return;
 
   summary.num_items += record.num_items;
@@ -81,11 +81,35 @@ void Recorder::Record(const RequestRecord& record) {
   }
 }
 
+void Recorder::RecordError(const RequestRecord& record) {
+  const std::string message = Shorten(record.message, kMaxErrorLineBytes);
+  const std::string& name = summary_.classes[record.class_index].name;
+  if (summary_.error_examples.size() < kMaxErrorExamples) {
+    summary_.error_examples.push_back(
+        fmt::format("request {} ({}): {}: {}", record.index, name, record.code, message));
+  }
+  ErrorSummary& errors = summary_.errors[record.code];
+  ++errors.count;
+  const auto known = std::find(errors.messages.begin(), errors.messages.end(), message);
+  if (known == errors.messages.end() && errors.messages.size() < kMaxExamplesOfACode) {
+    errors.messages.push_back(message);
+  }
+}
+
+Progress Recorder::ProgressAt(nanoseconds now) const {
+  const std::lock_guard lock(mutex_);
+  return {.time = now,
+          .num_ended = num_recorded_,
+          .num_failed = num_failed_,
+          .last = seconds_.Before(now)};
+}
+
 RunSummary Recorder::Summarize() const {
   const std::lock_guard lock(mutex_);
   RunSummary summary = summary_;
   summary.total.name = "all";
   for (const ClassSummary& one : summary.classes) summary.total.Merge(one);
+  summary.seconds = seconds_.All();
   summary.sending_s = Seconds(std::max(nanoseconds{0}, last_sent_ - first_sent_));
   summary.elapsed_s = Seconds(std::max(nanoseconds{0}, last_end_ - warmup_));
   return summary;

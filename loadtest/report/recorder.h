@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "loadtest/report/record.h"
 #include "loadtest/report/report.h"
+#include "loadtest/report/seconds.h"
 
 namespace beamline::loadtest {
 
@@ -31,14 +32,21 @@ class Recorder {
 
   void Record(const RequestRecord& record);
   RunSummary Summarize() const;
+  // What a run under way shows: all that was recorded, warm-up included, and the second before the
+  // one that runs at `now`.
+  Progress ProgressAt(std::chrono::nanoseconds now) const;
 
  private:
+  void RecordError(const RequestRecord& record);
   void Log(const RequestRecord& record);
 
   const Slo slo_;
   const std::chrono::nanoseconds warmup_;
   mutable std::mutex mutex_;
-  RunSummary summary_;  // without total and times
+  RunSummary summary_;  // without total, times and seconds
+  SecondSeries seconds_;
+  int64_t num_recorded_ = 0;  // warm-up included, as the next
+  int64_t num_failed_ = 0;
   std::chrono::nanoseconds first_sent_ = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds last_sent_{0};
   std::chrono::nanoseconds last_end_{0};

@@ -9,6 +9,8 @@
 
 #include "loadtest/report/histogram.h"
 #include "loadtest/report/record.h"
+#include "loadtest/report/seconds.h"
+#include "loadtest/report/server_series.h"
 
 namespace beamline::loadtest {
 
@@ -41,6 +43,12 @@ struct Verification {
   std::vector<std::string> examples;  // the first few mismatches
 };
 
+// The failures with one status code.
+struct ErrorSummary {
+  int64_t count = 0;
+  std::vector<std::string> messages;  // the first few different ones, a line each
+};
+
 // What the recorder has found.
 struct RunSummary {
   std::vector<ClassSummary> classes;
@@ -49,6 +57,8 @@ struct RunSummary {
   double elapsed_s = 0;  // from the end of the warm-up to the last answer
   int64_t num_warmup = 0;
   std::vector<std::string> error_examples;
+  std::map<std::string, ErrorSummary> errors;  // by status code; failures alone
+  std::vector<Second> seconds;                 // from the run's start, warm-up included
 
   double AchievedRate() const;  // requests sent a second
   double RequestsPerSecond() const;
@@ -59,8 +69,12 @@ struct RunSummary {
 
 // Which load was asked for.
 struct LoadDescription {
-  std::string arrivals;            // "poisson", "constant", "burst", "closed"
-  std::optional<double> rate;      // requests a second; open loop
+  std::string arrivals;             // "poisson", "constant", "burst", "closed"
+  std::optional<double> rate;       // requests a second; open loop; of phases their mean
+  std::vector<std::string> phases;  // as --phase writes them
+  // Requests a second that the schedule asks for in the mean, second by second from the run's
+  // start; open loop.
+  std::vector<double> asked_per_s;
   std::optional<int> concurrency;  // closed loop
   std::string batching = "none";   // in the client: "none", "static:N", "serial"
   double duration_s = 0;
@@ -86,6 +100,7 @@ struct RunReport {
   Slo slo;
   RunSummary summary;
   std::optional<Verification> verification;
+  std::optional<ServerSeries> server;
 };
 
 }  // namespace beamline::loadtest

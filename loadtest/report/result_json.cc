@@ -66,6 +66,7 @@ json ClassToJson(const ClassSummary& summary) {
           {"cached_tokens", summary.cached_tokens},
           {"generated_tokens", summary.generated_tokens},
           {"good", summary.good},
+          {"errors", summary.Count(Ending::kError)},
           {"time_to_first_token", HistogramToJson(summary.time_to_first_token)},
           {"inter_token", HistogramToJson(summary.inter_token)},
           {"time_per_output_token", HistogramToJson(summary.time_per_output_token)},
@@ -79,13 +80,10 @@ json OrNull(const std::optional<Value>& value) {
 }
 
 json LoadToJson(const LoadDescription& load) {
-  return {{"arrivals", load.arrivals},
-          {"rate_per_s", OrNull(load.rate)},
-          {"concurrency", OrNull(load.concurrency)},
-          {"batching", load.batching},
-          {"duration_s", load.duration_s},
-          {"warmup_s", load.warmup_s},
-          {"seed", load.seed},
+  return {{"arrivals", load.arrivals}, {"rate_per_s", OrNull(load.rate)},
+          {"phases", load.phases},     {"concurrency", OrNull(load.concurrency)},
+          {"batching", load.batching}, {"duration_s", load.duration_s},
+          {"warmup_s", load.warmup_s}, {"seed", load.seed},
           {"workload", load.workload}};
 }
 
@@ -103,6 +101,57 @@ json RatesToJson(const RunSummary& summary, bool has_slo) {
           {"items_per_s", summary.ItemsPerSecond()},
           {"output_tokens_per_s", summary.OutputTokensPerSecond()},
           {"good_per_s", has_slo ? json(summary.GoodPerSecond()) : json(nullptr)}};
+}
+
+json ErrorsToJson(const std::map<std::string, ErrorSummary>& errors) {
+  json codes = json::object();
+  for (const auto& [code, summary] : errors) {
+    codes[code] = {{"count", summary.count}, {"messages", summary.messages}};
+  }
+  return codes;
+}
+
+json PointToJson(const LatencyPoint& point) {
+  if (point.count == 0) return nullptr;
+  const auto ms = [](int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  return {{"count", point.count},
+          {"p50_ms", ms(point.p50)},
+          {"p90_ms", ms(point.p90)},
+          {"p99_ms", ms(point.p99)},
+          {"max_ms", ms(point.max)}};
+}
+
+json SecondsToJson(const RunReport& report) {
+  json seconds = json::array();
+  for (size_t i = 0; i < report.summary.seconds.size(); ++i) {
+    const Second& second = report.summary.seconds[i];
+    const auto& asked = report.load.asked_per_s;
+    seconds.push_back({{"asked_per_s", i < asked.size() ? json(asked[i]) : json(nullptr)},
+                       {"sent", second.sent},
+                       {"ok", second.ok},
+                       {"error", second.error},
+                       {"cut", second.cut},
+                       {"output_tokens", second.tokens},
+                       {"time_to_first_token", PointToJson(second.time_to_first_token)},
+                       {"time_per_output_token", PointToJson(second.time_per_output_token)},
+                       {"end_to_end", PointToJson(second.end_to_end)}});
+  }
+  return seconds;
+}
+
+json ServerToJson(const ServerSeries& server) {
+  json samples = json::array();
+  for (const ServerSample& sample : server.samples) {
+    samples.push_back({{"time_s", sample.time_s},
+                       {"waiting_requests", sample.waiting},
+                       {"running_sequences", sample.running},
+                       {"step_sequences", OrNull(sample.step_sequences)},
+                       {"tokens_per_s", OrNull(sample.tokens_per_s)}});
+  }
+  return {{"url", server.url},
+          {"failed_scrapes", server.num_failed},
+          {"last_failure", server.last_failure},
+          {"samples", std::move(samples)}};
 }
 
 Result ResultFromJson(const json& root) {
@@ -146,7 +195,10 @@ json ToJson(const RunReport& report) {
                {"rates", RatesToJson(report.summary, report.slo.IsSet())},
                {"total", ClassToJson(report.summary.total)},
                {"classes", std::move(classes)},
-               {"error_examples", report.summary.error_examples}};
+               {"error_examples", report.summary.error_examples},
+               {"errors", ErrorsToJson(report.summary.errors)},
+               {"seconds", SecondsToJson(report)}};
+  if (report.server) root["server"] = ServerToJson(*report.server);
   if (report.verification) {
     root["verification"] = {{"checked", report.verification->num_checked},
                             {"mismatches", report.verification->num_mismatches},

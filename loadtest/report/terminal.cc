@@ -6,15 +6,6 @@
 namespace beamline::loadtest {
 namespace {
 
-std::string FormatLoad(const LoadDescription& load) {
-  const std::string arrivals =
-      load.rate ? fmt::format("{} arrivals, {}/s", load.arrivals, FormatNumber(*load.rate))
-                : fmt::format("closed loop of {}", load.concurrency.value_or(0));
-  const std::string batching = load.batching == "none" ? "" : ", batching " + load.batching;
-  return fmt::format("{}{}, {} s after {} s of warm-up, seed {}", arrivals, batching,
-                     FormatNumber(load.duration_s), FormatNumber(load.warmup_s), load.seed);
-}
-
 std::string FormatCounts(const RunSummary& summary) {
   TextTable table({"requests", "all", "ok", "cancelled", "deadline", "stopped", "error",
                    "prompt tokens", "cached", "generated"});
@@ -82,6 +73,17 @@ std::string FormatProblems(const RunReport& report) {
 }
 
 }  // namespace
+
+std::string FormatLoad(const LoadDescription& load) {
+  std::string text = fmt::format("closed loop of {}", load.concurrency.value_or(0));
+  if (load.rate) text = fmt::format("{} arrivals, {}/s", load.arrivals, FormatNumber(*load.rate));
+  if (!load.phases.empty()) {
+    text += fmt::format(" in the mean of phases {}", fmt::join(load.phases, ", "));
+  }
+  const std::string batching = load.batching == "none" ? "" : ", batching " + load.batching;
+  return fmt::format("{}{}, {} s after {} s of warm-up, seed {}", text, batching,
+                     FormatNumber(load.duration_s), FormatNumber(load.warmup_s), load.seed);
+}
 
 std::string FormatReport(const RunReport& report) {
   std::string text = fmt::format("\n{}{}{}\n", report.label.empty() ? "" : report.label + ": ",

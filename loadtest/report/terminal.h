@@ -7,6 +7,9 @@
 
 namespace beamline::loadtest {
 
+// The load that was asked for, in a line.
+std::string FormatLoad(const LoadDescription& load);
+
 // The report of a run as people read it.
 std::string FormatReport(const RunReport& report);
 

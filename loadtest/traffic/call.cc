@@ -37,6 +37,7 @@ void Call::NoteTokens() {
     longest = std::max(longest, sequence.ids.size());
   }
   if (num_tokens == num_tokens_) return;
+  record_.message_tokens.push_back(static_cast<int>(num_tokens - num_tokens_));
   num_tokens_ = num_tokens;
   record_.longest_sequence = static_cast<int>(longest);
   record_.token_times.push_back(clock_.Now());

@@ -70,6 +70,7 @@ void Generator::Send(Request request, nanoseconds intended) {
   const auto cancel_after = request.cancel_after;
   const Connections::Lane lane = parts_.connections.Next();
   Call* const call = outstanding_.Add(MakeCall(std::move(request), clock_, *this));
+  ++num_sent_;
   call->Start(intended, options_.timeout, *lane.stub, *lane.queue);
   if (cancel_after) {
     cancel_timer_->CancelAt(RunClock::Steady::now() + *cancel_after, index);
@@ -115,7 +116,7 @@ void Generator::OnDone(Call* finished) {
   record.code = StatusName(finished->status().error_code());
   record.message = finished->status().error_message();
   if (ending == Ending::kError && finished->status().ok()) {
-    record.message = "cut at the deadline of --timeout-s";
+    record.message = "cut at the deadline of --timeout";
   }
   if (parts_.verifier != nullptr && ending != Ending::kError) {
     parts_.verifier->Check(*finished, /*partial=*/!finished->status().ok());

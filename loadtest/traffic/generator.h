@@ -48,6 +48,9 @@ class Generator : private CallObserver {
   // Returns when the last request has ended. REQUIRES: called once.
   void Run();
 
+  // Any thread.
+  uint64_t num_sent() const { return num_sent_; }
+
  private:
   // Whether the next request may go; waits for its time and its slot, or its batch.
   bool WaitToSend(std::chrono::nanoseconds intended);
@@ -66,6 +69,7 @@ class Generator : private CallObserver {
   std::chrono::nanoseconds batch_begin_{0};
   size_t batch_places_ = 0;
   std::atomic<bool> cutting_ = false;  // the run is over, what is left gets cancelled
+  std::atomic<uint64_t> num_sent_ = 0;
   RunClock clock_;
 };
 

@@ -31,25 +31,29 @@ const char* ArrivalKindName(ArrivalKind kind) {
   return "unknown";
 }
 
+RateProfile ProfileOf(const ArrivalOptions& options) {
+  return options.phases.empty() ? RateProfile(options.rate) : RateProfile(options.phases);
+}
+
 Arrivals::Arrivals(const ArrivalOptions& options)
-    : options_(options), random_(options.seed, kArrivalPart) {}
+    : options_(options), profile_(ProfileOf(options)), random_(options.seed, kArrivalPart) {}
 
 std::chrono::nanoseconds Arrivals::Next() {
   switch (options_.kind) {
     case ArrivalKind::kPoisson:
-      time_s_ += random_.Exponential(1 / options_.rate);
+      place_ += random_.Exponential(1);
       break;
     case ArrivalKind::kConstant:
-      time_s_ = static_cast<double>(num_drawn_) / options_.rate;
+      place_ = static_cast<double>(num_drawn_);
       break;
     case ArrivalKind::kBurst: {
       const auto size = static_cast<uint64_t>(options_.burst_size);
-      time_s_ = static_cast<double>(num_drawn_ / size * size) / options_.rate;
+      place_ = static_cast<double>(num_drawn_ / size * size);
       break;
     }
   }
   ++num_drawn_;
-  return std::chrono::nanoseconds(std::llround(time_s_ * 1e9));
+  return std::chrono::nanoseconds(std::llround(profile_.TimeOf(place_) * 1e9));
 }
 
 }  // namespace beamline::loadtest

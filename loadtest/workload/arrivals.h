@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "loadtest/workload/random.h"
+#include "loadtest/workload/rate_profile.h"
 
 namespace beamline::loadtest {
 
@@ -22,10 +24,14 @@ const char* ArrivalKindName(ArrivalKind kind);
 
 struct ArrivalOptions {
   ArrivalKind kind = ArrivalKind::kPoisson;
-  double rate = 1;      // requests a second in the mean, > 0
-  int burst_size = 10;  // >= 1
+  double rate = 1;                // requests a second in the mean, > 0
+  std::vector<RatePhase> phases;  // instead of one rate
+  int burst_size = 10;            // >= 1
   uint64_t seed = 1;
 };
+
+// The rates over time that the options ask for.
+RateProfile ProfileOf(const ArrivalOptions& options);
 
 class Arrivals {
  public:
@@ -36,9 +42,12 @@ class Arrivals {
 
  private:
   ArrivalOptions options_;
+  RateProfile profile_;
   Random random_;
   uint64_t num_drawn_ = 0;
-  double time_s_ = 0;
+  // The request's place in the schedule, in requests: arrivals of rate 1, which the profile
+  // stretches to its rates.
+  double place_ = 0;
 };
 
 }  // namespace beamline::loadtest

@@ -202,9 +202,10 @@ class Documents(unittest.TestCase):
         if program == "beamline-server":
             return command + " --print-config"  # checks every flag, and ends
         if command.startswith("beamline-loadtest run"):
-            if "--duration" not in command:
+            if not re.search(r"--(duration|phase) ", command):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"
+            command = re.sub(r"(--metrics )\S+", rf"\g<1>{self.server.metrics_url}", command)
         for pattern, shorter in SHORTER:
             command = re.sub(pattern, shorter, command)
         return command

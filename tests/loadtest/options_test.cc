@@ -42,7 +42,7 @@ TEST(Options, EveryFlagOfTheLoadIsKept) {
       "18446744073709551615 --connections 5 --threads 6 --max-in-flight 7 --timeout 8 "
       "--drain 9 --distinct 10 --verify --verify-tolerance 0.25 --expect-code ABORTED "
       "--expect-code INTERNAL --slo-ttft-ms 11 --slo-itl-ms 12 --slo-e2e-ms 13 --label "
-      "l --json j --log g");
+      "l --json j --log g --html h --csv c --metrics m");
   const auto flags = Parse({std::istream_iterator<std::string>(line), {}});
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->target, "127.0.0.1:7");
@@ -70,6 +70,10 @@ TEST(Options, EveryFlagOfTheLoadIsKept) {
   EXPECT_EQ(flags->label, "l");
   EXPECT_EQ(flags->json_file, "j");
   EXPECT_EQ(flags->log_file, "g");
+  EXPECT_EQ(flags->html_file, "h");
+  EXPECT_EQ(flags->csv_file, "c");
+  EXPECT_EQ(flags->metrics_url, "m");
+  EXPECT_THAT(Parse({"--phase", "1:2", "--phase", "3..4:5"})->phases, ElementsAre("1:2", "3..4:5"));
   EXPECT_EQ(Parse({"--concurrency", "4"})->concurrency, 4);
 }
 
@@ -161,6 +165,10 @@ TEST(Options, WhatIsWrongIsNamed) {
       {{"--model", ""}, "is empty"},
       {{"--json", ""}, "--json is ''; accepted: the path of a file"},
       {{"--workload", "w", "--model", "m"}, "excludes"},
+      {{"--phase", "1:1", "--rate", "3"}, "excludes"},
+      {{"--phase", "1:1", "--duration", "3"}, "excludes"},
+      {{"--phase", "1:1", "--concurrency", "3"}, "excludes"},
+      {{"--metrics", ""}, "is empty"},
       {{"--kind", "fly"}, "kind \"fly\""},
       {{"--prompt", "a", "--prompt-words", "3"}, "expected exactly one"},
       {{"--max-new-tokens", "many"}, "\"many\" is no distribution"},

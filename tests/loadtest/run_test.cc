@@ -81,6 +81,22 @@ TEST(RunTest, WhatCannotWorkIsSaidFirst) {
             "generate_stream: model is 'wirte'; accepted: write; did you mean 'write'?");
   EXPECT_EQ(fault([](RunFlags& flags) { flags.requests.model = "embed"; }),
             "generate_stream: model is 'embed', which cannot do it; accepted: write");
+  EXPECT_THAT(fault([](RunFlags& flags) {
+                flags.csv_file = ScratchPath("one");
+                flags.html_file = ScratchPath("./one");
+              }),
+              HasSubstr("as --html; accepted: another file"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.phases = {"5"}; }), HasSubstr("--phase is '5'"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.phases = {"0:5"}; }),
+              HasSubstr("--phase asks for 0 requests"));
+  EXPECT_THAT(fault([](RunFlags& flags) {
+                flags.phases = {"1:80000", "1:80000"};
+              }),
+              HasSubstr("in at most 86400 s"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.metrics_url = "127.0.0.1:1"; }),
+              HasSubstr("--metrics is '127.0.0.1:1'; accepted: http://"));
+  EXPECT_THAT(fault([](RunFlags& flags) { flags.metrics_url = "http://127.0.0.1:1/"; }),
+              HasSubstr("--metrics http://127.0.0.1:1/: "));
   EXPECT_EQ(server.num_requests(), 0);
   EXPECT_THAT(fault([](RunFlags& flags) { flags.log_file = "/dev/full"; }),
               HasSubstr("--log /dev/full was not written to its end"));
@@ -115,6 +131,32 @@ TEST(RunTest, MeasuresWhatTheServerDoes) {
   EXPECT_GE(total["time_per_output_token"]["p50_ms"].get<double>(), 5);
   EXPECT_GE(total["end_to_end"]["min_ms"].get<double>(), 40);
   EXPECT_NEAR(result["rates"]["achieved_rate_per_s"].get<double>(), 100, 50);
+}
+
+// A step from 50 to 150 requests a second, with the seconds of both in the report.
+TEST(RunTest, PhasesFollowEachOther) {
+  ScriptedServer server({.delay = milliseconds(5), .fail_every = 20});
+  RunFlags flags = MakeFlags(1, 1);
+  flags.arrivals = "constant";
+  flags.phases = {"50:1", "50..250:1"};
+  flags.requests.kinds = {"generate"};
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_EQ(result["total"]["requests"], 200);
+  EXPECT_EQ(result["load"]["rate_per_s"], 100.0);
+  EXPECT_EQ(result["load"]["phases"], json({"50:1", "50..250:1"}));
+  const json& seconds = result["seconds"];
+  ASSERT_GE(seconds.size(), 2U);
+  EXPECT_EQ(seconds[0]["asked_per_s"], 50.0);
+  EXPECT_EQ(seconds[1]["asked_per_s"], 150.0);
+  int ok = 0, error = 0;
+  for (const json& second : seconds) {
+    ok += second["ok"].get<int>();
+    error += second["error"].get<int>();
+  }
+  EXPECT_EQ(ok, 190);
+  EXPECT_EQ(error, 10);
+  EXPECT_EQ(result["errors"]["RESOURCE_EXHAUSTED"]["count"], 10);
 }
 
 // A server that stops for 200 ms keeps 200/s * 200 ms = 40 of 200 requests waiting.

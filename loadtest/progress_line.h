@@ -1,0 +1,36 @@
+// Shows a run under way on the terminal.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "loadtest/report/recorder.h"
+#include "loadtest/traffic/generator.h"
+
+namespace beamline::loadtest {
+
+// Writes a line a second to standard error, over the one before, if that is a terminal; nothing
+// otherwise. The recorder and the generator must outlive it.
+class ProgressLine {
+ public:
+  ProgressLine(const Recorder& recorder, const Generator& generator, double warmup_s,
+               double until_s);
+  // Clears the line.
+  ~ProgressLine();
+
+ private:
+  void Loop();
+
+  const Recorder& recorder_;
+  const Generator& generator_;
+  const double warmup_s_;
+  const double until_s_;
+  RunClock clock_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace beamline::loadtest

@@ -1,0 +1,307 @@
+#include "loadtest/report/report_page.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "fmt/format.h"
+#include "loadtest/report/chart.h"
+#include "loadtest/report/markup.h"
+#include "loadtest/report/page_frame.h"
+#include "loadtest/report/report_charts.h"
+#include "loadtest/report/result_json.h"
+#include "loadtest/report/terminal.h"
+#include "loadtest/report/text_table.h"
+
+namespace beamline::loadtest {
+namespace {
+
+using nlohmann::json;
+
+// The figures of a page: of the report and of its JSON, from which the page's numbers come.
+class Page {
+ public:
+  explicit Page(const RunReport& report) : report_(report), root_(ToJson(report)) {}
+
+  std::string ToHtml() const;
+
+ private:
+  std::string Figure(const std::string& pointer) const;
+  std::string Cell(const std::string& pointer) const;
+  std::string Heading() const;
+  std::string Tiles() const;
+  std::string LoadTable() const;
+  std::string RequestsTable() const;
+  std::string LatencyTable(const std::string& pointer) const;
+  std::string Latencies() const;
+  std::string OverTheRun() const;
+  std::string Errors() const;
+  std::string Verified() const;
+  std::string WhatRan() const;
+  std::string ServerNote() const;
+
+  const RunReport& report_;
+  const json root_;
+};
+
+std::string Title(const RunReport& report) {
+  return report.label.empty() ? "Load test of " + report.environment.target
+                              : "Load test: " + report.label;
+}
+
+// Times and rates with three digits, counts whole; 0 for an ending that a class has none of.
+std::string Page::Figure(const std::string& pointer) const {
+  const json::json_pointer place(pointer);
+  if (!root_.contains(place)) return "0";
+  const json& value = root_.at(place);
+  const std::string text =
+      value.is_number_float() ? FormatNumber(value.get<double>()) : value.dump();
+  return fmt::format("<data value=\"{}\" data-json=\"{}\">{}</data>", value.dump(), Escape(pointer),
+                     text);
+}
+
+std::string Page::Cell(const std::string& pointer) const {
+  return "<td>" + Figure(pointer) + "</td>";
+}
+
+// Names such as generate_stream may break behind their underscores.
+std::string Row(const std::string& head, const std::string& cells) {
+  std::string name;
+  for (const char c : Escape(head)) name += c == '_' ? std::string("_<wbr/>") : std::string(1, c);
+  return fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
+}
+
+// Columns whose name ends with a colon hold text.
+std::string Table(const std::vector<std::string>& header, const std::string& rows) {
+  std::string head;
+  for (const std::string& name : header) {
+    const bool is_text = name.ends_with(':');
+    head += fmt::format("<th scope=\"col\"{}>{}</th>", is_text ? " class=\"text\"" : "",
+                        is_text ? name.substr(0, name.size() - 1) : name);
+  }
+  if (!head.empty()) head = "<thead><tr>" + head + "</tr></thead>\n";
+  return fmt::format("<div class=\"scroll\"><table>\n{}<tbody>\n{}</tbody>\n</table></div>\n", head,
+                     rows);
+}
+
+std::string Card(const std::string& content) {
+  return "<div class=\"card\">" + content + "</div>\n";
+}
+
+std::string Page::Heading() const {
+  const Environment& environment = report_.environment;
+  return fmt::format("<h1>{}</h1>\n<p class=\"soft\">{}{}<br/>{} · {}</p>\n",
+                     Escape(Title(report_)), Escape(FormatLoad(report_.load)),
+                     report_.interrupted ? " · <strong class=\"bad\">cut short</strong>" : "",
+                     Escape(environment.target), Escape(environment.date));
+}
+
+std::string Page::Tiles() const {
+  std::vector<std::pair<std::string, std::string>> tiles = {
+      {"requests/s ended well", Figure("/rates/requests_per_s")}};
+  if (report_.slo.IsSet()) {
+    tiles.emplace_back("requests/s within the objectives", Figure("/rates/good_per_s"));
+  }
+  const ClassSummary& total = report_.summary.total;
+  if (total.generated_tokens > 0) {
+    tiles.emplace_back("output tokens/s", Figure("/rates/output_tokens_per_s"));
+  }
+  if (total.time_to_first_token.count() > 0) {
+    tiles.emplace_back("ms to the first token, p99", Figure("/total/time_to_first_token/p99_ms"));
+  }
+  if (total.end_to_end.count() > 0) {
+    tiles.emplace_back("ms end to end, p99", Figure("/total/end_to_end/p99_ms"));
+  }
+  const bool failed = total.Count(Ending::kError) > 0;
+  std::string html = "<div class=\"tiles\">\n";
+  for (const auto& [name, figure] : tiles) {
+    html += fmt::format("<div class=\"card tile\"><b>{}</b><span class=\"soft\">{}</span></div>\n",
+                        figure, name);
+  }
+  return html + fmt::format(
+                    "<div class=\"card tile\"><b{}>{}</b><span class=\"soft\">errors of {} "
+                    "requests</span></div>\n</div>\n",
+                    failed ? " class=\"bad\"" : "", Figure("/total/errors"),
+                    Figure("/total/requests"));
+}
+
+// Offered, achieved and answered.
+std::string Page::LoadTable() const {
+  std::string rows;
+  if (report_.load.rate) rows += Row("asked for, requests/s", Cell("/load/rate_per_s"));
+  if (report_.load.concurrency) rows += Row("requests at a time", Cell("/load/concurrency"));
+  rows += Row("sent, requests/s", Cell("/rates/achieved_rate_per_s"));
+  rows += Row("ended well, requests/s", Cell("/rates/requests_per_s"));
+  rows += Row("items/s", Cell("/rates/items_per_s"));
+  rows += Row("output tokens/s", Cell("/rates/output_tokens_per_s"));
+  if (report_.slo.IsSet()) {
+    rows += Row("within the objectives, requests/s", Cell("/rates/good_per_s"));
+  }
+  rows += Row("measured, s", Cell("/rates/elapsed_s"));
+  rows += Row("requests of the warm-up, left out", Cell("/rates/warmup_requests"));
+  return Card("<h3>Rates</h3>\n" + Table({}, rows));
+}
+
+std::string Page::RequestsTable() const {
+  std::vector<std::string> header = {"", "sent", "ok"};
+  std::vector<const char*> rare;  // endings that a run may have none of
+  for (const Ending ending : {Ending::kCancelled, Ending::kDeadline, Ending::kStopped}) {
+    if (report_.summary.total.Count(ending) == 0) continue;
+    rare.push_back(EndingName(ending));
+    header.push_back(EndingName(ending));
+  }
+  header.insert(header.end(), {"errors", "prompt tokens", "output tokens"});
+  const auto row = [&](const std::string& name, const std::string& pointer) {
+    std::string cells = Cell(pointer + "/requests") + Cell(pointer + "/endings/ok");
+    for (const char* ending : rare) cells += Cell(pointer + "/endings/" + ending);
+    cells += Cell(pointer + "/errors");
+    cells += Cell(pointer + "/prompt_tokens");
+    return Row(name, cells + Cell(pointer + "/generated_tokens"));
+  };
+  std::string rows;
+  const auto& classes = report_.summary.classes;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    rows += row(classes[i].name, fmt::format("/classes/{}", i));
+  }
+  if (classes.size() != 1) rows += row("all", "/total");
+  return Card("<h3>Requests</h3>\n" + Table(header, rows));
+}
+
+std::string Page::LatencyTable(const std::string& pointer) const {
+  constexpr std::pair<const char*, const char*> kRows[] = {
+      {"first token", "time_to_first_token"},
+      {"between tokens", "inter_token"},
+      {"per output token", "time_per_output_token"},
+      {"end to end", "end_to_end"},
+      {"sender's lateness", "lateness"}};
+  std::string rows;
+  for (const auto& [name, key] : kRows) {
+    const std::string at = pointer + "/" + key;
+    if (root_.at(json::json_pointer(at + "/count")) == 0) continue;
+    std::string cells;
+    for (const char* figure :
+         {"count", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms"}) {
+      cells += Cell(at + "/" + figure);
+    }
+    rows += Row(name, cells);
+  }
+  if (rows.empty()) return "<p class=\"soft\">No request.</p>\n";
+  return Table({"ms", "count", "mean", "p50", "p90", "p99", "p99.9", "max"}, rows);
+}
+
+// The tables of several classes stand below the charts; that of one beside them.
+std::string Page::Latencies() const {
+  std::string cards = Card("<h3>All requests</h3>\n" + LatencyTable("/total"));
+  const auto& classes = report_.summary.classes;
+  for (size_t i = 0; classes.size() > 1 && i < classes.size(); ++i) {
+    cards +=
+        Card(fmt::format("<h3>{} <span class=\"soft\">{}</span></h3>\n{}", Escape(classes[i].name),
+                         Escape(classes[i].kind), LatencyTable(fmt::format("/classes/{}", i))));
+  }
+  std::string charts;
+  for (const Chart& chart : SpectrumCharts(report_)) charts += DrawChart(chart);
+  const char* const between = classes.size() > 1 ? "</div>\n<div class=\"grid2 tables\">\n" : "";
+  return fmt::format(
+      "<h2>Latency</h2>\n<p class=\"soft\">Of requests that ended well, from the time at which the "
+      "schedule wanted them sent.</p>\n<div class=\"grid2\">\n{}{}{}</div>\n",
+      charts, charts.empty() ? "" : between, cards);
+}
+
+std::string Page::OverTheRun() const {
+  std::vector<Chart> charts = TimeCharts(report_);
+  for (Chart& chart : ServerCharts(report_)) charts.push_back(std::move(chart));
+  const std::string figures = DrawCharts(charts);
+  if (figures.empty()) return "";
+  return fmt::format(
+      "<h2>Over the run</h2>\n<p class=\"soft\">Requests count in the second in which they ended, "
+      "with their latencies; all figures above leave the warm-up out. {}</p>\n{}",
+      ServerNote(), figures);
+}
+
+std::string Page::ServerNote() const {
+  if (!report_.server) return "";
+  std::string note = fmt::format(
+      "What the server says of itself is from {}, read once a second, summed over its models.",
+      Escape(report_.server->url));
+  if (report_.server->num_failed == 0) return note;
+  return note + fmt::format(" <strong class=\"bad\">{} scrapes failed</strong>, the last one: {}",
+                            Figure("/server/failed_scrapes"), Escape(report_.server->last_failure));
+}
+
+std::string Page::Errors() const {
+  std::string rows;
+  for (const auto& [code, errors] : report_.summary.errors) {
+    std::string examples;
+    for (const std::string& message : errors.messages) {
+      examples += "<p>" + Escape(message.empty() ? "(no message)" : message) + "</p>";
+    }
+    const json::json_pointer place = json::json_pointer("/errors") / code / "count";
+    rows += fmt::format(
+        "<tr><th scope=\"row\" class=\"code\">{}</th>{}<td class=\"text\">{}</td></tr>\n",
+        Escape(code), Cell(place.to_string()), examples);
+  }
+  if (rows.empty()) return "";
+  return "<h2>Errors</h2>\n" + Card(Table({"status code", "requests", "for example:"}, rows));
+}
+
+std::string Page::Verified() const {
+  if (!report_.verification) return "";
+  std::string html = fmt::format(
+      "<p>{} answers were compared with the ones that the same requests "
+      "get alone: {} differ.</p>\n",
+      Figure("/verification/checked"), Figure("/verification/mismatches"));
+  for (const std::string& example : report_.verification->examples) {
+    html += "<p class=\"bad\">" + Escape(example) + "</p>\n";
+  }
+  return "<h2>Answers</h2>\n" + Card(html);
+}
+
+std::string Page::WhatRan() const {
+  const Environment& environment = report_.environment;
+  std::string what;
+  const auto add = [&what](std::string_view name, const std::string& html) {
+    if (!html.empty()) what += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Escape(name), html);
+  };
+  add("load", Escape(FormatLoad(report_.load)));
+  std::string models;
+  for (const std::string& model : environment.models) models += "<p>" + Escape(model) + "</p>";
+  add("models", models);
+  add("command", "<pre>" + EscapeLines(environment.command) + "</pre>");
+  add("workload", "<pre>" + EscapeLines(report_.load.workload) + "</pre>");
+  std::string objectives;
+  const auto objective = [&objectives](const char* name, const std::optional<double>& limit) {
+    if (limit)
+      objectives += fmt::format("{}{} ≤ {:g} ms", objectives.empty() ? "" : ", ", name, *limit);
+  };
+  objective("first token", report_.slo.ttft_ms);
+  objective("per output token", report_.slo.itl_ms);
+  objective("end to end", report_.slo.e2e_ms);
+  add("objectives", objectives);
+  std::string machine;
+  std::swap(machine, what);
+  for (const auto& [name, value] : environment.machine) add(name, Escape(value));
+  for (const auto& [name, value] : environment.versions) add(name, Escape(value));
+  std::swap(machine, what);
+  return fmt::format(
+      "<h2>What was run</h2>\n<div class=\"grid2\">\n{}{}</div>\n",
+      Card("<h3>Load</h3>\n<dl>\n" + what + "</dl>"),
+      Card("<h3>Load generator's machine and versions</h3>\n<dl>\n" + machine + "</dl>"));
+}
+
+std::string Page::ToHtml() const {
+  const std::string body = Heading() + Tiles() + "<h2>Summary</h2>\n<div class=\"grid2\">\n" +
+                           LoadTable() + RequestsTable() + "</div>\n" + Errors() + Verified() +
+                           Latencies() + OverTheRun() + WhatRan();
+  return FramePage(Title(report_), body);
+}
+
+}  // namespace
+
+std::string ReportPage(const RunReport& report) { return Page(report).ToHtml(); }
+
+absl::Status WriteReportPage(const RunReport& report, const std::string& path) {
+  return WriteFile("--html", path, ReportPage(report));
+}
+
+}  // namespace beamline::loadtest
