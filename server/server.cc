@@ -130,6 +130,9 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   if (config.max_connection_idle_ms > 0) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, config.max_connection_idle_ms);
   }
+  if (config.max_connection_age_ms > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, config.max_connection_age_ms);
+  }
   builder.RegisterService(&inference_);
   builder.RegisterService(&models_service_);
 }
