@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -13,6 +15,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
+#include "server/accept/hang_up.h"
 #include "server/accept/listen_socket.h"
 #include "server/admin_listener.h"
 #include "server/admission.h"
@@ -33,6 +36,8 @@ constexpr std::chrono::milliseconds kKeepaliveInterval{60000};
 constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
+// How long gRPC may take to see that connections have ended.
+constexpr std::chrono::milliseconds kHangUpTime{300};
 // How long connections may take to close once no call runs.
 constexpr std::chrono::milliseconds kCloseTime{100};
 
@@ -85,6 +90,8 @@ class ServerImpl final : public Server {
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
+  // REQUIRES: no call runs and the port is closed.
+  void CloseConnections();
 
   std::shared_ptr<Metrics> metrics_;
   WorkerPool writers_;
@@ -106,6 +113,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
+  int port_ = 0;
   std::string address_;
   std::string metrics_url_;
 };
@@ -141,7 +149,8 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort("listen", config.listen));
   BEAMLINE_ASSIGN_OR_RETURN(sockets_,
                             OpenListenSockets(listen.host, listen.port, kKeepaliveTimeout));
-  address_ = fmt::format("{}:{}", listen.host, sockets_.port);
+  port_ = sockets_.port;
+  address_ = fmt::format("{}:{}", listen.host, port_);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -239,8 +248,20 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   }
   EndAdmin();
   acceptor_.reset();  // gRPC takes no connection any more
+  if (admission_.running() == 0) CloseConnections();
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
+}
+
+// A call that reaches gRPC while it shuts down would be CANCELLED, as if its client had wished it.
+// So nothing more is read of the connections first: calls that have come are refused, those that
+// come later meet the end of the connection, and all are UNAVAILABLE, which clients repeat
+// elsewhere.
+void ServerImpl::CloseConnections() {
+  const auto until = Clock::now() + kHangUpTime;
+  while (HangUp(port_, SHUT_RD) > 0 && Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 }  // namespace
