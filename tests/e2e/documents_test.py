@@ -21,7 +21,7 @@ import unittest
 
 from demo_server import Server
 
-DOCUMENTS = ("README.md", "docs/operating.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
+DOCUMENTS = ("README.md", "docs/operating.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
 SHELL = {"printf", "cat"}
 EXCUSED = {
@@ -29,6 +29,9 @@ EXCUSED = {
     "scripts/install_packages.sh": "installs packages",
     "scripts/demo.sh": "builds, and calls what this test calls",
     "scripts/test.sh": "runs this test",
+    "buildah": "builds an image",
+    "docker": "needs a daemon",
+    "kubectl": "needs a cluster",
     "grpcurl": "in no distribution",
     "pip": "installs, as python_client_test.py does",
     "curl": "shows the metrics, which this test reads itself",
