@@ -164,6 +164,8 @@ def add_system(root):
     root.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
     root.copy("/etc/os-release", "/etc/os-release")
     root.make_folder("/tmp", 0o1777)
+    for place in ("/dev", "/proc", "/sys"):  # the runtime mounts them, on a root that may be read-only
+        root.make_folder(place, 0o755)
     root.make_folder("/models", 0o755)
     root.make_folder("/cache", 0o755, USER_ID)
 
