@@ -36,10 +36,11 @@ constexpr std::chrono::milliseconds kKeepaliveInterval{60000};
 constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
+// How long last answers may be on their way, and connections may take to close, once no call runs.
+constexpr std::chrono::milliseconds kCloseTime{100};
 // How long gRPC may take to see that connections have ended.
 constexpr std::chrono::milliseconds kHangUpTime{300};
-// How long connections may take to close once no call runs.
-constexpr std::chrono::milliseconds kCloseTime{100};
+constexpr std::chrono::milliseconds kPollInterval{2};
 
 class ServerImpl final : public Server {
  public:
@@ -258,9 +259,11 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
 // come later meet the end of the connection, and all are UNAVAILABLE, which clients repeat
 // elsewhere.
 void ServerImpl::CloseConnections() {
-  const auto until = Clock::now() + kHangUpTime;
-  while (HangUp(port_, SHUT_RD) > 0 && Clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto sent = Clock::now() + kCloseTime;
+  while (HasUnsent(port_) && Clock::now() < sent) std::this_thread::sleep_for(kPollInterval);
+  const auto ended = Clock::now() + kHangUpTime;
+  while (HangUp(port_, SHUT_RD) > 0 && Clock::now() < ended) {
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 

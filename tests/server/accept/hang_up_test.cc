@@ -4,6 +4,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <vector>
+
 #include "server/accept/unique_fd.h"
 
 namespace beamline {
@@ -48,6 +51,29 @@ TEST(HangUp, EndsTheConnectionsToAPortAndNoOthers) {
   EXPECT_EQ(recv(ended.client.get(), &byte, 1, 0), 1);
   ended.server.Reset();
   EXPECT_EQ(HangUp(ended.port, SHUT_RD), 0);
+}
+
+TEST(HangUp, KnowsOfBytesThatTheClientHasNotGot) {
+  Pair pair, other;
+  const std::vector<char> bytes(1 << 16);
+  size_t sent = 0;
+  for (ssize_t size = 0; size >= 0;) {
+    sent += static_cast<size_t>(size);
+    size = send(pair.server.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  EXPECT_TRUE(HasUnsent(pair.port));
+  EXPECT_FALSE(HasUnsent(other.port));
+  std::vector<char> read(1 << 16);
+  for (size_t got = 0; got < sent;) {
+    const ssize_t size = recv(pair.client.get(), read.data(), read.size(), 0);
+    ASSERT_GT(size, 0);
+    got += static_cast<size_t>(size);
+  }
+  // The client's machine may take a moment to say that it has them.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (HasUnsent(pair.port) && std::chrono::steady_clock::now() < until) {
+  }
+  EXPECT_FALSE(HasUnsent(pair.port));
 }
 
 // Bytes that have come before are the owner's to read.
