@@ -43,14 +43,22 @@ def libraries(program):
     return found
 
 
-def package_of(path):
-    """The package that has the file. dpkg knows files of /usr/lib by the name that their package gave them, in /lib too."""
-    real = os.path.realpath(path)
-    for name in (real, real.removeprefix("/usr"), path):
-        done = subprocess.run(["dpkg-query", "-S", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-        if done.returncode == 0:
-            return done.stdout.splitlines()[0].split(": ")[0].split(",")[0]
-    raise SystemExit(f"collect_runtime: {path} is of no package")
+def packages_of(paths):
+    """The packages that have the files. dpkg knows those of /usr/lib by the name that their package gave them, in /lib too."""
+    names = {path: (os.path.realpath(path), os.path.realpath(path).removeprefix("/usr"), path) for path in paths}
+    done = subprocess.run(["dpkg-query", "-S", *{name for all_names in names.values() for name in all_names}], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)  # names that no package knows make it fail
+    owners = {}
+    for line in done.stdout.splitlines():
+        package, _, name = line.partition(": ")
+        owners[name] = package.split(",")[0]
+    found = set()
+    for path, all_names in names.items():
+        package = next((owners[name] for name in all_names if name in owners), None)
+        if package is None:
+            raise SystemExit(f"collect_runtime: {path} is of no package")
+        found.add(package)
+    return sorted(found)
 
 
 def fields_of(package):
@@ -187,7 +195,7 @@ def main():
         root.copy(source, target or f"/usr/bin/{os.path.basename(source)}", 0o755)
     for path in sorted(needed):
         root.copy_library(path)
-    packages = [add_package(root, package) for package in sorted({package_of(path) for path in needed})]
+    packages = [add_package(root, package) for package in packages_of(needed)]
     add_system(root)
     shutil.copytree("/usr/share/common-licenses", root.path("/usr/share/common-licenses"), symlinks=True)  # notices refer to them
     root.copy(options.licence, "/usr/share/doc/beamline/copyright")

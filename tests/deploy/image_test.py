@@ -96,11 +96,12 @@ class Runtime(unittest.TestCase):
         listed = os.listdir(self.path("/var/lib/dpkg/status.d"))
         loaded = re.findall(r"=> (\S+)", subprocess.run(["ldd", self.server], stdout=subprocess.PIPE, text=True, check=True).stdout)
         self.assertGreater(len(loaded), 40)
-        for path in loaded:
-            real = os.path.realpath(path)
-            found = subprocess.run(["dpkg-query", "-S", real, real.removeprefix("/usr")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   text=True, check=False).stdout
-            self.assertIn(found.split(":")[0], listed, path)
+        real = {os.path.realpath(path) for path in loaded}
+        found = subprocess.run(["dpkg-query", "-S", *real, *(path.removeprefix("/usr") for path in real)], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True, check=False).stdout
+        owners = {line.split(":")[0] for line in found.splitlines()}
+        self.assertGreater(len(owners), 10)
+        self.assertLessEqual(owners, set(listed))
 
     def test_leaves_what_is_there_alone(self):
         done = collect(self.root, self.server)
