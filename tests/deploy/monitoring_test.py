@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -36,12 +35,6 @@ MAY_BE_EMPTY = {"ALERTS": "nothing is wrong, unless this machine is so busy that
 options = None  # of the command line
 
 
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Prometheus:
     """Scrapes and evaluates every second, stopped by its id."""
 
@@ -53,7 +46,7 @@ class Prometheus:
         }
         with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as file:
             yaml.safe_dump(config, file)
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.url = f"http://127.0.0.1:{demo_server.free_port()}"
         self.log_path = os.path.join(folder, "prometheus.log")
         with open(self.log_path, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(  # pylint: disable=consider-using-with

@@ -10,11 +10,9 @@ usage: rolling_restart_test.py --source FOLDER --build FOLDER [--without retries
 
 import argparse
 import collections
-import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,18 +35,12 @@ def source(path):
     return os.path.join(options.source, path)
 
 
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Pod:
     """What runs at one address, one server after the other."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{demo_server.free_port()}"
         with open(source("deploy/kubernetes/base/deployment.yaml"), encoding="utf-8") as file:
             self.spec = yaml.safe_load(file)["spec"]["template"]["spec"]
         self.probe = self.spec["containers"][0]["startupProbe"]

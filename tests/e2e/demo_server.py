@@ -1,10 +1,23 @@
 """A beamline-server of the build for tests in Python: on free loopback ports, stopped by its id."""
 
+import contextlib
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
+
+
+def free_port():
+    """For what is to listen at the same port again: not one of those that the system gives to others meanwhile."""
+    while True:
+        port = random.randrange(20000, 32768)
+        with contextlib.closing(socket.socket()) as probe:
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
 
 
 class Server:
