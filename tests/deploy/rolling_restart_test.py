@@ -2,7 +2,7 @@
 grpc.health.v1, preStop, SIGTERM, the grace period, and the next one when the new server is ready. The clients are gRPC's own, with
 deploy/client/service_config.json: they balance over the servers, watch their health, and repeat what a server refused.
 
-Needs a Python with grpcio (Debian's python3-grpcio), yaml and protobuf; without one it is skipped: exit status 77, and the reason.
+Needs a Python with grpcio; without one it is skipped: exit status 77, and the reason.
 
 usage: rolling_restart_test.py --source FOLDER --build FOLDER [--without retries|health] [unittest's arguments]
   --without  leaves a part of the client's configuration out, to see what it is good for; then requests may fail
@@ -20,9 +20,6 @@ import threading
 import time
 import unittest
 
-SKIPPED = 77
-PYTHONS = (sys.executable, "/usr/bin/python3")
-MODULES = "grpc, google.protobuf, yaml"
 CLIENTS = 8
 ROUNDS = 2  # each server is replaced so often
 PRE_STOP_S = 1  # of the manifest's ten: an address leaves a name here at once
@@ -167,38 +164,22 @@ class RollingRestart(unittest.TestCase):
             time.sleep(0.1)
 
 
-def find_python():
-    """One that has the modules; its own when that has them."""
-    for python in PYTHONS:
-        if os.path.exists(python) and subprocess.run([python, "-c", f"import {MODULES}"], stdin=subprocess.DEVNULL,
-                                                     stderr=subprocess.DEVNULL, check=False).returncode == 0:
-            return python
-    return None
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", required=True)
     parser.add_argument("--build", required=True)
     parser.add_argument("--without", choices=("retries", "health"))
     options, rest = parser.parse_known_args()
-    chosen = find_python()
-    if chosen is None:
-        print("skipped: none of " + ", ".join(PYTHONS) + f" has {MODULES}; Debian's are python3-grpcio, python3-protobuf and python3-yaml")
-        sys.exit(SKIPPED)
+    sys.path[:0] = [source("tests/e2e"), source("client/python")]
+    import pythons
+    chosen = pythons.with_grpc("yaml")
     if chosen != sys.executable:
         os.execv(chosen, [chosen, *sys.argv])
-    sys.path.insert(0, source("tests/e2e"))
     import grpc
     import yaml
 
     import demo_server
-    import python_example_test
+    from beamline.v1 import inference_pb2, inference_pb2_grpc
+
     os.environ["PATH"] = os.path.join(options.build, "server") + os.pathsep + os.environ["PATH"]
-    python_example_test.documents.options = options
-    with tempfile.TemporaryDirectory() as generated:
-        os.symlink(source("proto"), os.path.join(generated, "proto"))
-        python_example_test.run(python_example_test.stub_command(sys.executable), generated)
-        sys.path.insert(0, generated)
-        from beamline.v1 import inference_pb2, inference_pb2_grpc
-        unittest.main(argv=sys.argv[:1] + rest)
+    unittest.main(argv=sys.argv[:1] + rest)
