@@ -13,8 +13,8 @@ build_packages=(
   libcurl4-openssl-dev libdnnl-dev libhwy-dev libicu-dev libpcre2-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev clang-format python3 python3-grpcio python3-protobuf
-  python3-numpy python3-venv python3-hatchling mypy
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format prometheus python3 python3-grpcio python3-protobuf
+  python3-numpy python3-venv python3-hatchling python3-yaml mypy
 )
 
 wanted=("${build_packages[@]}")
@@ -53,6 +53,11 @@ echo "Installing: ${missing[*]}"
 install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
   apt-get install -y -q --no-install-recommends "${missing[@]}")
 # A stale package list is the usual reason for a failure, so try again with a fresh one.
-"${install[@]}" </dev/null && exit 0
-"${as_root[@]}" apt-get update -q </dev/null || fail "apt-get update failed (no network?)."
-"${install[@]}" </dev/null || fail "apt-get install failed."
+if ! "${install[@]}" </dev/null; then
+  "${as_root[@]}" apt-get update -q </dev/null || fail "apt-get update failed (no network?)."
+  "${install[@]}" </dev/null || fail "apt-get install failed."
+fi
+# Its package starts a service, which nobody asked for here: tests start a Prometheus of their own.
+if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
+  "${as_root[@]}" systemctl disable --now prometheus </dev/null
+fi

@@ -1,5 +1,5 @@
 // beamline-server: exit status 0 after a clean end, 1 when it cannot serve (any more), 2 for a
-// wrong command line or configuration.
+// wrong command line or configuration; with --health, 0 when the server asked is SERVING, else 1.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +20,7 @@
 #include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
 #include "server/config/flags.h"
+#include "server/health_check.h"
 #include "server/logging.h"
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
@@ -39,6 +40,16 @@ int PrintAndEnd(const std::string& text) {
   fmt::print("{}", text);
   const absl::Status status = FlushStandardOutput();
   return status.ok() ? 0 : Fail(1, status);
+}
+
+// Shorter than what supervisors give a check by default, so that it is this line that says why.
+constexpr std::chrono::milliseconds kHealthTimeout{3000};
+
+int PrintHealth(const std::string& address) {
+  const auto is_serving = AskHealth(address, kHealthTimeout);
+  if (!is_serving.ok()) return Fail(1, is_serving.status());
+  const int status = PrintAndEnd(*is_serving ? "SERVING\n" : "NOT_SERVING\n");
+  return *is_serving ? status : 1;
 }
 
 EngineOptions ToEngineOptions(const ServerConfig& config) {
@@ -75,10 +86,12 @@ void PrintStartLine(const Server& server) {
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
   SetUpLogging();
-  static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Fail(2, line.status());
   if (!line->text.empty()) return PrintAndEnd(line->text);
+  // Before signals end the process with status 0, which a check that was cut must not have.
+  if (!line->health_address.empty()) return PrintHealth(line->health_address);
+  static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   const ServerConfig& config = line->config;
   if (line->print_config) return PrintAndEnd(PrintConfig(config));
   SetLogLevel(config.log_level);

@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -13,6 +15,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
+#include "server/accept/hang_up.h"
 #include "server/accept/listen_socket.h"
 #include "server/admin_listener.h"
 #include "server/admission.h"
@@ -33,8 +36,11 @@ constexpr std::chrono::milliseconds kKeepaliveInterval{60000};
 constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
-// How long connections may take to close once no call runs.
+// How long last answers may be on their way, and connections may take to close, once no call runs.
 constexpr std::chrono::milliseconds kCloseTime{100};
+// How long gRPC may take to see that connections have ended.
+constexpr std::chrono::milliseconds kHangUpTime{300};
+constexpr std::chrono::milliseconds kPollInterval{2};
 
 class ServerImpl final : public Server {
  public:
@@ -85,6 +91,8 @@ class ServerImpl final : public Server {
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
+  // REQUIRES: no call runs and the port is closed.
+  void CloseConnections();
 
   std::shared_ptr<Metrics> metrics_;
   WorkerPool writers_;
@@ -106,6 +114,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
+  int port_ = 0;
   std::string address_;
   std::string metrics_url_;
 };
@@ -130,6 +139,9 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   if (config.max_connection_idle_ms > 0) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, config.max_connection_idle_ms);
   }
+  if (config.max_connection_age_ms > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, config.max_connection_age_ms);
+  }
   builder.RegisterService(&inference_);
   builder.RegisterService(&models_service_);
 }
@@ -138,7 +150,8 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort("listen", config.listen));
   BEAMLINE_ASSIGN_OR_RETURN(sockets_,
                             OpenListenSockets(listen.host, listen.port, kKeepaliveTimeout));
-  address_ = fmt::format("{}:{}", listen.host, sockets_.port);
+  port_ = sockets_.port;
+  address_ = fmt::format("{}:{}", listen.host, port_);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -236,8 +249,22 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   }
   EndAdmin();
   acceptor_.reset();  // gRPC takes no connection any more
+  if (admission_.running() == 0) CloseConnections();
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
+}
+
+// A call that reaches gRPC while it shuts down would be CANCELLED, as if its client had wished it.
+// So nothing more is read of the connections first: calls that have come are refused, those that
+// come later meet the end of the connection, and all are UNAVAILABLE, which clients repeat
+// elsewhere.
+void ServerImpl::CloseConnections() {
+  const auto sent = Clock::now() + kCloseTime;
+  while (HasUnsent(port_) && Clock::now() < sent) std::this_thread::sleep_for(kPollInterval);
+  const auto ended = Clock::now() + kHangUpTime;
+  while (HangUp(port_, SHUT_RD) > 0 && Clock::now() < ended) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
 }
 
 }  // namespace

@@ -23,11 +23,15 @@ std::string FlagName(std::string name) {
   return "--" + name;
 }
 
+// What --health has without an address: no host:port, and not what an empty variable leaves.
+constexpr char kOwnAddress[] = "listen";
+
 // What the flags said, as text.
 struct Flags {
   std::string config_file;
   std::vector<std::string> models;
   std::map<std::string, std::string> settings;  // by setting name, only those given
+  const CLI::Option* health = nullptr;          // --health, with an address or without
 };
 
 // The settings that --model takes behind a model's name and folder, with what they may be.
@@ -63,6 +67,15 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
            Help(setting))
         ->type_name("");
   }
+  flags.health =
+      app.add_option(
+             "--health", line.health_address,
+             fmt::format("asks the server at ADDRESS for its health, without one the server "
+                         "at {}, and ends: with status 0 when it is SERVING, else with 1",
+                         FlagName("listen")))
+          ->type_name("[ADDRESS]")
+          ->expected(0, 1)
+          ->default_str(kOwnAddress);
   app.add_flag("--print-config", line.print_config,
                "prints the settings as a configuration file and ends");
   app.set_version_flag("--version", "beamline-server " BEAMLINE_VERSION);
@@ -75,7 +88,8 @@ absl::Status WithFlag(std::string_view flag, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{} {}", flag, message));
 }
 
-absl::Status Apply(const Flags& flags, ServerConfig& config) {
+// The file, then the flags.
+absl::Status ApplySettings(const Flags& flags, ServerConfig& config) {
   if (!flags.config_file.empty()) {
     const absl::Status status = LoadConfigFile(flags.config_file, config);
     if (!status.ok()) return WithFlag("--config", status);
@@ -91,10 +105,21 @@ absl::Status Apply(const Flags& flags, ServerConfig& config) {
     BEAMLINE_ASSIGN_OR_RETURN(ModelOptions model, ParseModelFlag(text));
     config.models.push_back(std::move(model));
   }
-  if (config.models.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(config.models, FindDemoModels());
+  return absl::OkStatus();
+}
+
+// Where to ask a server that listens as `listen` says, when --health names no address. A server on
+// all addresses answers on loopback.
+absl::StatusOr<std::string> HealthAddress(const std::string& given, const std::string& listen) {
+  const bool is_given = given != kOwnAddress;
+  const char* const name = is_given ? "--health" : "listen";
+  BEAMLINE_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(name, is_given ? given : listen));
+  if (address.port == 0) {
+    return FieldError("--health", fmt::format("'{}'", is_given ? given : listen),
+                      "an address with the port that the server has");
   }
-  return CheckConfig(config);
+  if (address.host == "0.0.0.0" || address.host == "[::]") address.host = "127.0.0.1";
+  return fmt::format("{}:{}", address.host, address.port);
 }
 
 }  // namespace
@@ -141,7 +166,18 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
   AddOptions(app, line, flags);
   BEAMLINE_ASSIGN_OR_RETURN(line.text, ParseArguments(app, argc, argv));
   if (!line.text.empty()) return line;
-  BEAMLINE_RETURN_IF_ERROR(Apply(flags, line.config));
+  ServerConfig& config = line.config;
+  BEAMLINE_RETURN_IF_ERROR(ApplySettings(flags, config));
+  if (flags.health->count() > 0) {
+    // Of a server that runs already: what it serves need not be here.
+    BEAMLINE_ASSIGN_OR_RETURN(line.health_address,
+                              HealthAddress(line.health_address, config.listen));
+    return line;
+  }
+  if (config.models.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(config.models, FindDemoModels());
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckConfig(config));
   return line;
 }
 

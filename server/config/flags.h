@@ -12,7 +12,8 @@ namespace beamline {
 struct CommandLine {
   ServerConfig config;  // file, then flags; the demo models when neither names one
   bool print_config = false;
-  std::string text;  // of --help or --version: to be printed, and nothing else done
+  std::string health_address;  // of --health: the server to ask, host:port; empty: serve
+  std::string text;            // of --help or --version: to be printed, and nothing else done
 };
 
 // Errors are the operator's mistakes: one line each, for exit status 2.

@@ -32,6 +32,7 @@ struct ServerConfig {
   int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6
   int32_t handshake_timeout_ms = 20000;
   int32_t max_connection_idle_ms = 600000;  // 0: for ever
+  int32_t max_connection_age_ms = 0;        // until it is to end; 0: for ever
   int32_t min_ping_interval_ms = 10000;     // clients that ping more often are sent away
   int32_t drain_timeout_ms = 30000;
   std::string on_device_fault = "exit";  // exit, stay

@@ -1,20 +1,17 @@
 #include "server/metrics/metrics_endpoint.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <future>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "fmt/format.h"
+#include "server/accept/hang_up.h"
 
 namespace beamline {
 namespace {
@@ -23,28 +20,6 @@ namespace {
 // must neither hold all of them nor hold one for long.
 constexpr char kThreads[] = "16";
 constexpr char kRequestTimeoutMs[] = "2000";
-
-int PortOf(const sockaddr_storage& address) {
-  if (address.ss_family != AF_INET && address.ss_family != AF_INET6) return -1;
-  // The port lies at the same place in both families.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
-
-// Ends this process's connections to its own port: civetweb has no call for it, and a thread that
-// waits for the rest of a request does not see for two seconds that it is to stop.
-void HangUp(int port) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error)) {
-    const int fd = std::atoi(it->path().filename().c_str());
-    sockaddr_storage own{}, peer{};
-    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 && PortOf(own) == port &&
-        getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0) {
-      shutdown(fd, SHUT_RDWR);
-    }
-  }
-}
 
 // Opens a connection and closes it.
 void Knock(std::string host, int port) {
@@ -85,10 +60,11 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
 }
 
 MetricsEndpoint::~MetricsEndpoint() {
-  // civetweb sees that it is to stop when somebody connects, else only every two seconds.
+  // civetweb sees that it is to stop when somebody connects, else only every two seconds; and a
+  // thread of it that waits for the rest of a request does not see it for as long.
   auto stopped = std::async(std::launch::async, [this] { exposer_.reset(); });
   while (stopped.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
-    HangUp(port_);
+    HangUp(port_, SHUT_RDWR);
     Knock(host_, port_);
   }
 }

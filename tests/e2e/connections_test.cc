@@ -166,6 +166,31 @@ TEST(Connections, IdleOnesAreClosedAndTheirPlacesFree) {
   EXPECT_TRUE(Encode(client).ok());
 }
 
+// No call notices, not one that takes longer than its connection may live.
+TEST(Connections, OldOnesAreClosedAndNoCallIsLost) {
+  ServerProcess server({"--max-connection-age-ms", "300", "--model",
+                        "write-en=" BEAMLINE_SOURCE_DIR "/models/write-en"});
+  Client client({.address = server.address()});
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("Package: ");
+  request.mutable_greedy();
+  request.mutable_limits()->set_max_new_tokens(8);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+  while (std::chrono::steady_clock::now() < until) {
+    const auto answer = client.Generate(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+  }
+  EXPECT_GE(server.Metric("beamline_connections_accepted_total"), 4);
+  request.mutable_sampling()->set_num_sequences(32);
+  request.mutable_limits()->set_max_new_tokens(480);
+  request.mutable_limits()->set_ignore_eos(true);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto answer = client.Generate(request, kSoon);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->usage().generated_tokens(), 32 * 480);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(600));
+}
+
 TEST(Connections, AWantOfDescriptorsIsToldAndPasses) {
   ServerProcess server(WithModel({}));
   Client client({.address = server.address()});

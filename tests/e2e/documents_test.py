@@ -14,14 +14,14 @@ import glob
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import unittest
-import urllib.request
 
-DOCUMENTS = ("README.md", "docs/operating.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
+from demo_server import Server
+
+DOCUMENTS = ("README.md", "docs/operating.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
 SHELL = {"printf", "cat"}
 EXCUSED = {
@@ -29,6 +29,9 @@ EXCUSED = {
     "scripts/install_packages.sh": "installs packages",
     "scripts/demo.sh": "builds, and calls what this test calls",
     "scripts/test.sh": "runs this test",
+    "buildah": "builds an image",
+    "docker": "needs a daemon",
+    "kubectl": "needs a cluster",
     "grpcurl": "in no distribution",
     "pip": "installs, as python_client_test.py does",
     "curl": "shows the metrics, which this test reads itself",
@@ -80,37 +83,6 @@ def commands(path):
             if line.startswith("$ "):
                 output = next(iter(lines[number - begin :]), "")
                 yield number, line[2:], 1 if output.startswith("beamline: ") else 0
-
-
-class Server:
-    """A demo server on free ports, stopped by its id."""
-
-    def __init__(self, folder, *arguments):
-        self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")  # pylint: disable=consider-using-with
-        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", *arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        line = self.process.stdout.readline()
-        match = re.search(r"serving on (\S+) \(metrics ([^\s,)]+)(?:, admin ([^\s)]+))?\)", line)
-        if not match:
-            self.process.kill()
-            raise RuntimeError(f"the server did not start: {line} {open(self.log.name, encoding='utf-8').read()}")
-        self.address, self.metrics_url, self.admin_address = match.groups()
-
-    def scrape(self):
-        with urllib.request.urlopen(self.metrics_url, timeout=30) as answer:
-            return answer.read().decode()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            status = self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            status = self.process.wait()
-        self.process.stdout.close()
-        self.log.close()
-        return status
 
 
 def documented_metrics():

@@ -122,6 +122,25 @@ TEST(ManyRpc, CancellingTheCallFreesItsBlocks) {
   EXPECT_EQ(Metric("beamline_cancelled_total{model=\"write-en\"} "), cancelled + 30);
 }
 
+// Whoever had it opens another one elsewhere.
+TEST(ManyRpc, AnOpenStreamOfAServerThatStopsIsUnavailable) {
+  ServerProcess server({"--model", "write-en=" BEAMLINE_SOURCE_DIR "/models/write-en"});
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto stream = stub->GenerateMany(&context);
+  v1::GenerateRequest request = Write("Package: ", 4);
+  request.set_request_id("1");
+  ASSERT_TRUE(stream->Write(request));
+  v1::GenerateManyResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_TRUE(answer.has_response());
+  server.process().Signal(SIGTERM);
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(server.process().Wait(), 0);
+}
+
 TEST(ManyRpc, DeadlineEndsWhatIsUnanswered) {
   std::vector<v1::GenerateRequest> requests(300, Write("Package: ", 480));
   for (v1::GenerateRequest& request : requests) {

@@ -152,6 +152,34 @@ TEST(Signals, SecondSignalEndsAtOnce) {
   server.ExpectThatTheRestFailed();
 }
 
+// Clients that know nothing of the end repeat what is UNAVAILABLE elsewhere, and nothing else.
+TEST(Signals, WhoeverAsksAServerThatStopsIsToldToGoElsewhere) {
+  for (int round = 0; round < 4; ++round) {
+    ServerProcess server({"--model", "embed-en=" + DemoModel("embed-en")});
+    std::vector<std::future<absl::StatusCode>> ends;
+    for (int i = 0; i < 24; ++i) {
+      ends.push_back(std::async(std::launch::async, [&server] {
+        Client client({.address = server.address()});
+        v1::TokenizeRequest request;
+        request.set_model("embed-en");
+        request.set_text("a mail server");
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        int after_the_end = 0;
+        while (std::chrono::steady_clock::now() < until) {
+          const absl::StatusCode code = client.Tokenize(request, kSoon).status().code();
+          if (code != absl::StatusCode::kOk && code != absl::StatusCode::kUnavailable) return code;
+          if (code == absl::StatusCode::kUnavailable && ++after_the_end == 3000) break;
+        }
+        return absl::StatusCode::kOk;
+      }));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    server.process().Signal(SIGTERM);
+    EXPECT_EQ(server.process().Wait(), 0);
+    for (auto& end : ends) EXPECT_EQ(end.get(), absl::StatusCode::kOk);
+  }
+}
+
 // Whether the process handles SIGTERM by now.
 bool AwaitsSignals(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");

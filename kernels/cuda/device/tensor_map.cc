@@ -17,12 +17,18 @@ constexpr int kDims = 4;
 // The driver's function, looked up at run time: a program that links to the driver does not start
 // where there is none.
 PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
-  static constexpr unsigned int kVersion = 12000;
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  static constexpr unsigned int kVersion = 12000;
   device.Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kVersion,
                                                 cudaEnableDefault, &found),
                "cudaGetDriverEntryPointByVersion");
+#else  // Debian 13's, which knows no later version of the function either
+  device.Check(
+      cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
+      "cudaGetDriverEntryPoint");
+#endif
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 

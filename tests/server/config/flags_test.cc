@@ -118,6 +118,42 @@ TEST(Flags, HelpStatesRangesAndDefaults) {
   }
 }
 
+TEST(Flags, HealthAsksWhereTheServerListens) {
+  const auto address = [](std::vector<const char*> arguments) {
+    const auto line = Parse(std::move(arguments));
+    EXPECT_TRUE(line.ok()) << line.status();
+    return line.ok() ? line->health_address : "";
+  };
+  EXPECT_EQ(address({}), "");
+  EXPECT_EQ(address({"--health"}), "127.0.0.1:50051");
+  EXPECT_EQ(address({"--health", "--listen", "0.0.0.0:7"}), "127.0.0.1:7");
+  EXPECT_EQ(address({"--listen", "[::]:7", "--health"}), "127.0.0.1:7");
+  EXPECT_EQ(address({"--listen", "[::1]:7", "--health"}), "[::1]:7");
+  EXPECT_EQ(address({"--health", "server:8", "--listen", "0.0.0.0:7"}), "server:8");
+  EXPECT_EQ(address({"--health=server:8"}), "server:8");
+  const std::string file = ScratchPath("health.yaml");
+  std::ofstream(file) << "listen: 0.0.0.0:9\n";
+  EXPECT_EQ(address({"--health", "--config", file.c_str()}), "127.0.0.1:9");
+}
+
+// The server has them, and whoever asks for its health need not.
+TEST(Flags, HealthNeedsNoModels) {
+  setenv("BEAMLINE_MODELS", "/nonexistent/models", 1);
+  const auto line = Parse({"--health"});
+  unsetenv("BEAMLINE_MODELS");
+  EXPECT_TRUE(line.ok()) << line.status();
+}
+
+TEST(Flags, HealthOfNowhereIsRefused) {
+  EXPECT_THAT(Error({"--health", "server"}),
+              HasSubstr("--health is 'server'; accepted: host:port"));
+  EXPECT_THAT(Error({"--health", "server:0"}), HasSubstr("--health is 'server:0'; accepted: "));
+  EXPECT_THAT(Error({"--health", "--listen", "127.0.0.1:0"}),
+              HasSubstr("--health is '127.0.0.1:0'; accepted: "));
+  EXPECT_THAT(Error({"--health", ""}), HasSubstr("--health is ''"));
+  EXPECT_THAT(Error({"--health", "a:1", "b:2"}), HasSubstr("'b:2'"));
+}
+
 TEST(ModelFlag, Parses) {
   const auto model = ParseModelFlag("m=/a/b=c,dtype=bfloat16,max_sequences=8");
   ASSERT_TRUE(model.ok()) << model.status();

@@ -51,6 +51,8 @@ TEST(SettingTexts, OfTheServer) {
       {{"--handshake-timeout-ms", "0"}, "--handshake-timeout-ms is '0'; accepted: 1 to 3600000"},
       {{"--max-connection-idle-ms", "86400001"},
        "--max-connection-idle-ms is '86400001'; accepted: 0 to 86400000"},
+      {{"--max-connection-age-ms", "-1"},
+       "--max-connection-age-ms is '-1'; accepted: 0 to 86400000"},
       {{"--min-ping-interval-ms", "-1"}, "--min-ping-interval-ms is '-1'; accepted: 0 to 3600000"},
       {{"--drain-timeout-ms", "x"}, "--drain-timeout-ms is 'x'; accepted: 0 to 86400000"},
       {{"--device", "tpu"}, "--device is 'tpu'; accepted: auto, cpu, cuda, cuda:N"},

@@ -1,0 +1,260 @@
+"""The manifests of deploy/kubernetes render, have only fields that Kubernetes knows, and fit together and to the server: its ports,
+its settings, its metrics and the time that it takes to stop.
+
+Needs kubectl or kustomize, and python3-yaml; without them it is skipped: exit status 77, and the reason.
+
+usage: kubernetes_test.py --source FOLDER --build FOLDER [unittest's arguments]
+"""
+
+import argparse
+import copy
+import functools
+import hashlib
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+SKIPPED = 77
+CLOSE_SECONDS = 5  # what a server takes to end behind its drain timeout
+
+options = None  # of the command line
+
+
+def source(path):
+    return os.path.join(options.source, path)
+
+
+def of_kind(documents, kind):
+    return [document for document in documents if document["kind"] == kind]
+
+
+def pod(documents):
+    deployment, = of_kind(documents, "Deployment")
+    return deployment["spec"]["template"]["spec"]
+
+
+def server(documents):
+    container, = pod(documents)["containers"]
+    return container
+
+
+def config(documents):
+    """Text of the server.yaml that the pods mount."""
+    name, = [volume["configMap"]["name"] for volume in pod(documents)["volumes"] if volume["name"] == "config"]
+    found, = [one for one in of_kind(documents, "ConfigMap") if one["metadata"]["name"] == name]
+    return found["data"]["server.yaml"]
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1])
+
+
+class Rendered(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.all = manifests.everything(options.source)
+        cls.fields = manifests.Fields(source("tests/deploy/kubernetes_fields.json"))
+
+    def test_fields_are_those_of_kubernetes(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                self.assertEqual([fault for document in documents for fault in self.fields.faults(document)], [])
+
+    def test_the_check_of_fields_finds_what_is_wrong(self):
+        deployment, = of_kind(self.all["overlays/cpu"], "Deployment")
+
+        def faults(change):
+            changed = copy.deepcopy(deployment)
+            change(changed["spec"]["template"]["spec"])
+            return self.fields.faults(changed)
+
+        self.assertEqual(faults(lambda spec: None), [])
+        self.assertIn("unknown field livenesProbe", faults(lambda spec: spec["containers"][0].update(livenesProbe={}))[0])
+        self.assertIn("no integer", faults(lambda spec: spec.update(terminationGracePeriodSeconds="50"))[0])
+        self.assertIn("has no name", faults(lambda spec: spec["containers"][0].pop("name"))[0])
+        self.assertIn("no list", faults(lambda spec: spec.update(volumes={}))[0])
+        self.assertEqual(self.fields.faults({"apiVersion": "v2", "kind": "Deployment"}), ["v2 Deployment is unknown"])
+
+    def test_selectors_meet_the_pods(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                deployment, = of_kind(documents, "Deployment")
+                labels = deployment["spec"]["template"]["metadata"]["labels"].items()
+                found = [deployment["spec"]["selector"]["matchLabels"]]
+                found += [one["labelSelector"]["matchLabels"] for one in pod(documents)["topologySpreadConstraints"]]
+                for document in documents:
+                    spec = document.get("spec", {})
+                    if document["kind"] == "Service":
+                        found.append(spec["selector"])
+                    elif document["kind"] in ("PodDisruptionBudget", "PodMonitor"):
+                        found.append(spec["selector"]["matchLabels"])
+                    elif document["kind"] == "NetworkPolicy":
+                        found.append(spec["podSelector"]["matchLabels"])
+                    elif document["kind"] in ("HorizontalPodAutoscaler", "ScaledObject"):
+                        self.assertEqual(spec["scaleTargetRef"]["name"], deployment["metadata"]["name"])
+                self.assertGreaterEqual(len(found), 5)
+                for selector in found:
+                    self.assertTrue(selector and selector.items() <= labels, selector)
+
+    def test_ports_are_those_that_the_server_listens_on(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                settings = yaml.safe_load(config(documents))
+                ports = {port["name"]: port["containerPort"] for port in server(documents)["ports"]}
+                self.assertEqual(ports, {"grpc": port_of(settings["listen"]), "metrics": port_of(settings["metrics_listen"])})
+                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                    self.assertEqual(server(documents)[probe]["grpc"]["port"], ports["grpc"])
+                used = [port["targetPort"] for one in of_kind(documents, "Service") for port in one["spec"]["ports"]]
+                used += [one["port"] for monitor in of_kind(documents, "PodMonitor") for one in monitor["spec"]["podMetricsEndpoints"]]
+                used += [port["port"] for policy in of_kind(documents, "NetworkPolicy") for rule in policy["spec"].get("ingress", [])
+                         for port in rule["ports"]]
+                self.assertLessEqual(set(used), set(ports))
+                self.assertTrue(all(one["spec"]["clusterIP"] == "None" for one in of_kind(documents, "Service")))
+
+    def test_the_grace_period_covers_the_drain(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                drain_s = yaml.safe_load(config(documents))["drain_timeout_ms"] / 1000
+                pre_stop_s = server(documents)["lifecycle"]["preStop"]["sleep"]["seconds"]
+                self.assertGreaterEqual(pod(documents)["terminationGracePeriodSeconds"], pre_stop_s + drain_s + CLOSE_SECONDS)
+
+    def test_the_server_takes_arguments_and_configuration(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
+                    file.write(config(documents))
+                    file.flush()
+                    arguments = [argument.replace("/etc/beamline/server.yaml", file.name).replace("$(CPU_COUNT)", "2")
+                                 for argument in server(documents)["args"]]
+                    done = subprocess.run([os.path.join(options.build, "server/beamline-server"), *arguments, "--print-config"],
+                                          env=dict(os.environ, BEAMLINE_MODELS=source("models")), stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                printed = yaml.safe_load(done.stdout)
+                self.assertEqual(printed["on_device_fault"], "exit")  # what the liveness probe relies on
+                mounts = [mount["mountPath"] for mount in server(documents)["volumeMounts"]]
+                for model in yaml.safe_load(config(documents)).get("models", []):
+                    self.assertTrue(any(model["folder"].startswith(mount + "/") for mount in mounts), model)
+
+    def test_volumes_are_there(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                volumes = {volume["name"]: volume for volume in pod(documents)["volumes"]}
+                maps = {one["metadata"]["name"] for one in of_kind(documents, "ConfigMap")}
+                for container in pod(documents)["containers"] + pod(documents).get("initContainers", []):
+                    self.assertLessEqual({mount["name"] for mount in container["volumeMounts"]}, set(volumes))
+                for volume in volumes.values():
+                    if "configMap" in volume:
+                        self.assertIn(volume["configMap"]["name"], maps)
+
+    def test_pods_are_restricted(self):
+        for name, documents in self.all.items():
+            with self.subTest(rendered=name):
+                self.assertTrue(pod(documents)["securityContext"]["runAsNonRoot"])
+                self.assertEqual(pod(documents)["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                for container in pod(documents)["containers"] + pod(documents).get("initContainers", []):
+                    self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                                    "capabilities": {"drop": ["ALL"]}})
+
+    def test_images_take_an_overlays_registry(self):
+        for name, tag in (("cpu", "cpu"), ("gpu", "cuda")):
+            self.assertEqual(server(self.all[f"components/{name}"])["image"], f"registry.example/beamline:{tag}")
+
+    def test_what_scales_leaves_the_number_of_pods_alone(self):
+        for name in ("autoscaling-hpa", "autoscaling-keda"):
+            deployment, = of_kind(self.all[f"components/{name}"], "Deployment")
+            self.assertNotIn("replicas", deployment["spec"])
+
+    def test_metrics_and_rules_are_those_of_this_repository(self):
+        metrics = documents_test.documented_metrics()
+        hpa, = of_kind(self.all["components/autoscaling-hpa"], "HorizontalPodAutoscaler")
+        self.assertIn(hpa["spec"]["metrics"][0]["pods"]["metric"]["name"], metrics)
+        keda, = of_kind(self.all["components/autoscaling-keda"], "ScaledObject")
+        for name, _ in promql.selectors(keda["spec"]["triggers"][0]["metadata"]["query"]):
+            self.assertIn(name, metrics)
+        rule, = of_kind(self.all["components/monitoring"], "PrometheusRule")
+        self.assertEqual([one for group in rule["spec"]["groups"] for one in group["rules"]],
+                         sorted(definitions.rules(options.source), key=lambda one: "alert" in one),
+                         "run deploy/kubernetes/make_prometheus_rule.py")
+        shown = {name: json.loads(text) for one in of_kind(self.all["components/monitoring"], "ConfigMap") for name, text in one["data"].items()
+                 if name.endswith(".json")}
+        self.assertEqual(shown, definitions.dashboards(options.source))
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class Download(unittest.TestCase):
+    """The init container's script, with files of this machine."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder, self.remote = os.path.join(scratch.name, "models"), os.path.join(scratch.name, "remote")
+        os.mkdir(self.folder)
+        os.mkdir(self.remote)
+        with open(os.path.join(self.remote, "weights"), "w", encoding="utf-8") as file:
+            file.write("17 numbers")
+        self.sum = hashlib.sha256(b"17 numbers").hexdigest()
+        service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=self.remote))
+        self.addCleanup(service.server_close)
+        self.addCleanup(service.shutdown)
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{service.server_port}/weights"
+
+    def download(self, lines):
+        path = os.path.join(self.folder, "list")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(lines)
+        done = subprocess.run(["sh", source("deploy/kubernetes/components/model-download/download.sh"), path, self.folder],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    def test_takes_what_is_missing_once(self):
+        lines = f"# a comment\n\nm/weights {self.url} {self.sum}\nm/more {self.url} -\n"
+        self.assertEqual(self.download(lines), (0, "downloaded m/weights\ndownloaded m/more\n"))
+        with open(os.path.join(self.folder, "m/weights"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "17 numbers")
+        os.remove(os.path.join(self.remote, "weights"))
+        self.assertEqual(self.download(lines), (0, "there is m/weights\nthere is m/more\n"))
+
+    def test_a_wrong_file_never_gets_its_name(self):
+        status, text = self.download(f"m/weights {self.url} {'0' * 64}\n")
+        self.assertEqual(status, 1)
+        self.assertIn("has not the SHA-256", text)
+        self.assertEqual(os.listdir(os.path.join(self.folder, "m")), [])
+
+    def test_refuses_what_is_not_there_and_what_leads_elsewhere(self):
+        self.assertNotEqual(self.download(f"m/weights {self.url}.not -\n")[0], 0)
+        self.assertIn("leads out of the folder", self.download(f"../weights {self.url} -\n")[1])
+        self.assertIn("accepted: path, URL and SHA-256", self.download(f"m/weights {self.url}\n")[1])
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "../weights")))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--build", required=True)
+    options, rest = parser.parse_known_args()
+    try:
+        import yaml
+    except ImportError:
+        print("skipped: this Python has no yaml; Debian's is python3-yaml")
+        sys.exit(SKIPPED)
+    import manifests
+    if manifests.renderer() is None:
+        print("skipped: there is neither kubectl nor kustomize")
+        sys.exit(SKIPPED)
+    sys.path.insert(0, source("tests/e2e"))
+    import definitions
+    import documents_test
+    import promql
+    documents_test.options = options
+    unittest.main(argv=sys.argv[:1] + rest)
