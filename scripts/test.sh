@@ -77,7 +77,7 @@ step "configure release" 120 cmake --preset release -DBEAMLINE_WARNINGS_AS_ERROR
   -DBEAMLINE_BUILD_TESTS=ON -DBEAMLINE_BUILD_BENCHMARKS=ON -DBEAMLINE_UNITY_TESTS=ON \
   -DBEAMLINE_CUDA_ARCHITECTURES=90
 step "build release" 1500 cmake --build build/release -j "$jobs"
-run_tests release 600 --test-dir build/release "${filter[@]}"
+run_tests release 900 --test-dir build/release -j 2 "${filter[@]}"
 
 if [[ $sanitizers == yes ]]; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
