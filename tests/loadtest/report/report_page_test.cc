@@ -39,7 +39,7 @@ RequestRecord MakeRecord(size_t class_index, int at_ms, int latency_ms, int num_
 }
 
 // Two classes, one with a hostile name, that fail with hostile messages now and then.
-RunReport MakeReport(const std::string& name) {
+RunReport NamedReport(const std::string& name) {
   Recorder recorder({{name, "generate_stream"}, {"embed", "encode"}}, {.ttft_ms = 30},
                     milliseconds(1000));
   for (int i = 0; i < 400; ++i) {
@@ -78,7 +78,7 @@ RunReport MakeReport(const std::string& name) {
 
 // Every figure of the page is the JSON's, and reads as that number.
 TEST(ReportPageTest, FiguresAreThoseOfTheJson) {
-  const RunReport report = MakeReport("chat");
+  const RunReport report = NamedReport("chat");
   const nlohmann::json root = ToJson(report);
   const std::string html = ReportPage(report);
   const std::regex figure("<data value=\"([^\"]*)\" data-json=\"([^\"]*)\">([^<]*)</data>");
@@ -104,7 +104,7 @@ TEST(ReportPageTest, FiguresAreThoseOfTheJson) {
 }
 
 TEST(ReportPageTest, HasEveryChartWithItsLegend) {
-  const std::string html = ReportPage(MakeReport("chat"));
+  const std::string html = ReportPage(NamedReport("chat"));
   for (const char* title :
        {"Latency by percentile", "End to end by class", "Requests", "Open requests", "End to end",
         "Time to first token", "Time per output token", "Output tokens", "Server: queue and batch",
@@ -120,7 +120,7 @@ TEST(ReportPageTest, HasEveryChartWithItsLegend) {
 }
 
 TEST(ReportPageTest, HostileTextIsShownAndNothingElse) {
-  const std::string html = ReportPage(MakeReport(kHostile));
+  const std::string html = ReportPage(NamedReport(kHostile));
   for (const char* part : {"<script", "alert('", "\x01", "\u202E", "\xFF\"", "nan", "inf\"", "href",
                            "src=", "@import", "url("}) {
     EXPECT_THAT(html, Not(HasSubstr(part))) << part;
@@ -130,7 +130,7 @@ TEST(ReportPageTest, HostileTextIsShownAndNothingElse) {
   const auto count_tags = [](const std::string& text) {
     return std::count(text.begin(), text.end(), '<');
   };
-  EXPECT_EQ(count_tags(html), count_tags(ReportPage(MakeReport("chat"))));
+  EXPECT_EQ(count_tags(html), count_tags(ReportPage(NamedReport("chat"))));
 }
 
 TEST(ReportPageTest, ARunWithoutAnAnswerHasAPage) {
@@ -154,7 +154,7 @@ TEST(ReportPageTest, ALongRunIsDrawnInGroups) {
 }
 
 TEST(ReportPageTest, IsWritten) {
-  const RunReport report = MakeReport("chat");
+  const RunReport report = NamedReport("chat");
   const std::string path = ScratchPath("report.html");
   ASSERT_TRUE(WriteReportPage(report, path).ok());
   std::ifstream file(path);
