@@ -17,6 +17,7 @@
 #include "engine/text/tokenizer.h"
 #include "kernels/cpu/memory_counts.h"
 #include "tests/engine/random_model.h"
+#include "tests/sanitized.h"
 
 namespace beamline {
 namespace {
@@ -68,7 +69,7 @@ class LifecycleTest : public testing::Test {
   }
   // A request that runs for a while.
   std::shared_ptr<RecordingSink> StartLong(const std::string& model) {
-    GenerateRequest request = Write("Package: a", 400);
+    GenerateRequest request = Write("Package: a", kSanitized ? 100 : 400);
     request.model = model;
     request.limits.ignore_eos = true;
     request.decoding = SamplingOptions{.seed = 3, .num_sequences = 32};
