@@ -25,10 +25,15 @@ failed=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
+# Of a test program that fails: its failures, not the many cases that passed before them.
+export GTEST_BRIEF=1
+
 parts=() # "NAME: N s" of what has ended
 finish() {
   printf '\n'
   printf '%s\n' "${parts[@]}"
+  # What ctest lists as "<number> - <name> (Failed)", (Timeout), (SEGFAULT) ...
+  sed -nE 's/^\s+[0-9]+ - (\S+ \(.*\)).*$/failed: \1/p' "$logs"/* 2>/dev/null | grep -v '(Skipped)'
   printf '%d s\n%d passed, %d failed\n' "$SECONDS" "$passed" "$failed"
   ((failed == 0 && passed > 0))
   exit
