@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
+constexpr int kBlocksEach = 5;                    // on a multiprocessor
 constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one a thread it stands for
 constexpr int kMostListed = 128;
 constexpr uint32_t kLowest = 0x007fffff;  // OrderedKey(-infinity)
@@ -41,6 +42,7 @@ struct Biases {
   int count;
 
   __device__ float Edited(int id, float score) const {
+#pragma unroll 1
     for (int i = 0; i < count; ++i) {
       if (entries[i].id == id) score += entries[i].value;
     }
@@ -65,6 +67,7 @@ __device__ void LoadValues(const Chunk& chunk, Values& values) {
 // Whether the chunk that begins at `begin` has any of the biases; adds those to this lane's values.
 __device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, Values& values) {
   bool any = false;
+#pragma unroll 1
   for (int b = 0; b < biases.count; ++b) {
     const LogitsEdits::Bias bias = biases.entries[b];
     if (bias.id < begin || bias.id >= min(begin + kChunk, chunk.end)) continue;
@@ -271,14 +274,15 @@ __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& ro
   if (args.raw_values != nullptr) args.raw_values[to] = logit;
 }
 
-// Grid: a warp for each chunk of each row. Bound by memory: the logits read once.
-__global__ void __launch_bounds__(kThreads) PlainKernel(CandidateArgs args) {
+// Grid: a warp for each chunk of each row. Bound by memory: the logits read once, by as many warps
+// as 96 registers a thread let stand on a multiprocessor.
+__global__ void __launch_bounds__(kThreads, kBlocksEach) PlainKernel(CandidateArgs args) {
   __shared__ List lists[kWarps];
   List& list = lists[threadIdx.x / kWarpSize];
   const int64_t part = blockIdx.x * int64_t{kWarps} + threadIdx.x / kWarpSize;
   const int r = static_cast<int>(part / args.num_chunks);
   if (r >= args.num_rows) return;
-  const CandidateRow row = args.rows[r];
+  const CandidateRow& row = args.rows[r];  // read again where it is needed: registers are short
   if (!row.plain) return;
   const int begin = static_cast<int>(part % args.num_chunks) * kChunk;
   const Chunk chunk = {args.logits + r * args.logits_stride, begin + Lane(), args.vocab_size};
