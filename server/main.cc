@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
@@ -85,6 +86,8 @@ void PrintStartLine(const Server& server) {
 
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
+  // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   SetUpLogging();
   const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Fail(2, line.status());

@@ -1,0 +1,117 @@
+// rpc_echo_server: the least that a gRPC callback server can do with Beamline's contract, beside
+// which Beamline's own server is measured. It answers Encode with as many numbers, and
+// GenerateStream with as many messages of a token, as it is told to, and looks at no request.
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "base/command_line.h"
+#include "base/standard_streams.h"
+#include "base/text.h"
+#include "beamline/v1/inference.grpc.pb.h"
+
+namespace beamline {
+namespace {
+
+// Writes the tokens one after the other, each when the one before has been taken.
+class TokenStream final : public grpc::ServerWriteReactor<v1::GenerateStreamResponse> {
+ public:
+  explicit TokenStream(int num_tokens) : num_tokens_(num_tokens) { Next(); }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::CANCELLED);
+    Next();
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void Next() {
+    if (written_ == num_tokens_) {
+      message_.clear_deltas();
+      message_.mutable_end()->add_sequences()->set_finish_reason(v1::FINISH_REASON_LENGTH);
+      ++written_;
+      return StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+    message_.clear_deltas();
+    v1::SequenceDelta* const delta = message_.add_deltas();
+    delta->add_ids(written_);
+    delta->set_text(" word");
+    ++written_;
+    StartWrite(&message_);
+  }
+
+  const int num_tokens_;
+  int written_ = 0;
+  v1::GenerateStreamResponse message_;
+};
+
+class EchoService final : public v1::Inference::CallbackService {
+ public:
+  EchoService(int dimensions, int num_tokens) : dimensions_(dimensions), num_tokens_(num_tokens) {}
+
+  grpc::ServerUnaryReactor* Encode(grpc::CallbackServerContext* context,
+                                   const v1::EncodeRequest* request,
+                                   v1::EncodeResponse* response) override {
+    for (int i = 0; i < request->inputs_size(); ++i) {
+      v1::Embedding* const embedding = response->add_embeddings();
+      embedding->set_num_vectors(1);
+      embedding->set_dimensions(dimensions_);
+      for (int d = 0; d < dimensions_; ++d) embedding->add_values(0.25f * static_cast<float>(d));
+    }
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<v1::GenerateStreamResponse>* GenerateStream(
+      grpc::CallbackServerContext* /*context*/, const v1::GenerateRequest* /*request*/) override {
+    return new TokenStream(num_tokens_);
+  }
+
+ private:
+  const int dimensions_, num_tokens_;
+};
+
+int Main(int argc, char** argv) {
+  PrepareStandardStreams();
+  CLI::App app("Answers at once with messages of a given size", "rpc_echo_server");
+  int dimensions = 8, num_tokens = 64;
+  AddNumber(app, "--dimensions", dimensions, "Numbers of an embedding", 1, 1 << 20);
+  AddNumber(app, "--tokens", num_tokens, "Messages of a stream", 1, 1 << 20);
+  const auto text = ParseArguments(app, argc, argv);
+  if (!text.ok()) {
+    std::fputs(ErrorLine("rpc_echo_server", text.status()).c_str(), stderr);
+    return 2;
+  }
+  if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? 1 : 0;
+
+  sigset_t signals;  // blocked before gRPC's threads start, so that sigwait alone gets them
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  EchoService service(dimensions, num_tokens);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    std::fputs("rpc_echo_server: no port of 127.0.0.1 can be listened at\n", stderr);
+    return 1;
+  }
+  std::printf("serving on 127.0.0.1:%d\n", port);
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  server->Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace beamline
+
+int main(int argc, char** argv) { return beamline::Main(argc, argv); }
