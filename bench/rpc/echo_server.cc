@@ -12,6 +12,7 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
 
 namespace beamline {
 namespace {
@@ -74,6 +75,27 @@ class EchoService final : public v1::Inference::CallbackService {
   const int dimensions_, num_tokens_;
 };
 
+// As much of it as the load tester asks for: a model of each task.
+class EchoModels final : public v1::Models::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const v1::ListModelsRequest* /*request*/,
+                                       v1::ListModelsResponse* response) override {
+    const auto add = [response](const char* name, v1::Task task) {
+      v1::Model* const model = response->add_models();
+      model->set_name(name);
+      model->set_version(1);
+      model->set_task(task);
+      model->set_state(v1::MODEL_STATE_READY);
+    };
+    add("bert", v1::TASK_ENCODE);
+    add("gpt2", v1::TASK_GENERATE);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+};
+
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
   CLI::App app("Answers at once with messages of a given size", "rpc_echo_server");
@@ -94,10 +116,12 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   EchoService service(dimensions, num_tokens);
+  EchoModels models;
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
+  builder.RegisterService(&models);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     std::fputs("rpc_echo_server: no port of 127.0.0.1 can be listened at\n", stderr);
