@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "fmt/format.h"
+#include "server/accept/hang_up.h"
 #include "server/accept/listen_socket.h"
 
 namespace beamline {
@@ -25,6 +26,7 @@ absl::StatusOr<std::unique_ptr<AdminListener>> AdminListener::Start(const Server
   BEAMLINE_ASSIGN_OR_RETURN(ListenSockets sockets,
                             OpenListenSockets(listen.host, listen.port, kUnacknowledged));
   std::unique_ptr<AdminListener> listener(new AdminListener());
+  listener->port_ = sockets.port;
   listener->address_ = fmt::format("{}:{}", listen.host, sockets.port);
   // The public address tells the health of models.
   grpc::EnableDefaultHealthCheckService(false);
@@ -54,7 +56,9 @@ absl::StatusOr<std::unique_ptr<AdminListener>> AdminListener::Start(const Server
 
 AdminListener::~AdminListener() {
   acceptor_.reset();
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
+  if (server_ == nullptr) return;
+  HangUpAnswered(port_);
+  server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
 }
 
 }  // namespace beamline

@@ -27,6 +27,7 @@ class AdminListener {
  private:
   AdminListener() = default;
 
+  int port_ = 0;
   std::string address_;
   ConnectionStats connection_stats_;
   std::unique_ptr<grpc::Server> server_;

@@ -1,7 +1,5 @@
 #include "server/server.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -38,9 +36,6 @@ constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 constexpr std::chrono::milliseconds kFlushTime{2000};
 // How long last answers may be on their way, and connections may take to close, once no call runs.
 constexpr std::chrono::milliseconds kCloseTime{100};
-// How long gRPC may take to see that connections have ended.
-constexpr std::chrono::milliseconds kHangUpTime{300};
-constexpr std::chrono::milliseconds kPollInterval{2};
 
 class ServerImpl final : public Server {
  public:
@@ -91,8 +86,6 @@ class ServerImpl final : public Server {
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
-  // REQUIRES: no call runs and the port is closed.
-  void CloseConnections();
 
   std::shared_ptr<Metrics> metrics_;
   WorkerPool writers_;
@@ -251,22 +244,9 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   }
   EndAdmin();
   acceptor_.reset();  // gRPC takes no connection any more
-  if (admission_.running() == 0) CloseConnections();
+  if (admission_.running() == 0) HangUpAnswered(port_);
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
-}
-
-// A call that reaches gRPC while it shuts down would be CANCELLED, as if its client had wished it.
-// So nothing more is read of the connections first: calls that have come are refused, those that
-// come later meet the end of the connection, and all are UNAVAILABLE, which clients repeat
-// elsewhere.
-void ServerImpl::CloseConnections() {
-  const auto sent = Clock::now() + kCloseTime;
-  while (HasUnsent(port_) && Clock::now() < sent) std::this_thread::sleep_for(kPollInterval);
-  const auto ended = Clock::now() + kHangUpTime;
-  while (HangUp(port_, SHUT_RD) > 0 && Clock::now() < ended) {
-    std::this_thread::sleep_for(kPollInterval);
-  }
 }
 
 }  // namespace

@@ -5,12 +5,20 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 namespace beamline {
 namespace {
+
+// How long the last answers may take to reach their readers.
+constexpr std::chrono::milliseconds kSendTime{100};
+// How long gRPC may take to see that connections have ended.
+constexpr std::chrono::milliseconds kHangUpTime{300};
+constexpr std::chrono::milliseconds kPollInterval{2};
 
 int PortOf(const sockaddr_storage& address) {
   if (address.ss_family != AF_INET && address.ss_family != AF_INET6) return -1;
@@ -37,8 +45,8 @@ void VisitConnections(int port, const Visit& visit) {
   }
 }
 
-}  // namespace
-
+// Whether a connection of this process to its own port has bytes on their way that its client has
+// not got: when it is closed while it also has bytes that nobody read, they are lost.
 bool HasUnsent(int port) {
   bool found = false;
   VisitConnections(port, [&found](int fd) {
@@ -48,6 +56,8 @@ bool HasUnsent(int port) {
   return found;
 }
 
+}  // namespace
+
 int HangUp(int port, int how) {
   int count = 0;
   VisitConnections(port, [&count, how](int fd) {
@@ -55,6 +65,17 @@ int HangUp(int port, int how) {
     ++count;
   });
   return count;
+}
+
+void HangUpAnswered(int port) {
+  const auto sent = std::chrono::steady_clock::now() + kSendTime;
+  while (HasUnsent(port) && std::chrono::steady_clock::now() < sent) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  const auto ended = std::chrono::steady_clock::now() + kHangUpTime;
+  while (HangUp(port, SHUT_RD) > 0 && std::chrono::steady_clock::now() < ended) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
 }
 
 }  // namespace beamline

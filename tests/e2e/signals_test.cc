@@ -152,21 +152,33 @@ TEST(Signals, SecondSignalEndsAtOnce) {
   server.ExpectThatTheRestFailed();
 }
 
-// Clients that know nothing of the end repeat what is UNAVAILABLE elsewhere, and nothing else.
-TEST(Signals, WhoeverAsksAServerThatStopsIsToldToGoElsewhere) {
+// Clients that know nothing of the end repeat what is UNAVAILABLE elsewhere, and nothing else: at
+// the address of all, and at that of operators.
+class StoppingServer : public testing::TestWithParam<bool> {};
+
+TEST_P(StoppingServer, TellsWhoeverAsksToGoElsewhere) {
+  const bool admin = GetParam();
+  const std::string models = std::string(BEAMLINE_SOURCE_DIR) + "/models";
   for (int round = 0; round < 4; ++round) {
-    ServerProcess server({"--model", "embed-en=" + DemoModel("embed-en")});
+    std::vector<std::string> arguments = {"--model", "embed-en=" + DemoModel("embed-en")};
+    if (admin)
+      arguments.insert(arguments.end(), {"--admin-listen", "127.0.0.1:0", "--model-root", models});
+    ServerProcess server(arguments);
     std::vector<std::future<absl::StatusCode>> ends;
     for (int i = 0; i < 24; ++i) {
-      ends.push_back(std::async(std::launch::async, [&server] {
-        Client client({.address = server.address()});
+      ends.push_back(std::async(std::launch::async, [&server, admin] {
+        Client client({.address = admin ? server.admin_address() : server.address()});
         v1::TokenizeRequest request;
         request.set_model("embed-en");
         request.set_text("a mail server");
+        const auto ask = [&] {
+          return admin ? client.ListModels(kSoon).status().code()
+                       : client.Tokenize(request, kSoon).status().code();
+        };
         const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         int after_the_end = 0;
         while (std::chrono::steady_clock::now() < until) {
-          const absl::StatusCode code = client.Tokenize(request, kSoon).status().code();
+          const absl::StatusCode code = ask();
           if (code != absl::StatusCode::kOk && code != absl::StatusCode::kUnavailable) return code;
           if (code == absl::StatusCode::kUnavailable && ++after_the_end == 3000) break;
         }
@@ -179,6 +191,8 @@ TEST(Signals, WhoeverAsksAServerThatStopsIsToldToGoElsewhere) {
     for (auto& end : ends) EXPECT_EQ(end.get(), absl::StatusCode::kOk);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, StoppingServer, testing::Bool());
 
 // Whether the process handles SIGTERM by now.
 bool AwaitsSignals(pid_t pid) {
