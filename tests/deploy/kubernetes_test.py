@@ -186,6 +186,43 @@ class Rendered(unittest.TestCase):
         self.assertEqual(shown, definitions.dashboards(options.source))
 
 
+class KServe(unittest.TestCase):
+    """The runtime and the example of deploy/kubernetes/kserve, which has pods made instead of a Deployment."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.documents = manifests.kserve(options.source)
+        cls.runtime, = of_kind(cls.documents, "ServingRuntime")
+        cls.service, = of_kind(cls.documents, "InferenceService")
+        cls.container, = cls.runtime["spec"]["containers"]
+
+    def test_fields_are_those_of_kserve(self):
+        fields = manifests.Fields(source("tests/deploy/kubernetes_fields.json"))
+        self.assertEqual([fault for document in self.documents for fault in fields.faults(document)], [])
+        self.assertIn("unknown field startup", fields.faults(
+            {**self.runtime, "spec": {**self.runtime["spec"], "containers": [{**self.container, "startup": {}}]}})[0])
+
+    def test_the_example_names_the_runtime(self):
+        model = self.service["spec"]["predictor"]["model"]
+        self.assertEqual(model["runtime"], self.runtime["metadata"]["name"])
+        self.assertIn(model["modelFormat"]["name"], [one["name"] for one in self.runtime["spec"]["supportedModelFormats"]])
+        self.assertEqual(self.container["image"], "beamline:cpu")
+
+    def test_the_server_takes_its_arguments(self):
+        arguments = [one.replace("{{.Name}}", "embed-en").replace("/mnt/models", source("models/embed-en")) for one in self.container["args"]]
+        done = subprocess.run([os.path.join(options.build, "server/beamline-server"), *arguments, "--print-config"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        settings = yaml.safe_load(done.stdout)
+        self.assertEqual([port["containerPort"] for port in self.container["ports"]], [port_of(settings["listen"])])
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(self.container[probe]["grpc"]["port"], port_of(settings["listen"]))
+        self.assertEqual(int(self.runtime["spec"]["annotations"]["prometheus.kserve.io/port"]), port_of(settings["metrics_listen"]))
+        pre_stop_s = self.container["lifecycle"]["preStop"]["sleep"]["seconds"]
+        self.assertGreaterEqual(self.service["spec"]["predictor"]["terminationGracePeriodSeconds"],
+                                pre_stop_s + settings["drain_timeout_ms"] / 1000 + CLOSE_SECONDS)
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass

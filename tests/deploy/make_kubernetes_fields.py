@@ -19,7 +19,8 @@ PREFIXES = {"Quantity": "quantity", "IntOrString": "integer or string", "Time": 
 META = {"name": "string", "namespace": "string", "labels": "{}string", "annotations": "{}string"}
 CUSTOM = {
     "kinds": {"monitoring.coreos.com/v1 PodMonitor": "PodMonitor", "monitoring.coreos.com/v1 PrometheusRule": "PrometheusRule",
-              "keda.sh/v1alpha1 ScaledObject": "ScaledObject"},
+              "keda.sh/v1alpha1 ScaledObject": "ScaledObject", "serving.kserve.io/v1alpha1 ServingRuntime": "ServingRuntime",
+              "serving.kserve.io/v1beta1 InferenceService": "InferenceService"},
     "objects": {
         "CustomMeta": {"fields": META, "required": ["name"]},
         "PodMonitor": {"fields": {"apiVersion": "string", "kind": "string", "metadata": "CustomMeta", "spec": "PodMonitorSpec"},
@@ -41,6 +42,20 @@ CUSTOM = {
                                         "triggers": "[]Trigger"}, "required": ["scaleTargetRef", "triggers"]},
         "ScaleTarget": {"fields": {"name": "string", "kind": "string", "apiVersion": "string"}, "required": ["name"]},
         "Fallback": {"fields": {"failureThreshold": "integer", "replicas": "integer"}, "required": ["failureThreshold", "replicas"]},
+        "ServingRuntime": {"fields": {"apiVersion": "string", "kind": "string", "metadata": "CustomMeta", "spec": "ServingRuntimeSpec"},
+                           "required": ["metadata", "spec"]},
+        "ServingRuntimeSpec": {"fields": {"annotations": "{}string", "labels": "{}string", "supportedModelFormats": "[]ModelFormat",
+                                          "protocolVersions": "[]string", "multiModel": "boolean", "containers": "[]core.v1.Container",
+                                          "disabled": "boolean"}, "required": ["containers"]},
+        "ModelFormat": {"fields": {"name": "string", "version": "string", "autoSelect": "boolean", "priority": "integer"},
+                        "required": ["name"]},
+        "InferenceService": {"fields": {"apiVersion": "string", "kind": "string", "metadata": "CustomMeta", "spec": "InferenceServiceSpec"},
+                             "required": ["metadata", "spec"]},
+        "InferenceServiceSpec": {"fields": {"predictor": "Predictor"}, "required": ["predictor"]},
+        "Predictor": {"fields": {"minReplicas": "integer", "maxReplicas": "integer", "terminationGracePeriodSeconds": "integer",
+                                 "model": "PredictorModel"}, "required": ["model"]},
+        "PredictorModel": {"fields": {"modelFormat": "ModelFormat", "runtime": "string", "storageUri": "string", "args": "[]string",
+                                      "resources": "core.v1.ResourceRequirements"}, "required": ["modelFormat"]},
         "Trigger": {"fields": {"type": "string", "metricType": "string", "name": "string", "metadata": "{}string"}, "required": ["type", "metadata"]},
     },
 }

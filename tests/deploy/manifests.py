@@ -50,6 +50,11 @@ def everything(source):
     return found
 
 
+def kserve(source):
+    """What deploy/kubernetes/kserve renders to: no Deployment, which KServe makes."""
+    return render(os.path.join(source, FOLDER, "kserve"))
+
+
 class Fields:
     """kubernetes_fields.json: the fields of Kubernetes's objects as far as our manifests have them (make_kubernetes_fields.py)."""
 
