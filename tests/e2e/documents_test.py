@@ -209,6 +209,18 @@ class Names(unittest.TestCase):
             for name in re.findall(r"`(beamline_\w+)", read(os.path.relpath(path, options.source))):
                 self.assertIn(name, documented, path)
 
+    def test_objectives_and_alerts_are_those_of_the_rules(self):
+        rules = read("deploy/prometheus/rules/recording.yaml")
+        objectives = {name: f"{float(ratio) * 100:g}%" for ratio, name in re.findall(
+            r"- record: beamline:slo_objective:ratio\s+expr: vector\(([\d.]+)\)\s+labels: \{slo: (\w+)\}", rules)}
+        self.assertEqual(len(objectives), 3)
+        alerts = dict(re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", read("deploy/prometheus/rules/alerts.yaml"), re.S))
+        page = read("docs/service_levels.md")
+        self.assertEqual(dict(re.findall(r"^\| `(\w+)` \| .* \| ([\d.]+%) \|", page, re.M)), objectives)
+        documented = {name: severity for names, severity in re.findall(r"^\| (Beamline[\w, ]+) \| (\w+) \|", page, re.M)
+                      for name in names.split(", ")}
+        self.assertEqual(documented, alerts)
+
     def test_the_readme_shows_a_piece_of_the_demo(self):
         demo = read("docs/demo.md").split("\n")
         for begin, lines in blocks("README.md", "text"):

@@ -1,5 +1,5 @@
 """docs/quick_start.md works as it stands: its commands run in one shell, from its first to its last, and print what it shows; its
-Python runs and its C++ compiles against the installed package and runs.
+Python runs and its C++ compiles against the installed package and runs. So does the C++ of README.md.
 
 What installs packages, builds this tree or needs a daemon is left out; ports are free ones, and pip fetches nothing (as in
 python_client_test.py). Skipped without grpcio: exit status 77, and the reason.
@@ -21,15 +21,15 @@ import pythons
 
 PAGE = "docs/quick_start.md"
 LEFT_OUT = re.compile(r"scripts/(demo|install_packages)\.sh|cmake --preset|cmake --build build/release|docker ")
-TIMEOUT_S = 280
+TIMEOUT_S = 540
 
 python = None  # with the packages
 
 
-def page_blocks():
+def page_blocks(page=PAGE):
     """(language, text) of every block, in their order."""
     found = [(number, language, "\n".join(lines)) for language in ("sh", "text", "python", "cpp") for number, lines in
-             documents.blocks(PAGE, language)]
+             documents.blocks(page, language)]
     return [block[1:] for block in sorted(found)]
 
 
@@ -54,6 +54,12 @@ class QuickStart(unittest.TestCase):
         command = command.replace("python3 -m venv", f"{python} -m venv --system-site-packages")
         return command.replace("pip install", "pip install --quiet --no-index --no-build-isolation --disable-pip-version-check")
 
+    def built(self, name, text):
+        """What builds and runs a program against the installed package."""
+        return [f"mkdir {name} && cp -L examples/client/CMakeLists.txt {name}", f"cat >{name}/translate.cc <<'END'\n{self.adapted(text)}\nEND",
+                f'cmake -S {name} -B {name}-build -DCMAKE_PREFIX_PATH="$HOME/beamline" >/dev/null', f"cmake --build {name}-build >/dev/null",
+                f"{name}-build/translate"]
+
     def script(self):
         """The page as one shell script. Python runs where it stands; C++ takes the place of the example's program."""
         lines = ["set -e", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
@@ -63,9 +69,10 @@ class QuickStart(unittest.TestCase):
             elif language == "python":
                 lines += ["echo == Python", f"venv/bin/python - <<'END'\n{self.adapted(text)}\nEND"]
             elif language == "cpp":
-                lines += ["echo == C++", "mkdir own && cp -L examples/client/CMakeLists.txt own", f"cat >own/translate.cc <<'END'\n{self.adapted(text)}\nEND",
-                          'cmake -S own -B own-build -DCMAKE_PREFIX_PATH="$HOME/beamline" >/dev/null', "cmake --build own-build >/dev/null",
-                          "own-build/translate"]
+                lines += ["echo == C++", *self.built("own", text)]
+                (of_readme,) = [text for language, text in page_blocks("README.md") if language == "cpp"]
+                lines += self.built("of_readme", '#include <iostream>\n#include "beamline/client.h"\nint main() {\n' + of_readme + "\n"
+                                                 'std::cout << "README: " << answer->embeddings(0).dimensions() << "\\n";\n}')
         return "\n".join(lines)
 
     def test_page(self):
@@ -86,6 +93,7 @@ class QuickStart(unittest.TestCase):
         self.assertRegex(said, r"\n0\.6\d+\n")
         written = done.stdout.split("== C++\n")[1].split("\n")[0]
         self.assertTrue(written.strip(), done.stdout)
+        self.assertIn("\nREADME: 256\n", done.stdout)
 
 
 if __name__ == "__main__":
