@@ -1,4 +1,4 @@
-"""The README's figures are those of docs/results, and every file there has a name of the scheme and a row of the index."""
+"""The figures of README.md and docs/benchmarks.md are those of docs/results, and every file there has a name of the scheme and a row of the index."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RESULTS = os.path.join(ROOT, "docs/results")
-TABLES = os.path.join(ROOT, "bench/readme_tables.py")
+DOCUMENTS = ("README.md", "docs/benchmarks.md")
+TABLES = os.path.join(ROOT, "bench/document_tables.py")
 NAME = re.compile(r"(\d{4}-\d{2}-\d{2}-[a-z0-9-]+-(?:cpu|[a-z]+\d+)|notes-[a-z]+)\.(md|json|png)")
 
 
@@ -32,12 +33,13 @@ def check(root):
     return done.returncode, done.stdout
 
 
-class Readme(unittest.TestCase):
+class Tables(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.root)
         shutil.copytree(RESULTS, os.path.join(self.root, "docs/results"))
-        shutil.copy(os.path.join(ROOT, "README.md"), self.root)
+        for document in DOCUMENTS:
+            shutil.copy(os.path.join(ROOT, document), os.path.join(self.root, document))
 
     def edit(self, path, change):
         path = os.path.join(self.root, path)
@@ -53,18 +55,22 @@ class Readme(unittest.TestCase):
         self.assertEqual(status, 0, output)
 
     def test_every_part_disagrees_after_an_edit(self):
-        with open(os.path.join(self.root, "README.md"), encoding="utf-8") as file:
-            parts = re.findall(r"<!-- (\w+): bench/readme_tables.py -->\n(.*?)<!-- end -->", file.read(), re.S)
-        self.assertGreaterEqual(len(parts), 4)
-        for name, text in parts:
-            figure = re.findall(r"\d+\.\d+", text)[0]
-            wrong = text.replace(figure, figure + "1", 1)
-            with self.subTest(part=name):
-                self.edit("README.md", lambda readme, text=text, wrong=wrong: readme.replace(text, wrong))
-                status, output = check(self.root)
-                self.assertEqual(status, 1, output)
-                self.assertIn(figure + "1", output)
-                self.edit("README.md", lambda readme, text=text, wrong=wrong: readme.replace(wrong, text))
+        found = 0
+        for document in DOCUMENTS:
+            with open(os.path.join(self.root, document), encoding="utf-8") as file:
+                parts = re.findall(r"<!-- (\w+): bench/document_tables.py -->\n(.*?)<!-- end -->", file.read(), re.S)
+            for name, text in parts:
+                found += 1
+                figure = re.findall(r"\d+[.,]\d+", text)[0]
+                wrong = text.replace(figure, figure + "1", 1)
+                with self.subTest(document=document, part=name):
+                    self.edit(document, lambda page, text=text, wrong=wrong: page.replace(text, wrong))
+                    status, output = check(self.root)
+                    self.assertEqual(status, 1, output)
+                    self.assertIn(figure + "1", output)
+                    self.assertIn(f"{document}:", output)
+                    self.edit(document, lambda page, text=text, wrong=wrong: page.replace(wrong, text))
+        self.assertEqual(found, 8)
 
     def test_other_data_disagrees(self):
         def slower(text):
@@ -76,10 +82,10 @@ class Readme(unittest.TestCase):
         self.assertEqual(check(self.root)[0], 1)
 
     def test_a_part_without_its_marks_is_named(self):
-        self.edit("README.md", lambda readme: readme.replace("<!-- gpu_peers: bench/readme_tables.py -->\n", ""))
+        self.edit("docs/benchmarks.md", lambda page: page.replace("<!-- gpu_peers: bench/document_tables.py -->\n", ""))
         status, output = check(self.root)
         self.assertEqual(status, 1)
-        self.assertIn("0 parts 'gpu_peers'", output)
+        self.assertIn("docs/benchmarks.md has 0 parts 'gpu_peers'", output)
 
 
 class Index(unittest.TestCase):

@@ -1,5 +1,6 @@
 """What the documents show works: their commands run, their configuration loads, the metrics that they list are those of
-a server, in both directions, and the files that they name are there.
+a server, in both directions, settings, metrics and fields that they name are there, the arithmetic of docs/sizing.md is the server's,
+and the files that they name are there. (docs/quick_start.md has a test of its own, quick_start_test.py.)
 
 Of each ```sh block every line is a command (a line that ends with a backslash goes on); of a ```text block those that
 begin with "$ ", as a session shows them. A program is run or stands in EXCUSED with the reason; one that is in neither
@@ -11,6 +12,7 @@ usage: documents_test.py --source FOLDER --build FOLDER [unittest's arguments]
 
 import argparse
 import glob
+import json
 import os
 import re
 import shutil
@@ -21,7 +23,10 @@ import unittest
 
 from demo_server import Server
 
-DOCUMENTS = ("README.md", "docs/operating.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md", "client/python/README.md")
+DOCUMENTS = ("README.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
+             "client/python/README.md", "docs/demo.md")
+# Say what of Beamline belongs to a word or to another server's.
+NAMING_PARTS = ("docs/concepts.md", "docs/migrating.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
 SHELL = {"printf", "cat"}
 EXCUSED = {
@@ -108,6 +113,58 @@ def exposed_metrics(text):
     return found
 
 
+def known_names():
+    """Settings, metrics, fields as "Message.field", and calls."""
+    tables = re.findall(r"^\| (?:model )?setting \| .*\n\|.*\n((?:\|.*\n)+)", read("docs/operating.md"), re.M)
+    settings = {name for table in tables for name in re.findall(r"^\| `(\w+)` \|", table, re.M)}
+    found = settings | set(documented_metrics())
+    for heading, body in re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", read("docs/api.md"), re.M | re.S):
+        found |= {heading} | {f"{heading}.{field}" for field in re.findall(r"^\| \d+ \| (?:&nbsp;)*`(\w+)` \|", body, re.M)}
+        found |= {f"{heading}.{field}" for field in re.findall(r"^\|  \| \*(\w+)\* \| oneof", body, re.M)}
+    return found
+
+
+def names_of_ours(document):
+    """(line number, name) of each setting, metric and field: of lists, and of the second column of tables."""
+    for number, line in enumerate(read(document).split("\n"), 1):
+        cells = line.split(" | ") if line.startswith("| ") else []
+        part = cells[1] if len(cells) > 1 else line if re.match(r"- (settings|metrics|fields): ", line) else ""
+        for name in re.findall(r"`(\w+|[A-Z]\w+\.\w+)(?:\{.*?\})?`", part):
+            yield number, name
+
+
+def documented_plan():
+    """By model, the row of the demo models in docs/sizing.md: weights, bytes of a token, blocks, cache, activations."""
+    rows = re.findall(r"^\| ([\w-]+) \| [\d,]+ \| (.*) \|$", read("docs/sizing.md"), re.M)
+    return {model: [float(re.sub(r"[^\d.]", "", cell)) for cell in row.split(" | ")] for model, row in rows}
+
+
+def plan_of(model):
+    """Weights, bytes of a token, blocks, cache and activations by the rules of docs/sizing.md, on a CPU with all settings at their
+    defaults; sizes in MiB."""
+    config = json.loads(read(f"models/{model}/config.json"))
+    number, max_sequences, max_batch_tokens = 4, 256, 4096
+    hidden = config.get("n_embd") or config.get("d_model") or config["hidden_size"]
+    inner = config.get("encoder_ffn_dim") or config.get("intermediate_size") or 4 * hidden
+    layers = config.get("n_layer") or config.get("decoder_layers") or 0
+    positions = config.get("n_positions") or config["max_position_embeddings"]
+    parameters = int(re.search(rf"^\| {model} \| ([\d,]+) \|", read("docs/sizing.md"), re.M).group(1).replace(",", ""))
+    weights = parameters * number
+    activations = max_batch_tokens * (7 * hidden + inner) * number
+    if layers:
+        weights += config["vocab_size"] * hidden * number
+        activations += max_sequences * (hidden * number + config["vocab_size"] * 4)
+    else:
+        activations += max_sequences * hidden * 4
+    token = 2 * layers * hidden * number
+    blocks = -(-positions // 16) + 1
+    if config["model_type"] == "marian":
+        weights += 2 * positions * hidden * number
+        blocks += -(-positions // 16)
+    blocks = min(max_sequences * blocks, (1 << 30) // (16 * token)) if layers else 0
+    return [weights / (1 << 20), token, blocks, blocks * 16 * token / (1 << 20), activations / (1 << 20)]
+
+
 def named_paths(document, text):
     """(what it says, pattern of the path) of every link into the repository and every path that begins with one of its
     folders; <...> and NAME stand for any name."""
@@ -137,6 +194,40 @@ class Paths(unittest.TestCase):
         self.assertGreater(checked, 150)
 
 
+class Names(unittest.TestCase):
+    def test_settings_metrics_and_fields_that_documents_name_are_there(self):
+        known, checked = known_names(), 0
+        for document in NAMING_PARTS:
+            for number, name in names_of_ours(document):
+                checked += 1
+                self.assertTrue(name in known, f"{document}:{number}: {name}")
+        self.assertGreater(checked, 150)
+
+    def test_metrics_that_documents_name_are_there(self):
+        documented = documented_metrics()
+        for path in glob.glob(os.path.join(options.source, "docs/*.md")):
+            for name in re.findall(r"`(beamline_\w+)", read(os.path.relpath(path, options.source))):
+                self.assertIn(name, documented, path)
+
+    def test_objectives_and_alerts_are_those_of_the_rules(self):
+        rules = read("deploy/prometheus/rules/recording.yaml")
+        objectives = {name: f"{float(ratio) * 100:g}%" for ratio, name in re.findall(
+            r"- record: beamline:slo_objective:ratio\s+expr: vector\(([\d.]+)\)\s+labels: \{slo: (\w+)\}", rules)}
+        self.assertEqual(len(objectives), 3)
+        alerts = dict(re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", read("deploy/prometheus/rules/alerts.yaml"), re.S))
+        page = read("docs/service_levels.md")
+        self.assertEqual(dict(re.findall(r"^\| `(\w+)` \| .* \| ([\d.]+%) \|", page, re.M)), objectives)
+        documented = {name: severity for names, severity in re.findall(r"^\| (Beamline[\w, ]+) \| (\w+) \|", page, re.M)
+                      for name in names.split(", ")}
+        self.assertEqual(documented, alerts)
+
+    def test_the_readme_shows_a_piece_of_the_demo(self):
+        demo = read("docs/demo.md").split("\n")
+        for begin, lines in blocks("README.md", "text"):
+            for line in filter(None, lines):
+                self.assertIn(line, demo, f"README.md:{begin}")
+
+
 class Documents(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -151,7 +242,8 @@ class Documents(unittest.TestCase):
         os.mkdir(cls.work)
         for name in ("bench", "models", "proto", "tests"):
             os.symlink(os.path.join(options.source, name), os.path.join(cls.work, name))
-        cls.server = Server(cls.folder)
+        cls.models = os.path.join(options.source, "models")
+        cls.server = Server(cls.folder, "--admin-listen", "127.0.0.1:0", "--model-root", cls.models)
         os.environ["BEAMLINE_ADDRESS"] = cls.server.address
 
     @classmethod
@@ -178,9 +270,32 @@ class Documents(unittest.TestCase):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"
             command = re.sub(r"(--metrics )\S+", rf"\g<1>{self.server.metrics_url}", command)
+        if re.match(r"beamline --address \S+ (load|unload) ", command):
+            command = re.sub(r"--address \S+", f"--address {self.server.admin_address}", command)
         for pattern, shorter in SHORTER:
             command = re.sub(pattern, shorter, command)
         return command
+
+    def test_0_memory_is_what_the_arithmetic_says(self):
+        for model in ("translate-en-de", "embed-en", "write-en"):
+            documented, expected = documented_plan()[model], plan_of(model)
+            info = json.loads(self.run_command(f"beamline --json models {model}@1").stdout)
+            self.assertEqual([round(value, 1) for value in expected[:4]], documented[:4], model)
+            self.assertAlmostEqual(expected[0] * (1 << 20), int(info["memory"]["weights"]), delta=1, msg=model)
+            if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >= 8 << 30:
+                self.assertEqual((expected[2], round(expected[3] * (1 << 20))), (info["memory"]["cache_blocks"], int(info["memory"]["cache"])))
+            if expected[2] == 0:  # its activations are not told
+                self.assertAlmostEqual(documented[4] / expected[4], 1, delta=0.01, msg=model)
+                continue
+            refusal = self.run_command(f"beamline --address {self.server.admin_address} load too-large --folder {model} "
+                                       "--set cache_bytes=1000000000000000").stdout
+            plan = re.search(r"weights (\d+), cache (\d+), activations (\d+)\)", refusal)
+            self.assertIsNotNone(plan, refusal)
+            self.assertEqual(int(plan.group(1)), int(info["memory"]["weights"]))
+            self.assertEqual(int(plan.group(2)), 10**15 // 16 // int(expected[1]) * 16 * int(expected[1]) if 10**15 // 16 // expected[1] < 1 << 26
+                             else (1 << 26) * 16 * int(expected[1]))
+            for activations in (expected[4], documented[4]):
+                self.assertAlmostEqual(activations * (1 << 20) / int(plan.group(3)), 1, delta=0.01, msg=model)
 
     def test_1_commands_do_what_the_documents_say(self):
         ran = 0

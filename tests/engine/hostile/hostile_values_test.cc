@@ -197,15 +197,15 @@ TEST(HostileFoldersTest, HundredsOfThousandsOfSpecialTokens) {
   }
 }
 
-TEST(HostileFoldersTest, TheOperatingGuideStatesTheLimitsOfFiles) {
-  std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/operating.md");
-  std::string guide;
-  for (std::string word; file >> word;) guide += word + " ";
-  EXPECT_THAT(guide, testing::HasSubstr(fmt::format(
-                         "JSON up to {} MiB, a tokenizer's files up to {} MiB; JSON has at most {} "
-                         "values and names, nested at most {} deep",
-                         kMaxConfigFileBytes >> 20, kMaxTokenizerFileBytes >> 20, kMaxJsonValues,
-                         kMaxJsonDepth)));
+TEST(HostileFoldersTest, TheDocumentsStateTheLimitsOfFiles) {
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/checkpoints.md");
+  std::string page;
+  for (std::string word; file >> word;) page += word + " ";
+  EXPECT_THAT(page, testing::HasSubstr(fmt::format(
+                        "JSON up to {} MiB, a tokenizer's files up to {} MiB; JSON has at most {} "
+                        "values and names, nested at most {} deep",
+                        kMaxConfigFileBytes >> 20, kMaxTokenizerFileBytes >> 20, kMaxJsonValues,
+                        kMaxJsonDepth)));
 }
 
 // As large as the file may be, of the values that take the most memory for a byte.
