@@ -68,6 +68,10 @@ struct RunFlags {
   std::string html_file;
   std::string csv_file;
   std::string log_file;
+  std::string trace_file;  // instead of a rate and of the requests' lengths
+  double trace_speed = 1;
+  std::string trace_lengths = "refuse";  // or "clip"
+  std::string record_trace_file;
   std::string metrics_url;
 };
 

@@ -266,7 +266,7 @@ class Documents(unittest.TestCase):
         if program == "beamline-server":
             return command + " --print-config"  # checks every flag, and ends
         if command.startswith("beamline-loadtest run"):
-            if not re.search(r"--(duration|phase) ", command):
+            if not re.search(r"--(duration|phase|trace) ", command):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"
             command = re.sub(r"(--metrics )\S+", rf"\g<1>{self.server.metrics_url}", command)
