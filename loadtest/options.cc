@@ -124,7 +124,7 @@ void AddFileFlags(CLI::App& app, RunFlags& flags) {
   AddPath(app, "--html", flags.html_file, "writes the report as one page for a browser")
       ->group(group);
   AddPath(app, "--csv", flags.csv_file,
-          "writes the run second by second, a line each")
+          "writes the run second by second, or the search probe by probe, a line each")
       ->group(group);
 }
 
@@ -231,6 +231,39 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
              std::numeric_limits<uint64_t>::max());
   AddReportFlags(app, flags);
   AddTraceFlags(app, flags);
+}
+
+void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
+  AddTargetFlags(app, flags.run);
+  const LoadFlags limits{app, "Limits"};
+  AddRepeatable(app, "--slo", flags.limits,
+                "LATENCY:PERCENTILE:LIMIT as e2e:p99:200ms: LATENCY ttft, itl (a request's mean "
+                "time between tokens) or e2e, LIMIT in us, ms or s; repeatable, all must be kept")
+      ->group("Limits");
+  limits.Number("--max-errors", flags.max_error_share,
+                "share of the requests that may fail or stay unanswered", 0.0, 1.0);
+  limits.Number("--min-answered", flags.min_answered_share,
+                "share of the rate that must be answered meanwhile", 0.0, 1.0);
+  limits.Number("--max-lateness-ms", flags.max_lateness_ms,
+                "p99 of the sender's lateness: beyond, the load generator is the limit", 0.0, 1e9);
+  const LoadFlags search{app, "Search"};
+  search.Number("--min-rate", flags.min_rate, "requests a second, probed first", 1e-3, 1e6);
+  search.Number("--max-rate", flags.max_rate, "requests a second, probed at most", 1e-3, 1e6);
+  search.Number("--growth", flags.growth, "factor from rate to rate until one fails", 1.05, 100.0);
+  search.Number("--precision", flags.precision,
+                "how far the lowest rate that fails may lie above the highest that holds", 0.001,
+                1.0);
+  search.Number("--tries", flags.tries, "probes of a rate; it fails when it does so in each", 1,
+                10);
+  search.Number("--duration", flags.run.duration_s, "s of a probe, after its warm-up", 0.05,
+                3600.0);
+  search.Number("--min-requests", flags.min_requests,
+                "of a probe: it lasts longer until so many are due", 1, 1'000'000);
+  search.Number("--warmup", flags.run.warmup_s, "s of a probe, left out of its figures", 0.0,
+                3600.0);
+  search.Number("--settle", flags.settle_s, "s without load before a probe", 0.0, 3600.0);
+  search.Number("--max-time", flags.max_time_s, "s of the whole search", 1.0, 86400.0);
+  AddFileFlags(app, flags.run);
 }
 
 void AddCompareFlags(CLI::App& app, CompareFlags& flags) {

@@ -29,7 +29,9 @@ constexpr double kMostRange = 1e4;
 constexpr size_t kNumColours = 7;
 constexpr size_t kNumDashes = 4;
 
-std::string LineClass(size_t index) {
+std::string LineClass(const ChartSeries& series, size_t index) {
+  if (series.style == SeriesStyle::kLimit) return "line limit";
+  if (series.style == SeriesStyle::kReference) return "line reference";
   const size_t dash = index / kNumColours % kNumDashes;
   return fmt::format("line c{}{}", index % kNumColours, dash > 0 ? fmt::format(" d{}", dash) : "");
 }
@@ -85,6 +87,7 @@ Axis FitX(const Chart& chart) {
     if (!series.points.empty()) most = std::max(most, series.points.back().first);
   }
   for (const ChartBand& band : chart.bands) most = std::max(most, band.end);
+  for (const ChartMark& mark : chart.marks) most = std::max(most, mark.x);
   axis.high = chart.x_axis == XAxis::kPercentile ? Nines(most) : most;
   axis.high = std::max(axis.high, chart.x_axis == XAxis::kPercentile ? 1.0 : 1e-3);
   return axis;
@@ -176,6 +179,11 @@ std::string DrawAxes(const Chart& chart, const Axis& x, const Axis& y) {
         "</text>\n",
         tick.position, kTop, kBottom, tick.position, kBottom + 22, tick.label);
   }
+  for (size_t i = 0; i < chart.marks.size(); ++i) {
+    const double at = x.At(chart.marks[i].x);
+    svg += fmt::format("<path class=\"mark m{}\" d=\"M{:.1f} {}V{}\"/>\n", i % kMostMarks, at, kTop,
+                       kBottom);
+  }
   svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>\n", kLeft, kTop, kBottom, kRight);
   svg += fmt::format("<text class=\"title\" x=\"4\" y=\"22\">{}</text>\n", Escape(chart.y_title));
   svg += fmt::format("<text class=\"title end\" x=\"{}\" y=\"{}\">{}</text>\n", kRight, kHeight - 8,
@@ -196,7 +204,7 @@ std::string DrawSeries(const Chart& chart, const ChartSeries& series, size_t ind
       const double at = x.At(chart.x_axis == XAxis::kPercentile ? Nines(value) : value);
       const double height = y.At(series.points[i].second);
       path += fmt::format("{}{:.1f} {:.1f}", i == begin ? "M" : "L", at, height);
-      if (end - begin == 1) {
+      if (end - begin == 1 || (chart.dots && series.style == SeriesStyle::kData)) {
         dots += fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>",
                             index % kNumColours, at, height);
       }
@@ -205,7 +213,7 @@ std::string DrawSeries(const Chart& chart, const ChartSeries& series, size_t ind
   }
   const std::string name = Escape(series.name);
   return fmt::format("<path class=\"{}\" data-series=\"{}\" d=\"{}\"><title>{}</title></path>{}\n",
-                     LineClass(index), name, path, name, dots);
+                     LineClass(series, index), name, path, name, dots);
 }
 
 std::string DrawLegend(const Chart& chart) {
@@ -215,13 +223,19 @@ std::string DrawLegend(const Chart& chart) {
     html += fmt::format(
         "<li><svg class=\"sample\" viewBox=\"0 0 30 10\"><path class=\"{}\" d=\"M1 5H29\"/></svg>"
         "{}</li>\n",
-        LineClass(i), Escape(chart.series[i].name));
+        LineClass(chart.series[i], i), Escape(chart.series[i].name));
   }
   for (const ChartBand& band : chart.bands) {
     html += fmt::format(
         "<li><svg class=\"sample\" viewBox=\"0 0 30 10\"><rect class=\"band\" width=\"30\" "
         "height=\"10\"/></svg>{}</li>\n",
         Escape(band.name));
+  }
+  for (size_t i = 0; i < chart.marks.size(); ++i) {
+    html += fmt::format(
+        "<li><svg class=\"sample\" viewBox=\"0 0 30 10\"><path class=\"mark m{}\" "
+        "d=\"M15 0V10\"/></svg>{}</li>\n",
+        i % kMostMarks, Escape(chart.marks[i].name));
   }
   return html + "</ul>\n";
 }
@@ -279,6 +293,8 @@ figcaption{font-weight:600}
 .line{fill:none;stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}
 circle{fill:none;stroke-width:2}
+.limit,.reference{stroke:var(--bad);stroke-width:1.6;stroke-dasharray:6 4}.reference{stroke:var(--axis)}
+.mark{fill:none;stroke:var(--axis);stroke-width:2.4}.m1{stroke-dasharray:2 4}
 .d1{stroke-dasharray:8 5}.d2{stroke-dasharray:2 5}.d3{stroke-dasharray:10 4 2 4}
 .grid2,.grid3{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:14px}
 @media (min-width:1100px){.grid3{grid-template-columns:repeat(3,1fr)}.grid3 .chart text{font-size:19px}.grid3 .line{stroke-width:3.2}}
