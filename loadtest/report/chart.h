@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,6 +62,6 @@ std::string DrawChart(const Chart& chart);
 std::string DrawCharts(const std::vector<Chart>& charts);
 
 // What the figures need of a page's style sheet.
-std::string_view ChartStyle();
+std::string ChartStyle();
 
 }  // namespace beamline::loadtest
