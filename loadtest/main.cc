@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "client/library_logs.h"
 #include "fmt/format.h"
+#include "loadtest/find_rate.h"
 #include "loadtest/options.h"
 #include "loadtest/report/compare.h"
 #include "loadtest/report/plot.h"
@@ -69,10 +70,14 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "beamline-loadtest " BEAMLINE_VERSION);
   app.require_subcommand(1);
   RunFlags run_flags;
+  FindRateFlags find_rate_flags;
   CompareFlags compare_flags;
   CLI::App* const run = app.add_subcommand("run", "run a load test");
+  CLI::App* const find_rate =
+      app.add_subcommand("find-rate", "search the highest rate that a server holds");
   CLI::App* const compare = app.add_subcommand("compare", "compare results");
   AddRunFlags(*run, run_flags);
+  AddFindRateFlags(*find_rate, find_rate_flags);
   AddCompareFlags(*compare, compare_flags);
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) return Complain(text.status());
@@ -84,7 +89,8 @@ int Main(int argc, char** argv) {
 
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + Quoted(argv[i]);
-  const auto succeeded = RunLoadTest(run_flags, command);
+  const auto succeeded =
+      find_rate->parsed() ? FindRate(find_rate_flags, command) : RunLoadTest(run_flags, command);
   if (!succeeded.ok()) return Complain(succeeded.status());
   return End(*succeeded ? 0 : 1);
 }

@@ -52,6 +52,82 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   add("--deadline-ms", flags.deadline_ms, "a distribution");
 }
 
+// Adds numbers and texts to a group, with their defaults in the help.
+struct LoadFlags {
+  CLI::App& app;
+  const char* group;
+
+  template <typename Value>
+  void Number(const char* name, Value& value, const char* help, std::type_identity_t<Value> low,
+              std::type_identity_t<Value> high) const {
+    AddNumber(app, name, value, help, low, high)
+        ->group(group)
+        ->default_str(fmt::format("{}", value));
+  }
+  void Text(const char* name, std::string& value, const char* help) const {
+    app.add_option(name, value, help)->group(group)->capture_default_str();
+  }
+};
+
+// The server, the requests, and how they are sent, whatever their rate.
+void AddTargetFlags(CLI::App& app, RunFlags& flags) {
+  const LoadFlags add{app, "Load"};
+  add.Text("--target", flags.target, "the server, as gRPC names it");
+  app.add_flag("--allow-remote", flags.allow_remote, "loads servers on other machines too")
+      ->group("Load");
+  add.Text("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
+  add.Number("--burst-size", flags.burst_size, "requests a burst", 1, 1'000'000);
+  add.Number("--seed", flags.seed, "decides schedule and requests", 0,
+             std::numeric_limits<uint64_t>::max());
+  add.Number("--connections", flags.num_connections, "TCP connections", 1, 1024);
+  add.Number("--threads", flags.num_threads, "threads that read answers", 1, 256);
+  add.Number("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits", 1,
+             1'000'000);
+  add.Number("--timeout", flags.timeout_s, "s, of one request", 0.001, 3600.0);
+  add.Number("--drain", flags.drain_s, "s for the last answers; then they are cancelled", 0.0,
+             3600.0);
+  AddPath(app, "--workload", flags.workload_file, "YAML file that describes the requests")
+      ->group("Load");
+  add.Number("--distinct", flags.num_distinct, "different requests a class; 0: as the file says", 0,
+             uint64_t{kMaxDistinct});
+  AddRequestFlags(app, flags.requests);
+}
+
+void AddTraceFlags(CLI::App& app, RunFlags& flags) {
+  const LoadFlags add{app, "Trace"};
+  AddPath(app, "--trace", flags.trace_file,
+          "CSV of arrivals and lengths, of this program's or Azure's, Mooncake's or BurstGPT's "
+          "columns: replayed instead of a rate and of lengths")
+      ->group("Trace");
+  add.Number("--trace-speed", flags.trace_speed, "the trace's times are divided by it", 1e-3, 1e3);
+  add.Text("--trace-lengths", flags.trace_lengths,
+           "what of the trace is too long for the model: refuse, or clip");
+  AddPath(app, "--record-trace", flags.record_trace_file,
+          "writes arrivals and lengths of what was sent to this file, which --trace reads")
+      ->group("Trace");
+  for (const char* excluded :
+       {"--rate", "--phase", "--concurrency", "--duration", "--arrivals", "--burst-size",
+        "--verify", "--distinct", "--prompt", "--prompt-jsonl", "--prompt-words", "--prompt-tokens",
+        "--batch", "--max-new-tokens", "--ignore-eos"}) {
+    app.get_option("--trace")->excludes(app.get_option(excluded));
+  }
+  for (const char* of_trace : {"--trace-speed", "--trace-lengths"}) {
+    app.get_option(of_trace)->needs(app.get_option("--trace"));
+  }
+}
+
+void AddFileFlags(CLI::App& app, RunFlags& flags) {
+  const std::string group = "Report";
+  app.add_option("--label", flags.label, "name of the run in reports")->group(group);
+  AddPath(app, "--json", flags.json_file, "writes the result, histograms included, to this file")
+      ->group(group);
+  AddPath(app, "--html", flags.html_file, "writes the report as one page for a browser")
+      ->group(group);
+  AddPath(app, "--csv", flags.csv_file,
+          "writes the run second by second, or the search probe by probe, a line each")
+      ->group(group);
+}
+
 void AddReportFlags(CLI::App& app, RunFlags& flags) {
   const std::string group = "Report";
   const auto objective = [&](const char* name, std::optional<double>& value, const char* help) {
@@ -61,13 +137,7 @@ void AddReportFlags(CLI::App& app, RunFlags& flags) {
   objective("--slo-itl-ms", flags.slo.itl_ms,
             "goodput: limit of a request's mean time between tokens");
   objective("--slo-e2e-ms", flags.slo.e2e_ms, "goodput: limit of the whole request's time");
-  app.add_option("--label", flags.label, "name of the run in reports")->group(group);
-  AddPath(app, "--json", flags.json_file, "writes the result, histograms included, to this file")
-      ->group(group);
-  AddPath(app, "--html", flags.html_file, "writes the report as one page for a browser")
-      ->group(group);
-  AddPath(app, "--csv", flags.csv_file, "writes the run second by second, a line each")
-      ->group(group);
+  AddFileFlags(app, flags);
   app.add_option("--metrics", flags.metrics_url,
                  "the server's metrics, as http://127.0.0.1:50052/metrics: read once a second, for "
                  "its queue and batch in the report")
@@ -137,55 +207,63 @@ YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
 }  // namespace
 
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
-  const auto text = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->group("Load")->capture_default_str();
-  };
-  const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
-                                           std::type_identity_t<Number> low,
-                                           std::type_identity_t<Number> high) {
-    AddNumber(app, name, value, help, low, high)
-        ->group("Load")
-        ->default_str(fmt::format("{}", value));
-  };
-  text("--target", flags.target, "the server, as gRPC names it");
-  app.add_flag("--allow-remote", flags.allow_remote, "loads servers on other machines too")
-      ->group("Load");
-  text("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
-  number("--rate", flags.rate, "open loop: requests a second", 1e-3, 1e6);
+  const LoadFlags add{app, "Load"};
+  AddTargetFlags(app, flags);
+  add.Number("--rate", flags.rate, "open loop: requests a second", 1e-3, 1e6);
   AddRepeatable(app, "--phase", flags.phases,
                 "open loop: RATE:SECONDS, or a ramp FROM..TO:SECONDS, instead of --rate and "
                 "--duration; repeatable, one after the other")
       ->group("Load");
-  number("--burst-size", flags.burst_size, "requests a burst", 1, 1'000'000);
-  text("--batching", flags.batching,
-       "open loop: none, or requests wait in the client, for batches that are sent when the one "
-       "before has ended: static:N at most N together, serial one at a time");
-  number("--concurrency", flags.concurrency, "closed loop of so many requests instead", 0,
-         1'000'000);
+  add.Text("--batching", flags.batching,
+           "open loop: none, or requests wait in the client, for batches that are sent when the "
+           "one before has ended: static:N at most N together, serial one at a time");
+  add.Number("--concurrency", flags.concurrency, "closed loop of so many requests instead", 0,
+             1'000'000);
   for (const char* of_open_loop : {"--rate", "--arrivals", "--burst-size"}) {
     app.get_option("--concurrency")->excludes(app.get_option(of_open_loop));
   }
-  number("--duration", flags.duration_s, "s, after the warm-up", 0.01, 86400.0);
+  add.Number("--duration", flags.duration_s, "s, after the warm-up", 0.01, 86400.0);
   for (const char* instead : {"--rate", "--duration", "--concurrency"}) {
     app.get_option("--phase")->excludes(app.get_option(instead));
   }
-  number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
-  number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,
-         std::numeric_limits<uint64_t>::max());
-  number("--seed", flags.seed, "decides schedule and requests", 0,
-         std::numeric_limits<uint64_t>::max());
-  number("--connections", flags.num_connections, "TCP connections", 1, 1024);
-  number("--threads", flags.num_threads, "threads that read answers", 1, 256);
-  number("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits", 1,
-         1'000'000);
-  number("--timeout", flags.timeout_s, "s, of one request", 0.001, 3600.0);
-  number("--drain", flags.drain_s, "s for the last answers; then they are cancelled", 0.0, 3600.0);
-  AddPath(app, "--workload", flags.workload_file, "YAML file that describes the requests")
-      ->group("Load");
-  number("--distinct", flags.num_distinct, "different requests a class; 0: as the file says", 0,
-         uint64_t{kMaxDistinct});
-  AddRequestFlags(app, flags.requests);
+  add.Number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
+  add.Number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,
+             std::numeric_limits<uint64_t>::max());
   AddReportFlags(app, flags);
+  AddTraceFlags(app, flags);
+}
+
+void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
+  AddTargetFlags(app, flags.run);
+  const LoadFlags limits{app, "Limits"};
+  AddRepeatable(app, "--slo", flags.limits,
+                "LATENCY:PERCENTILE:LIMIT as e2e:p99:200ms: LATENCY ttft, itl (a request's mean "
+                "time between tokens) or e2e, LIMIT in us, ms or s; repeatable, all must be kept")
+      ->group("Limits");
+  limits.Number("--max-errors", flags.max_error_share,
+                "share of the requests that may fail or stay unanswered", 0.0, 1.0);
+  limits.Number("--min-answered", flags.min_answered_share,
+                "share of the rate that must be answered meanwhile", 0.0, 1.0);
+  limits.Number("--max-lateness-ms", flags.max_lateness_ms,
+                "p99 of the sender's lateness: beyond, the load generator is the limit", 0.0, 1e9);
+  const LoadFlags search{app, "Search"};
+  search.Number("--min-rate", flags.min_rate, "requests a second, probed first", 1e-3, 1e6);
+  search.Number("--max-rate", flags.max_rate, "requests a second, probed at most", 1e-3, 1e6);
+  search.Number("--growth", flags.growth, "factor from rate to rate until one fails", 1.05, 100.0);
+  search.Number("--precision", flags.precision,
+                "how far the lowest rate that fails may lie above the highest that holds", 0.001,
+                1.0);
+  search.Number("--tries", flags.tries, "probes of a rate; it fails when it does so in each", 1,
+                10);
+  search.Number("--duration", flags.run.duration_s, "s of a probe, after its warm-up", 0.05,
+                3600.0);
+  search.Number("--min-requests", flags.min_requests,
+                "of a probe: it lasts longer until so many are due", 1, 1'000'000);
+  search.Number("--warmup", flags.run.warmup_s, "s of a probe, left out of its figures", 0.0,
+                3600.0);
+  search.Number("--settle", flags.settle_s, "s without load before a probe", 0.0, 3600.0);
+  search.Number("--max-time", flags.max_time_s, "s of the whole search", 1.0, 86400.0);
+  AddFileFlags(app, flags.run);
 }
 
 void AddCompareFlags(CLI::App& app, CompareFlags& flags) {

@@ -68,7 +68,30 @@ struct RunFlags {
   std::string html_file;
   std::string csv_file;
   std::string log_file;
+  std::string trace_file;  // instead of a rate and of the requests' lengths
+  double trace_speed = 1;
+  std::string trace_lengths = "refuse";  // or "clip"
+  std::string record_trace_file;
   std::string metrics_url;
+};
+
+// What `find-rate` takes besides the load of its probes: `run` without what sets a rate.
+struct FindRateFlags {
+  FindRateFlags() { run.warmup_s = 2; }
+
+  RunFlags run;                     // duration_s: of a probe, at least
+  std::vector<std::string> limits;  // ParseObjective reads them
+  double min_rate = 1;
+  double max_rate = 10'000;
+  double growth = 2;
+  int tries = 2;
+  double precision = 0.05;
+  int64_t min_requests = 50;
+  double settle_s = 1;
+  double max_time_s = 900;
+  double max_error_share = 0.001;
+  double max_lateness_ms = 20;
+  double min_answered_share = 0.9;
 };
 
 struct CompareFlags {
@@ -77,6 +100,7 @@ struct CompareFlags {
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
+void AddFindRateFlags(CLI::App& app, FindRateFlags& flags);
 void AddCompareFlags(CLI::App& app, CompareFlags& flags);
 
 // The workload that the flags or their file describe.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "fmt/format.h"
 #include "loadtest/report/progress.h"
@@ -27,8 +28,12 @@ std::string FitToTerminal(std::string line) {
 }  // namespace
 
 ProgressLine::ProgressLine(const Recorder& recorder, const Generator& generator, double warmup_s,
-                           double until_s)
-    : recorder_(recorder), generator_(generator), warmup_s_(warmup_s), until_s_(until_s) {
+                           double until_s, std::string prefix)
+    : recorder_(recorder),
+      generator_(generator),
+      warmup_s_(warmup_s),
+      until_s_(until_s),
+      prefix_(std::move(prefix)) {
   if (isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { Loop(); });
 }
 
@@ -49,8 +54,8 @@ void ProgressLine::Loop() {
   while (true) {
     next += std::chrono::seconds(1);
     if (wake_.wait_until(lock, next, [this] { return stopping_; })) return;
-    const std::string line = FormatProgress(recorder_.ProgressAt(clock_.Now()),
-                                            generator_.num_sent(), warmup_s_, until_s_);
+    const std::string line = prefix_ + FormatProgress(recorder_.ProgressAt(clock_.Now()),
+                                                      generator_.num_sent(), warmup_s_, until_s_);
     fmt::print(stderr, "{}{}", kClear, FitToTerminal(line));
     std::fflush(stderr);
   }

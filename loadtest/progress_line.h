@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "loadtest/report/recorder.h"
@@ -14,8 +15,9 @@ namespace beamline::loadtest {
 // otherwise. The recorder and the generator must outlive it.
 class ProgressLine {
  public:
+  // `prefix`: what the line begins with.
   ProgressLine(const Recorder& recorder, const Generator& generator, double warmup_s,
-               double until_s);
+               double until_s, std::string prefix = "");
   // Clears the line.
   ~ProgressLine();
 
@@ -26,6 +28,7 @@ class ProgressLine {
   const Generator& generator_;
   const double warmup_s_;
   const double until_s_;
+  const std::string prefix_;
   RunClock clock_;
   std::mutex mutex_;
   std::condition_variable wake_;

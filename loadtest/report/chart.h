@@ -3,16 +3,22 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace beamline::loadtest {
 
+enum class SeriesStyle {
+  kData,
+  kLimit,      // what must not be passed
+  kReference,  // what the data is held against
+};
+
 struct ChartSeries {
   std::string name;  // in the legend
   // (x, y), x ascending; a y that is not finite is a gap.
   std::vector<std::pair<double, double>> points;
+  SeriesStyle style = SeriesStyle::kData;
 };
 
 // A part of the x axis that is shaded, and is in the legend.
@@ -22,8 +28,15 @@ struct ChartBand {
   double end = 0;
 };
 
+// A place on the x axis with a line of its own, which is in the legend; at most kMostMarks.
+struct ChartMark {
+  std::string name;
+  double x = 0;
+};
+inline constexpr size_t kMostMarks = 2;
+
 enum class XAxis {
-  kSeconds,     // linear from 0
+  kLinear,      // from 0
   kPercentile,  // of shares from 0 to below 1: logarithmic towards 1, so that the tail has room
 };
 
@@ -31,11 +44,13 @@ struct Chart {
   std::string title;
   std::string x_title;
   std::string y_title;  // with its unit
-  XAxis x_axis = XAxis::kSeconds;
+  XAxis x_axis = XAxis::kLinear;
   bool log_y = false;  // else linear from 0; values <= 0 are gaps
   double x_end = 0;    // the x axis reaches here, or to the last point
   std::vector<ChartSeries> series;
   std::vector<ChartBand> bands;
+  std::vector<ChartMark> marks;
+  bool dots = false;  // at each point, where these are few
 };
 
 // A <figure> with title, legend, and labelled axes; empty when no series has a point. Series
@@ -47,6 +62,6 @@ std::string DrawChart(const Chart& chart);
 std::string DrawCharts(const std::vector<Chart>& charts);
 
 // What the figures need of a page's style sheet.
-std::string_view ChartStyle();
+std::string ChartStyle();
 
 }  // namespace beamline::loadtest

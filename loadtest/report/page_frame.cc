@@ -31,7 +31,7 @@ thead th{color:var(--soft);font-weight:500;font-size:13px;vertical-align:bottom}
 th:first-child,.text{text-align:left}
 .code{white-space:nowrap}
 tbody th{font-weight:500;min-width:84px;overflow-wrap:anywhere}
-td.text{overflow-wrap:anywhere}
+td.text{overflow-wrap:anywhere;min-width:170px}
 td.text p{margin:0 0 4px}
 dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:6px 16px;margin:0}
 dt{color:var(--soft)}

@@ -9,9 +9,8 @@
 
 namespace beamline::loadtest {
 
-// One panel for each latency that the results have, one curve a result, below a legend. Both axes
-// are logarithmic: x is the share of requests that took longer, so the tail gets as much room as
-// the middle; a curve ends at its result's largest value.
+// One panel for each latency that the results have, one curve a result, below a legend; as in
+// report_charts.h, x is logarithmic towards 100%, so that the tail gets as much room as the middle.
 std::string PlotSvg(const std::vector<Result>& results);
 
 // The comparison's table above a chart for each latency, as a page like that of a run

@@ -32,7 +32,7 @@ struct RequestRecord {
   // Arrival of every message that brought tokens; empty for unary calls.
   std::vector<std::chrono::nanoseconds> token_times;
   std::vector<int> message_tokens;  // how many each of them brought
-  // Tokens of the longest returned sequence of a stream.
+  // Tokens of the longest returned sequence.
   int longest_sequence = 0;
   Ending ending = Ending::kOk;
   std::string code = "OK";  // the name of the status code
@@ -41,6 +41,9 @@ struct RequestRecord {
   int prompt_tokens = 0;
   int cached_tokens = 0;
   int generated_tokens = 0;
+  // As the request decides them, whatever the server answers; 0: it leaves them open.
+  int asked_prompt_tokens = 0;
+  int asked_output_tokens = 0;
 
   std::chrono::nanoseconds Lateness() const { return sent - intended; }
   // From the intended time, so that a stalled client or server cannot hide the wait.

@@ -19,8 +19,9 @@ double Seconds(nanoseconds time) { return std::chrono::duration<double>(time).co
 
 }  // namespace
 
-Recorder::Recorder(const std::vector<ClassName>& classes, Slo slo, nanoseconds warmup)
-    : slo_(slo), warmup_(warmup) {
+Recorder::Recorder(const std::vector<ClassName>& classes, Slo slo, nanoseconds warmup,
+                   nanoseconds until)
+    : slo_(slo), warmup_(warmup), until_(until) {
   for (const ClassName& name : classes) {
     ClassSummary& summary = summary_.classes.emplace_back();
     summary.name = name.name;
@@ -49,6 +50,9 @@ void Recorder::Record(const RequestRecord& record) {
   seconds_.Add(record);
   ++num_recorded_;
   num_failed_ += record.ending == Ending::kError ? 1 : 0;
+  if (record.ending == Ending::kOk && record.end >= warmup_ && record.end < until_) {
+    ++summary_.num_answered_in_time;
+  }
   if (record.intended < warmup_) {
     ++summary_.num_warmup;
     return;

@@ -22,8 +22,10 @@ struct ClassName {
 
 class Recorder {
  public:
-  // Of requests intended before `warmup` only the number is kept.
-  Recorder(const std::vector<ClassName>& classes, Slo slo, std::chrono::nanoseconds warmup);
+  // Of requests intended before `warmup` only the number is kept. `until`: when the run's sending
+  // ends.
+  Recorder(const std::vector<ClassName>& classes, Slo slo, std::chrono::nanoseconds warmup,
+           std::chrono::nanoseconds until = std::chrono::nanoseconds::max());
 
   // Also writes every record as a line of JSON to this file.
   absl::Status OpenLog(const std::string& path);
@@ -42,6 +44,7 @@ class Recorder {
 
   const Slo slo_;
   const std::chrono::nanoseconds warmup_;
+  const std::chrono::nanoseconds until_;
   mutable std::mutex mutex_;
   RunSummary summary_;  // without total, times and seconds
   SecondSeries seconds_;

@@ -56,6 +56,8 @@ struct RunSummary {
   double sending_s = 0;  // from the first to the last request sent after the warm-up
   double elapsed_s = 0;  // from the end of the warm-up to the last answer
   int64_t num_warmup = 0;
+  // Ended well between the end of the warm-up and that of sending, whenever they were sent.
+  int64_t num_answered_in_time = 0;
   std::vector<std::string> error_examples;
   std::map<std::string, ErrorSummary> errors;  // by status code; failures alone
   std::vector<Second> seconds;                 // from the run's start, warm-up included
@@ -67,9 +69,17 @@ struct RunSummary {
   double GoodPerSecond() const;
 };
 
+// The trace that a run replays.
+struct TraceDescription {
+  std::string file;
+  double speed = 1;
+  int64_t num_requests = 0;
+  int64_t num_clipped = 0;  // whose lengths did not fit the model
+};
+
 // Which load was asked for.
 struct LoadDescription {
-  std::string arrivals;             // "poisson", "constant", "burst", "closed"
+  std::string arrivals;             // "poisson", "constant", "burst", "trace", "closed"
   std::optional<double> rate;       // requests a second; open loop; of phases their mean
   std::vector<std::string> phases;  // as --phase writes them
   // Requests a second that the schedule asks for in the mean, second by second from the run's
@@ -81,6 +91,7 @@ struct LoadDescription {
   double warmup_s = 0;
   uint64_t seed = 0;
   std::string workload;  // as YAML
+  std::optional<TraceDescription> trace;
 };
 
 struct Environment {

@@ -9,6 +9,7 @@
 #include "loadtest/report/chart.h"
 #include "loadtest/report/markup.h"
 #include "loadtest/report/page_frame.h"
+#include "loadtest/report/page_parts.h"
 #include "loadtest/report/report_charts.h"
 #include "loadtest/report/result_json.h"
 #include "loadtest/report/terminal.h"
@@ -22,13 +23,13 @@ using nlohmann::json;
 // The figures of a page: of the report and of its JSON, from which the page's numbers come.
 class Page {
  public:
-  explicit Page(const RunReport& report) : report_(report), root_(ToJson(report)) {}
+  explicit Page(const RunReport& report) : report_(report), figures_(ToJson(report)) {}
 
   std::string ToHtml() const;
 
  private:
-  std::string Figure(const std::string& pointer) const;
-  std::string Cell(const std::string& pointer) const;
+  std::string Figure(const std::string& pointer) const { return figures_.Figure(pointer); }
+  std::string Cell(const std::string& pointer) const { return figures_.Cell(pointer); }
   std::string Heading() const;
   std::string Tiles() const;
   std::string LoadTable() const;
@@ -42,51 +43,12 @@ class Page {
   std::string ServerNote() const;
 
   const RunReport& report_;
-  const json root_;
+  const JsonFigures figures_;
 };
 
 std::string Title(const RunReport& report) {
   return report.label.empty() ? "Load test of " + report.environment.target
                               : "Load test: " + report.label;
-}
-
-// Times and rates with three digits, counts whole; 0 for an ending that a class has none of.
-std::string Page::Figure(const std::string& pointer) const {
-  const json::json_pointer place(pointer);
-  if (!root_.contains(place)) return "0";
-  const json& value = root_.at(place);
-  const std::string text =
-      value.is_number_float() ? FormatNumber(value.get<double>()) : value.dump();
-  return fmt::format("<data value=\"{}\" data-json=\"{}\">{}</data>", value.dump(), Escape(pointer),
-                     text);
-}
-
-std::string Page::Cell(const std::string& pointer) const {
-  return "<td>" + Figure(pointer) + "</td>";
-}
-
-// Names such as generate_stream may break behind their underscores.
-std::string Row(const std::string& head, const std::string& cells) {
-  std::string name;
-  for (const char c : Escape(head)) name += c == '_' ? std::string("_<wbr/>") : std::string(1, c);
-  return fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
-}
-
-// Columns whose name ends with a colon hold text.
-std::string Table(const std::vector<std::string>& header, const std::string& rows) {
-  std::string head;
-  for (const std::string& name : header) {
-    const bool is_text = name.ends_with(':');
-    head += fmt::format("<th scope=\"col\"{}>{}</th>", is_text ? " class=\"text\"" : "",
-                        is_text ? name.substr(0, name.size() - 1) : name);
-  }
-  if (!head.empty()) head = "<thead><tr>" + head + "</tr></thead>\n";
-  return fmt::format("<div class=\"scroll\"><table>\n{}<tbody>\n{}</tbody>\n</table></div>\n", head,
-                     rows);
-}
-
-std::string Card(const std::string& content) {
-  return "<div class=\"card\">" + content + "</div>\n";
 }
 
 std::string Page::Heading() const {
@@ -98,32 +60,24 @@ std::string Page::Heading() const {
 }
 
 std::string Page::Tiles() const {
-  std::vector<std::pair<std::string, std::string>> tiles = {
-      {"requests/s ended well", Figure("/rates/requests_per_s")}};
+  std::vector<Tile> tiles = {{Figure("/rates/requests_per_s"), "requests/s ended well"}};
   if (report_.slo.IsSet()) {
-    tiles.emplace_back("requests/s within the objectives", Figure("/rates/good_per_s"));
+    tiles.push_back({Figure("/rates/good_per_s"), "requests/s within the objectives"});
   }
   const ClassSummary& total = report_.summary.total;
   if (total.generated_tokens > 0) {
-    tiles.emplace_back("output tokens/s", Figure("/rates/output_tokens_per_s"));
+    tiles.push_back({Figure("/rates/output_tokens_per_s"), "output tokens/s"});
   }
   if (total.time_to_first_token.count() > 0) {
-    tiles.emplace_back("ms to the first token, p99", Figure("/total/time_to_first_token/p99_ms"));
+    tiles.push_back({Figure("/total/time_to_first_token/p99_ms"), "ms to the first token, p99"});
   }
   if (total.end_to_end.count() > 0) {
-    tiles.emplace_back("ms end to end, p99", Figure("/total/end_to_end/p99_ms"));
+    tiles.push_back({Figure("/total/end_to_end/p99_ms"), "ms end to end, p99"});
   }
-  const bool failed = total.Count(Ending::kError) > 0;
-  std::string html = "<div class=\"tiles\">\n";
-  for (const auto& [name, figure] : tiles) {
-    html += fmt::format("<div class=\"card tile\"><b>{}</b><span class=\"soft\">{}</span></div>\n",
-                        figure, name);
-  }
-  return html + fmt::format(
-                    "<div class=\"card tile\"><b{}>{}</b><span class=\"soft\">errors of {} "
-                    "requests</span></div>\n</div>\n",
-                    failed ? " class=\"bad\"" : "", Figure("/total/errors"),
-                    Figure("/total/requests"));
+  tiles.push_back({Figure("/total/errors"),
+                   fmt::format("errors of {} requests", Figure("/total/requests")),
+                   total.Count(Ending::kError) > 0});
+  return DrawTiles(tiles);
 }
 
 // Offered, achieved and answered.
@@ -178,7 +132,7 @@ std::string Page::LatencyTable(const std::string& pointer) const {
   std::string rows;
   for (const auto& [name, key] : kRows) {
     const std::string at = pointer + "/" + key;
-    if (root_.at(json::json_pointer(at + "/count")) == 0) continue;
+    if (figures_.At(at + "/count") == 0) continue;
     std::string cells;
     for (const char* figure :
          {"count", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms"}) {
@@ -258,17 +212,6 @@ std::string Page::Verified() const {
 }
 
 std::string Page::WhatRan() const {
-  const Environment& environment = report_.environment;
-  std::string what;
-  const auto add = [&what](std::string_view name, const std::string& html) {
-    if (!html.empty()) what += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Escape(name), html);
-  };
-  add("load", Escape(FormatLoad(report_.load)));
-  std::string models;
-  for (const std::string& model : environment.models) models += "<p>" + Escape(model) + "</p>";
-  add("models", models);
-  add("command", "<pre>" + EscapeLines(environment.command) + "</pre>");
-  add("workload", "<pre>" + EscapeLines(report_.load.workload) + "</pre>");
   std::string objectives;
   const auto objective = [&objectives](const char* name, const std::optional<double>& limit) {
     if (limit)
@@ -277,16 +220,8 @@ std::string Page::WhatRan() const {
   objective("first token", report_.slo.ttft_ms);
   objective("per output token", report_.slo.itl_ms);
   objective("end to end", report_.slo.e2e_ms);
-  add("objectives", objectives);
-  std::string machine;
-  std::swap(machine, what);
-  for (const auto& [name, value] : environment.machine) add(name, Escape(value));
-  for (const auto& [name, value] : environment.versions) add(name, Escape(value));
-  std::swap(machine, what);
-  return fmt::format(
-      "<h2>What was run</h2>\n<div class=\"grid2\">\n{}{}</div>\n",
-      Card("<h3>Load</h3>\n<dl>\n" + what + "</dl>"),
-      Card("<h3>Load generator's machine and versions</h3>\n<dl>\n" + machine + "</dl>"));
+  return DrawWhatRan({{"load", Escape(FormatLoad(report_.load))}, {"objectives", objectives}},
+                     report_.environment, report_.load.workload);
 }
 
 std::string Page::ToHtml() const {

@@ -15,23 +15,9 @@ constexpr char kSchema[] = "beamline.loadtest/1";
 constexpr size_t kMaxResultBytes = size_t{1} << 28;
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
-json HistogramToJson(const Histogram& histogram) {
-  const auto ms = [](double ns) { return ns / 1e6; };
-  const auto at = [&](double quantile) {
-    return ms(static_cast<double>(histogram.ValueAtQuantile(quantile)));
-  };
-  json buckets = json::array();
-  for (const auto& bucket : histogram.Buckets()) buckets.push_back({bucket.highest, bucket.count});
-  return {{"count", histogram.count()},
-          {"mean_ms", ms(histogram.Mean())},
-          {"standard_deviation_ms", ms(histogram.StandardDeviation())},
-          {"min_ms", ms(static_cast<double>(histogram.min()))},
-          {"p50_ms", at(0.5)},
-          {"p90_ms", at(0.9)},
-          {"p99_ms", at(0.99)},
-          {"p99_9_ms", at(0.999)},
-          {"max_ms", ms(static_cast<double>(histogram.max()))},
-          {"buckets_ns", std::move(buckets)}};
+template <typename Value>
+json OrNull(const std::optional<Value>& value) {
+  return value ? json(*value) : json(nullptr);
 }
 
 // A whole number of 0 .. kMaxCount; json would convert others as it can.
@@ -72,25 +58,6 @@ json ClassToJson(const ClassSummary& summary) {
           {"time_per_output_token", HistogramToJson(summary.time_per_output_token)},
           {"end_to_end", HistogramToJson(summary.end_to_end)},
           {"lateness", HistogramToJson(summary.lateness)}};
-}
-
-template <typename Value>
-json OrNull(const std::optional<Value>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
-json LoadToJson(const LoadDescription& load) {
-  return {{"arrivals", load.arrivals}, {"rate_per_s", OrNull(load.rate)},
-          {"phases", load.phases},     {"concurrency", OrNull(load.concurrency)},
-          {"batching", load.batching}, {"duration_s", load.duration_s},
-          {"warmup_s", load.warmup_s}, {"seed", load.seed},
-          {"workload", load.workload}};
-}
-
-json EnvironmentToJson(const Environment& environment) {
-  return {{"date", environment.date},         {"command", environment.command},
-          {"versions", environment.versions}, {"machine", environment.machine},
-          {"target", environment.target},     {"models", environment.models}};
 }
 
 json RatesToJson(const RunSummary& summary, bool has_slo) {
@@ -177,6 +144,51 @@ Result ResultFromJson(const json& root) {
 }
 
 }  // namespace
+
+json HistogramToJson(const Histogram& histogram) {
+  const auto ms = [](double ns) { return ns / 1e6; };
+  const auto at = [&](double quantile) {
+    return ms(static_cast<double>(histogram.ValueAtQuantile(quantile)));
+  };
+  json buckets = json::array();
+  for (const auto& bucket : histogram.Buckets()) buckets.push_back({bucket.highest, bucket.count});
+  return {{"count", histogram.count()},
+          {"mean_ms", ms(histogram.Mean())},
+          {"standard_deviation_ms", ms(histogram.StandardDeviation())},
+          {"min_ms", ms(static_cast<double>(histogram.min()))},
+          {"p50_ms", at(0.5)},
+          {"p90_ms", at(0.9)},
+          {"p99_ms", at(0.99)},
+          {"p99_9_ms", at(0.999)},
+          {"max_ms", ms(static_cast<double>(histogram.max()))},
+          {"buckets_ns", std::move(buckets)}};
+}
+
+json EnvironmentToJson(const Environment& environment) {
+  return {{"date", environment.date},         {"command", environment.command},
+          {"versions", environment.versions}, {"machine", environment.machine},
+          {"target", environment.target},     {"models", environment.models}};
+}
+
+json LoadToJson(const LoadDescription& load) {
+  json trace;
+  if (load.trace) {
+    trace = {{"file", load.trace->file},
+             {"speed", load.trace->speed},
+             {"requests", load.trace->num_requests},
+             {"clipped", load.trace->num_clipped}};
+  }
+  return {{"trace", std::move(trace)},
+          {"arrivals", load.arrivals},
+          {"rate_per_s", OrNull(load.rate)},
+          {"phases", load.phases},
+          {"concurrency", OrNull(load.concurrency)},
+          {"batching", load.batching},
+          {"duration_s", load.duration_s},
+          {"warmup_s", load.warmup_s},
+          {"seed", load.seed},
+          {"workload", load.workload}};
+}
 
 json ToJson(const RunReport& report) {
   json classes = json::array();

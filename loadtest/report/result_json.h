@@ -14,6 +14,11 @@
 namespace beamline::loadtest {
 
 nlohmann::json ToJson(const RunReport& report);
+// Parts of it that other documents have too.
+nlohmann::json HistogramToJson(const Histogram& histogram);
+nlohmann::json EnvironmentToJson(const Environment& environment);
+nlohmann::json LoadToJson(const LoadDescription& load);
+
 absl::Status WriteResult(const RunReport& report, const std::string& path);
 
 // The part of a result file that comparisons show.

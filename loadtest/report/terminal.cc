@@ -1,5 +1,6 @@
 #include "loadtest/report/terminal.h"
 
+#include "base/text.h"
 #include "fmt/format.h"
 #include "loadtest/report/text_table.h"
 
@@ -77,6 +78,14 @@ std::string FormatProblems(const RunReport& report) {
 std::string FormatLoad(const LoadDescription& load) {
   std::string text = fmt::format("closed loop of {}", load.concurrency.value_or(0));
   if (load.rate) text = fmt::format("{} arrivals, {}/s", load.arrivals, FormatNumber(*load.rate));
+  if (load.trace) {
+    text = fmt::format("trace {}, {} requests, {}/s in the mean", Shorten(load.trace->file),
+                       load.trace->num_requests, FormatNumber(load.rate.value_or(0)));
+    if (load.trace->speed != 1) text += fmt::format(", times {:g}", load.trace->speed);
+    if (load.trace->num_clipped > 0) {
+      text += fmt::format(", {} of them clipped", load.trace->num_clipped);
+    }
+  }
   if (!load.phases.empty()) {
     text += fmt::format(" in the mean of phases {}", fmt::join(load.phases, ", "));
   }

@@ -17,7 +17,10 @@ size_t Width(const std::string& text) {
 
 }  // namespace
 
-TextTable::TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+TextTable::TextTable(std::vector<std::string> header, bool last_is_text)
+    : last_is_text_(last_is_text) {
+  rows_.push_back(std::move(header));
+}
 
 void TextTable::AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
@@ -31,12 +34,18 @@ std::string TextTable::ToString() const {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - Width(row[i]), ' ');
-      line += i == 0 ? "  " + row[i] + padding : "  " + padding + row[i];
+      if (last_is_text_ && i + 1 == row.size()) {
+        line += "  " + row[i];
+      } else {
+        line += i == 0 ? "  " + row[i] + padding : "  " + padding + row[i];
+      }
     }
     text += line + '\n';
     if (&row != &rows_.front()) continue;
     text += "  ";
-    for (size_t i = 2; i < Width(line); ++i) text += "─";
+    size_t width = 2 * widths.size();
+    for (const size_t one : widths) width += one;
+    for (size_t i = 2; i < width; ++i) text += "─";
     text += '\n';
   }
   return text;

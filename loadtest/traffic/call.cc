@@ -13,6 +13,11 @@ Call::Call(Request request, const RunClock& clock, CallObserver& observer)
     : request_(std::move(request)), clock_(clock), observer_(observer) {
   record_.index = request_.index;
   record_.class_index = request_.class_index;
+  if (const auto* const one = std::get_if<v1::GenerateRequest>(&request_.body)) {
+    record_.asked_prompt_tokens = one->prompt().ids().ids_size();
+    const v1::Limits& limits = one->limits();
+    record_.asked_output_tokens = limits.ignore_eos() ? limits.max_new_tokens() : 0;
+  }
 }
 
 void Call::Start(std::chrono::nanoseconds intended, std::chrono::milliseconds timeout,
@@ -51,6 +56,10 @@ void Call::Done() {
   // A stream that was cut has no usage, but its tokens came.
   record_.generated_tokens =
       std::max(answer_.usage.generated_tokens(), static_cast<int>(num_tokens_));
+  for (const Answer::Sequence& sequence : answer_.sequences) {
+    record_.longest_sequence =
+        std::max(record_.longest_sequence, static_cast<int>(sequence.ids.size()));
+  }
   observer_.OnDone(this);
 }
 

@@ -121,6 +121,7 @@ void Generator::OnDone(Call* finished) {
   if (parts_.verifier != nullptr && ending != Ending::kError) {
     parts_.verifier->Check(*finished, /*partial=*/!finished->status().ok());
   }
+  if (parts_.trace_recorder != nullptr) parts_.trace_recorder->Add(record);
   parts_.recorder.Record(record);
   outstanding_.Remove(finished);
 }

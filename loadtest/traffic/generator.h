@@ -13,6 +13,7 @@
 #include "loadtest/traffic/cancel_timer.h"
 #include "loadtest/traffic/connections.h"
 #include "loadtest/traffic/outstanding.h"
+#include "loadtest/traffic/trace_recorder.h"
 #include "loadtest/traffic/verifier.h"
 #include "loadtest/workload/arrivals.h"
 #include "loadtest/workload/request_factory.h"
@@ -39,8 +40,9 @@ class Generator : private CallObserver {
     Connections& connections;
     const RequestFactory& factory;
     Recorder& recorder;
-    Verifier* verifier = nullptr;   // may be absent
-    const std::atomic<bool>& stop;  // ends the run early when it turns true
+    Verifier* verifier = nullptr;             // may be absent
+    const std::atomic<bool>& stop;            // ends the run early when it turns true
+    TraceRecorder* trace_recorder = nullptr;  // may be absent
   };
 
   Generator(const TrafficOptions& options, const Parts& parts);

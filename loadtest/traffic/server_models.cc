@@ -96,6 +96,9 @@ absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workl
     if ((*model)->input_vocab_size() > 0) {
       of.vocab_size = std::min(of.vocab_size, (*model)->input_vocab_size());
     }
+    of.max_input_tokens = (*model)->max_input_tokens();
+    of.max_total_tokens = (*model)->max_total_tokens();
+    of.prompt_takes_positions = (*model)->num_encoder_layers() == 0;
     if (of.prompt.tokens && of.vocab_size < 1) {
       return absl::InvalidArgumentError(
           fmt::format("{}: the server does not tell the model's vocabulary size", of.name));

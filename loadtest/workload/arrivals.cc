@@ -1,5 +1,6 @@
 #include "loadtest/workload/arrivals.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fmt/format.h"
@@ -8,6 +9,13 @@ namespace beamline::loadtest {
 namespace {
 
 constexpr uint64_t kArrivalPart = 1;  // of what the seed decides
+
+constexpr std::chrono::nanoseconds kNever =
+    std::chrono::seconds(static_cast<int64_t>(RateProfile::kNever));
+
+RateProfile ProfileOf(const ArrivalOptions& options) {
+  return options.phases.empty() ? RateProfile(options.rate) : RateProfile(options.phases);
+}
 
 }  // namespace
 
@@ -31,14 +39,32 @@ const char* ArrivalKindName(ArrivalKind kind) {
   return "unknown";
 }
 
-RateProfile ProfileOf(const ArrivalOptions& options) {
-  return options.phases.empty() ? RateProfile(options.rate) : RateProfile(options.phases);
+std::vector<double> AskedPerSecond(const ArrivalOptions& options, double end_s) {
+  std::vector<double> rates;
+  if (options.trace) {
+    rates.resize(static_cast<size_t>(std::ceil(end_s)));
+    for (const TraceEntry& entry : *options.trace) {
+      const auto second = static_cast<size_t>(entry.time / std::chrono::seconds(1));
+      if (second < rates.size()) ++rates[second];
+    }
+    return rates;
+  }
+  const RateProfile profile = ProfileOf(options);
+  for (double begin_s = 0; begin_s < end_s; begin_s += 1) {
+    const double until_s = std::min(begin_s + 1, end_s);
+    rates.push_back((profile.CountAt(until_s) - profile.CountAt(begin_s)) / (until_s - begin_s));
+  }
+  return rates;
 }
 
 Arrivals::Arrivals(const ArrivalOptions& options)
     : options_(options), profile_(ProfileOf(options)), random_(options.seed, kArrivalPart) {}
 
 std::chrono::nanoseconds Arrivals::Next() {
+  if (options_.trace) {
+    const bool is_over = num_drawn_ >= options_.trace->size();
+    return is_over ? kNever : (*options_.trace)[num_drawn_++].time;
+  }
   switch (options_.kind) {
     case ArrivalKind::kPoisson:
       place_ += random_.Exponential(1);

@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "loadtest/workload/random.h"
 #include "loadtest/workload/rate_profile.h"
+#include "loadtest/workload/trace.h"
 
 namespace beamline::loadtest {
 
@@ -28,16 +30,19 @@ struct ArrivalOptions {
   std::vector<RatePhase> phases;  // instead of one rate
   int burst_size = 10;            // >= 1
   uint64_t seed = 1;
+  std::shared_ptr<const Trace> trace;  // whose times they are, instead of all else
 };
 
-// The rates over time that the options ask for.
-RateProfile ProfileOf(const ArrivalOptions& options);
+// Requests a second that the options ask for in the mean, in each second until `end_s`, of which
+// the last one may be a part.
+std::vector<double> AskedPerSecond(const ArrivalOptions& options, double end_s);
 
 class Arrivals {
  public:
   explicit Arrivals(const ArrivalOptions& options);
 
-  // The next request's time since the run's start; never before the one before.
+  // The next request's time since the run's start; never before the one before. After a trace's
+  // last request RateProfile::kNever.
   std::chrono::nanoseconds Next();
 
  private:

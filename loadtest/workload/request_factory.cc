@@ -1,5 +1,6 @@
 #include "loadtest/workload/request_factory.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,13 +12,16 @@ constexpr uint64_t kCallPart = 2;
 constexpr uint64_t kBodyPart = 3;
 constexpr uint64_t kSharedPart = 4;
 
-v1::GenerateRequest MakeGenerate(const RequestClass& of, Random& random, const Random& shared) {
+// Where `prompt` and `max_new_tokens` are the class's own, or instead of them.
+v1::GenerateRequest MakeGenerate(const RequestClass& of, const PromptSource& prompt,
+                                 const std::optional<Distribution>& max_new_tokens, Random& random,
+                                 const Random& shared) {
   v1::GenerateRequest request = of.generate;
   request.set_model(of.model);
-  *request.mutable_prompt() = DrawPrompt(of.prompt, of.vocab_size, random, shared);
-  if (of.max_new_tokens) {
+  *request.mutable_prompt() = DrawPrompt(prompt, of.vocab_size, random, shared);
+  if (max_new_tokens) {
     request.mutable_limits()->set_max_new_tokens(
-        static_cast<int32_t>(of.max_new_tokens->Draw(random)));
+        static_cast<int32_t>(max_new_tokens->Draw(random)));
   }
   if (of.beam_width) {
     request.mutable_beam()->set_width(static_cast<int32_t>(of.beam_width->Draw(random)));
@@ -26,6 +30,22 @@ v1::GenerateRequest MakeGenerate(const RequestClass& of, Random& random, const R
   if (request.has_sampling() && !request.sampling().has_seed()) {
     request.mutable_sampling()->set_seed(random.Next());
   }
+  return request;
+}
+
+v1::GenerateRequest MakeGenerate(const RequestClass& of, Random& random, const Random& shared) {
+  return MakeGenerate(of, of.prompt, of.max_new_tokens, random, shared);
+}
+
+// With a trace's lengths; the beginning that the class's prompts share is a part of them.
+v1::GenerateRequest MakeTraced(const RequestClass& of, const TraceEntry& lengths, Random& random,
+                               const Random& shared) {
+  const int64_t num_shared = std::min<int64_t>(of.prompt.num_shared, lengths.prompt_tokens - 1);
+  const PromptSource prompt{.texts = {},
+                            .tokens = Distribution(lengths.prompt_tokens - num_shared),
+                            .num_shared = num_shared};
+  auto request = MakeGenerate(of, prompt, Distribution(lengths.output_tokens), random, shared);
+  request.mutable_limits()->set_ignore_eos(true);
   return request;
 }
 
@@ -69,21 +89,32 @@ auto MakeMany(int count, Make make) {
 
 }  // namespace
 
-RequestFactory::RequestFactory(const Workload& workload, uint64_t seed)
-    : workload_(workload), seed_(seed) {
+RequestFactory::RequestFactory(const Workload& workload, uint64_t seed, const Trace* trace)
+    : workload_(workload), seed_(seed), trace_(trace) {
   for (const RequestClass& of : workload.classes) total_weight_ += of.weight;
+}
+
+size_t RequestFactory::DrawClass(Random& random) const {
+  size_t index = 0;
+  double weight = random.Uniform() * total_weight_;
+  while (index + 1 < workload_.classes.size()) {
+    weight -= workload_.classes[index].weight;
+    if (weight < 0) break;
+    ++index;
+  }
+  return index;
+}
+
+size_t RequestFactory::ClassOf(uint64_t index) const {
+  Random random(Random(seed_, kCallPart).Next(), index);
+  return DrawClass(random);
 }
 
 Request RequestFactory::Make(uint64_t index) const {
   Random random(Random(seed_, kCallPart).Next(), index);
   Request request;
   request.index = index;
-  double weight = random.Uniform() * total_weight_;
-  while (request.class_index + 1 < workload_.classes.size()) {
-    weight -= workload_.classes[request.class_index].weight;
-    if (weight < 0) break;
-    ++request.class_index;
-  }
+  request.class_index = DrawClass(random);
   const RequestClass& of = workload_.classes[request.class_index];
   request.kind = of.kind;
   if (random.Uniform() < of.cancel_share) {
@@ -107,6 +138,9 @@ RequestBody RequestFactory::MakeBody(size_t class_index, uint64_t variant) const
   switch (of.kind) {
     case Kind::kGenerate:
     case Kind::kGenerateStream:
+      if (trace_ != nullptr && variant < trace_->size()) {
+        return MakeTraced(of, (*trace_)[variant], random, shared);
+      }
       return MakeGenerate(of, random, shared);
     case Kind::kGenerateMany:
       return MakeMany(of.batch, [&] { return MakeGenerate(of, random, shared); });

@@ -11,6 +11,7 @@
 
 #include "beamline/v1/inference.pb.h"
 #include "loadtest/workload/random.h"
+#include "loadtest/workload/trace.h"
 #include "loadtest/workload/workload.h"
 
 namespace beamline::loadtest {
@@ -32,18 +33,23 @@ struct Request {
 
 class RequestFactory {
  public:
-  // The workload must outlive the factory.
-  RequestFactory(const Workload& workload, uint64_t seed);
+  // With a trace, request i has the lengths of its entry i: a prompt of random ids, and an answer
+  // that goes on to its limit. Workload and trace must outlive the factory.
+  RequestFactory(const Workload& workload, uint64_t seed, const Trace* trace = nullptr);
 
   Request Make(uint64_t index) const;
+  size_t ClassOf(uint64_t index) const;
   // The body that all requests of this class and variant have.
   RequestBody MakeBody(size_t class_index, uint64_t variant) const;
 
   const Workload& workload() const { return workload_; }
 
  private:
+  size_t DrawClass(Random& random) const;
+
   const Workload& workload_;
   const uint64_t seed_;
+  const Trace* const trace_;
   double total_weight_ = 0;
 };
 

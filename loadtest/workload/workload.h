@@ -55,7 +55,12 @@ struct RequestClass {
   double deadline_share = 0;
   Distribution deadline_ms;
 
-  int32_t vocab_size = 0;  // of the model; needed for prompts of random tokens
+  // Of the model. The vocabulary is needed for prompts of random tokens, the limits for a trace's
+  // lengths; 0: not known.
+  int32_t vocab_size = 0;
+  int32_t max_input_tokens = 0;
+  int32_t max_total_tokens = 0;
+  bool prompt_takes_positions = false;  // the prompt counts in max_total_tokens
 };
 
 struct Workload {

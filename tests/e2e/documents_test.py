@@ -45,7 +45,9 @@ EXCUSED = {
 NAMING_PATHS = ("*.md", "bench/*.md", "client/*/*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/README.md", "docs/results/notes-*.md",
                 "models/*.md", "tests/*/README.md")
 # Load as documented, for a shorter time.
-SHORTER = ((r"--duration \d+", "--duration 2"), (r"--warmup \d+", "--warmup 0.5"))
+SHORTER = ((r"--duration \d+", "--duration 2"), (r"--warmup \d+", "--warmup 0.5"),
+           (r"find-rate", "find-rate --warmup 0.5 --min-requests 5 --max-rate 4 --max-lateness-ms 1e6"),
+           (r"(--slo \w+:p\d+:)\S+", r"\g<1>60s"))
 TIMEOUT_S = 120
 
 options = None  # of the command line
@@ -265,8 +267,8 @@ class Documents(unittest.TestCase):
         self.assertIn(program, {*PROGRAMS, *SHELL}, "is neither run nor excused")
         if program == "beamline-server":
             return command + " --print-config"  # checks every flag, and ends
-        if command.startswith("beamline-loadtest run"):
-            if not re.search(r"--(duration|phase) ", command):
+        if command.startswith(("beamline-loadtest run", "beamline-loadtest find-rate")):
+            if not re.search(r"--(duration|phase|trace) ", command):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"
             command = re.sub(r"(--metrics )\S+", rf"\g<1>{self.server.metrics_url}", command)

@@ -168,6 +168,39 @@ class LoadReportTest(unittest.TestCase):
         # Tokens of a beam search's other hypotheses, and of the last half second, count on one side alone.
         self.assertGreater(generated, received / 4)
 
+    def test_page_of_a_search_has_the_figures_of_its_json(self):
+        paths = {kind: os.path.join(self.folder.name, "search." + kind) for kind in ("json", "html", "csv")}
+        outputs = [argument for kind, path in paths.items() for argument in ("--" + kind, path)]
+        done = loadtest("find-rate", "--target", self.server.address, "--kind", "generate_stream", "--model", "write-en",
+                        "--max-new-tokens", "4", "--min-rate", "4", "--max-rate", "8", "--duration", "1", "--warmup", "0.2",
+                        "--min-requests", "4", "--settle", "0", "--max-lateness-ms", "60000", "--slo", "e2e:p50:60s",
+                        "--slo", "ttft:p90:60s", "--label", LABEL, *outputs)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        with open(paths["html"], encoding="utf-8") as file:
+            page = file.read()
+        with open(paths["json"], encoding="utf-8") as file:
+            result = json.load(file)
+        parser = Balanced()
+        parser.feed(page)
+        parser.close()
+        self.assertEqual(parser.open, [])
+        root = ElementTree.fromstring(page.replace(' xmlns="http://www.w3.org/1999/xhtml"', ""))
+        self.assertEqual(root.find("head/title").text, "Highest rate: " + LABEL)
+        figures = root.findall(".//data")
+        self.assertGreater(len(figures), 15)
+        for figure in figures:
+            expected = of_json(result, figure.get("data-json"))
+            self.assertEqual(float(figure.get("value")), expected, figure.get("data-json"))
+        titles = [figure.find("figcaption").text for figure in root.findall(".//figure")]
+        self.assertEqual(titles, ["Latency: first token", "Latency: per output token", "Latency: end to end",
+                                  "Answered over asked for"])
+        self.assertEqual(result["search"]["end"], "highest_holds")
+        self.assertEqual(result["highest"]["rate_per_s"], 8)
+        with open(paths["csv"], encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual([float(line["asked_per_s"]) for line in lines], [4, 8])
+        self.assertEqual([line["holds"] for line in lines], ["1", "1"])
+
     def test_progress_is_for_terminals(self):
         self.assertEqual(self.done.stderr, "")
         controller, terminal = pty.openpty()

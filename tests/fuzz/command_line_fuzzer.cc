@@ -58,6 +58,12 @@ absl::Status ParseLoadTest(const Arguments& arguments) {
   loadtest::RunFlags flags;
   loadtest::AddRunFlags(app, flags);
   const auto parsed = ParseArguments(app, static_cast<int>(arguments.size()), arguments.data());
+  CLI::App search("Searches a rate.", "beamline-loadtest");
+  loadtest::FindRateFlags search_flags;
+  loadtest::AddFindRateFlags(search, search_flags);
+  const auto searched =
+      ParseArguments(search, static_cast<int>(arguments.size()), arguments.data());
+  if (!searched.ok()) CheckRefusal(searched.status(), "");
   if (!parsed.ok()) return parsed.status();
   if (!parsed->empty()) return absl::OkStatus();
   return loadtest::LoadWorkload(flags).status();

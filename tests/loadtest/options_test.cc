@@ -75,6 +75,13 @@ TEST(Options, EveryFlagOfTheLoadIsKept) {
   EXPECT_EQ(flags->metrics_url, "m");
   EXPECT_THAT(Parse({"--phase", "1:2", "--phase", "3..4:5"})->phases, ElementsAre("1:2", "3..4:5"));
   EXPECT_EQ(Parse({"--concurrency", "4"})->concurrency, 4);
+  const auto traced = Parse({"--trace", "t", "--trace-speed", "2.5", "--trace-lengths", "clip",
+                             "--record-trace", "r", "--requests", "3", "--shared", "4"});
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  EXPECT_EQ(traced->trace_file, "t");
+  EXPECT_EQ(traced->trace_speed, 2.5);
+  EXPECT_EQ(traced->trace_lengths, "clip");
+  EXPECT_EQ(traced->record_trace_file, "r");
 }
 
 TEST(Options, WithoutAnyRequestsAreStreamsOfRandomWords) {
@@ -169,6 +176,14 @@ TEST(Options, WhatIsWrongIsNamed) {
       {{"--phase", "1:1", "--duration", "3"}, "excludes"},
       {{"--phase", "1:1", "--concurrency", "3"}, "excludes"},
       {{"--metrics", ""}, "is empty"},
+      {{"--trace", "t", "--rate", "3"}, "excludes"},
+      {{"--trace", "t", "--phase", "1:1"}, "excludes"},
+      {{"--trace", "t", "--concurrency", "3"}, "excludes"},
+      {{"--trace", "t", "--verify"}, "excludes"},
+      {{"--trace", "t", "--prompt-words", "3"}, "excludes"},
+      {{"--trace", "t", "--max-new-tokens", "3"}, "excludes"},
+      {{"--trace-speed", "2"}, "requires --trace"},
+      {{"--trace-speed", "0", "--trace", "t"}, "--trace-speed is '0'; accepted: 0.001 to 1000"},
       {{"--kind", "fly"}, "kind \"fly\""},
       {{"--prompt", "a", "--prompt-words", "3"}, "expected exactly one"},
       {{"--max-new-tokens", "many"}, "\"many\" is no distribution"},

@@ -43,7 +43,25 @@ ScriptedServer::~ScriptedServer() {
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
 }
 
-grpc::Status ScriptedServer::Begin() {
+std::vector<Waits> ScriptedServer::waits() const {
+  const std::lock_guard lock(mutex_);
+  return waits_;
+}
+
+// By a schedule, so that a thread which wakes up late makes the server no slower.
+void ScriptedServer::Serve() {
+  std::chrono::steady_clock::time_point end;
+  {
+    const std::lock_guard lock(mutex_);
+    free_at_ = std::max(free_at_, std::chrono::steady_clock::now()) + script_.service;
+    end = free_at_;
+  }
+  ++num_open_;
+  std::this_thread::sleep_until(end);
+  --num_open_;
+}
+
+grpc::Status ScriptedServer::Begin(std::chrono::microseconds* between) {
   const int number = num_requests_++;
   {
     const std::lock_guard lock(stall_mutex_);  // everybody waits while one is stalled
@@ -52,7 +70,16 @@ grpc::Status ScriptedServer::Begin() {
   if (script_.fail_every > 0 && number % script_.fail_every == script_.fail_every - 1) {
     return {grpc::StatusCode::RESOURCE_EXHAUSTED, "the script says so"};
   }
-  if (script_.delay.count() > 0) std::this_thread::sleep_for(script_.delay);
+  if (script_.max_open > 0 && num_open_ >= script_.max_open) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many at a time"};
+  }
+  if (script_.service.count() > 0) Serve();
+  Delays delays{.first = script_.delay, .between = script_.token_delay};
+  if (!script_.delays.empty()) {
+    delays = script_.delays[static_cast<size_t>(number) % script_.delays.size()];
+  }
+  if (between != nullptr) *between = delays.between;
+  if (delays.first.count() > 0) std::this_thread::sleep_for(delays.first);
   return grpc::Status::OK;
 }
 
@@ -80,10 +107,16 @@ grpc::Status ScriptedServer::Generate(Context*, const v1::GenerateRequest* reque
 grpc::Status ScriptedServer::GenerateStream(
     Context* context, const v1::GenerateRequest* request,
     grpc::ServerWriter<v1::GenerateStreamResponse>* writer) {
-  if (auto status = Begin(); !status.ok()) return status;
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  std::chrono::microseconds between{0};
+  if (auto status = Begin(&between); !status.ok()) return status;
   const v1::Sequence sequence = MakeSequence(*request);
+  Clock::time_point first, last;
   for (int i = 0; i < sequence.ids_size(); ++i) {
-    if (i > 0) std::this_thread::sleep_for(script_.token_delay);
+    if (i > 0) std::this_thread::sleep_for(between);
+    last = Clock::now();
+    if (i == 0) first = last;
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
     v1::GenerateStreamResponse message;
     v1::SequenceDelta& delta = *message.add_deltas();
@@ -91,11 +124,16 @@ grpc::Status ScriptedServer::GenerateStream(
     delta.set_text(std::to_string(sequence.ids(i)) + " ");
     if (!writer->Write(message)) return grpc::Status::CANCELLED;
   }
-  v1::GenerateStreamResponse last;
-  last.mutable_end()->add_sequences()->set_finish_reason(sequence.finish_reason());
-  last.mutable_end()->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));
-  last.mutable_end()->mutable_usage()->set_generated_tokens(sequence.ids_size());
-  writer->Write(last);
+  v1::GenerateStreamResponse message;
+  message.mutable_end()->add_sequences()->set_finish_reason(sequence.finish_reason());
+  message.mutable_end()->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));
+  message.mutable_end()->mutable_usage()->set_generated_tokens(sequence.ids_size());
+  const auto end = Clock::now();
+  writer->Write(message);
+  const std::lock_guard lock(mutex_);
+  waits_.push_back({.first = first - begin,
+                    .between = (last - first) / std::max(1, sequence.ids_size() - 1),
+                    .whole = end - begin});
   return grpc::Status::OK;
 }
 
@@ -162,6 +200,8 @@ grpc::Status ScriptedServer::ListModels(Context*, const v1::ListModelsRequest*,
     model.set_name(name);
     model.set_task(task);
     model.set_vocab_size(kVocabSize);
+    model.set_max_input_tokens(kMaxInput);
+    model.set_max_total_tokens(kMaxTotal);
   }
   return grpc::Status::OK;
 }

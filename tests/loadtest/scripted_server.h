@@ -9,11 +9,27 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
 
 namespace beamline::loadtest {
+
+// Of one request: before its first token or its answer, and between its tokens.
+struct Delays {
+  std::chrono::microseconds first{0};
+  std::chrono::microseconds between{0};
+};
+
+// What the server took of one request: from the call of its handler to the answer or the first
+// token; of streams, from the first token to the last over the tokens after the first; and to its
+// end.
+struct Waits {
+  std::chrono::nanoseconds first{0};
+  std::chrono::nanoseconds between{0};
+  std::chrono::nanoseconds whole{0};
+};
 
 struct Script {
   std::chrono::microseconds delay{0};        // before the first token or the answer
@@ -21,7 +37,12 @@ struct Script {
   // Once, at the request of this number, the whole server stops for `stall`; -1: never.
   int stall_at = -1;
   std::chrono::milliseconds stall{0};
-  int fail_every = 0;        // every n-th request is RESOURCE_EXHAUSTED; 0: none
+  int fail_every = 0;  // every n-th request is RESOURCE_EXHAUSTED; 0: none
+  // Request n has the delays n modulo their number, instead of the two above.
+  std::vector<Delays> delays;
+  // One request after the other has the server for so long: it can do 1 s / service a second.
+  std::chrono::microseconds service{0};
+  int max_open = 0;          // RESOURCE_EXHAUSTED beyond so many at a time; 0: no limit
   int wrong_from = 1 << 30;  // from this request on, the last token is another one
 };
 
@@ -32,6 +53,12 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
 
   const std::string& target() const { return target_; }
   int num_requests() const { return num_requests_; }
+  // Of the streams that have ended.
+  std::vector<Waits> waits() const;
+
+  // Of its model "write", in tokens.
+  static constexpr int kMaxInput = 1000;
+  static constexpr int kMaxTotal = 1500;
 
  private:
   using Context = grpc::ServerContext;
@@ -48,13 +75,20 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
 
-  // Counts the request, waits as the script says and fails if it says so.
-  grpc::Status Begin();
+  // Counts the request, waits as the script says and fails if it says so. Returns the time between
+  // tokens, too.
+  grpc::Status Begin(std::chrono::microseconds* between = nullptr);
+  // Waits until the requests before have had their time, and then its own.
+  void Serve();
   v1::Sequence MakeSequence(const v1::GenerateRequest& request) const;
 
   const Script script_;
   std::atomic<int> num_requests_ = 0;
+  std::atomic<int> num_open_ = 0;
   std::mutex stall_mutex_;  // held while the server is stopped
+  mutable std::mutex mutex_;
+  std::chrono::steady_clock::time_point free_at_;  // when Serve can begin with the next request
+  std::vector<Waits> waits_;
   std::unique_ptr<grpc::Server> server_;
   std::string target_;
 };

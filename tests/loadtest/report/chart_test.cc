@@ -62,7 +62,7 @@ TEST(ChartTest, AnyRangeHasFiniteLabels) {
   for (const double low : {1e-9, 1e-3, 1.0, 123.0, 1e9}) {
     for (const double factor : {1.0, 1.001, 7.0, 1e3, 1e12}) {
       for (const bool log_y : {false, true}) {
-        for (const XAxis x_axis : {XAxis::kSeconds, XAxis::kPercentile}) {
+        for (const XAxis x_axis : {XAxis::kLinear, XAxis::kPercentile}) {
           Chart chart = MakeChart({{"a", {{0, low}, {0.99, low * factor}}}});
           chart.log_y = log_y;
           chart.x_axis = x_axis;
@@ -79,6 +79,26 @@ TEST(ChartTest, AnyRangeHasFiniteLabels) {
       }
     }
   }
+}
+
+TEST(ChartTest, LimitsAndMarksAreDrawnApartFromTheData) {
+  Chart chart = MakeChart({{"p50", {{1, 10}, {2, 20}, {4, 30}}}});
+  chart.dots = true;
+  chart.series.push_back(
+      {.name = "limit", .points = {{0, 25}, {4, 25}}, .style = SeriesStyle::kLimit});
+  chart.series.push_back(
+      {.name = "ideal", .points = {{0, 0}, {4, 40}}, .style = SeriesStyle::kReference});
+  chart.marks = {{"knee", 2}, {"highest <1>", 5}};
+  const std::string html = DrawChart(chart);
+  for (const char* part : {"class=\"line limit\" data-series=\"limit\"",
+                           "class=\"line reference\" data-series=\"ideal\"", "class=\"mark m0\"",
+                           "class=\"mark m1\"", "</svg>knee</li>", "</svg>highest &lt;1&gt;</li>",
+                           "</svg>limit</li>", ">5</text>"}) {  // the axis reaches the mark
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+  size_t dots = 0;
+  for (size_t i = 0; i < html.size(); ++i) dots += html.compare(i, 7, "<circle") == 0 ? 1 : 0;
+  EXPECT_EQ(dots, 3U);  // of the data alone
 }
 
 TEST(ChartTest, RowsOfChartsHaveNoEmptyPlace) {

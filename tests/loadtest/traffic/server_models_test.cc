@@ -110,6 +110,21 @@ TEST(ServerModels, TellTheVocabularyOfRandomTokens) {
       absl::InvalidArgumentError("class: the server does not tell the model's vocabulary size"));
 }
 
+// For the lengths of traces.
+TEST(ServerModels, TellTheLongestRequests) {
+  auto models = kAll;
+  models[0].set_max_input_tokens(30);
+  models[0].set_max_total_tokens(40);
+  Workload workload;
+  ASSERT_TRUE(Resolve(models, Kind::kGenerate, "write", &workload).ok());
+  EXPECT_EQ(workload.classes[0].max_input_tokens, 30);
+  EXPECT_EQ(workload.classes[0].max_total_tokens, 40);
+  EXPECT_TRUE(workload.classes[0].prompt_takes_positions);
+  models[0].set_num_encoder_layers(6);
+  ASSERT_TRUE(Resolve(models, Kind::kGenerate, "write", &workload).ok());
+  EXPECT_FALSE(workload.classes[0].prompt_takes_positions);
+}
+
 TEST(ServerModels, AreDescribedInALine) {
   v1::Model model = kAll[0];
   model.set_architecture("GPT2LMHeadModel");
