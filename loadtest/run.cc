@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/build_info.h"
 #include "base/file.h"
+#include "base/standard_streams.h"
 #include "client/target.h"
 #include "fmt/format.h"
 #include "loadtest/progress_line.h"
@@ -147,7 +149,9 @@ Environment DescribeEnvironment(const RunFlags& flags, const std::string& comman
                                 const std::vector<v1::Model>& models) {
   Environment environment{.date = UtcDate(),
                           .command = command,
-                          .versions = {{"beamline", BEAMLINE_VERSION},
+                          .versions = {{"beamline", std::string(ThisBuild().version)},
+                                       {"revision", std::string(ThisBuild().revision)},
+                                       {"build", std::string(ThisBuild().build_type)},
                                        {"grpc", grpc::Version()},
                                        {"protobuf", std::to_string(GOOGLE_PROTOBUF_VERSION)},
                                        {"compiler", __VERSION__}},
@@ -312,7 +316,7 @@ absl::StatusOr<bool> RunLoadTest(const RunFlags& given, const std::string& comma
                    .summary = recorder.Summarize(),
                    .server = *std::move(server)};
   if (verifier) report.verification = verifier->Result();
-  fmt::print("{}", FormatReport(report));
+  Print(FormatReport(report));
   if (const auto status = WriteFiles(flags, report); !status.ok()) return status;
   if (const auto status = recorder.CloseLog(); !status.ok()) return status;
   const bool answers_match = !report.verification || report.verification->num_mismatches == 0;
