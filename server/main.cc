@@ -29,6 +29,7 @@
 #include "server/logging.h"
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
+#include "server/notify.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
 #include "spdlog/spdlog.h"
@@ -88,6 +89,11 @@ void PrintStartLine(const Server& server) {
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
+void TellManager(const std::string& state) {
+  if (!Notify(state))
+    spdlog::warn("systemd could not be told: {}", state.substr(0, state.find('\n')));
+}
+
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
   // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
@@ -125,8 +131,11 @@ int Main(int argc, char** argv) {
   spdlog::info("{}", VersionLine("beamline-server"));
   for (const ModelInfo& model : models) LogReady(model);
   PrintStartLine(**server);
+  TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
+                          (*server)->model_names()));
 
   shutdown_signal.Wait();
+  TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));
   server->reset();
