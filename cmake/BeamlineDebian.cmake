@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${debian}/conffiles ${debian}/pos
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libbeamline-client-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libabsl-dev, libgrpc++-dev, libprotobuf-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libabsl-dev, libgrpc++-dev, libprotobuf-dev, protobuf-compiler, protobuf-compiler-grpc")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "C++ client of the Beamline inference server
 The static library, its header, its CMake package Beamline, and the
 contract as .proto files for clients in other languages.")
