@@ -3,12 +3,13 @@ and that the service's own command line serves a request from the unpacked files
 deploy/debian/test_package.sh.
 
 Needs cpack, dpkg-deb, dpkg-shlibdeps and file (Debian's cmake, dpkg-dev, file); without them it is skipped: exit status 77, and the reason.
-What systemd says of the unit needs systemd-analyze.
+What systemd says of the unit needs systemd-analyze, which system calls the service makes strace too.
 
 usage: package_test.py --source FOLDER --build FOLDER --version VERSION [unittest's arguments]
 """
 
 import argparse
+import contextlib
 import glob
 import gzip
 import os
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 SKIPPED = 77
 TOOLS = ("cpack", "dpkg-deb", "dpkg-shlibdeps", "file")
@@ -47,6 +49,10 @@ def make_packages(folder):
                "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", cwd=folder)
     assert done.returncode == 0, done.stdout
     return {os.path.basename(path).split("_")[0]: path for path in glob.glob(os.path.join(folder, "*.deb"))}
+
+
+def can_trace():
+    return shutil.which("strace") is not None and run("strace", "--output", os.devnull, "true").returncode == 0
 
 
 def paragraphs(text):
@@ -177,22 +183,24 @@ class Packages(unittest.TestCase):
         return [argument.replace("/usr/", self.path("usr/")).replace("/etc/", self.path("etc/"))
                 for argument in shlex.split(self.unit["ExecStart"])]
 
-    def test_the_service_serves(self):
-        path = os.path.join(self.folder, "notify")
+    @contextlib.contextmanager
+    def service(self, *tracer):
+        """Runs it as systemd does, and gives the addresses of gRPC and of the metrics; it ends with the block, as it should."""
         manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(manager.close)
+        path = os.path.join(tempfile.mkdtemp(dir=self.folder), "notify")
         manager.bind(path)
         manager.settimeout(60)
         # As an EnvironmentFile sets them: ports that are free here.
-        environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": path, "BEAMLINE_LISTEN": "127.0.0.1:0", "BEAMLINE_METRICS_LISTEN": "off"}
+        port = demo_server.free_port()
+        environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": path, "BEAMLINE_LISTEN": "127.0.0.1:0",
+                       "BEAMLINE_METRICS_LISTEN": f"127.0.0.1:{port}"}
         with open(os.path.join(self.folder, "log"), "w+", encoding="utf-8") as log:
-            server = subprocess.Popen(self.service_command(), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+            server = subprocess.Popen([*tracer, *self.service_command()], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=log)
             try:
-                self.assertEqual(self.unit["Type"], "notify")
                 told = manager.recv(4096).decode()
-                address = re.fullmatch(r"READY=1\nSTATUS=Serving on (\S+): .*embed-en.*", told).group(1)
-                done = run(self.path("usr/bin/beamline"), "--address", address, "translate", "--no-stream", "Open the file.")
-                self.assertIn("Datei", done.stdout)
+                yield re.fullmatch(r"READY=1\nSTATUS=Serving on (\S+): .*embed-en.*", told).group(1), f"127.0.0.1:{port}"
                 server.send_signal(signal.SIGTERM)
                 self.assertTrue(manager.recv(4096).decode().startswith("STOPPING=1\n"))
                 status = server.wait(60)
@@ -200,6 +208,41 @@ class Packages(unittest.TestCase):
                 server.kill()
                 server.wait()
             self.assertEqual(status, 0, log.seek(0) or log.read())
+
+    def test_the_service_serves(self):
+        self.assertEqual(self.unit["Type"], "notify")
+        with self.service() as (address, metrics):
+            done = run(self.path("usr/bin/beamline"), "--address", address, "translate", "--no-stream", "Open the file.")
+            self.assertIn("Datei", done.stdout)
+            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
+                self.assertIn(f'beamline_build_info{{version="{options.version}",', answer.read().decode())
+
+    def system_calls(self, name):
+        """Of a set of systemd's, whose sets may hold others."""
+        listed = run("systemd-analyze", "syscall-filter", name).stdout.splitlines()
+        names = [line.strip() for line in listed if line.startswith("    ") and not line.strip().startswith("#")]
+        return set().union(*(self.system_calls(one) if one.startswith("@") else {one} for one in names))
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
+    @unittest.skipUnless(can_trace(), "there is no strace, or it may not trace")
+    def test_the_service_may_make_the_system_calls_that_it_makes(self):
+        trace = os.path.join(self.folder, "trace")
+        with self.service("strace", "--daemonize", "--follow-forks", "--output", trace) as (address, metrics):
+            for arguments in (("translate", "--no-stream", "Open the file."), ("encode", "a"), ("models",)):
+                done = run(self.path("usr/bin/beamline"), "--address", address, *arguments)
+                self.assertEqual(done.returncode, 0, done.stdout)
+            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
+                self.assertEqual(answer.status, 200)
+        traced = read(trace)
+        made = set(re.findall(r"^\d+ +(\w+)\(", traced, re.M))
+        self.assertGreater(len(made), 30)
+        allowed = set()
+        for words in re.findall(r"^SystemCallFilter=(.*)$", read(self.path(UNIT)), re.M):
+            named = set().union(*(self.system_calls(word) if word.startswith("@") else {word} for word in words.lstrip("~").split()))
+            allowed = allowed - named if words.startswith("~") else allowed | named
+        self.assertEqual(made - allowed, set())
+        families = set(re.findall(r"\bsocket\((AF_\w+)", traced))
+        self.assertLessEqual(families, set(self.unit["RestrictAddressFamilies"].split()))
 
     def test_the_service_has_the_time_and_the_statuses_of_the_server(self):
         printed = run(*self.service_command(), "--print-config").stdout
@@ -232,6 +275,8 @@ if __name__ == "__main__":
     for option in ("--source", "--build", "--version"):
         parser.add_argument(option, required=True)
     options, rest = parser.parse_known_args()
+    sys.path.insert(0, os.path.join(options.source, "tests/e2e"))
+    import demo_server
     for tool in TOOLS:
         if shutil.which(tool) is None:
             print(f"skipped: there is no {tool}")
