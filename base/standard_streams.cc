@@ -22,6 +22,8 @@ void OpenMissingStreams() {
   }
 }
 
+int print_errno = 0;  // of the first write that failed in Print
+
 // Before the initializers of the shared libraries, the only place where this is in time: they open
 // descriptors of their own, and reading "standard input" would wait for one of these for ever.
 [[gnu::used,
@@ -31,11 +33,17 @@ void OpenMissingStreams() {
 
 void PrepareStandardStreams() { signal(SIGPIPE, SIG_IGN); }
 
+void Print(std::string_view text) {
+  errno = 0;
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written < text.size() && print_errno == 0) print_errno = errno;
+}
+
 absl::Status FlushStandardOutput() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return absl::OkStatus();
-  return OutputError(errno);
+  return OutputError(flushed ? print_errno : errno);
 }
 
 absl::Status OutputError(int error) {

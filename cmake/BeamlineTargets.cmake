@@ -11,6 +11,8 @@ function(beamline_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE beamline_options ${ARG_DEPS})
+  # Every symbol is bound at start, and the table of them is read-only from then on.
+  target_link_options(${name} PRIVATE -Wl,-z,relro,-z,now)
 endfunction()
 
 # LABELS: unit (default), golden, e2e, gpu. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/standard_streams.h"
 #include "fmt/format.h"
 #include "loadtest/load.h"
 #include "loadtest/output_files.h"
@@ -187,7 +188,7 @@ absl::StatusOr<bool> FindRate(const FindRateFlags& flags, const std::string& com
   Searcher searcher(flags, *std::move(load), report);
   const absl::Status searched = searcher.Run();
   if (!searched.ok() && report.probes.empty()) return searched;
-  fmt::print("{}", FormatSearch(report));
+  Print(FormatSearch(report));
   if (absl::Status written = WriteFiles(flags.run, report); !written.ok()) return written;
   if (!searched.ok()) return searched;
   return report.Highest().has_value();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/build_info.h"
 #include "base/text.h"
 #include "client/target.h"
 #include "fmt/format.h"
@@ -267,7 +268,9 @@ LoadDescription DescribeLoad(const Load& load) {
 Environment DescribeEnvironment(const Load& load, const std::string& command) {
   Environment environment{.date = UtcDate(),
                           .command = command,
-                          .versions = {{"beamline", BEAMLINE_VERSION},
+                          .versions = {{"beamline", std::string(ThisBuild().version)},
+                                       {"revision", std::string(ThisBuild().revision)},
+                                       {"build", std::string(ThisBuild().build_type)},
                                        {"grpc", grpc::Version()},
                                        {"protobuf", std::to_string(GOOGLE_PROTOBUF_VERSION)},
                                        {"compiler", __VERSION__}},

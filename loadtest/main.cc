@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/synchronization/mutex.h"
+#include "base/build_info.h"
 #include "base/command_line.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
@@ -56,7 +58,7 @@ int Compare(const CompareFlags& flags) {
     if (!result.ok()) return Complain(result.status());
     results.push_back(*std::move(result));
   }
-  fmt::print("{}", FormatComparison(results));
+  Print(FormatComparison(results));
   if (flags.plot_file.empty()) return End(0);
   const absl::Status written = WritePlot(results, flags.plot_file);
   return written.ok() ? End(0) : Complain(written);
@@ -65,9 +67,11 @@ int Compare(const CompareFlags& flags) {
 int Main(int argc, char** argv) {
   DropLibraryLogs();
   PrepareStandardStreams();
+  // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Loads a Beamline server and measures what its clients would see.",
                "beamline-loadtest");
-  app.set_version_flag("--version", "beamline-loadtest " BEAMLINE_VERSION);
+  app.set_version_flag("--version", VersionLine("beamline-loadtest"));
   app.require_subcommand(1);
   RunFlags run_flags;
   FindRateFlags find_rate_flags;
@@ -82,7 +86,7 @@ int Main(int argc, char** argv) {
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) return Complain(text.status());
   if (!text->empty()) {
-    fmt::print("{}", *text);
+    Print(*text);
     return End(0);
   }
   if (compare->parsed()) return Compare(compare_flags);

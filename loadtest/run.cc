@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/standard_streams.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "loadtest/load.h"
@@ -100,7 +101,7 @@ absl::StatusOr<bool> RunLoadTest(const RunFlags& given, const std::string& comma
                    .summary = recorder.Summarize(),
                    .server = *std::move(server)};
   if (verifier) report.verification = verifier->Result();
-  fmt::print("{}", FormatReport(report));
+  Print(FormatReport(report));
   absl::Status written = WriteFiles(flags, report);
   if (written.ok()) written = recorder.CloseLog();
   if (written.ok() && records_trace) written = WriteTrace(flags.record_trace_file, trace);

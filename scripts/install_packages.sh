@@ -13,7 +13,7 @@ build_packages=(
   libcurl4-openssl-dev libdnnl-dev libhwy-dev libicu-dev libpcre2-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev clang-format prometheus python3 python3-grpcio python3-protobuf
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file prometheus python3 python3-grpcio python3-protobuf
   python3-numpy python3-venv python3-hatchling python3-yaml mypy
 )
 

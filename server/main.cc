@@ -1,5 +1,7 @@
 // beamline-server: exit status 0 after a clean end, 1 when it cannot serve (any more), 2 for a
 // wrong command line or configuration; with --health, 0 when the server asked is SERVING, else 1.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "base/build_info.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
@@ -20,11 +23,13 @@
 #include "server/accept/descriptors.h"
 #include "server/config/algorithm_file_path.h"
 #include "server/config/config_file.h"
+#include "server/config/environment.h"
 #include "server/config/flags.h"
 #include "server/health_check.h"
 #include "server/logging.h"
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
+#include "server/notify.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
 #include "spdlog/spdlog.h"
@@ -38,7 +43,7 @@ int Fail(int exit_code, const absl::Status& status) {
 }
 
 int PrintAndEnd(const std::string& text) {
-  fmt::print("{}", text);
+  Print(text);
   const absl::Status status = FlushStandardOutput();
   return status.ok() ? 0 : Fail(1, status);
 }
@@ -77,11 +82,16 @@ void PrintStartLine(const Server& server) {
   std::vector<std::string> others;
   if (!server.metrics_url().empty()) others.push_back("metrics " + server.metrics_url());
   if (!server.admin_address().empty()) others.push_back("admin " + server.admin_address());
-  fmt::print("beamline-server: serving on {}{}: {}\n", server.address(),
-             others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")),
-             server.model_names());
+  Print(fmt::format("beamline-server: serving on {}{}: {}\n", server.address(),
+                    others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")),
+                    server.model_names()));
   const absl::Status status = FlushStandardOutput();
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+void TellManager(const std::string& state) {
+  if (!Notify(state))
+    spdlog::warn("systemd could not be told: {}", state.substr(0, state.find('\n')));
 }
 
 int Main(int argc, char** argv) {
@@ -89,7 +99,8 @@ int Main(int argc, char** argv) {
   // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   SetUpLogging();
-  const auto line = ParseCommandLine(argc, argv);
+  const Environment environment = ReadEnvironment(environ);
+  const auto line = ParseCommandLine(argc, argv, environment);
   if (!line.ok()) return Fail(2, line.status());
   if (!line->text.empty()) return PrintAndEnd(line->text);
   // Before signals end the process with status 0, which a check that was cut must not have.
@@ -98,6 +109,7 @@ int Main(int argc, char** argv) {
   const ServerConfig& config = line->config;
   if (line->print_config) return PrintAndEnd(PrintConfig(config));
   SetLogLevel(config.log_level);
+  for (const std::string& warning : UnknownVariables(environment)) spdlog::warn("{}", warning);
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   RaiseDescriptorLimit();
@@ -116,10 +128,14 @@ int Main(int argc, char** argv) {
   auto server = Server::Start(config, metrics, *std::move(engine),
                               exits ? std::function<void()>(end_after_fault) : nullptr);
   if (!server.ok()) return Fail(1, server.status());
+  spdlog::info("{}", VersionLine("beamline-server"));
   for (const ModelInfo& model : models) LogReady(model);
   PrintStartLine(**server);
+  TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
+                          (*server)->model_names()));
 
   shutdown_signal.Wait();
+  TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));
   server->reset();

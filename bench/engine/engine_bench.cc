@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/build_info.h"
 #include "base/command_line.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
@@ -133,14 +134,14 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Times the engine in process on files of token ids", "beamline-bench");
   AddOptions(app, arguments);
-  app.set_version_flag("--version", "beamline-bench " BEAMLINE_VERSION);
+  app.set_version_flag("--version", VersionLine("beamline-bench"));
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) return Fail(2, text.status());
   absl::Status status;
   if (text->empty()) {
     status = Run(std::move(arguments));
   } else {
-    std::fputs(text->c_str(), stdout);
+    Print(*text);
   }
   status.Update(FlushStandardOutput());
   return status.ok() ? 0 : Fail(1, status);

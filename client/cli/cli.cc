@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "base/build_info.h"
 #include "base/command_line.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -105,7 +106,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
   AddAdminCommands(app, command);
-  app.set_version_flag("--version", "beamline " BEAMLINE_VERSION);
+  app.set_version_flag("--version", VersionLine("beamline"));
   app.require_subcommand(1);
   app.footer(kExamples);
   const auto text = ParseArguments(app, argc, argv);

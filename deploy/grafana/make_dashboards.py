@@ -165,6 +165,7 @@ BATCHING = [
 DEVICES = [
     table("Models", "What is loaded, and where.", f"beamline_model_info{{{MODEL}}}", ("Value",)),
     table("Replicas", "Value 1: can answer. 0: its device has failed.", f"beamline_replica_up{{{MODEL}}}"),
+    table("Builds", "Versions and revisions that run.", f"beamline_build_info{{{SERIES}}}", ("Value", "job")),
     graph("Memory of models", "By use.", [(f"sum by (instance, device, use) (beamline_device_memory_bytes{{{MODEL}}})", "{{instance}} {{device}} {{use}}")],
           "bytes", stacked=True),
     graph("Memory by model", "All uses.", [(f"sum by (instance, device, model) (beamline_device_memory_bytes{{{MODEL}}})", "{{instance}} {{device}} {{model}}")],

@@ -111,8 +111,9 @@ std::string Absolute(const std::string& path) {
 
 }  // namespace
 
-absl::Status LoadConfigFile(const std::string& path, ServerConfig& config) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile("--config", path, kMaxFileBytes));
+absl::Status LoadConfigFile(const std::string& path, ServerConfig& config,
+                            std::string_view named_by) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile(named_by, path, kMaxFileBytes));
   BEAMLINE_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(path, text));
   try {
     return ReadConfig(path, root, config);

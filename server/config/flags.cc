@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "base/build_info.h"
 #include "base/command_line.h"
 #include "base/field_error.h"
 #include "base/status.h"
@@ -45,20 +46,29 @@ std::vector<std::string> ModelFlagSettings() {
   return texts;
 }
 
-// "largest request message; 1024 to 2147483647 [4194304]".
+// " (Env:BEAMLINE_CONFIG)", as CLI11 writes it.
+std::string EnvironmentHelp(std::string_view variable, std::string_view more = "") {
+  return fmt::format(" (Env:{}{})", variable, more);
+}
+
+// "largest request message; 1024 to 2147483647 [4194304] (Env:BEAMLINE_MAX_RECEIVE_BYTES)".
 std::string Help(const Setting& setting) {
   const std::string accepted = Accepted(setting);
-  return fmt::format("{}{}{} [{}]", setting.help, accepted.empty() ? "" : "; ", accepted,
-                     ToText(setting));
+  return fmt::format("{}{}{} [{}]{}", setting.help, accepted.empty() ? "" : "; ", accepted,
+                     ToText(setting), EnvironmentHelp(VariableName(setting.name)));
 }
 
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
-  AddPath(app, "--config", flags.config_file, "YAML file of settings; flags go before it");
+  AddPath(
+      app, "--config", flags.config_file,
+      "YAML file of settings; flags go before variables of the environment, these before the file" +
+          EnvironmentHelp(kConfigVariable));
   AddRepeatable(
       app, "--model", flags.models,
       fmt::format("a model to serve, may be repeated: name=folder[,setting=value...] with the "
-                  "settings {}. Without any: the demo models",
-                  fmt::join(ModelFlagSettings(), ", ")))
+                  "settings {}. Without any: the demo models{}",
+                  fmt::join(ModelFlagSettings(), ", "),
+                  EnvironmentHelp(kModelVariable, ", ';' between several")))
       ->type_name("MODEL");
   for (const Setting& setting : Settings(line.config)) {
     const std::string name = setting.name;
@@ -78,22 +88,47 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
           ->default_str(kOwnAddress);
   app.add_flag("--print-config", line.print_config,
                "prints the settings as a configuration file and ends");
-  app.set_version_flag("--version", "beamline-server " BEAMLINE_VERSION);
+  app.set_version_flag("--version", VersionLine("beamline-server"));
 }
 
-// An error of a file under the flag that named it, unless it names the flag already.
-absl::Status WithFlag(std::string_view flag, const absl::Status& status) {
+// The value of a variable; empty when it is not set.
+std::string Value(const Environment& environment, const std::string& variable) {
+  const auto it = environment.find(variable);
+  return it == environment.end() ? "" : it->second;
+}
+
+// An error of a file says by what it was named, unless it does already.
+absl::Status ApplyFile(const Flags& flags, const Environment& environment, ServerConfig& config) {
+  const bool is_flag = !flags.config_file.empty();
+  const char* const named_by = is_flag ? "--config" : kConfigVariable;
+  const std::string path = is_flag ? flags.config_file : Value(environment, kConfigVariable);
+  if (path.empty()) return absl::OkStatus();
+  const absl::Status status = LoadConfigFile(path, config, named_by);
   const std::string message(status.message());
-  if (message.starts_with(flag)) return status;
-  return absl::Status(status.code(), fmt::format("{} {}", flag, message));
+  if (status.ok() || message.starts_with(named_by)) return status;
+  return absl::Status(status.code(), fmt::format("{} {}", named_by, message));
 }
 
-// The file, then the flags.
-absl::Status ApplySettings(const Flags& flags, ServerConfig& config) {
-  if (!flags.config_file.empty()) {
-    const absl::Status status = LoadConfigFile(flags.config_file, config);
-    if (!status.ok()) return WithFlag("--config", status);
+absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& config) {
+  for (Setting setting : Settings(config)) {
+    setting.name = VariableName(setting.name);  // as errors call it
+    const std::string value = Value(environment, setting.name);
+    if (!value.empty()) BEAMLINE_RETURN_IF_ERROR(SetFromText(setting, value));
   }
+  const std::string models = Value(environment, kModelVariable);
+  if (models.empty()) return absl::OkStatus();
+  config.models.clear();
+  for (size_t begin = 0; begin <= models.size();) {
+    const size_t end = std::min(models.find(';', begin), models.size());
+    BEAMLINE_ASSIGN_OR_RETURN(ModelOptions model,
+                              ParseModel(kModelVariable, models.substr(begin, end - begin)));
+    config.models.push_back(std::move(model));
+    begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyFlags(const Flags& flags, ServerConfig& config) {
   for (Setting setting : Settings(config)) {
     const auto it = flags.settings.find(setting.name);
     if (it == flags.settings.end()) continue;
@@ -102,7 +137,7 @@ absl::Status ApplySettings(const Flags& flags, ServerConfig& config) {
   }
   if (!flags.models.empty()) config.models.clear();
   for (const std::string& text : flags.models) {
-    BEAMLINE_ASSIGN_OR_RETURN(ModelOptions model, ParseModelFlag(text));
+    BEAMLINE_ASSIGN_OR_RETURN(ModelOptions model, ParseModel("--model", text));
     config.models.push_back(std::move(model));
   }
   return absl::OkStatus();
@@ -124,10 +159,10 @@ absl::StatusOr<std::string> HealthAddress(const std::string& given, const std::s
 
 }  // namespace
 
-absl::StatusOr<ModelOptions> ParseModelFlag(std::string_view text) {
-  const std::string prefix = fmt::format("--model '{}': ", text);
-  const auto bad = [&prefix](std::string_view problem) {
-    return FieldError({.field = "--model", .text = fmt::format("{}{}", prefix, problem)});
+absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view text) {
+  const std::string prefix = fmt::format("{} '{}': ", name, text);
+  const auto bad = [name, &prefix](std::string_view problem) {
+    return FieldError({.field = std::string(name), .text = fmt::format("{}{}", prefix, problem)});
   };
   ModelOptions model;
   const std::vector<Setting> settings = Settings(model);
@@ -159,7 +194,8 @@ absl::StatusOr<ModelOptions> ParseModelFlag(std::string_view text) {
   return model;
 }
 
-absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
+absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
+                                             const Environment& environment) {
   CommandLine line;
   Flags flags;
   CLI::App app("Serves Hugging Face checkpoints over gRPC.", "beamline-server");
@@ -167,7 +203,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
   BEAMLINE_ASSIGN_OR_RETURN(line.text, ParseArguments(app, argc, argv));
   if (!line.text.empty()) return line;
   ServerConfig& config = line.config;
-  BEAMLINE_RETURN_IF_ERROR(ApplySettings(flags, config));
+  BEAMLINE_RETURN_IF_ERROR(ApplyFile(flags, environment, config));
+  BEAMLINE_RETURN_IF_ERROR(ApplyEnvironment(environment, config));
+  BEAMLINE_RETURN_IF_ERROR(ApplyFlags(flags, config));
   if (flags.health->count() > 0) {
     // Of a server that runs already: what it serves need not be here.
     BEAMLINE_ASSIGN_OR_RETURN(line.health_address,

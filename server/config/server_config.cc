@@ -23,6 +23,14 @@ absl::Status BadValue(const Setting& setting, std::string_view text) {
 
 absl::Status Set(const Setting& setting, std::string_view text, std::string& value) {
   const auto& choices = setting.choices;
+  if (setting.is_address) {
+    const bool is_choice = std::find(choices.begin(), choices.end(), text) != choices.end();
+    if (!is_choice && !ParseHostPort(setting.name, std::string(text)).ok()) {
+      return BadValue(setting, text);
+    }
+    value = text;
+    return absl::OkStatus();
+  }
   const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
   const bool is_left_out = setting.may_be_empty && text.empty();
   if (!choices.empty() && !is_left_out && std::none_of(choices.begin(), choices.end(), matches)) {
@@ -63,7 +71,9 @@ absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
 }
 
 std::string Range(const Setting& setting, const std::string&) {
-  return fmt::format("{}", fmt::join(setting.choices, ", "));
+  const std::string choices = fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (!setting.is_address) return choices;
+  return choices.empty() ? "host:port" : "host:port, " + choices;
 }
 template <typename Number>
 std::string Range(const Setting& setting, Number) {
@@ -87,15 +97,23 @@ std::string Text(DType value) { return Name(value); }
 
 std::vector<Setting> AddressSettings(ServerConfig& c) {
   return {
-      {"listen", &c.listen, 0, 0, {}, "host:port of gRPC; port 0: any free one"},
-      {"metrics_listen", &c.metrics_listen, 0, 0, {}, "host:port of /metrics, or off"},
-      {"admin_listen",
-       &c.admin_listen,
-       0,
-       0,
-       {},
-       "host:port where LoadModel and UnloadModel are answered, or off; needs model_root"},
-      {"model_root", &c.model_root, 0, 0, {}, "folder below which LoadModel finds models"},
+      {.name = "listen",
+       .value = &c.listen,
+       .help = "address of gRPC; port 0: any free one",
+       .is_address = true},
+      {.name = "metrics_listen",
+       .value = &c.metrics_listen,
+       .choices = {"off"},
+       .help = "address of /metrics",
+       .is_address = true},
+      {.name = "admin_listen",
+       .value = &c.admin_listen,
+       .choices = {"off"},
+       .help = "address where LoadModel and UnloadModel are answered; needs model_root",
+       .is_address = true},
+      {.name = "model_root",
+       .value = &c.model_root,
+       .help = "folder below which LoadModel finds models"},
   };
 }
 

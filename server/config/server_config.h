@@ -50,6 +50,7 @@ struct Setting {
   std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0
   std::string help;
   bool may_be_empty = false;  // of strings with choices
+  bool is_address = false;    // of strings: host:port, or one of the choices
 };
 
 // The settings of a server or a model, pointing into it; a model's are kModelSettings.
@@ -59,7 +60,7 @@ std::vector<Setting> Settings(ModelOptions& model);
 std::vector<std::string> Names(const std::vector<Setting>& settings);
 
 // What the setting may be, as errors and the operating guide say it: "1 to 64", "auto, cpu"; of a
-// string that may be anything, nothing.
+// string that may be anything, nothing; of an address "host:port, off".
 std::string Accepted(const Setting& setting);
 
 // INVALID_ARGUMENT "NAME is 'TEXT'; accepted: ...".

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "server/metrics/build_metrics.h"
 #include "server/metrics/connection_metrics.h"
 #include "server/metrics/engine_metrics.h"
 #include "server/metrics/families.h"
@@ -86,6 +87,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectHistograms(families);
   if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
   CollectConnections(connections_, families);
+  CollectBuildMetrics(families);
   CollectProcessMetrics(families);
   return families;
 }

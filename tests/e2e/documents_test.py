@@ -23,14 +23,16 @@ import unittest
 
 from demo_server import Server
 
-DOCUMENTS = ("README.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
+DOCUMENTS = ("README.md", "docs/install.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
              "client/python/README.md", "docs/demo.md")
 # Say what of Beamline belongs to a word or to another server's.
 NAMING_PARTS = ("docs/concepts.md", "docs/migrating.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
 SHELL = {"printf", "cat"}
 EXCUSED = {
+    "apt-get": "installs packages",
     "cmake": "builds the tree that this test belongs to",
+    "cpack": "makes packages, as package_test.py does",
     "scripts/install_packages.sh": "installs packages",
     "scripts/demo.sh": "builds, and calls what this test calls",
     "scripts/test.sh": "runs this test",
@@ -38,6 +40,7 @@ EXCUSED = {
     "docker": "needs a daemon",
     "kubectl": "needs a cluster",
     "grpcurl": "in no distribution",
+    "systemctl": "needs systemd",
     "pip": "installs, as python_client_test.py does",
     "curl": "shows the metrics, which this test reads itself",
 }
@@ -228,6 +231,14 @@ class Names(unittest.TestCase):
         for begin, lines in blocks("README.md", "text"):
             for line in filter(None, lines):
                 self.assertIn(line, demo, f"README.md:{begin}")
+
+
+class Versions(unittest.TestCase):
+    def test_are_one(self):
+        project = re.search(r"^project\(beamline VERSION (\S+)", read("CMakeLists.txt"), re.M).group(1)
+        released = re.findall(r"^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.M)
+        python = re.search(r'^__version__ = "(.*)"$', read("client/python/beamline/_version.py"), re.M).group(1)
+        self.assertEqual((released[0], python), (project, project))
 
 
 class Documents(unittest.TestCase):

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "tests/e2e/server_process.h"
@@ -32,7 +34,7 @@ class InstallTest : public testing::Test {
 };
 
 TEST_F(InstallTest, TheProgramsRun) {
-  for (const char* name : {"beamline-server", "beamline"}) {
+  for (const char* name : {"beamline-server", "beamline", "beamline-loadtest"}) {
     ChildProcess program((prefix_ / "bin" / name).string(), {"--version"});
     EXPECT_EQ(program.Wait(), 0) << program.err();
     EXPECT_THAT(program.out(), HasSubstr(name));
@@ -43,6 +45,39 @@ TEST_F(InstallTest, TheServerTakesTheModelsInstalledBesideIt) {
   ChildProcess server(Server(), {"--print-config"});
   EXPECT_EQ(server.Wait(), 0) << server.err();
   EXPECT_THAT(server.out(), HasSubstr((prefix_ / "share/beamline/models/embed-en").string()));
+}
+
+std::string ReadText(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+TEST_F(InstallTest, TheServiceIsThatOfThePrefix) {
+  const std::string unit = ReadText(prefix_ / "lib/systemd/system/beamline-server.service");
+  const std::string config = (prefix_ / "etc/beamline/server.yaml").string();
+  EXPECT_THAT(unit, HasSubstr("\nExecStart=" + Server() + " --config " + config + "\n"));
+  EXPECT_THAT(unit, Not(HasSubstr("@BEAMLINE")));
+  ChildProcess server(Server(), {"--config", config, "--print-config"});
+  EXPECT_EQ(server.Wait(), 0) << server.err();
+}
+
+TEST_F(InstallTest, DocumentsAndTheContractAreThere) {
+  for (const char* name :
+       {"share/doc/beamline/LICENSE", "share/doc/beamline/README.md",
+        "share/doc/beamline/CHANGELOG.md", "share/doc/beamline/examples/server.yaml",
+        "share/beamline/proto/beamline/v1/inference.proto", "include/beamline/beamline/client.h",
+        "lib/cmake/Beamline/BeamlineConfig.cmake"}) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(prefix_ / name)) << name;
+  }
+}
+
+TEST_F(InstallTest, AConfigurationThatIsThereStays) {
+  const std::filesystem::path config = prefix_ / "etc/beamline/server.yaml";
+  std::ofstream(config) << "threads: 1\n";
+  ChildProcess again(BEAMLINE_CMAKE, {"--install", BEAMLINE_BUILD_DIR, "--prefix", prefix_});
+  EXPECT_EQ(again.Wait(), 0) << again.err();
+  EXPECT_EQ(ReadText(config), "threads: 1\n");
 }
 
 #ifdef BEAMLINE_DRIVER_STAND_IN

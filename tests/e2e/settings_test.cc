@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,35 @@ TEST(Settings, LogLevelCutsTheLog) {
   EXPECT_THAT(info, Not(HasSubstr(" debug ")));
   EXPECT_THAT(LogOf("debug"), HasSubstr(" debug request rpc=Encode model=\"embed-en\" "
                                         "request_id=\"answered\" code=OK"));
+}
+
+TEST(Settings, TheFirstLineOfTheLogSaysWhichBuildServes) {
+  ChildProcess version(BEAMLINE_SERVER_BINARY, {"--version"});
+  ASSERT_EQ(version.Wait(), 0);
+  ServerProcess server(WithModel({}));
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  const std::string& log = server.process().err();
+  EXPECT_THAT(log.substr(0, log.find('\n') + 1), testing::EndsWith(" info " + version.out()));
+}
+
+TEST(Settings, ComeOfTheEnvironmentToo) {
+  const char* const model = "from-environment=" BEAMLINE_SOURCE_DIR "/models/embed-en,device=cpu";
+  setenv("BEAMLINE_MODEL", model, 1);
+  setenv("BEAMLINE_LOG_LEVEL", "warn", 1);
+  setenv("BEAMLINE_LOG_LEVELS", "info", 1);
+  setenv("BEAMLINE_PORT", "tcp://10.0.0.1:50051", 1);
+  ServerProcess server;
+  for (const char* name : {"MODEL", "LOG_LEVEL", "LOG_LEVELS", "PORT"}) {
+    unsetenv((std::string("BEAMLINE_") + name).c_str());
+  }
+  EXPECT_THAT(server.start_line(), testing::EndsWith(": from-environment"));
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  // A line, with the level in front.
+  EXPECT_THAT(server.process().err(),
+              testing::MatchesRegex("[^\n]* warning the environment variable BEAMLINE_LOG_LEVELS "
+                                    "sets nothing; did you mean 'BEAMLINE_LOG_LEVEL'\\?\n"));
 }
 
 // Each model may have a device of its own; the server's is for those that have none.

@@ -1,7 +1,9 @@
 // Command lines of the three programs: the first byte chooses the program, 'A' the server, 'B' the
-// command line client, 'C' the load tester; then a line for each argument. Nothing is called.
+// command line client, 'C' the load tester; then a line for each argument, of the server also for
+// each variable of its environment (BEAMLINE_THREADS=2). Nothing is called.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
@@ -19,7 +21,16 @@ namespace {
 using Arguments = std::vector<const char*>;
 
 absl::Status ParseServer(const Arguments& arguments) {
-  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  Arguments flags, variables;
+  for (const char* argument : arguments) {
+    (std::string_view(argument).starts_with("BEAMLINE_") ? variables : flags).push_back(argument);
+  }
+  variables.push_back(nullptr);
+  const Environment environment = ReadEnvironment(variables.data());
+  for (const std::string& unknown : UnknownVariables(environment)) {
+    BEAMLINE_CHECK(unknown.find('\n') == std::string::npos);
+  }
+  const auto line = ParseCommandLine(static_cast<int>(flags.size()), flags.data(), environment);
   if (!line.ok()) return line.status();
   if (line->text.empty()) BEAMLINE_CHECK(!PrintConfig(line->config).empty());
   return absl::OkStatus();

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 absl::StatusOr<CommandLine> Parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "beamline-server");
-  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data(), {});
 }
 
 std::string Error(std::vector<const char*> arguments) {
@@ -71,7 +71,7 @@ TEST(Flags, ErrorsAreOneLine) {
   EXPECT_THAT(Error({"--nonsense"}), HasSubstr("--nonsense"));
   EXPECT_THAT(Error({"extra"}), HasSubstr("extra"));
   EXPECT_THAT(Error({"--threads", "x"}), HasSubstr("--threads is 'x'"));
-  EXPECT_THAT(Error({"--listen", "x"}), HasSubstr("listen is 'x'"));
+  EXPECT_THAT(Error({"--listen", "x"}), HasSubstr("--listen is 'x'"));
   EXPECT_THAT(Error({"--max-recieve-bytes", "1"}),
               HasSubstr("did you mean '--max-receive-bytes'?"));
   EXPECT_THAT(Error({"--config", ""}), HasSubstr("--config is ''"));
@@ -109,8 +109,11 @@ TEST(Flags, HelpStatesRangesAndDefaults) {
   for (const Setting& setting : Settings(config)) {
     const std::string accepted = Accepted(setting);
     const std::string range = accepted.empty() ? "" : "; " + accepted;
-    EXPECT_THAT(help, HasSubstr(fmt::format("{}{} [{}]", setting.help, range, ToText(setting))));
+    EXPECT_THAT(help, HasSubstr(fmt::format("{}{} [{}] (Env:{})", setting.help, range,
+                                            ToText(setting), VariableName(setting.name))));
   }
+  EXPECT_THAT(help, HasSubstr("(Env:BEAMLINE_CONFIG)"));
+  EXPECT_THAT(help, HasSubstr("(Env:BEAMLINE_MODEL, ';' between several)"));
   ModelOptions model;
   for (const Setting& setting : Settings(model)) {
     if (setting.name == "name" || setting.name == "folder") continue;
@@ -154,15 +157,15 @@ TEST(Flags, HealthOfNowhereIsRefused) {
   EXPECT_THAT(Error({"--health", "a:1", "b:2"}), HasSubstr("'b:2'"));
 }
 
-TEST(ModelFlag, Parses) {
-  const auto model = ParseModelFlag("m=/a/b=c,dtype=bfloat16,max_sequences=8");
+TEST(Model, Parses) {
+  const auto model = ParseModel("--model", "m=/a/b=c,dtype=bfloat16,max_sequences=8");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->name, "m");
   EXPECT_EQ(model->folder, "/a/b=c");
   EXPECT_EQ(model->max_sequences, 8);
   for (const char* bad :
        {"", "m", "=f", "m=", "m=f,", "m=f,x=1", "m=f,max_sequences=0", "m=f,max_sequences"}) {
-    EXPECT_FALSE(ParseModelFlag(bad).ok()) << bad;
+    EXPECT_FALSE(ParseModel("--model", bad).ok()) << bad;
   }
 }
 

@@ -21,7 +21,7 @@ void ExpectTexts(const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) {
     std::vector<const char*> arguments = {"beamline-server"};
     arguments.insert(arguments.end(), fault.arguments.begin(), fault.arguments.end());
-    const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+    const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data(), {});
     EXPECT_EQ(std::string(line.status().message()), fault.text);
   }
 }
@@ -58,13 +58,12 @@ TEST(SettingTexts, OfTheServer) {
       {{"--device", "tpu"}, "--device is 'tpu'; accepted: auto, cpu, cuda, cuda:N"},
       {{"--on-device-fault", "go"}, "--on-device-fault is 'go'; accepted: exit, stay"},
       {{"--log-level", "all"}, "--log-level is 'all'; accepted: debug, info, warn, error, off"},
-      {{"--listen", "here"}, "listen is 'here'; accepted: host:port, as 127.0.0.1:50051"},
+      {{"--listen", "here"}, "--listen is 'here'; accepted: host:port"},
       {{"--admin-listen", "here", "--model-root", "f"},
-       "admin_listen is 'here'; accepted: host:port, as 127.0.0.1:50051"},
+       "--admin-listen is 'here'; accepted: host:port, off"},
       {{"--admin-listen", "127.0.0.1:0"},
        "admin_listen is set, and model_root is empty; accepted: a folder"},
-      {{"--metrics-listen", ":1"},
-       "metrics_listen is ':1'; accepted: host:port, as 127.0.0.1:50051"},
+      {{"--metrics-listen", ":1"}, "--metrics-listen is ':1'; accepted: host:port, off"},
   });
 }
 
@@ -128,6 +127,7 @@ struct FileFault {
 TEST(SettingTexts, OfTheFile) {
   const std::vector<FileFault> faults = {
       {"listen: [1]\n", ":1: listen must be a single value"},
+      {"metrics_listen: here\n", ":1: metrics_listen is 'here'; accepted: host:port, off"},
       {"threads: many\n", ":1: threads is 'many'; accepted: 0 to 4096"},
       {"threads: 1\nthreads: 2\n", ":2: threads is given twice"},
       {"thread: 1\n", ":1: there is no setting 'thread'; did you mean 'threads'?"},

@@ -9,7 +9,9 @@
 #include <map>
 #include <thread>
 
+#include "base/build_info.h"
 #include "fmt/format.h"
+#include "server/metrics/build_metrics.h"
 #include "server/metrics/process_metrics.h"
 #include "tests/server/fake_engine.h"
 
@@ -263,6 +265,23 @@ TEST(Metrics, DeviceMemoryIsByModelAndUseAndWhatIsLeftByDevice) {
   engine.SetStats(stats);
   families = metrics.Collect();
   EXPECT_TRUE(Find(families, "beamline_device_memory_unused_bytes").metric.empty());
+}
+
+TEST(BuildMetrics, AreThisBuild) {
+  std::vector<prometheus::MetricFamily> families;
+  CollectBuildMetrics(families);
+  ASSERT_EQ(families.size(), 1u);
+  EXPECT_EQ(families[0].name, "beamline_build_info");
+  ASSERT_EQ(families[0].metric.size(), 1u);
+  EXPECT_EQ(families[0].metric[0].gauge.value, 1);
+  std::map<std::string, std::string> labels;
+  for (const auto& label : families[0].metric[0].label) labels[label.name] = label.value;
+  EXPECT_EQ(labels,
+            (std::map<std::string, std::string>{{"version", std::string(ThisBuild().version)},
+                                                {"revision", std::string(ThisBuild().revision)},
+                                                {"build_type", std::string(ThisBuild().build_type)},
+                                                {"compiler", std::string(ThisBuild().compiler)},
+                                                {"cuda", ThisBuild().cuda ? "true" : "false"}}));
 }
 
 TEST(ProcessMetrics, AreThisProcess) {

@@ -1,0 +1,77 @@
+#include "server/config/environment.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "server/config/algorithm_file_path.h"
+#include "server/config/server_config.h"
+
+namespace beamline {
+namespace {
+
+constexpr std::string_view kPrefix = "BEAMLINE_";
+
+// Of other parts: where the demo models, the algorithms and the CUDA backend are; the client's.
+constexpr std::array<std::string_view, 4> kOthers = {"BEAMLINE_MODELS", kAlgorithmFileVariable,
+                                                     "BEAMLINE_CUDA_MODULE", "BEAMLINE_ADDRESS"};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Kubernetes gives every container, of each Service in its namespace: NAME_SERVICE_HOST,
+// NAME_SERVICE_PORT, NAME_SERVICE_PORT_PORTNAME, NAME_PORT (tcp://10.0.0.1:80) and
+// NAME_PORT_80_TCP, the last also with _PROTO, _PORT and _ADDR behind it.
+bool IsServiceLink(std::string_view name, std::string_view value) {
+  if (name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != name.npos) return true;
+  if (name.ends_with("_PORT") && value.find("://") != value.npos) return true;
+  constexpr std::string_view kPort = "_PORT_";
+  for (size_t at = name.find(kPort); at != name.npos; at = name.find(kPort, at + 1)) {
+    std::string_view rest = name.substr(at + kPort.size());
+    const auto end = std::find_if_not(rest.begin(), rest.end(), IsDigit);
+    if (end == rest.begin()) continue;
+    rest.remove_prefix(static_cast<size_t>(end - rest.begin()));
+    for (const std::string_view protocol : {"_TCP", "_UDP", "_SCTP"}) {
+      if (!rest.starts_with(protocol)) continue;
+      const std::string_view behind = rest.substr(protocol.size());
+      if (behind.empty() || behind.starts_with('_')) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Environment ReadEnvironment(const char* const* variables) {
+  Environment environment;
+  for (; variables != nullptr && *variables != nullptr; ++variables) {
+    const std::string_view text = *variables;
+    const size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == text.npos || equals + 1 == text.size()) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string VariableName(std::string_view setting) {
+  std::string name(kPrefix);
+  for (const char c : setting) name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+std::vector<std::string> UnknownVariables(const Environment& environment) {
+  ServerConfig config;
+  std::vector<std::string> known = {kConfigVariable, kModelVariable};
+  for (const Setting& setting : Settings(config)) known.push_back(VariableName(setting.name));
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : environment) {
+    const bool is_known = std::find(known.begin(), known.end(), name) != known.end() ||
+                          std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
+    if (is_known || IsServiceLink(name, value)) continue;
+    lines.push_back(fmt::format("the environment variable {} sets nothing{}", Shorten(name, 100),
+                                DidYouMean(name, known)));
+  }
+  return lines;
+}
+
+}  // namespace beamline
