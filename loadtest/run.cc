@@ -53,8 +53,8 @@ absl::Status WriteFiles(const RunFlags& flags, const RunReport& report) {
 // Writes what was sent as a trace; says what of it a trace cannot hold.
 absl::Status WriteTrace(const std::string& path, TraceRecorder& trace) {
   if (trace.num_left_out() > 0) {
-    fmt::print("  {} requests whose lengths are not known are not in {}\n", trace.num_left_out(),
-               Shorten(path));
+    Print(fmt::format("  {} requests whose lengths are not known are not in {}\n",
+                      trace.num_left_out(), Shorten(path)));
   }
   return trace.Write(path);
 }

@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 namespace beamline {
@@ -27,6 +29,23 @@ bool ReadSome(int fd, std::string& text) {
   const ssize_t size = read(fd, buffer.data(), buffer.size());
   if (size > 0) text.append(buffer.data(), static_cast<size_t>(size));
   return size > 0;
+}
+
+// This process's environment without what tests alone read, of which a server says that it sets
+// nothing. Points into it.
+std::vector<char*> ChildEnvironment() {
+  constexpr std::array<std::string_view, 5> kOfTests = {
+      "BEAMLINE_REQUIRE_GPU=", "BEAMLINE_SMALL_CASES=", "BEAMLINE_SOAK_REQUESTS=",
+      "BEAMLINE_SOAK_ROUNDS=", "BEAMLINE_TEST_DEVICE="};
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const auto begins = [&](std::string_view name) {
+      return std::string_view(*variable).starts_with(name);
+    };
+    if (std::none_of(kOfTests.begin(), kOfTests.end(), begins)) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
+  return variables;
 }
 
 // Servers run beside each other, on one GPU too.
@@ -55,6 +74,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   std::vector<const char*> argv = {program.c_str()};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   argv.push_back(nullptr);
+  const std::vector<char*> environment = ChildEnvironment();
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the test
@@ -69,7 +89,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
       close(ends[0]);
       close(ends[1]);
     }
-    execv(program.c_str(), const_cast<char* const*>(argv.data()));
+    execve(program.c_str(), const_cast<char* const*>(argv.data()), environment.data());
     _exit(127);
   }
   setpgid(pid_, pid_);  // whoever comes first
