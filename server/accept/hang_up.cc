@@ -45,8 +45,8 @@ void VisitConnections(int port, const Visit& visit) {
   }
 }
 
-// Whether a connection of this process to its own port has bytes on their way that its client has
-// not got: when it is closed while it also has bytes that nobody read, they are lost.
+}  // namespace
+
 bool HasUnsent(int port) {
   bool found = false;
   VisitConnections(port, [&found](int fd) {
@@ -55,8 +55,6 @@ bool HasUnsent(int port) {
   });
   return found;
 }
-
-}  // namespace
 
 int HangUp(int port, int how) {
   int count = 0;
