@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -166,6 +167,26 @@ TEST(FindRateTest, AnInterruptReportsWhatThereIs) {
   for (const auto& probe : result["probes"]) {
     EXPECT_EQ(probe["interrupted"].get<bool>(), probe["why"] == "cut short");
   }
+}
+
+// After the time that a connection may take.
+TEST(FindRateTest, AServerThatGoesAwayEndsTheSearchWithTheReport) {
+  auto server = std::make_unique<ScriptedServer>(Script{});
+  FindRateFlags flags = ShortProbes();
+  flags.run.target = server->target();
+  flags.run.json_file = ScratchPath("broken.json");
+  std::thread stopper([&server] {
+    std::this_thread::sleep_for(milliseconds(1000));
+    server.reset();
+  });
+  const auto succeeded = FindRate(flags, "test");
+  stopper.join();
+  EXPECT_EQ(succeeded.status().code(), absl::StatusCode::kUnavailable);
+  std::ifstream file(flags.run.json_file);
+  ASSERT_TRUE(file);
+  const auto result = nlohmann::json::parse(file);
+  EXPECT_EQ(result["search"]["end"], "broken");
+  EXPECT_THAT(result["conclusion"].get<std::string>(), HasSubstr("broke off: no server answers"));
 }
 
 TEST(FindRateTest, WhatCannotWorkIsSaidFirst) {
