@@ -146,14 +146,15 @@ std::string Page::Verdict(size_t probe) const {
   return verdict;
 }
 
+// The verdict stands beside the rate, where a narrow screen still shows it.
 std::string Page::Probes() const {
-  std::vector<std::string> header = {"asked/s", "sent/s", "answered/s", "errors", "no answer"};
+  std::vector<std::string> header = {"asked/s",    "verdict:", "sent/s",
+                                     "answered/s", "errors",   "no answer"};
   for (const Latency* latency : report_.Measured()) {
     for (const char* figure : {"p50", "p99"}) {
       header.push_back(fmt::format("{} {}, ms", latency->name, figure));
     }
   }
-  header.emplace_back("verdict:");
   std::string rows;
   for (const size_t i : report_.ByRate()) {
     const Probe& probe = report_.probes[i];
@@ -169,9 +170,9 @@ std::string Page::Probes() const {
                      : "<td>–</td>";
       }
     }
-    rows += fmt::format("<tr><th scope=\"row\">{}</th>{}<td class=\"text{}\">{}</td></tr>\n",
-                        figures_.Figure(place + "/rate_per_s"), cells, probe.holds ? "" : " bad",
-                        Verdict(i));
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"text{}\">{}</td>{}</tr>\n",
+                        figures_.Figure(place + "/rate_per_s"), probe.holds ? "" : " bad",
+                        Verdict(i), cells);
   }
   if (rows.empty()) return "";
   return "<h2>Rates</h2>\n" + Card(Table(header, rows));
