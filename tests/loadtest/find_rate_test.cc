@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -59,6 +60,7 @@ FindRateFlags ShortProbes() {
   flags.max_rate = 1000;
   flags.precision = 0.3;
   flags.max_lateness_ms = 1000;
+  flags.min_answered_share = 0.6;
   flags.limits = {"e2e:p90:100ms"};
   return flags;
 }
@@ -77,7 +79,8 @@ TEST(FindRateTest, FindsTheCapacity) {
   const auto& probes = result["probes"];
   EXPECT_EQ(probes[0]["rate_per_s"], 25.0);
   EXPECT_EQ(probes[0]["duration_s"], 0.5);
-  EXPECT_EQ(probes[1]["rate_per_s"], 50.0);
+  EXPECT_TRUE(std::ranges::any_of(
+      probes, [](const nlohmann::json& probe) { return probe["rate_per_s"] == 50.0; }));
   for (const auto& probe : probes) {
     EXPECT_EQ(probe["holds"], probe["why"] == "") << probe["why"];
     EXPECT_NEAR(probe["sent_per_s"].get<double>(), probe["rate_per_s"].get<double>(), 5);
@@ -95,7 +98,8 @@ TEST(FindRateTest, ThroughputMustFollowTheRate) {
   ASSERT_TRUE(succeeded.ok()) << succeeded.status();
   EXPECT_FALSE(*succeeded);
   EXPECT_EQ(result["search"]["end"], "lowest_fails");
-  EXPECT_THAT(result["probes"][0]["why"].get<std::string>(), HasSubstr("answered 2"));
+  EXPECT_THAT(result["probes"][0]["why"].get<std::string>(), HasSubstr("/s of 600/s"));
+  EXPECT_LT(result["probes"][0]["answered_per_s"].get<double>(), 300);
   EXPECT_TRUE(result["highest"].is_null());
 }
 
@@ -123,7 +127,7 @@ TEST(FindRateTest, TheTopOfTheRangeHolds) {
   EXPECT_TRUE(*succeeded);
   EXPECT_EQ(result["search"]["end"], "highest_holds");
   EXPECT_EQ(result["highest"]["rate_per_s"], 60.0);
-  EXPECT_EQ(result["probes"].size(), 3U);
+  EXPECT_GE(result["probes"].size(), 3U);
 }
 
 // As an overloaded server answers, at a rate that depends on the load.
