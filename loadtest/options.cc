@@ -259,8 +259,8 @@ void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
                 3600.0);
   search.Number("--min-requests", flags.min_requests,
                 "of a probe: it lasts longer until so many are due", 1, 1'000'000);
-  search.Number("--warmup", flags.run.warmup_s, "s of a probe, left out of its figures", 0.0,
-                3600.0);
+  search.Number("--warmup", flags.run.warmup_s,
+                "s of a probe, left out of its figures: longer than a request takes", 0.0, 3600.0);
   search.Number("--settle", flags.settle_s, "s without load before a probe", 0.0, 3600.0);
   search.Number("--max-time", flags.max_time_s, "s of the whole search", 1.0, 86400.0);
   AddFileFlags(app, flags.run);

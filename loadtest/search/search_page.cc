@@ -1,6 +1,5 @@
 #include "loadtest/search/search_page.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -134,12 +133,7 @@ Chart Page::ThroughputChart() const {
 
 std::string Page::Curves() const {
   std::vector<Chart> charts;
-  for (const Latency& latency : kLatencies) {
-    const bool any = std::any_of(
-        report_.probes.begin(), report_.probes.end(),
-        [&](const Probe& probe) { return (probe.total.*latency.histogram).count() > 0; });
-    if (any) charts.push_back(LatencyChart(latency));
-  }
+  for (const Latency* latency : report_.Measured()) charts.push_back(LatencyChart(*latency));
   if (!report_.Curve().empty()) charts.push_back(ThroughputChart());
   const std::string figures = DrawCharts(charts);
   return figures.empty() ? "" : "<h2>Over the rate</h2>\n" + figures;
@@ -152,20 +146,15 @@ std::string Page::Verdict(size_t probe) const {
   return verdict;
 }
 
+// The verdict stands beside the rate, where a narrow screen still shows it.
 std::string Page::Probes() const {
-  std::vector<std::string> header = {"asked/s", "sent/s", "answered/s", "errors", "no answer"};
-  std::vector<const Latency*> shown;
-  for (const Latency& latency : kLatencies) {
-    const bool any = std::any_of(
-        report_.probes.begin(), report_.probes.end(),
-        [&](const Probe& probe) { return (probe.total.*latency.histogram).count() > 0; });
-    if (!any) continue;
-    shown.push_back(&latency);
+  std::vector<std::string> header = {"asked/s",    "verdict:", "sent/s",
+                                     "answered/s", "errors",   "no answer"};
+  for (const Latency* latency : report_.Measured()) {
     for (const char* figure : {"p50", "p99"}) {
-      header.push_back(fmt::format("{} {}, ms", latency.name, figure));
+      header.push_back(fmt::format("{} {}, ms", latency->name, figure));
     }
   }
-  header.emplace_back("verdict:");
   std::string rows;
   for (const size_t i : report_.ByRate()) {
     const Probe& probe = report_.probes[i];
@@ -174,16 +163,16 @@ std::string Page::Probes() const {
     for (const char* figure : {"sent_per_s", "answered_per_s", "errors", "unanswered"}) {
       cells += figures_.Cell(place + "/" + figure);
     }
-    for (const Latency* latency : shown) {
+    for (const Latency* latency : report_.Measured()) {
       for (const char* figure : {"p50_ms", "p99_ms"}) {
         const bool any = (probe.total.*latency->histogram).count() > 0;
         cells += any ? figures_.Cell(fmt::format("{}/{}/{}", place, latency->key, figure))
                      : "<td>–</td>";
       }
     }
-    rows += fmt::format("<tr><th scope=\"row\">{}</th>{}<td class=\"text{}\">{}</td></tr>\n",
-                        figures_.Figure(place + "/rate_per_s"), cells, probe.holds ? "" : " bad",
-                        Verdict(i));
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"text{}\">{}</td>{}</tr>\n",
+                        figures_.Figure(place + "/rate_per_s"), probe.holds ? "" : " bad",
+                        Verdict(i), cells);
   }
   if (rows.empty()) return "";
   return "<h2>Rates</h2>\n" + Card(Table(header, rows));

@@ -43,6 +43,8 @@ struct SearchReport {
   std::vector<size_t> ByRate() const;
   // What curves are drawn of: of each rate the last probe, which decided, without interrupted ones.
   std::vector<size_t> Curve() const;
+  // Of kLatencies those that some probe has.
+  std::vector<const Latency*> Measured() const;
   // The one with the highest rate that holds; the last one of the lowest rate above that that
   // fails.
   std::optional<size_t> Highest() const;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "fmt/format.h"
 #include "loadtest/report/text_table.h"
@@ -57,6 +58,16 @@ std::vector<size_t> SearchReport::Curve() const {
     curve.push_back(i);
   }
   return curve;
+}
+
+std::vector<const Latency*> SearchReport::Measured() const {
+  std::vector<const Latency*> measured;
+  for (const Latency& latency : kLatencies) {
+    const bool any = std::ranges::any_of(
+        probes, [&](const Probe& probe) { return (probe.total.*latency.histogram).count() > 0; });
+    if (any) measured.push_back(&latency);
+  }
+  return measured;
 }
 
 std::optional<size_t> SearchReport::Highest() const {
@@ -137,17 +148,24 @@ std::string FormatProbe(const Probe& probe) {
 }
 
 std::string FormatSearch(const SearchReport& report) {
-  TextTable table({"asked/s", "sent/s", "answered/s", "errors", "no answer",
-                   "first token p50 / p99 ms", "per output token", "end to end", "verdict"},
-                  /*last_is_text=*/true);
+  std::vector<std::string> header = {"asked/s", "sent/s", "answered/s", "errors", "no answer"};
+  for (const Latency* latency : report.Measured()) {
+    header.push_back(fmt::format("{}{}", latency->name, header.size() == 5 ? " p50 / p99 ms" : ""));
+  }
+  header.emplace_back("verdict");
+  TextTable table(std::move(header), /*last_is_text=*/true);
   for (const size_t i : report.ByRate()) {
     const Probe& probe = report.probes[i];
     const ClassSummary& total = probe.total;
-    table.AddRow({FormatNumber(probe.rate), FormatNumber(probe.sent_per_s),
-                  FormatNumber(probe.answered_per_s), std::to_string(total.Count(Ending::kError)),
-                  std::to_string(total.Count(Ending::kStopped)),
-                  Percentiles(total.time_to_first_token), Percentiles(total.time_per_output_token),
-                  Percentiles(total.end_to_end), Verdict(probe)});
+    std::vector<std::string> cells = {FormatNumber(probe.rate), FormatNumber(probe.sent_per_s),
+                                      FormatNumber(probe.answered_per_s),
+                                      std::to_string(total.Count(Ending::kError)),
+                                      std::to_string(total.Count(Ending::kStopped))};
+    for (const Latency* latency : report.Measured()) {
+      cells.push_back(Percentiles(total.*latency->histogram));
+    }
+    cells.push_back(Verdict(probe));
+    table.AddRow(std::move(cells));
   }
   std::string text = fmt::format("\n{}{} probes of {} in {:.0f} s\n\n{}\n  {}\n",
                                  report.label.empty() ? "" : report.label + ": ",

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -58,6 +60,7 @@ FindRateFlags ShortProbes() {
   flags.max_rate = 1000;
   flags.precision = 0.3;
   flags.max_lateness_ms = 1000;
+  flags.min_answered_share = 0.6;
   flags.limits = {"e2e:p90:100ms"};
   return flags;
 }
@@ -76,7 +79,8 @@ TEST(FindRateTest, FindsTheCapacity) {
   const auto& probes = result["probes"];
   EXPECT_EQ(probes[0]["rate_per_s"], 25.0);
   EXPECT_EQ(probes[0]["duration_s"], 0.5);
-  EXPECT_EQ(probes[1]["rate_per_s"], 50.0);
+  EXPECT_TRUE(std::ranges::any_of(
+      probes, [](const nlohmann::json& probe) { return probe["rate_per_s"] == 50.0; }));
   for (const auto& probe : probes) {
     EXPECT_EQ(probe["holds"], probe["why"] == "") << probe["why"];
     EXPECT_NEAR(probe["sent_per_s"].get<double>(), probe["rate_per_s"].get<double>(), 5);
@@ -94,7 +98,8 @@ TEST(FindRateTest, ThroughputMustFollowTheRate) {
   ASSERT_TRUE(succeeded.ok()) << succeeded.status();
   EXPECT_FALSE(*succeeded);
   EXPECT_EQ(result["search"]["end"], "lowest_fails");
-  EXPECT_THAT(result["probes"][0]["why"].get<std::string>(), HasSubstr("answered 2"));
+  EXPECT_THAT(result["probes"][0]["why"].get<std::string>(), HasSubstr("/s of 600/s"));
+  EXPECT_LT(result["probes"][0]["answered_per_s"].get<double>(), 300);
   EXPECT_TRUE(result["highest"].is_null());
 }
 
@@ -122,7 +127,7 @@ TEST(FindRateTest, TheTopOfTheRangeHolds) {
   EXPECT_TRUE(*succeeded);
   EXPECT_EQ(result["search"]["end"], "highest_holds");
   EXPECT_EQ(result["highest"]["rate_per_s"], 60.0);
-  EXPECT_EQ(result["probes"].size(), 3U);
+  EXPECT_GE(result["probes"].size(), 3U);
 }
 
 // As an overloaded server answers, at a rate that depends on the load.
@@ -166,6 +171,26 @@ TEST(FindRateTest, AnInterruptReportsWhatThereIs) {
   for (const auto& probe : result["probes"]) {
     EXPECT_EQ(probe["interrupted"].get<bool>(), probe["why"] == "cut short");
   }
+}
+
+// After the time that a connection may take.
+TEST(FindRateTest, AServerThatGoesAwayEndsTheSearchWithTheReport) {
+  auto server = std::make_unique<ScriptedServer>(Script{});
+  FindRateFlags flags = ShortProbes();
+  flags.run.target = server->target();
+  flags.run.json_file = ScratchPath("broken.json");
+  std::thread stopper([&server] {
+    std::this_thread::sleep_for(milliseconds(1000));
+    server.reset();
+  });
+  const auto succeeded = FindRate(flags, "test");
+  stopper.join();
+  EXPECT_EQ(succeeded.status().code(), absl::StatusCode::kUnavailable);
+  std::ifstream file(flags.run.json_file);
+  ASSERT_TRUE(file);
+  const auto result = nlohmann::json::parse(file);
+  EXPECT_EQ(result["search"]["end"], "broken");
+  EXPECT_THAT(result["conclusion"].get<std::string>(), HasSubstr("broke off: no server answers"));
 }
 
 TEST(FindRateTest, WhatCannotWorkIsSaidFirst) {
