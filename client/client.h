@@ -44,11 +44,11 @@ struct RetryPolicy {
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port
   int32_t max_message_bytes = 64 << 20;     // of an answer
-  RetryPolicy retry;                        // of every call
+  RetryPolicy retry = {};                   // of every call
   // gRPC's service config, in JSON; empty: none. Where the address stands for several servers, as
   // dns:///beamline:50051 may, {"loadBalancingConfig": [{"round_robin": {}}]} connects to each and
   // lets calls take turns; without it all go to one. deploy/client/service_config.json has more.
-  std::string service_config;
+  std::string service_config = "";
 };
 
 // A longer timeout means no limit, because the clock of deadlines ends in the year 2262.

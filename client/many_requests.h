@@ -204,7 +204,8 @@ class ManyRequests {
     const auto delay = RetryDelay(policy_, error, num_failures);
     const Clock::time_point end = Clock::now() + delay.value_or(std::chrono::milliseconds(0));
     if (deadline_.has_value() && end >= *deadline_) return std::nullopt;
-    if (stall_.count() > 0 && !owed_.empty() && end - progress_ >= stall_) return std::nullopt;
+    const Clock::time_point begin = owed_.empty() ? Clock::now() : progress_;
+    if (stall_.count() > 0 && delay.has_value() && end - begin >= stall_) return std::nullopt;
     return delay;
   }
 

@@ -7,7 +7,7 @@ namespace beamline {
 using std::chrono::seconds;
 
 namespace {
-constexpr seconds kPatience{30};
+constexpr seconds kLongestWait{30};
 }  // namespace
 
 // Whoever takes it out of held_ finishes it.
@@ -99,12 +99,12 @@ void HeldServer::AnswerAll() {
 
 bool HeldServer::WaitForHeld(size_t num_held) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return held_.size() >= num_held; });
+  return changed_.wait_for(lock, kLongestWait, [&] { return held_.size() >= num_held; });
 }
 
 bool HeldServer::WaitForCancelled(size_t num_cancelled) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return num_cancelled_ >= num_cancelled; });
+  return changed_.wait_for(lock, kLongestWait, [&] { return num_cancelled_ >= num_cancelled; });
 }
 
 std::vector<std::chrono::steady_clock::time_point> HeldServer::calls() const {
