@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 
-#include "beamline/v1/inference.grpc.pb.h"
-#include "beamline/v1/models.grpc.pb.h"
+#include "client/async_attempts.h"
 #include "client/grpc_status.h"
 #include "client/many_stream.h"
 #include "client/retry.h"
+#include "client/stubs.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 
 namespace beamline {
@@ -33,110 +33,71 @@ absl::StatusOr<Response> Call(
   }
 }
 
-// The answers to requests that are all there, in their order.
-template <typename Request, typename Response>
-class Answers {
- public:
-  Answers(std::span<const Request> requests, const Client::OnAnswer<Response>& on_answer)
-      : requests_(requests), on_answer_(on_answer), answers_(requests.size()) {
-    for (size_t place = 0; place < requests.size(); ++place) open_.push_back(place);
-  }
-
-  // Run: takes a source, an OnAnswer and the time that is left, and returns how the stream ended.
-  // Requests whose error may pass are made again together, over another stream.
-  template <typename Run>
-  std::vector<absl::StatusOr<Response>> Collect(const RetryPolicy& retry,
-                                                const CallOptions& options, const Run& run) {
-    Attempts attempts(retry, options.timeout);
-    for (int num_failures = 1; !open_.empty(); ++num_failures) {
-      size_t num_given = 0;
-      std::vector<size_t> failed;
-      absl::Status slowest;  // of the errors that may pass, the one that asks for the longest wait
-      std::chrono::milliseconds longest{-1};
-      const auto keep = [&](size_t place, const absl::StatusOr<Response>& answer) {
-        const auto delay =
-            answer.ok() ? std::nullopt : RetryDelay(retry, answer.status(), num_failures, 0);
-        if (!delay.has_value()) return Finish(place, answer);
-        answers_[place] = answer;
-        failed.push_back(place);
-        if (*delay > longest) slowest = answer.status();
-        longest = std::max(longest, *delay);
-      };
-      const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
-        if (num_given == open_.size()) return Client::Next::kEnd;
-        request = requests_[open_[num_given++]];
-        return Client::Next::kRequest;
-      };
-      std::vector<bool> is_answered(open_.size());
-      const absl::Status end = run(
-          source,
-          [&](size_t place, const absl::StatusOr<Response>& answer) {
-            is_answered[place] = true;
-            keep(open_[place], answer);
-          },
-          attempts.Remaining());
-      for (size_t place = 0; place < open_.size(); ++place) {
-        if (!is_answered[place]) keep(open_[place], end);  // the stream ended before its turn
-      }
-      if (!failed.empty() && !attempts.WaitAfter(slowest)) {
-        for (const size_t place : failed) Finish(place, *answers_[place]);
-        break;
-      }
-      open_ = std::move(failed);
-    }
-    std::vector<absl::StatusOr<Response>> all;
-    for (auto& answer : answers_) all.push_back(*std::move(answer));
-    return all;
-  }
-
- private:
-  void Finish(size_t place, const absl::StatusOr<Response>& answer) {
-    if (on_answer_) on_answer_(place, answer);
-    answers_[place] = answer;
-  }
-
-  const std::span<const Request> requests_;
-  const Client::OnAnswer<Response>& on_answer_;
-  std::vector<std::optional<absl::StatusOr<Response>>> answers_;
-  std::vector<size_t> open_;  // places of the requests that are to be made
-};
+// The answers to requests that are all there, in their order. Run: takes a source and an OnAnswer
+// and returns how it ended, which is the answer to what the source did not come to give.
+template <typename Request, typename Response, typename Run>
+std::vector<absl::StatusOr<Response>> Collect(std::span<const Request> requests,
+                                              const Client::OnAnswer<Response>& on_answer,
+                                              const Run& run) {
+  std::vector<std::optional<absl::StatusOr<Response>>> answers(requests.size());
+  const Client::OnAnswer<Response> keep = [&](size_t place,
+                                              const absl::StatusOr<Response>& answer) {
+    if (on_answer) on_answer(place, answer);
+    answers[place] = answer;
+  };
+  size_t num_given = 0;
+  const Client::Source<Request> source = [&](absl::StatusOr<Request>& request) {
+    if (num_given == requests.size()) return Client::Next::kEnd;
+    request = requests[num_given++];
+    return Client::Next::kRequest;
+  };
+  const absl::Status end = requests.empty() ? absl::OkStatus() : run(source, keep);
+  for (size_t place = num_given; place < requests.size(); ++place) keep(place, end);
+  std::vector<absl::StatusOr<Response>> all;
+  for (auto& answer : answers) all.push_back(*std::move(answer));
+  return all;
+}
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
+  if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
+  // A server that was away is found again as soon as calls are made again that failed.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+template <typename Request, typename Envelope, typename Response>
+absl::Status RunMany(v1::Inference::Stub& stub,
+                     std::unique_ptr<grpc::ClientReaderWriter<Request, Envelope>> (
+                         v1::Inference::Stub::*open)(grpc::ClientContext*),
+                     const RetryPolicy& retry, const Client::Source<Request>& source,
+                     const Client::OnAnswer<Response>& on_answer, const ManyLimits& limits) {
+  return ManyStream<Request, Response, Envelope>(
+             [&](grpc::ClientContext* context) { return (stub.*open)(context); }, retry, source,
+             on_answer, limits)
+      .Run();
 }
 
 }  // namespace
 
-struct Client::Stubs {
-  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
-      : inference(channel), models(channel), health(channel) {}
-
-  absl::Status GenerateMany(const Source<v1::GenerateRequest>& source,
-                            const OnAnswer<v1::GenerateResponse>& on_answer,
-                            const ManyLimits& limits) {
-    return ManyStream<v1::GenerateRequest, v1::GenerateResponse, v1::GenerateManyResponse>(
-               [this](grpc::ClientContext* context) { return inference.GenerateMany(context); },
-               source, on_answer, limits)
-        .Run();
-  }
-  absl::Status EncodeMany(const Source<v1::EncodeRequest>& source,
-                          const OnAnswer<v1::EncodeResponse>& on_answer, const ManyLimits& limits) {
-    return ManyStream<v1::EncodeRequest, v1::EncodeResponse, v1::EncodeManyResponse>(
-               [this](grpc::ClientContext* context) { return inference.EncodeMany(context); },
-               source, on_answer, limits)
-        .Run();
-  }
-
-  v1::Inference::Stub inference;
-  v1::Models::Stub models;
-  grpc::health::v1::Health::Stub health;
-};
-
 Client::Client(const ClientOptions& options)
-    : stubs_(std::make_unique<Stubs>(MakeChannel(options))), retry_(options.retry) {}
-Client::~Client() = default;
+    : stubs_(std::make_shared<Stubs>(MakeChannel(options))),
+      retry_(options.retry),
+      async_calls_(std::make_shared<AsyncCalls>()) {}
+
+Client::~Client() {
+  async_calls_->CancelAll();
+  if (!CallerScope::IsInside()) {
+    async_calls_->WaitUntilNone();
+    return;
+  }
+  // This thread is one of those that the connection's end waits for.
+  std::thread([stubs = std::move(stubs_), calls = async_calls_] {
+    calls->WaitUntilNone();
+  }).detach();
+}
 
 absl::StatusOr<v1::GenerateResponse> Client::Generate(const v1::GenerateRequest& request,
                                                       const CallOptions& options) {
@@ -178,31 +139,35 @@ absl::StatusOr<v1::StreamEnd> Client::GenerateStream(const v1::GenerateRequest& 
 std::vector<absl::StatusOr<v1::GenerateResponse>> Client::GenerateMany(
     std::span<const v1::GenerateRequest> requests, const CallOptions& options,
     const OnAnswer<v1::GenerateResponse>& on_answer) {
-  return Answers<v1::GenerateRequest, v1::GenerateResponse>(requests, on_answer)
-      .Collect(retry_, options, [&](const auto& source, const auto& keep, auto left) {
-        return stubs_->GenerateMany(source, keep, {.whole = left});
+  return Collect<v1::GenerateRequest, v1::GenerateResponse>(
+      requests, on_answer, [&](const auto& source, const auto& keep) {
+        return RunMany(stubs_->inference, &v1::Inference::Stub::GenerateMany, retry_, source, keep,
+                       {.whole = options.timeout});
       });
 }
 
 absl::Status Client::GenerateMany(const Source<v1::GenerateRequest>& source,
                                   const OnAnswer<v1::GenerateResponse>& on_answer,
                                   const CallOptions& options) {
-  return stubs_->GenerateMany(source, on_answer, {.stall = options.timeout});
+  return RunMany(stubs_->inference, &v1::Inference::Stub::GenerateMany, retry_, source, on_answer,
+                 {.stall = options.timeout});
 }
 
 std::vector<absl::StatusOr<v1::EncodeResponse>> Client::EncodeMany(
     std::span<const v1::EncodeRequest> requests, const CallOptions& options,
     const OnAnswer<v1::EncodeResponse>& on_answer) {
-  return Answers<v1::EncodeRequest, v1::EncodeResponse>(requests, on_answer)
-      .Collect(retry_, options, [&](const auto& source, const auto& keep, auto left) {
-        return stubs_->EncodeMany(source, keep, {.whole = left});
+  return Collect<v1::EncodeRequest, v1::EncodeResponse>(
+      requests, on_answer, [&](const auto& source, const auto& keep) {
+        return RunMany(stubs_->inference, &v1::Inference::Stub::EncodeMany, retry_, source, keep,
+                       {.whole = options.timeout});
       });
 }
 
 absl::Status Client::EncodeMany(const Source<v1::EncodeRequest>& source,
                                 const OnAnswer<v1::EncodeResponse>& on_answer,
                                 const CallOptions& options) {
-  return stubs_->EncodeMany(source, on_answer, {.stall = options.timeout});
+  return RunMany(stubs_->inference, &v1::Inference::Stub::EncodeMany, retry_, source, on_answer,
+                 {.stall = options.timeout});
 }
 
 absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& request,
@@ -253,6 +218,42 @@ absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions&
       Call(stubs_->health, &grpc::health::v1::Health::Stub::Check, request, options, retry_);
   if (!response.ok()) return response.status();
   return response->status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+absl::Status Client::WaitUntilServing(const std::string& model, const CallOptions& options) {
+  using Response = grpc::health::v1::HealthCheckResponse;
+  const Attempts attempts(retry_, options.timeout);  // for its deadline
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(model);
+  std::string last = "no server answers";
+  while (true) {
+    grpc::ClientContext context;
+    attempts.SetDeadline(context);
+    context.set_wait_for_ready(true);
+    const auto reader = stubs_->health.Watch(&context, request);
+    Response response;
+    while (reader->Read(&response)) {
+      if (response.status() == Response::SERVING) {
+        context.TryCancel();
+        reader->Finish();  // whose status is of this end
+        return absl::OkStatus();
+      }
+      last = response.status() == Response::SERVICE_UNKNOWN ? "there is none of this name"
+                                                            : "it does not answer requests";
+    }
+    const absl::Status status = ToStatus(reader->Finish());
+    if (absl::IsDeadlineExceeded(status)) {
+      return absl::DeadlineExceededError(
+          "waited for " + (model.empty() ? "the server" : "model '" + model + "'") + ": " + last);
+    }
+    if (absl::IsUnimplemented(status) || absl::IsPermissionDenied(status) ||
+        absl::IsUnauthenticated(status)) {
+      return status;
+    }
+    // A server that stops ends the call in one way or another; a proxy may do so at once each time.
+    last = "the server has gone";
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 std::string InvalidField(const absl::Status& status) {

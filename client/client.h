@@ -1,4 +1,5 @@
-// The C++ client: one connection to a server, its RPCs as functions that wait for the answer.
+// The C++ client: one connection to a server, its RPCs as functions that wait for the answer, and
+// as others (...Async) that hand it to a function later.
 //
 //   beamline::Client client({.address = "127.0.0.1:50051"});
 //   beamline::v1::GenerateRequest request;
@@ -15,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,7 +44,11 @@ struct RetryPolicy {
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port
   int32_t max_message_bytes = 64 << 20;     // of an answer
-  RetryPolicy retry;                        // of all calls but those that ask a Source
+  RetryPolicy retry = {};                   // of every call
+  // gRPC's service config, in JSON; empty: none. Where the address stands for several servers, as
+  // dns:///beamline:50051 may, {"loadBalancingConfig": [{"round_robin": {}}]} connects to each and
+  // lets calls take turns; without it all go to one. deploy/client/service_config.json has more.
+  std::string service_config = "";
 };
 
 // A longer timeout means no limit, because the clock of deadlines ends in the year 2262.
@@ -54,12 +60,35 @@ struct CallOptions {
   std::chrono::milliseconds timeout{0};
 };
 
+class AsyncAttempts;
+class AsyncCalls;
+
+// A call that goes on by itself, as GenerateAsync and its like return it. Copies are of the same
+// call; a call goes on without them.
+class AsyncCall {
+ public:
+  AsyncCall() = default;  // of no call
+  // Ends the call, between two attempts too: its function hears CANCELLED, unless the answer was
+  // there first. Does nothing once it has heard. At any time, on any thread.
+  void Cancel() const;
+
+ private:
+  friend class Client;
+  explicit AsyncCall(std::weak_ptr<AsyncAttempts> attempts) : attempts_(std::move(attempts)) {}
+
+  std::weak_ptr<AsyncAttempts> attempts_;
+};
+
 // Thread safe: any number of calls may run at once over one client. Errors have the server's code
 // and message; UNAVAILABLE when it cannot be reached.
 class Client {
  public:
   // Connects with the first call.
   explicit Client(const ClientOptions& options);
+  // Cancels the asynchronous calls that are in flight and waits until the functions of all of them
+  // have heard so and are destroyed: none runs later. Within such a function, of whichever client,
+  // it waits for none: the others hear CANCELLED soon after. Calls that wait for their answer must
+  // be over.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -78,7 +107,10 @@ class Client {
   // Many requests over one stream. Returns an answer or an error for each, in their order; requests
   // that the end of the stream left without an answer have its status. A request that is larger
   // than the server takes fails alone. The stream needs ids of its own: the answers have the
-  // requests' request_id back. Each request is made again by itself, after the others are answered.
+  // requests' request_id back. Each request is made again by itself; when the stream breaks, those
+  // that are not answered are sent again over another one. So the server may work at a request
+  // twice, of which nothing but its metrics tells, and each is answered once. An answer makes up
+  // for streams that broke: max_attempts counts those without one.
   // `on_answer`, when given, hears of each answer as it comes, with the request's place, one at a
   // time but on any thread.
   template <typename Response>
@@ -92,10 +124,12 @@ class Client {
 
   // The same for requests that come one by one. The source is asked on a thread of its own; it sets
   // the next request, or an error that is the answer in this place, or says that there is none yet:
-  // it should not wait for more than a moment, so that an end of the stream is seen. The timeout is
-  // for the next answer while one is owed, and the whole stream may take longer. Returns OK after
-  // the source's end and all answers, else why the stream ended; then on_answer has heard of every
-  // request that the source gave.
+  // it should not wait for more than a moment, so that an end of the stream is seen. It is not
+  // asked for more than 1,024 requests from the first unanswered one on, which bounds the memory of
+  // what may have to be sent again. The timeout is for the next answer while one is owed, waits for
+  // another stream included, and the whole may take longer. Returns OK after the source's end and
+  // all answers, else why the last stream ended; then on_answer has heard of every request that the
+  // source gave.
   enum class Next { kRequest, kNotYet, kEnd };
   template <typename Request>
   using Source = std::function<Next(absl::StatusOr<Request>&)>;
@@ -131,11 +165,44 @@ class Client {
   // Whether the model (empty: the server as a whole) can answer. NOT_FOUND when there is no such
   // model.
   absl::StatusOr<bool> Health(const std::string& model = "", const CallOptions& options = {});
+  // Waits until it can, also for a server that is not there yet, a model that is not loaded yet and
+  // one that breaks off meanwhile, by grpc.health.v1.Health/Watch. DEADLINE_EXCEEDED, with what it
+  // waited for last, when the timeout is over before.
+  absl::Status WaitUntilServing(const std::string& model = "", const CallOptions& options = {});
+
+  // The same calls without a thread that waits: on_done hears of the answer or the error, once,
+  // after all retries, whose waits are timers. It runs on one of gRPC's few threads (never within
+  // the function that begins the call, and under no lock), so it should take a moment only. It may
+  // begin calls, cancel them and destroy the client; a call that waits for its answer, within it,
+  // would keep others from theirs. What on_done holds is destroyed after it ran. A call that is
+  // begun while the client is being destroyed is cancelled as the others are; so a function that
+  // begins the next call must not do so for ever after CANCELLED.
+  template <typename Response>
+  using OnDone = std::function<void(absl::StatusOr<Response>)>;
+  AsyncCall GenerateAsync(v1::GenerateRequest request, OnDone<v1::GenerateResponse> on_done,
+                          const CallOptions& options = {});
+  // on_message hears of each message, one after the other and before on_end; the next one is read
+  // when it returns, so that a slow reader holds the server back and not its memory. False cancels
+  // the call, as AsyncCall::Cancel() does: then it hears of no more messages, one that comes at
+  // that moment apart.
+  AsyncCall GenerateStreamAsync(v1::GenerateRequest request, OnMessage on_message,
+                                OnDone<v1::StreamEnd> on_end, const CallOptions& options = {});
+  AsyncCall EncodeAsync(v1::EncodeRequest request, OnDone<v1::EncodeResponse> on_done,
+                        const CallOptions& options = {});
+  AsyncCall ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
+                       const CallOptions& options = {});
+  AsyncCall TokenizeAsync(v1::TokenizeRequest request, OnDone<v1::TokenizeResponse> on_done,
+                          const CallOptions& options = {});
+  AsyncCall DetokenizeAsync(v1::DetokenizeRequest request, OnDone<v1::DetokenizeResponse> on_done,
+                            const CallOptions& options = {});
 
  private:
   struct Stubs;
-  std::unique_ptr<Stubs> stubs_;
+  AsyncCall Begin(std::shared_ptr<AsyncAttempts> attempts) const;
+
+  std::shared_ptr<Stubs> stubs_;  // shared with the asynchronous calls
   RetryPolicy retry_;
+  std::shared_ptr<AsyncCalls> async_calls_;
 };
 
 // The path of the request's field that an INVALID_ARGUMENT is about, "limits.max_new_tokens"; empty

@@ -52,6 +52,11 @@ std::optional<milliseconds> RetryDelay(const RetryPolicy& policy, const absl::St
   return milliseconds(std::llround(std::ceil(wait * (1 + std::max(0.0, policy.jitter) * random))));
 }
 
+std::optional<milliseconds> RetryDelay(const RetryPolicy& policy, const absl::Status& error,
+                                       int num_failures) {
+  return RetryDelay(policy, error, num_failures, Random());
+}
+
 Attempts::Attempts(const RetryPolicy& policy, milliseconds timeout) : policy_(policy) {
   if (timeout.count() > 0 && timeout <= kLongestTimeout) {
     deadline_ = std::chrono::system_clock::now() + timeout;
@@ -68,9 +73,15 @@ milliseconds Attempts::Remaining() const {
                                        *deadline_ - std::chrono::system_clock::now()));
 }
 
+std::optional<milliseconds> Attempts::DelayAfter(const absl::Status& error) {
+  const std::optional<milliseconds> delay = RetryDelay(policy_, error, ++num_failures_);
+  if (delay.has_value() && deadline_.has_value() && *delay >= Remaining()) return std::nullopt;
+  return delay;
+}
+
 bool Attempts::WaitAfter(const absl::Status& error) {
-  const std::optional<milliseconds> delay = RetryDelay(policy_, error, ++num_failures_, Random());
-  if (!delay.has_value() || (deadline_.has_value() && *delay >= Remaining())) return false;
+  const std::optional<milliseconds> delay = DelayAfter(error);
+  if (!delay.has_value()) return false;
   std::this_thread::sleep_for(*delay);
   return true;
 }

@@ -17,6 +17,10 @@ std::optional<std::chrono::milliseconds> RetryDelay(const RetryPolicy& policy,
                                                     const absl::Status& error, int num_failures,
                                                     double random);
 
+// The same with a random share of its own.
+std::optional<std::chrono::milliseconds> RetryDelay(const RetryPolicy& policy,
+                                                    const absl::Status& error, int num_failures);
+
 class Attempts {
  public:
   // The timeout is that of CallOptions.
@@ -26,11 +30,13 @@ class Attempts {
   void SetDeadline(grpc::ClientContext& context) const;
   // Until the deadline, at least 1 ms; 0: there is none.
   std::chrono::milliseconds Remaining() const;
-  // Waits until the next attempt is due. False, at once, when the error is the call's.
+  // How long to wait before the next attempt; nullopt: the error is the call's.
+  std::optional<std::chrono::milliseconds> DelayAfter(const absl::Status& error);
+  // Waits so long. False, at once, when the error is the call's.
   bool WaitAfter(const absl::Status& error);
 
  private:
-  const RetryPolicy& policy_;
+  RetryPolicy policy_;
   std::optional<std::chrono::system_clock::time_point> deadline_;
   int num_failures_ = 0;
 };

@@ -105,6 +105,18 @@ class ModelAdminE2e : public testing::Test {
   std::unique_ptr<Client> admin_;
 };
 
+TEST_F(ModelAdminE2e, AClientWaitsForAModelThatIsLoadedLater) {
+  EXPECT_TRUE(client_->WaitUntilServing("base", kSoon).ok());
+  EXPECT_EQ(Text(client_->WaitUntilServing("tiny", {.timeout = std::chrono::milliseconds(200)})),
+            "DEADLINE_EXCEEDED: waited for model 'tiny': there is none of this name");
+  auto served =
+      std::async(std::launch::async, [&] { return client_->WaitUntilServing("tiny", kSoon); });
+  EXPECT_EQ(served.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  ASSERT_TRUE(Load("tiny", "").ok());
+  EXPECT_EQ(Text(served.get()), "OK: ");
+  EXPECT_TRUE(Embed("tiny").ok());
+}
+
 TEST_F(ModelAdminE2e, LoadsUsesAndUnloads) {
   const auto model = Load("tiny", "");
   ASSERT_TRUE(model.ok()) << model.status();

@@ -27,6 +27,11 @@ def command_line(*arguments):
                           timeout=60).stdout
 
 
+async def wait_async(model):
+    async with AsyncClient(timeout=60) as client:
+        await client.wait_until_healthy(model)
+
+
 def counter(name):
     """The sum of a metric over its labels."""
     with urllib.request.urlopen(os.environ["METRICS_URL"], timeout=30) as answer:
@@ -156,6 +161,21 @@ class Calls(unittest.TestCase):
             self.assertEqual(caught.exception.field, "name")
         with AdminClient() as elsewhere, self.assertRaises(beamline.PermissionDeniedError):
             elsewhere.load_model("second")
+
+    def test_waits_for_a_model_that_is_loaded_later(self):
+        for name, wait in (("later", lambda: self.client.wait_until_healthy("later", timeout=60)),
+                           ("much-later", lambda: asyncio.run(wait_async("much-later")))):
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            waiter.join(0.3)
+            self.assertTrue(waiter.is_alive())
+            with AdminClient(os.environ["ADMIN_ADDRESS"], timeout=60) as admin:
+                admin.load_model(name, folder="write-en", max_sequences=4)
+                waiter.join(30)
+                self.assertFalse(waiter.is_alive())
+                admin.unload_model(name, grace=1)
+        with self.assertRaises(beamline.NotFoundError):
+            self.client.wait_until_healthy("never", timeout=0.3)
 
     def test_threads_share_a_client(self):
         answers = {}

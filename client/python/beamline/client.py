@@ -14,7 +14,7 @@ from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
 from beamline._methods import Method, RequestT, ResponseT
 from beamline._protos import health_pb2
 from beamline._sync_many import ManyCalls
-from beamline.errors import BeamlineError, CancelledError, DataLossError, UnavailableError, from_call
+from beamline.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
 from beamline.options import Prompt
 from beamline.retry import Attempts, Deadline
 from beamline.v1 import inference_pb2 as pb
@@ -169,15 +169,16 @@ class Client(_SyncClient):
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
     def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
-        """Returns when ``health`` is True; its error when the timeout is over before."""
+        """Returns when ``health`` is True: also waits for a server that is not there yet, and for a model that is not loaded
+        yet. Raises what stood in the way last when the timeout is over before, NotFoundError for a model, say."""
         deadline = self._deadline(timeout)
         while True:
             try:
                 if self.health(model, timeout=deadline.remaining()):
                     return
                 error: BeamlineError = UnavailableError(f"{model or 'the server'} is not healthy")
-            except UnavailableError as unavailable:
-                error = unavailable
+            except (NotFoundError, UnavailableError) as not_yet:
+                error = not_yet
             remaining = deadline.remaining()
             if remaining is not None and remaining < 0.1:
                 raise error

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Writes the Go stubs of the contract, the package beamlinev1, into a folder (this one by default).
+# Needs protoc, protoc-gen-go and protoc-gen-go-grpc.
+# usage: generate.sh [FOLDER]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:-$here}
+module=beamline.example
+packages=Mbeamline/v1/inference.proto=$module/beamlinev1,Mgoogle/rpc/status.proto=google.golang.org/genproto/googleapis/rpc/status
+protoc -I "$here/../../proto" \
+  --go_out="$out" --go_opt="module=$module,$packages" \
+  --go-grpc_out="$out" --go-grpc_opt="module=$module,$packages" \
+  beamline/v1/inference.proto

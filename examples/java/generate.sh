@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Writes the Java stubs of the contract into a folder, where Maven is not at hand (it does so by itself).
+# Needs protoc and gRPC's plugin for Java, grpc_java_plugin.
+# usage: generate.sh FOLDER
+set -euo pipefail
+proto=$(cd "$(dirname "$0")/../../proto" && pwd)
+protoc -I "$proto" --java_out="$1" --grpc-java_out="$1" --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin)" \
+  google/rpc/status.proto google/rpc/error_details.proto beamline/v1/inference.proto
