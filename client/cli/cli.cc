@@ -21,7 +21,8 @@ constexpr char kExamples[] =
     "  beamline translate \"The package was not found.\"\n"
     "  beamline generate --model write-en --max-new-tokens 40 \"Package: \"\n"
     "  beamline encode \"a text editor\" \"an editor for text\" \"a web server\"\n"
-    "  beamline models --output json\n";
+    "  beamline models --output json\n"
+    "  beamline top\n";
 
 std::vector<ManualSection> Manual() {
   return {{"Exit status",
@@ -137,6 +138,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
+  AddTopCommand(app, command);
   AddAdminCommands(app, command);
   AddCompletionCommand(app);
   AddManPageFlag(app, fmt::format("beamline {}", ThisBuild().version), Manual());

@@ -55,6 +55,7 @@ void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);
 void AddAdminCommands(CLI::App& app, Command& chosen);
+void AddTopCommand(CLI::App& app, Command& chosen);
 
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
 // err, "beamline: CODE: message"), 2 for a wrong command line. After a failed write to `out`, of

@@ -31,6 +31,7 @@ COMPLETIONS = [
     (["beamline", "generate", "--early-stopping", "e"], {"eager", "exhaustive"}),
     (["beamline", "generate", "--beam"], {"--beam", "--beam-groups"}),
     (["beamline", "completion", "z"], {"zsh"}),
+    (["beamline", "top", "--int"], {"--interval"}),
     (["beamline", "generate", "--file", "pro"], {"prompts with a space.txt", "prompts.txt"}),
     (["beamline-server", "--log-level", "w"], {"warn"}),
     (["beamline-server", "--gpu-memory"], {"--gpu-memory-fraction", "--gpu-memory-bytes"}),
