@@ -1,6 +1,7 @@
 #include "base/command_help.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/utf8.h"
 #include "fmt/format.h"
@@ -32,6 +33,13 @@ std::string Entry(const std::string& head, const std::string& text, size_t width
 
 std::string Paragraph(std::string_view text, size_t width) {
   return fmt::format("{}\n", fmt::join(WrapText(text, width), "\n"));
+}
+
+// "Runs it." of "runs it", which is how lists say it.
+std::string AsSentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text.ends_with('.') ? text : text + ".";
 }
 
 template <typename Wanted>
@@ -100,7 +108,7 @@ std::string HelpText(const std::vector<const CommandNode*>& path, size_t width) 
   std::string name;
   for (const CommandNode* node : path) name += (name.empty() ? "" : " ") + node->name;
   std::string text = "Usage: " + UsageText(name, command) + "\n\n";
-  text += Paragraph(command.help, width);
+  text += Paragraph(AsSentence(command.help), width);
   text += Section(
       "Arguments", command, [](const auto& option) { return option.is_positional; }, width);
   for (const std::string& group : GroupsOf(command)) {

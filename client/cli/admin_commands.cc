@@ -107,8 +107,8 @@ absl::Status RunLoad(const Session& session, const LoadFlags& flags) {
   }
   const auto model = [&] {
     constexpr std::chrono::milliseconds kInterval{200};
-    const StatusLine waiting(session.console.err, ShowsProgress(session.console), kInterval,
-                             [&](double elapsed_s, size_t) {
+    const StatusLine waiting(session.console.err, CanDraw(session.console.err_is_terminal),
+                             kInterval, [&](double elapsed_s, size_t) {
                                return FormatWait("loading " + Shorten(flags.name, 40), elapsed_s);
                              });
     return session.client.LoadModel(request, session.options.call());

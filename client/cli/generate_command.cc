@@ -51,6 +51,11 @@ constexpr std::string_view kSequenceColumns[] = {
     "ids",           "logprobs", "prompt_tokens", "cached_tokens", "generated_tokens",
     "first_token_s", "total_s",  "error"};
 
+// To the nanosecond.
+std::string SecondsText(const google::protobuf::Duration& duration) {
+  return fmt::format("{:.9g}", Seconds(duration));
+}
+
 void PrintRows(size_t number, const v1::GenerateResponse& response, Output& output) {
   const v1::Usage& usage = response.usage();
   const v1::Timing& timing = response.timing();
@@ -68,8 +73,8 @@ void PrintRows(size_t number, const v1::GenerateResponse& response, Output& outp
             fmt::format("{}", fmt::join(sequence.ids(), " ")),
             fmt::format("{}", fmt::join(logprobs, " ")), fmt::to_string(usage.prompt_tokens()),
             fmt::to_string(usage.cached_tokens()), fmt::to_string(usage.generated_tokens()),
-            timing.has_first_token() ? fmt::to_string(Seconds(timing.first_token())) : "",
-            fmt::to_string(Seconds(timing.total())), ""});
+            timing.has_first_token() ? SecondsText(timing.first_token()) : "",
+            SecondsText(timing.total()), ""});
   }
 }
 

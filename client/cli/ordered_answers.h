@@ -110,8 +110,9 @@ absl::Status AnswerLines(const Session& session, LineSource& lines,
     return next;
   };
   constexpr std::chrono::milliseconds kInterval{200};
-  StatusLine progress(session.console.err, ShowsProgress(session.console) && !lines.is_terminal(),
-                      kInterval, [&](double elapsed_s, size_t width) {
+  StatusLine progress(session.console.err,
+                      CanDraw(session.console.err_is_terminal) && !lines.is_terminal(), kInterval,
+                      [&](double elapsed_s, size_t width) {
                         const LineProgress so_far = {answers.num_printed(), lines.num_lines(),
                                                      lines.num_bytes_so_far(), lines.num_bytes()};
                         return FormatLineProgress(so_far, elapsed_s, width);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <string_view>
 
 #include "client/cli/format.h"
 #include "fmt/format.h"
@@ -54,11 +52,6 @@ std::string FormatLineProgress(const LineProgress& progress, double elapsed_s, s
 
 std::string FormatWait(const std::string& what, double elapsed_s) {
   return fmt::format("{}  {}", what, ClockText(elapsed_s));
-}
-
-bool ShowsProgress(const Console& console) {
-  const char* const terminal = std::getenv("TERM");
-  return console.err_is_terminal && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
 }  // namespace beamline::cli

@@ -23,7 +23,4 @@ std::string FormatLineProgress(const LineProgress& progress, double elapsed_s, s
 // "loading write-en  0:07".
 std::string FormatWait(const std::string& what, double elapsed_s);
 
-// Whether such a line can be shown.
-bool ShowsProgress(const Console& console);
-
 }  // namespace beamline::cli

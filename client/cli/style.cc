@@ -15,10 +15,14 @@ std::string_view Variable(const char* name) {
 
 }  // namespace
 
+bool CanDraw(bool is_terminal) {
+  const std::string_view terminal = Variable("TERM");
+  return is_terminal && !terminal.empty() && terminal != "dumb";
+}
+
 bool UsesColor(ColorMode mode, bool is_terminal) {
   if (mode != ColorMode::kAuto) return mode == ColorMode::kAlways;
-  const std::string_view terminal = Variable("TERM");
-  return is_terminal && Variable("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
+  return CanDraw(is_terminal) && Variable("NO_COLOR").empty();
 }
 
 std::string Style::Paint(std::string_view code, std::string_view text) const {

@@ -8,8 +8,11 @@ namespace beamline::cli {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-// Whether text for a stream is to be styled. kAuto: on a terminal that can, unless the environment
-// has a NO_COLOR that is not empty (https://no-color.org).
+// Whether the stream is a terminal that can be drawn on, as TERM says.
+bool CanDraw(bool is_terminal);
+
+// Whether text for a stream is to be styled. kAuto: where that can be drawn on, unless the
+// environment has a NO_COLOR that is not empty (https://no-color.org).
 bool UsesColor(ColorMode mode, bool is_terminal);
 
 // Puts text into a style, or leaves it as it is.

@@ -98,7 +98,7 @@ TEST(CommandHelp, LinesAreAtMostAsWideAsATerminal) {
 TEST(CommandHelp, IsOfTheCommandThatIsGiven) {
   const std::string help = Kinds().Ask({"run", "--help"});
   EXPECT_THAT(help,
-              StartsWith("Usage: our-program run [OPTIONS] [texts...]\n\nruns\n\n"
+              StartsWith("Usage: our-program run [OPTIONS] [texts...]\n\nRuns.\n\n"
                          "Arguments:\n  texts...                  what to run\n\nOptions:\n"));
   EXPECT_THAT(help, HasSubstr("\n  --mode fast|slow          how\n"));
   EXPECT_THAT(help, HasSubstr("\nLimits:\n  -n, --count N             how many [3]\n"));

@@ -257,6 +257,16 @@ class Top(unittest.TestCase):
             self.assertEqual(terminal.wait(), 0)
             self.assertEqual("\x1b[1m" in terminal.text, styled, environment)
 
+    def test_a_terminal_that_cannot_draw_gets_lines(self):
+        terminal = self.terminal(environment={"TERM": "dumb"})
+        end = time.monotonic() + TIMEOUT_S
+        while terminal.text.count("beamline top") < 2 and time.monotonic() < end:
+            terminal.read(0.05)
+        terminal.process.terminate()
+        self.assertEqual(terminal.wait(), -signal.SIGTERM)
+        self.assertGreaterEqual(terminal.text.count("beamline top"), 2)
+        self.assertNotIn("\x1b", terminal.text)
+
     def test_a_server_that_goes_and_comes_back(self):
         where = ("--metrics-listen", f"127.0.0.1:{free_port()}", "--model", f"embed-en={options.source}/models/embed-en")
         server = Server(self.folder, *where)

@@ -38,7 +38,8 @@ class Screen {
   // Can be read when there is something to Take.
   std::span<const int> descriptors() const { return descriptors_; }
   // What keys and signals ask for: q and ^C to quit, ^L and a new size to draw again; after ^Z the
-  // process stops here, and draws again when it goes on. SIGINT, SIGTERM and SIGHUP quit too.
+  // process stops here, and draws again when it goes on. SIGINT, SIGTERM, SIGHUP and SIGQUIT quit
+  // too.
   Event Take();
   // The signal that asked to quit; 0: none.
   int signal() const { return signal_; }
@@ -58,7 +59,7 @@ class Screen {
   std::optional<termios> saved_;        // of `in`, while keys are read
   std::array<int, 2> pipe_ = {-1, -1};  // from the handler of signals
   std::vector<int> descriptors_;
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
   std::array<struct sigaction, kSignals.size()> old_actions_ = {};
   int signal_ = 0;
 };

@@ -175,7 +175,7 @@ absl::Status RunTop(const Session& session, const TopFlags& flags) {
   if (absl::Status status = CheckHttpUrl("--metrics", flags.url); !status.ok()) {
     return UsageError(std::string(status.message()));
   }
-  const bool has_screen = session.console.out_is_terminal && session.output.is_table();
+  const bool has_screen = CanDraw(session.console.out_is_terminal) && session.output.is_table();
   if (flags.once || !has_screen) return RunPlain(session, flags);
   // Ended by a signal as if it had not been caught, but for the terminal.
   if (const int signal = RunScreen(session, flags); signal != 0) raise(signal);
