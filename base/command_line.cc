@@ -4,6 +4,8 @@
 #include <exception>
 
 #include "absl/status/status.h"
+#include "base/command_help.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 
 namespace beamline {
@@ -39,6 +41,23 @@ void UnmarkValues(CLI::App& app) {
       if (option->get_expected_max() > 0) option->transform(Unmarked);
     }
   });
+}
+
+// Of the command that was given, as deep as it goes.
+std::string Help(const CLI::App& app) {
+  const CommandNode program = WalkCommands(app);
+  std::vector<const CommandNode*> path = {&program};
+  const auto enter = [&path](const std::string& name) {
+    const std::vector<CommandNode>& below = path.back()->commands;
+    const auto found = std::ranges::find(below, name, &CommandNode::name);
+    if (found != below.end()) path.push_back(&*found);
+    return found != below.end();
+  };
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty() && enter(at->get_subcommands().front()->get_name())) {
+    at = at->get_subcommands().front();
+  }
+  return HelpText(path);
 }
 
 std::vector<std::string> OptionNames(CLI::App& app) {
@@ -115,7 +134,7 @@ absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* 
     app.parse(std::move(arguments));
     return std::string();
   } catch (const CLI::CallForHelp&) {
-    return app.help();
+    return Help(app);
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {

@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/synchronization/mutex.h"
 #include "base/build_info.h"
+#include "base/command_documents.h"
 #include "base/command_line.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
@@ -64,6 +65,14 @@ int Compare(const CompareFlags& flags) {
   return written.ok() ? End(0) : Complain(written);
 }
 
+std::vector<ManualSection> Manual() {
+  return {{"Exit status",
+           {"0: All is well.", "1: Requests failed, or answers differed.",
+            "2: The test could not be run: a wrong command line, a server that does not answer, a "
+            "file that cannot be written."}},
+          {"See also", {"beamline(1), beamline-server(1)"}}};
+}
+
 int Main(int argc, char** argv) {
   DropLibraryLogs();
   PrepareStandardStreams();
@@ -83,6 +92,12 @@ int Main(int argc, char** argv) {
   AddRunFlags(*run, run_flags);
   AddFindRateFlags(*find_rate, find_rate_flags);
   AddCompareFlags(*compare, compare_flags);
+  AddCompletionCommand(app);
+  app.footer(
+      "Examples:\n"
+      "  beamline-loadtest run --rate 50 --duration 10 --json after.json\n"
+      "  beamline-loadtest compare before.json after.json\n");
+  AddManPageFlag(app, fmt::format("beamline-loadtest {}", ThisBuild().version), Manual());
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) return Complain(text.status());
   if (!text->empty()) {

@@ -231,6 +231,11 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
              std::numeric_limits<uint64_t>::max());
   AddReportFlags(app, flags);
   AddTraceFlags(app, flags);
+  app.footer(
+      "Examples:\n"
+      "  beamline-loadtest run --rate 50 --duration 10 --html report.html\n"
+      "  beamline-loadtest run --kind encode --model embed-en --concurrency 16\n"
+      "  beamline-loadtest run --phase 10..100:30 --metrics http://127.0.0.1:50052/metrics\n");
 }
 
 void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
@@ -264,11 +269,19 @@ void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
   search.Number("--settle", flags.settle_s, "s without load before a probe", 0.0, 3600.0);
   search.Number("--max-time", flags.max_time_s, "s of the whole search", 1.0, 86400.0);
   AddFileFlags(app, flags.run);
+  app.footer(
+      "Examples:\n"
+      "  beamline-loadtest find-rate --slo e2e:p99:200ms\n"
+      "  beamline-loadtest find-rate --kind encode --model embed-en --slo e2e:p99:50ms --html "
+      "knee.html\n");
 }
 
 void AddCompareFlags(CLI::App& app, CompareFlags& flags) {
-  app.add_option("files", flags.files, "results that --json wrote")->required();
+  app.add_option("files", flags.files, "results that --json wrote")->required()->type_name("FILE");
   AddPath(app, "--plot", flags.plot_file, "writes latency by percentile to this .svg or .html");
+  app.footer(
+      "Examples:\n"
+      "  beamline-loadtest compare before.json after.json --plot latency.html\n");
 }
 
 absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags) {

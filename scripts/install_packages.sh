@@ -14,7 +14,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file prometheus python3 python3-grpcio python3-protobuf
-  python3-numpy python3-venv python3-hatchling python3-yaml mypy
+  python3-numpy python3-venv python3-hatchling python3-yaml mypy zsh fish mandoc
   # Libraries alone, 20 MB: the example in Java is run where there is a JDK too.
   protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java libnetty-java libperfmark-java libguava-java
   libgeronimo-annotation-1.3-spec-java

@@ -1,5 +1,6 @@
 // `beamline load` and `beamline unload`, at a server's admin address.
 #include <cctype>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -9,9 +10,11 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/status_line.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
+#include "client/cli/progress.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
@@ -102,13 +105,17 @@ absl::Status RunLoad(const Session& session, const LoadFlags& flags) {
     const absl::Status status = SetSetting(setting, *request.mutable_settings());
     if (!status.ok()) return status;
   }
-  const auto model = session.client.LoadModel(request, session.options.call());
+  const auto model = [&] {
+    constexpr std::chrono::milliseconds kInterval{200};
+    const StatusLine waiting(session.console.err, CanDraw(session.console.err_is_terminal),
+                             kInterval, [&](double elapsed_s, size_t) {
+                               return FormatWait("loading " + Shorten(flags.name, 40), elapsed_s);
+                             });
+    return session.client.LoadModel(request, session.options.call());
+  }();
   if (!model.ok()) return model.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*model));
-  } else {
-    PrintModel(*model, session.console);
-  }
+  session.output.Answer(
+      *model, [&] { PrintModel(*model, session); }, [&] { PrintModelRow(*model, session.output); });
   return absl::OkStatus();
 }
 
@@ -125,12 +132,14 @@ absl::Status RunUnload(const Session& session, const UnloadFlags& flags) {
   }
   const auto answer = session.client.UnloadModel(request, session.options.call());
   if (!answer.ok()) return answer.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*answer));
-  } else {
-    fmt::print(session.console.out, "{} version {} is unloaded\n", answer->model().name(),
-               answer->model().version());
-  }
+  const v1::Model& model = answer->model();
+  session.output.Answer(
+      *answer,
+      [&] {
+        fmt::print(session.console.out, "{} version {} is unloaded\n", model.name(),
+                   model.version());
+      },
+      [&] { PrintModelRow(model, session.output); });
   return absl::OkStatus();
 }
 
@@ -143,11 +152,16 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
       "load", "loads a model of the server's model folder; --address: its admin address");
   command->add_option("name", load->name, "as requests are to name it")->required();
   command->add_option("--folder", load->folder, "below the server's model_root [the name]")
-      ->type_name("FOLDER");
+      ->type_name("PATH");
   AddNumber(*command, "--model-version", load->version, "of the model [1]", 1, kMostVersions);
   AddRepeatable(*command, "--set", load->settings,
                 "a setting of the model, may be repeated: max_sequences=64")
       ->type_name("NAME=VALUE");
+  command->footer(
+      "Loading may take longer than a call: --timeout 0 waits for its end.\n\n"
+      "Examples:\n"
+      "  beamline --address 127.0.0.1:50053 load second --folder write-en --set "
+      "max_sequences=64\n");
   command->callback([&chosen, load] {
     chosen = [load](const Session& session) { return RunLoad(session, *load); };
   });
@@ -162,6 +176,9 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
             "how long its requests may take [the server's drain_timeout_ms]", 0.0,
             kMostGraceSeconds)
       ->type_name("SECONDS");
+  command->footer(
+      "Examples:\n"
+      "  beamline --address 127.0.0.1:50053 unload second --grace 5\n");
   command->callback([&chosen, unload] {
     chosen = [unload](const Session& session) { return RunUnload(session, *unload); };
   });

@@ -1,10 +1,12 @@
 #include "client/cli/cli.h"
 
-#include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "base/build_info.h"
+#include "base/command_documents.h"
 #include "base/command_line.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -18,30 +20,43 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  beamline translate \"The package was not found.\"\n"
     "  beamline generate --model write-en --max-new-tokens 40 \"Package: \"\n"
-    "  beamline generate --beam 4 --n 2 --logprobs 3 --json \"Package: \"\n"
     "  beamline encode \"a text editor\" \"an editor for text\" \"a web server\"\n"
-    "  beamline generate --file prompts.txt --max-new-tokens 40\n"
-    "  beamline score \"Package: \" vim emacs\n"
-    "  beamline tokenize --model embed-en \"Hello world\"\n"
-    "  beamline models write-en\n"
-    "  beamline load write-en --folder writers/new --set max_sequences=64\n"
-    "  beamline health\n";
+    "  beamline models --output json\n"
+    "  beamline top\n";
+
+std::vector<ManualSection> Manual() {
+  return {{"Exit status",
+           {"0: Everything was answered and printed.",
+            "1: A call or a line failed, or standard output could not be written.",
+            "2: A wrong command line."}},
+          {"Errors",
+           {"An error is one line on standard error. With --output json it stands on standard "
+            "output too, in the place of the answer: {\"error\":{\"code\":3,\"message\":...}}.",
+            "Of texts that come as lines, an error takes the place of its line's answer: an empty "
+            "line, its JSON, or a row of CSV whose last field it is."}},
+          {"See also", {"beamline-server(1), beamline-loadtest(1)"}}};
+}
 
 constexpr char kUsagePayload[] = "beamline.usage";
 
-int FailUsage(const Console& console, std::string_view message) {
+void PrintError(const Console& console, const GlobalOptions& options, std::string_view message) {
+  constexpr std::string_view kProgram = "beamline";
+  const Style style(UsesColor(options.color, console.err_is_terminal));
+  const std::string line = ErrorLine(kProgram, message);
+  console.err << style.Bad(kProgram) << line.substr(kProgram.size());
+}
+
+int FailUsage(const Console& console, const GlobalOptions& options, std::string_view message) {
   constexpr std::string_view kHint = " (see 'beamline --help')";
   constexpr size_t kRoom = kHint.size() + 20;  // of the hint and what stands in front
-  console.err << ErrorLine(
-      "beamline", fmt::format("{}{}", Shorten(message, kMaxErrorLineBytes - kRoom), kHint));
+  PrintError(console, options,
+             fmt::format("{}{}", Shorten(message, kMaxErrorLineBytes - kRoom), kHint));
   return 2;
 }
 
-int FailCall(const Console& console, const absl::Status& status) {
-  console.err << ErrorLine("beamline",
-                           fmt::format("{}: {}", absl::StatusCodeToString(status.code()),
-                                       std::string(status.message())));
-  return 1;
+ColorMode ParseColorMode(const std::string& mode) {
+  if (mode == "auto") return ColorMode::kAuto;
+  return mode == "always" ? ColorMode::kAlways : ColorMode::kNever;
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
@@ -53,7 +68,19 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
             "for the whole call; of lines, for each answer; 0: none", 0.0, 1e6)
       ->type_name("SECONDS")
       ->default_str(fmt::format("{:g}", options.timeout_seconds));
-  app.add_flag("--json", options.json, "prints the answer's message as JSON, one line each");
+  const std::vector<std::string> formats(std::begin(kOutputNames), std::end(kOutputNames));
+  CLI::Option* output = app.add_option_function<std::string>(
+      "--output", [&options](const std::string& name) { options.output = ParseOutputFormat(name); },
+      "what answers are printed as: for people; the contract's messages, one a line; RFC 4180");
+  output->check(CLI::IsMember(formats))->default_str("table");
+  app.add_flag_callback(
+         "--json", [&options] { options.output = OutputFormat::kJson; }, "as --output json")
+      ->excludes(output);
+  app.add_option_function<std::string>(
+         "--color", [&options](const std::string& mode) { options.color = ParseColorMode(mode); },
+         "whether text is coloured; auto: on a terminal, unless NO_COLOR is set")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->default_str("auto");
 }
 
 // Messages of the contract hold UTF-8 alone.
@@ -72,6 +99,12 @@ CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optiona
                        const std::string& help) {
   return command.add_flag_function(
       names, [&value](int64_t count) { value = count > 0; }, help);
+}
+
+void PrintNote(const Session& session, std::string_view note) {
+  const Console& console = session.console;
+  const Style style(UsesColor(session.options.color, console.err_is_terminal));
+  console.err << style.Faint(fmt::format("({})", note)) << "\n";
 }
 
 absl::Status UsageError(std::string_view message) {
@@ -105,7 +138,10 @@ int Run(int argc, const char* const* argv, const Console& console) {
   AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);
+  AddTopCommand(app, command);
   AddAdminCommands(app, command);
+  AddCompletionCommand(app);
+  AddManPageFlag(app, fmt::format("beamline {}", ThisBuild().version), Manual());
   app.set_version_flag("--version", VersionLine("beamline"));
   app.require_subcommand(1);
   app.footer(kExamples);
@@ -114,18 +150,23 @@ int Run(int argc, const char* const* argv, const Console& console) {
   status.Update(CheckArguments(argc, argv));
   const bool calls = text.ok() && text->empty();
   if (calls) status.Update(CheckTarget("--address", options.address));
-  if (!status.ok()) return FailUsage(console, std::string(status.message()));
+  if (!status.ok()) return FailUsage(console, options, std::string(status.message()));
   if (!calls) {
     console.out << *text;
     return 0;
   }
   Client client({.address = options.address});
-  status = command({client, console, options});
+  Output output(console.out, options.output,
+                Style(UsesColor(options.color, console.out_is_terminal)));
+  status = command({client, console, options, output});
+  const bool is_wrong_use = status.GetPayload(kUsagePayload).has_value();
+  if (!status.ok() && !is_wrong_use) output.TellError(status);
   console.out.flush();
   if (!console.out.good()) return 1;
   if (status.ok()) return 0;
-  const bool wrong_use = status.GetPayload(kUsagePayload).has_value();
-  return wrong_use ? FailUsage(console, std::string(status.message())) : FailCall(console, status);
+  if (is_wrong_use) return FailUsage(console, options, std::string(status.message()));
+  PrintError(console, options, ErrorText(status));
+  return 1;
 }
 
 }  // namespace beamline::cli

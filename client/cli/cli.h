@@ -10,6 +10,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "client/cli/output.h"
+#include "client/cli/style.h"
 #include "client/client.h"
 
 namespace beamline::cli {
@@ -19,13 +21,15 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool out_is_terminal = false;
+  bool err_is_terminal = false;
 };
 
 // Options of every command.
 struct GlobalOptions {
   std::string address = "127.0.0.1:50051";
   double timeout_seconds = 60.0;  // 0: none
-  bool json = false;
+  OutputFormat output = OutputFormat::kTable;
+  ColorMode color = ColorMode::kAuto;
 
   CallOptions call() const {
     // Rounded up: zero would be no limit.
@@ -39,6 +43,7 @@ struct Session {
   Client& client;
   const Console& console;
   const GlobalOptions& options;
+  Output& output;
 };
 
 using Command = std::function<absl::Status(const Session&)>;
@@ -50,6 +55,7 @@ void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);
 void AddAdminCommands(CLI::App& app, Command& chosen);
+void AddTopCommand(CLI::App& app, Command& chosen);
 
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
 // err, "beamline: CODE: message"), 2 for a wrong command line. After a failed write to `out`, of
@@ -61,11 +67,15 @@ int Run(int argc, const char* const* argv, const Console& console);
 CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optional<bool>& value,
                        const std::string& help);
 
+// "(NOTE)" on standard error: figures of an answer, which are no part of it.
+void PrintNote(const Session& session, std::string_view note);
+
 // The error of a wrong command line that only the command itself can see: exit status 2.
 absl::Status UsageError(std::string_view message);
 
-// All that is known of a model.
-void PrintModel(const v1::Model& model, const Console& console);
+// All that is known of a model, as a table and as a row of CSV.
+void PrintModel(const v1::Model& model, const Session& session);
+void PrintModelRow(const v1::Model& model, Output& output);
 
 // The only model of a task, for a command line that names none. Empty when there is no such one:
 // the server's answer then lists the models.

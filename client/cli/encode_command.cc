@@ -17,6 +17,7 @@
 #include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cli {
 namespace {
@@ -94,8 +95,31 @@ std::string FirstValues(const v1::Embedding& embedding) {
   return values + (embedding.values_size() > kShownValues ? " ..." : "");
 }
 
+// A row for each vector.
+constexpr std::string_view kVectorColumns[] = {"input",      "vector", "tokens",
+                                               "dimensions", "values", "error"};
+
+void PrintRows(size_t number, const v1::EncodeResponse& response, Output& output) {
+  for (const v1::Embedding& embedding : response.embeddings()) {
+    const std::span<const float> values(embedding.values().data(),
+                                        static_cast<size_t>(embedding.values_size()));
+    const auto dimensions = static_cast<size_t>(embedding.dimensions());
+    for (int i = 0; i < embedding.num_vectors(); ++i) {
+      const auto vector = values.subspan(static_cast<size_t>(i) * dimensions, dimensions);
+      output.CsvRow(kVectorColumns,
+                    std::vector<std::string>{fmt::to_string(number), fmt::to_string(i + 1),
+                                             fmt::to_string(embedding.num_tokens()),
+                                             fmt::to_string(dimensions),
+                                             fmt::format("{}", fmt::join(vector, " ")), ""});
+    }
+    ++number;
+  }
+}
+
 void Print(const v1::EncodeResponse& response, const std::vector<std::string>& texts,
-           const Console& console) {
+           const Session& session) {
+  const Console& console = session.console;
+  const Style& style = session.output.style();
   std::vector<std::vector<std::string>> rows = {
       {"", "text", "tokens", "vectors", "dimensions", "first values"}};
   std::vector<std::span<const float>> vectors;
@@ -108,7 +132,7 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
     vectors.emplace_back(embedding.values().data(), embedding.values().size());
     one_each = one_each && embedding.num_vectors() == 1;
   }
-  console.out << FormatTable(rows);
+  console.out << FormatTable(rows, style);
   if (one_each && vectors.size() > 1) {
     rows = {{"similarity"}};
     for (size_t i = 0; i < vectors.size(); ++i) {
@@ -118,22 +142,27 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
         rows.back().push_back(fmt::format("{:.4f}", Similarity(vectors[i], other)));
       }
     }
-    console.out << "\n" << FormatTable(rows);
+    console.out << "\n" << FormatTable(rows, style);
   }
   console.out.flush();
-  fmt::print(console.err, "({} tokens, {} in all)\n", response.usage().prompt_tokens(),
-             FormatDuration(response.timing().total()));
+  PrintNote(session, fmt::format("{} tokens, {} in all", response.usage().prompt_tokens(),
+                                 FormatDuration(response.timing().total())));
 }
 
 // One request and one line for each text.
 absl::Status RunMany(const Session& session, const EncodeOptions& options, LineSource& lines) {
   OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse> answers(
-      session, [&session](const v1::EncodeResponse& response) {
-        if (response.embeddings_size() == 0) return;
-        const v1::Embedding& embedding = response.embeddings(0);
-        fmt::print(session.console.out, "{:>5} tokens {:>5} dimensions {}\n",
-                   embedding.num_tokens(), embedding.dimensions(), FirstValues(embedding));
-      });
+      session, {[&session](const v1::EncodeResponse& response) {
+                  if (response.embeddings_size() == 0) return;
+                  const v1::Embedding& embedding = response.embeddings(0);
+                  fmt::print(session.console.out, "{:>5} tokens {:>5} dimensions {}\n",
+                             embedding.num_tokens(), embedding.dimensions(),
+                             FirstValues(embedding));
+                },
+                kVectorColumns,
+                [&session](size_t number, const v1::EncodeResponse& response) {
+                  PrintRows(number, response, session.output);
+                }});
   return AnswerLines<v1::EncodeRequest>(
       session, lines, answers,
       [&](const std::string& line) -> absl::StatusOr<v1::EncodeRequest> {
@@ -152,11 +181,9 @@ absl::Status RunEncode(const Session& session, const EncodeOptions& options) {
   const auto response =
       session.client.Encode(MakeRequest(options, options.texts), session.options.call());
   if (!response.ok()) return response.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*response));
-  } else {
-    Print(*response, options.texts, session.console);
-  }
+  session.output.Answer(
+      *response, [&] { Print(*response, options.texts, session); },
+      [&] { PrintRows(1, *response, session.output); });
   return absl::OkStatus();
 }
 
@@ -166,6 +193,10 @@ void AddEncodeCommand(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<EncodeOptions>();
   CLI::App* command = app.add_subcommand("encode", "embeds texts, and compares them");
   AddOptions(*command, *options);
+  command->footer(
+      "Examples:\n"
+      "  beamline encode \"edit photos\" \"an image manipulation program\" \"a mail server\"\n"
+      "  beamline encode --file prompts.txt --dimensions 64 --output csv\n");
   command->callback([&chosen, options] {
     chosen = [options](const Session& session) { return RunEncode(session, *options); };
   });

@@ -3,39 +3,50 @@
 #include <algorithm>
 #include <cctype>
 
+#include "client/grpc_status.h"
 #include "fmt/format.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace beamline::cli {
 namespace {
 
-size_t CountCharacters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not a continuation byte
-  }));
+// "15.9 MiB" without its unit; anything else as it is.
+std::string_view WithoutUnit(std::string_view text) {
+  for (const std::string_view unit : {" B", " KiB", " MiB", " GiB"}) {
+    if (text.ends_with(unit)) return text.substr(0, text.size() - unit.size());
+  }
+  return text;
 }
 
+// "12,345", "-0.5", "15.9 MiB".
 bool LooksLikeNumber(std::string_view text) {
+  text = WithoutUnit(text);
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == ',' || c == '.' || c == '-';
   });
 }
 
-}  // namespace
-
-std::string ToJson(const google::protobuf::Message& message) {
+// `otherwise` for a message that cannot be written as JSON: a detail of a kind that is not known.
+std::string ToJsonOr(const google::protobuf::Message& message, std::string_view otherwise) {
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  return status.ok() ? json : "{}";
+  return status.ok() ? json : std::string(otherwise);
 }
 
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message) { return ToJsonOr(message, "{}"); }
+
+std::string ErrorJson(const absl::Status& status) { return ToJson(ToProto(status)); }
+
 google::rpc::Status ToProto(const absl::Status& status) {
-  google::rpc::Status proto;
+  google::rpc::Status proto = GetDetails(status);
   proto.set_code(static_cast<int>(status.code()));
   proto.set_message(std::string(status.message()));
+  if (ToJsonOr(proto, "").empty()) proto.clear_details();
   return proto;
 }
 
@@ -105,24 +116,27 @@ std::string SummaryLine(const v1::Usage& usage, const v1::Timing& timing,
   return line;
 }
 
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const Style& style) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], CountCharacters(row[i]));
+      widths[i] = std::max(widths[i], ShownWidth(row[i]));
     }
   }
   std::string table;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - CountCharacters(row[i]), ' ');
+      const std::string padding(widths[i] - ShownWidth(row[i]), ' ');
       line += (i == 0 ? "" : "  ");
-      line += LooksLikeNumber(row[i]) ? padding + row[i] : row[i] + padding;
+      // The head of sizes, which are wide, stands above them.
+      const bool is_of_sizes = &row == &rows.front() && rows.size() > 1 && i < rows[1].size() &&
+                               WithoutUnit(rows[1][i]) != rows[1][i];
+      line += LooksLikeNumber(row[i]) || is_of_sizes ? padding + row[i] : row[i] + padding;
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    table += line + "\n";
+    table += (&row == &rows.front() ? style.Strong(line) : line) + "\n";
   }
   return table;
 }

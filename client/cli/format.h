@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "beamline/v1/inference.pb.h"
+#include "client/cli/style.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
@@ -17,8 +18,10 @@ namespace beamline::cli {
 // One line of JSON with the contract's field names, absent and zero fields included.
 std::string ToJson(const google::protobuf::Message& message);
 
-// The code and message of an error, as the contract's streams have them.
+// The error as the contract's streams have it, with the details that the server gave where they
+// are of kinds that are known here.
 google::rpc::Status ToProto(const absl::Status& status);
+std::string ErrorJson(const absl::Status& status);
 
 // "850 us", "3.1 ms", "2.45 s".
 std::string FormatDuration(const google::protobuf::Duration& duration);
@@ -37,7 +40,8 @@ std::string SummaryLine(const v1::Usage& usage, const v1::Timing& timing,
                         const std::vector<v1::FinishReason>& reasons);
 
 // Rows with their columns aligned, two spaces apart; the first row is the head. Widths count
-// characters, not bytes. Numbers go to the right.
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
+// characters, not bytes, and no styles. Numbers go to the right.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
+                        const Style& style = Style());
 
 }  // namespace beamline::cli

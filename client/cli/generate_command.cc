@@ -11,6 +11,7 @@
 #include "client/cli/ordered_answers.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cli {
 namespace {
@@ -44,20 +45,67 @@ void PrintSequences(const v1::GenerateResponse& response, const Console& console
   console.out.flush();
 }
 
-void Print(const v1::GenerateResponse& response, const Console& console) {
-  PrintSequences(response, console);
-  fmt::print(console.err, "({})\n",
-             SummaryLine(response.usage(), response.timing(), FinishReasons(response.sequences())));
+// A row for each sequence.
+constexpr std::string_view kSequenceColumns[] = {
+    "input",         "sequence", "text",          "score",         "finish_reason",
+    "ids",           "logprobs", "prompt_tokens", "cached_tokens", "generated_tokens",
+    "first_token_s", "total_s",  "error"};
+
+// To the nanosecond.
+std::string SecondsText(const google::protobuf::Duration& duration) {
+  return fmt::format("{:.9g}", Seconds(duration));
 }
 
-absl::Status RunUnary(const Session& session, const v1::GenerateRequest& request) {
+void PrintRows(size_t number, const v1::GenerateResponse& response, Output& output) {
+  const v1::Usage& usage = response.usage();
+  const v1::Timing& timing = response.timing();
+  int index = 0;
+  for (const v1::Sequence& sequence : response.sequences()) {
+    std::vector<float> logprobs;
+    for (const auto& position : sequence.logprobs()) {
+      logprobs.push_back(position.chosen().logprob());
+    }
+    output.CsvRow(
+        kSequenceColumns,
+        std::vector<std::string>{
+            fmt::to_string(number), fmt::to_string(++index), sequence.text(),
+            fmt::to_string(sequence.score()), FormatFinish(sequence.finish_reason()),
+            fmt::format("{}", fmt::join(sequence.ids(), " ")),
+            fmt::format("{}", fmt::join(logprobs, " ")), fmt::to_string(usage.prompt_tokens()),
+            fmt::to_string(usage.cached_tokens()), fmt::to_string(usage.generated_tokens()),
+            timing.has_first_token() ? SecondsText(timing.first_token()) : "",
+            SecondsText(timing.total()), ""});
+  }
+}
+
+// What a stream and a table of CSV cannot show.
+absl::Status CheckOutput(const GenerateOptions& options, const Output& output) {
+  if (!output.is_csv()) return absl::OkStatus();
+  for (const auto& [name, is_given] :
+       {std::pair("--stream", options.stream.value_or(false)),
+        std::pair("--prompt-logprobs", options.prompt_logprobs.has_value())}) {
+    if (is_given) return UsageError(fmt::format("{} goes with --output table or json", name));
+  }
+  return absl::OkStatus();
+}
+
+// "(17 prompt + 19 generated tokens, ...)" on standard error.
+template <typename Answer>
+void PrintSummary(const Answer& answer, const Session& session) {
+  PrintNote(session,
+            SummaryLine(answer.usage(), answer.timing(), FinishReasons(answer.sequences())));
+}
+
+absl::Status RunUnary(const Session& session, size_t number, const v1::GenerateRequest& request) {
   const auto response = session.client.Generate(request, session.options.call());
   if (!response.ok()) return response.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*response));
-  } else {
-    Print(*response, session.console);
-  }
+  session.output.Answer(
+      *response,
+      [&] {
+        PrintSequences(*response, session.console);
+        PrintSummary(*response, session);
+      },
+      [&] { PrintRows(number, *response, session.output); });
   return absl::OkStatus();
 }
 
@@ -65,8 +113,8 @@ absl::Status RunUnary(const Session& session, const v1::GenerateRequest& request
 absl::Status RunStream(const Session& session, const v1::GenerateRequest& request) {
   const Console& console = session.console;
   const auto on_message = [&](const v1::GenerateStreamResponse& message) {
-    if (session.options.json) {
-      fmt::print(console.out, "{}\n", ToJson(message));
+    if (session.output.is_json()) {
+      session.output.Json(message);
     } else {
       for (const v1::SequenceDelta& delta : message.deltas()) console.out << delta.text();
     }
@@ -75,10 +123,9 @@ absl::Status RunStream(const Session& session, const v1::GenerateRequest& reques
   };
   const auto end = session.client.GenerateStream(request, on_message, session.options.call());
   if (!end.ok()) return end.status();
-  if (!session.options.json) {
+  if (session.output.is_table()) {
     console.out << std::endl;
-    fmt::print(console.err, "({})\n",
-               SummaryLine(end->usage(), end->timing(), FinishReasons(end->sequences())));
+    PrintSummary(*end, session);
   }
   return absl::OkStatus();
 }
@@ -87,30 +134,35 @@ absl::Status RunStream(const Session& session, const v1::GenerateRequest& reques
 absl::Status RunMany(const Session& session, const GenerateOptions& options, LineSource& lines) {
   int64_t generated_tokens = 0;
   OrderedAnswers<v1::GenerateResponse, v1::GenerateManyResponse> answers(
-      session, [&](const v1::GenerateResponse& response) {
-        generated_tokens += response.usage().generated_tokens();
-        PrintSequences(response, session.console);
-      });
+      session, {[&](const v1::GenerateResponse& response) {
+                  generated_tokens += response.usage().generated_tokens();
+                  PrintSequences(response, session.console);
+                },
+                kSequenceColumns,
+                [&](size_t number, const v1::GenerateResponse& response) {
+                  PrintRows(number, response, session.output);
+                }});
   const absl::Status status = AnswerLines<v1::GenerateRequest>(
       session, lines, answers, [&](const std::string& line) { return MakeRequest(options, line); },
       [&](const auto& source, const auto& on_answer) {
         return session.client.GenerateMany(source, on_answer, session.options.call());
       });
-  if (status.ok() && !session.options.json) {
-    fmt::print(session.console.err, "({} answers, {} generated tokens)\n", answers.num_printed(),
-               generated_tokens);
+  if (status.ok() && session.output.is_table()) {
+    PrintNote(session, fmt::format("{} answers, {} generated tokens", answers.num_printed(),
+                                   generated_tokens));
   }
   return status;
 }
 
 absl::Status RunOne(const Session& session, const GenerateOptions& options, bool stream,
-                    const std::string& text) {
+                    size_t number, const std::string& text) {
   const auto request = MakeRequest(options, text);
   if (!request.ok()) return request.status();
-  return stream ? RunStream(session, *request) : RunUnary(session, *request);
+  return stream ? RunStream(session, *request) : RunUnary(session, number, *request);
 }
 
 absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
+  if (absl::Status status = CheckOutput(options, session.output); !status.ok()) return status;
   const auto lines = OpenLines(options.texts, options.file, session.console);
   if (!lines.ok()) return lines.status();
   // What is wrong with the options is wrong for every text.
@@ -124,22 +176,40 @@ absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Ta
   const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value() &&
                           !options.prompt_logprobs.has_value();
   const bool stream = options.stream.value_or(session.console.out_is_terminal && plain_text &&
-                                              !session.options.json && options.file.empty());
+                                              session.output.is_table() && options.file.empty());
   if (*lines != nullptr && !stream) return RunMany(session, options, **lines);
-  const auto run = [&](const std::string& text) { return RunOne(session, options, stream, text); };
-  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  size_t number = 0;
+  const auto run = [&](const std::string& text) {
+    return RunOne(session, options, stream, ++number, text);
+  };
+  if (*lines != nullptr) return ForEachLine(session, **lines, kSequenceColumns, run);
   for (const std::string& text : options.texts) {
     absl::Status status = run(text);
-    if (!status.ok() && stream) fmt::print(session.console.out, "\n");
+    if (!status.ok() && stream && session.output.is_table()) {
+      fmt::print(session.console.out, "\n");
+    }
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-void AddCommand(CLI::App& app, Command& chosen, const char* name, const char* help, v1::Task task) {
+constexpr char kGenerateExamples[] =
+    "Examples:\n"
+    "  beamline generate --model write-en --max-new-tokens 20 \"This package contains\"\n"
+    "  beamline generate --model write-en --temperature 0.8 --seed 7 --n 2 \"Package: \"\n"
+    "  beamline generate --model write-en --file prompts.txt --output csv > answers.csv\n";
+constexpr char kTranslateExamples[] =
+    "Examples:\n"
+    "  beamline translate \"The package was not found.\"\n"
+    "  beamline translate --beam 4 --n 3 \"A small, fast and secure web browser.\"\n"
+    "  beamline translate - < prompts.txt\n";
+
+void AddCommand(CLI::App& app, Command& chosen, const char* name, const char* help,
+                const char* examples, v1::Task task) {
   auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = app.add_subcommand(name, help);
   AddGenerateOptions(*command, *options);
+  command->footer(examples);
   command->callback([&chosen, options, task] {
     chosen = [options, task](const Session& session) {
       return RunGenerate(session, *options, task);
@@ -150,9 +220,9 @@ void AddCommand(CLI::App& app, Command& chosen, const char* name, const char* he
 }  // namespace
 
 void AddGenerateCommands(CLI::App& app, Command& chosen) {
-  AddCommand(app, chosen, "generate", "continues a text", v1::TASK_GENERATE);
+  AddCommand(app, chosen, "generate", "continues a text", kGenerateExamples, v1::TASK_GENERATE);
   AddCommand(app, chosen, "translate", "rewrites a text with the encoder-decoder model",
-             v1::TASK_TRANSLATE);
+             kTranslateExamples, v1::TASK_TRANSLATE);
 }
 
 }  // namespace beamline::cli

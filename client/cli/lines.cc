@@ -1,5 +1,8 @@
 #include "client/cli/lines.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -13,6 +16,26 @@
 #include "google/rpc/status.pb.h"
 
 namespace beamline::cli {
+namespace {
+
+size_t SizeOfFile(int fd) {
+  struct stat file {};
+  return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) ? static_cast<size_t>(file.st_size) : 0;
+}
+
+}  // namespace
+
+LineSource::LineSource(const Console& console)
+    : reader_(console.in),
+      name_("standard input"),
+      num_bytes_(SizeOfFile(console.in)),
+      is_terminal_(isatty(console.in) == 1) {}
+
+LineSource::LineSource(ScopedFd file, std::string path)
+    : file_(std::move(file)),
+      reader_(file_.get()),
+      name_(std::move(path)),
+      num_bytes_(SizeOfFile(file_.get())) {}
 
 Client::Next LineSource::Next(std::string& line) {
   constexpr std::chrono::milliseconds kMoment{50};
@@ -20,6 +43,7 @@ Client::Next LineSource::Next(std::string& line) {
   switch (reader_.Next(line, kMoment)) {
     case LineReader::Outcome::kLine:
       ++num_lines_;
+      num_bytes_so_far_ += line.size() + 1;
       return Client::Next::kRequest;
     case LineReader::Outcome::kNotYet:
       return Client::Next::kNotYet;
@@ -64,9 +88,7 @@ absl::StatusOr<std::vector<std::string>> ReadAllLines(LineSource& lines) {
 }
 
 void PrintLineError(const Console& console, size_t number, const absl::Status& status) {
-  console.err << ErrorLine(fmt::format("line {}", number),
-                           fmt::format("{}: {}", absl::StatusCodeToString(status.code()),
-                                       std::string(status.message())));
+  console.err << ErrorLine(fmt::format("line {}", number), ErrorText(status));
 }
 
 absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status& first_error) {
@@ -75,7 +97,25 @@ absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status
                       fmt::format("{} of {} lines failed", num_failed, num_lines));
 }
 
-absl::Status ForEachLine(const Session& session, LineSource& lines,
+namespace {
+
+// What stands in the place of the answer to a line that failed.
+void PrintLineInPlace(const Session& session, Columns columns, size_t number,
+                      const absl::Status& status) {
+  Output& output = session.output;
+  if (output.is_json()) {
+    fmt::print(session.console.out, "{{\"error\":{}}}\n", ErrorJson(status));
+  } else if (output.is_csv()) {
+    output.CsvError(columns, number, status);
+  } else {
+    fmt::print(session.console.out, "\n");  // the lines after it keep their places
+  }
+  output.NoteTold();
+}
+
+}  // namespace
+
+absl::Status ForEachLine(const Session& session, LineSource& lines, Columns columns,
                          const std::function<absl::Status(const std::string&)>& answer) {
   const Console& console = session.console;
   size_t num_failed = 0;
@@ -88,9 +128,7 @@ absl::Status ForEachLine(const Session& session, LineSource& lines,
       ++num_failed;
       first_error.Update(status);
       PrintLineError(console, lines.num_lines(), status);
-      fmt::print(console.out, "{}\n",
-                 session.options.json ? fmt::format("{{\"error\":{}}}", ToJson(ToProto(status)))
-                                      : std::string());
+      PrintLineInPlace(session, columns, lines.num_lines(), status);
     }
     console.out.flush();
     if (!console.out.good()) lines.Stop();

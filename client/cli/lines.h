@@ -18,9 +18,8 @@ namespace beamline::cli {
 class LineSource {
  public:
   // Standard input.
-  explicit LineSource(const Console& console) : reader_(console.in), name_("standard input") {}
-  LineSource(ScopedFd file, std::string path)
-      : file_(std::move(file)), reader_(file_.get()), name_(std::move(path)) {}
+  explicit LineSource(const Console& console);
+  LineSource(ScopedFd file, std::string path);
 
   // Waits a moment for the next line. kEnd after the last line, an error or Stop.
   Client::Next Next(std::string& line);
@@ -28,6 +27,11 @@ class LineSource {
   void Stop() { stopped_ = true; }
 
   size_t num_lines() const { return num_lines_; }
+  // Of the lines so far and of all of them; 0: not known. Any thread.
+  size_t num_bytes_so_far() const { return num_bytes_so_far_; }
+  size_t num_bytes() const { return num_bytes_; }
+  // Whether a person writes them.
+  bool is_terminal() const { return is_terminal_; }
   // What is wrong with the source as a whole: it cannot be read, or has no line. To be asked at the
   // end.
   absl::Status status() const;
@@ -37,7 +41,10 @@ class LineSource {
   LineReader reader_;
   const std::string name_;
   std::atomic<bool> stopped_ = false;
-  size_t num_lines_ = 0;
+  std::atomic<size_t> num_lines_ = 0;
+  std::atomic<size_t> num_bytes_so_far_ = 0;
+  const size_t num_bytes_;
+  const bool is_terminal_ = false;
   absl::Status error_;
 };
 
@@ -58,8 +65,8 @@ void PrintLineError(const Console& console, size_t number, const absl::Status& s
 absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status& first_error);
 
 // Answers the lines one after the other. The one that fails has an empty line for its answer, or
-// its error as JSON.
-absl::Status ForEachLine(const Session& session, LineSource& lines,
+// its error as JSON or as a row of CSV.
+absl::Status ForEachLine(const Session& session, LineSource& lines, Columns columns,
                          const std::function<absl::Status(const std::string&)>& answer);
 
 }  // namespace beamline::cli

@@ -13,8 +13,9 @@ int main(int argc, char** argv) {
   beamline::PrepareStandardStreams();
   beamline::FdStreambuf buffer(STDOUT_FILENO);
   std::ostream out(&buffer);
-  const int status =
-      beamline::cli::Run(argc, argv, {STDIN_FILENO, out, std::cerr, isatty(STDOUT_FILENO) == 1});
+  const int status = beamline::cli::Run(
+      argc, argv,
+      {STDIN_FILENO, out, std::cerr, isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1});
   out.flush();
   if (buffer.error() == 0) return status;
   std::cerr << beamline::ErrorLine("beamline", beamline::OutputError(buffer.error()));

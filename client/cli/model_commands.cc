@@ -24,12 +24,20 @@ std::string StateName(v1::ModelState state) {
   return Lower(v1::ModelState_Name(state), "MODEL_STATE_");
 }
 
-void PrintList(const v1::ListModelsResponse& response, const Console& console) {
+std::string PaintedState(v1::ModelState state, const Style& style) {
+  const std::string name = StateName(state);
+  if (state == v1::MODEL_STATE_READY) return style.Good(name);
+  return state == v1::MODEL_STATE_FAILED ? style.Bad(name) : style.Doubtful(name);
+}
+
+void PrintList(const v1::ListModelsResponse& response, const Session& session) {
+  const Console& console = session.console;
+  const Style& style = session.output.style();
   std::vector<std::vector<std::string>> rows = {{"name", "version", "state", "task", "architecture",
                                                  "parameters", "type", "max input", "device"}};
   for (const v1::Model& model : response.models()) {
     std::vector<std::string> row = {model.name(), fmt::to_string(model.version()),
-                                    StateName(model.state())};
+                                    PaintedState(model.state(), style)};
     if (model.replicas_size() > 0) {
       row.insert(row.end(), {TaskName(model.task()), model.architecture(),
                              FormatCount(model.num_parameters()), TypeName(model.data_type()),
@@ -38,7 +46,7 @@ void PrintList(const v1::ListModelsResponse& response, const Console& console) {
     row.resize(rows[0].size());  // nothing more is known of what is not loaded
     rows.push_back(std::move(row));
   }
-  console.out << FormatTable(rows);
+  console.out << FormatTable(rows, style);
   for (const v1::Model& model : response.models()) {
     if (model.error().empty()) continue;
     fmt::print(console.out, "{} version {}: {}\n", model.name(), model.version(), model.error());
@@ -46,22 +54,58 @@ void PrintList(const v1::ListModelsResponse& response, const Console& console) {
 }
 
 // Names and values, all aligned to the left, also where they are numbers.
-void PrintRows(const std::vector<std::vector<std::string>>& rows, const Console& console) {
-  for (const auto& cells : rows) fmt::print(console.out, "{:<18} {}\n", cells[0], cells[1]);
+void PrintRows(const std::vector<std::vector<std::string>>& rows, const Session& session) {
+  const Style& style = session.output.style();
+  for (const auto& cells : rows) {
+    fmt::print(session.console.out, "{} {}\n", style.Strong(fmt::format("{:<18}", cells[0])),
+               cells[1]);
+  }
 }
+
+constexpr std::string_view kModelColumns[] = {"name",
+                                              "version",
+                                              "state",
+                                              "task",
+                                              "architecture",
+                                              "parameters",
+                                              "data_type",
+                                              "max_input_tokens",
+                                              "max_total_tokens",
+                                              "embedding_dimensions",
+                                              "weights_bytes",
+                                              "cache_bytes",
+                                              "cache_blocks",
+                                              "replicas",
+                                              "device",
+                                              "error"};
 
 }  // namespace
 
-void PrintModel(const v1::Model& model, const Console& console) {
+void PrintModelRow(const v1::Model& model, Output& output) {
+  const bool is_known = model.replicas_size() > 0;  // nothing more is known of what is not loaded
+  const auto number = [is_known](int64_t value) { return is_known ? fmt::to_string(value) : ""; };
+  output.CsvRow(kModelColumns,
+                std::vector<std::string>{
+                    model.name(), fmt::to_string(model.version()), StateName(model.state()),
+                    is_known ? TaskName(model.task()) : "", model.architecture(),
+                    number(model.num_parameters()), is_known ? TypeName(model.data_type()) : "",
+                    number(model.max_input_tokens()), number(model.max_total_tokens()),
+                    number(model.embedding_dimensions()), number(model.memory().weights()),
+                    number(model.memory().cache()), number(model.memory().cache_blocks()),
+                    fmt::to_string(model.replicas_size()),
+                    is_known ? model.replicas(0).device() : "", model.error()});
+}
+
+void PrintModel(const v1::Model& model, const Session& session) {
   std::vector<std::vector<std::string>> rows;
   const auto row = [&rows](const char* name, std::string value) {
     rows.push_back({name, std::move(value)});
   };
   row("name", model.name());
   row("version", fmt::to_string(model.version()));
-  row("state", StateName(model.state()));
+  row("state", PaintedState(model.state(), session.output.style()));
   if (!model.error().empty()) row("error", model.error());
-  if (model.replicas_size() == 0) return PrintRows(rows, console);
+  if (model.replicas_size() == 0) return PrintRows(rows, session);
   row("task", TaskName(model.task()));
   row("architecture", model.architecture());
   row("parameters", FormatCount(model.num_parameters()) + " " + TypeName(model.data_type()));
@@ -86,43 +130,47 @@ void PrintModel(const v1::Model& model, const Console& console) {
   for (const v1::Replica& replica : model.replicas()) {
     row("replica", fmt::format("{} ({})", replica.device(), replica.description()));
   }
-  PrintRows(rows, console);
+  PrintRows(rows, session);
 }
 
 namespace {
 
 absl::Status RunModels(const Session& session, const std::string& name) {
-  const Console& console = session.console;
   if (!name.empty()) {
     const auto model = session.client.GetModel(name, session.options.call());
     if (!model.ok()) return model.status();
-    if (session.options.json) {
-      fmt::print(console.out, "{}\n", ToJson(*model));
-    } else {
-      PrintModel(*model, console);
-    }
+    session.output.Answer(
+        *model, [&] { PrintModel(*model, session); },
+        [&] { PrintModelRow(*model, session.output); });
     return absl::OkStatus();
   }
   const auto models = session.client.ListModels(session.options.call());
   if (!models.ok()) return models.status();
-  if (session.options.json) {
-    fmt::print(console.out, "{}\n", ToJson(*models));
-  } else {
-    PrintList(*models, console);
-  }
+  session.output.Answer(
+      *models, [&] { PrintList(*models, session); },
+      [&] {
+        session.output.CsvHeader(kModelColumns);
+        for (const v1::Model& model : models->models()) PrintModelRow(model, session.output);
+      });
   return absl::OkStatus();
 }
 
 absl::Status RunHealth(const Session& session, const std::string& model) {
   const auto serving = session.client.Health(model, session.options.call());
   if (!serving.ok()) return serving.status();
-  const std::string_view status = *serving ? "SERVING" : "NOT_SERVING";
-  if (session.options.json) {
+  const std::string status = *serving ? "SERVING" : "NOT_SERVING";
+  Output& output = session.output;
+  if (output.is_json()) {
     fmt::print(session.console.out, "{{\"status\":\"{}\"}}\n", status);
+  } else if (output.is_csv()) {
+    constexpr std::string_view kHealthColumns[] = {"model", "status"};
+    output.CsvRow(kHealthColumns, std::vector<std::string>{model, status});
   } else {
-    fmt::print(session.console.out, "{}\n", status);
+    const Style& style = output.style();
+    fmt::print(session.console.out, "{}\n", *serving ? style.Good(status) : style.Bad(status));
   }
   if (*serving) return absl::OkStatus();
+  output.NoteTold();
   return absl::UnavailableError("the server is not serving");
 }
 
@@ -132,6 +180,10 @@ void AddModelCommands(CLI::App& app, Command& chosen) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("models", "the server's models, or one in detail");
   command->add_option("name", *name, "a model");
+  command->footer(
+      "Examples:\n"
+      "  beamline models\n"
+      "  beamline models write-en --output json\n");
   command->callback([&chosen, name] {
     chosen = [name](const Session& session) { return RunModels(session, *name); };
   });
@@ -139,6 +191,11 @@ void AddModelCommands(CLI::App& app, Command& chosen) {
   auto service = std::make_shared<std::string>();
   command = app.add_subcommand("health", "whether the server, or a model, can answer");
   command->add_option("model", *service, "a model; without: the server");
+  command->footer(
+      "Ends with status 0 when it is SERVING, else with 1.\n\n"
+      "Examples:\n"
+      "  beamline health\n"
+      "  beamline --timeout 2 health embed-en\n");
   command->callback([&chosen, service] {
     chosen = [service](const Session& session) { return RunHealth(session, *service); };
   });

@@ -2,6 +2,7 @@
 // it are there.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -9,9 +10,11 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/status_line.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/lines.h"
+#include "client/cli/progress.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
 
@@ -23,9 +26,17 @@ class OrderedAnswers {
  public:
   using Answer = absl::StatusOr<Response>;
 
-  // `print` prints an answer for people. Everything outlives this object.
-  OrderedAnswers(const Session& session, std::function<void(const Response&)> print)
-      : session_(session), print_(std::move(print)) {}
+  // How an answer is printed for people, and as rows of CSV: the number of its line, from 1, is the
+  // first field, and an error the last.
+  struct Printers {
+    std::function<void(const Response&)> table;
+    Columns columns;
+    std::function<void(size_t number, const Response&)> csv;
+  };
+
+  // Everything outlives this object.
+  OrderedAnswers(const Session& session, Printers printers)
+      : session_(session), printers_(std::move(printers)) {}
 
   // The answer of the line at `place`, from 0. One call at a time.
   void Take(size_t place, Answer answer) {
@@ -45,15 +56,21 @@ class OrderedAnswers {
  private:
   void PrintOne(const Answer& answer) {
     const Console& console = session_.console;
+    Output& output = session_.output;
+    const size_t number = num_printed_ + 1;
     if (!answer.ok()) {
       ++num_errors_;
       first_error_.Update(answer.status());
-      PrintLineError(console, num_printed_ + 1, answer.status());
+      PrintLineError(console, number, answer.status());
+      output.NoteTold();
     }
-    if (session_.options.json) {
-      fmt::print(console.out, "{}\n", ToJson(ToEnvelope(answer)));
+    if (output.is_json()) {
+      output.Json(ToEnvelope(answer));
+    } else if (output.is_csv()) {
+      if (answer.ok()) printers_.csv(number, *answer);
+      if (!answer.ok()) output.CsvError(printers_.columns, number, answer.status());
     } else if (answer.ok()) {
-      print_(*answer);
+      printers_.table(*answer);
     } else {
       fmt::print(console.out, "\n");  // the lines after it keep their places
     }
@@ -73,7 +90,7 @@ class OrderedAnswers {
   }
 
   const Session& session_;
-  const std::function<void(const Response&)> print_;
+  const Printers printers_;
   std::map<size_t, Answer> waiting_;  // those that have come before one in front of them
   size_t num_printed_ = 0;
   size_t num_errors_ = 0;
@@ -92,9 +109,18 @@ absl::Status AnswerLines(const Session& session, LineSource& lines,
     if (next == Client::Next::kRequest) request = make(line);
     return next;
   };
+  constexpr std::chrono::milliseconds kInterval{200};
+  StatusLine progress(session.console.err,
+                      CanDraw(session.console.err_is_terminal) && !lines.is_terminal(), kInterval,
+                      [&](double elapsed_s, size_t width) {
+                        const LineProgress so_far = {answers.num_printed(), lines.num_lines(),
+                                                     lines.num_bytes_so_far(), lines.num_bytes()};
+                        return FormatLineProgress(so_far, elapsed_s, width);
+                      });
   const Client::OnAnswer<Response> take = [&](size_t place,
                                               const absl::StatusOr<Response>& answer) {
-    answers.Take(place, answer);
+    const bool prints = session.console.out_is_terminal || !answer.ok();
+    progress.Around(prints, [&] { answers.Take(place, answer); });
     if (!session.console.out.good()) lines.Stop();
   };
   const absl::Status end = run(source, take);

@@ -8,7 +8,7 @@
 #include "client/cli/generate_options.h"
 #include "client/cli/lines.h"
 #include "fmt/format.h"
-#include "fmt/ostream.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cli {
 namespace {
@@ -33,8 +33,33 @@ absl::StatusOr<v1::ScoreRequest> MakeRequest(const ScoreOptions& options,
   return request;
 }
 
+// A row for each continuation; ids and their log-probabilities with --per-token.
+constexpr std::string_view kScoreColumns[] = {
+    "continuation", "text", "logprob", "tokens", "logprob_per_token", "ids", "token_logprobs"};
+
+void PrintRows(const v1::ScoreResponse& response, const std::vector<std::string>& continuations,
+               Output& output) {
+  for (int i = 0; i < response.scores_size(); ++i) {
+    const v1::ContinuationScore& score = response.scores(i);
+    std::vector<int32_t> ids;
+    std::vector<float> logprobs;
+    for (const v1::TokenLogprob& token : score.tokens()) {
+      ids.push_back(token.id());
+      logprobs.push_back(token.logprob());
+    }
+    output.CsvRow(
+        kScoreColumns,
+        std::vector<std::string>{
+            fmt::to_string(i + 1), continuations[static_cast<size_t>(i)],
+            fmt::to_string(score.logprob()), fmt::to_string(score.num_tokens()),
+            fmt::to_string(score.logprob() / score.num_tokens()),
+            fmt::format("{}", fmt::join(ids, " ")), fmt::format("{}", fmt::join(logprobs, " "))});
+  }
+}
+
 void Print(const v1::ScoreResponse& response, const std::vector<std::string>& continuations,
-           const Console& console) {
+           const Session& session) {
+  const Console& console = session.console;
   std::vector<std::vector<std::string>> rows = {{"logprob", "tokens", "a token", "continuation"}};
   for (int i = 0; i < response.scores_size(); ++i) {
     const v1::ContinuationScore& score = response.scores(i);
@@ -46,10 +71,10 @@ void Print(const v1::ScoreResponse& response, const std::vector<std::string>& co
           {"", "", fmt::format("{:.4f}", token.logprob()), fmt::format("  id {}", token.id())});
     }
   }
-  console.out << FormatTable(rows);
+  console.out << FormatTable(rows, session.output.style());
   console.out.flush();
-  fmt::print(console.err, "({} prompt tokens, {} in all)\n", response.usage().prompt_tokens(),
-             FormatDuration(response.timing().total()));
+  PrintNote(session, fmt::format("{} prompt tokens, {} in all", response.usage().prompt_tokens(),
+                                 FormatDuration(response.timing().total())));
 }
 
 absl::Status RunScore(const Session& session, const ScoreOptions& options) {
@@ -71,11 +96,9 @@ absl::Status RunScore(const Session& session, const ScoreOptions& options) {
   }
   const auto response = session.client.Score(*request, session.options.call());
   if (!response.ok()) return response.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*response));
-  } else {
-    Print(*response, continuations, session.console);
-  }
+  session.output.Answer(
+      *response, [&] { Print(*response, continuations, session); },
+      [&] { PrintRows(*response, continuations, session.output); });
   return absl::OkStatus();
 }
 
@@ -92,6 +115,11 @@ void AddScoreCommand(CLI::App& app, Command& chosen) {
       ->type_name("NAME");
   command->add_flag("--ids", options->ids, "prompt and continuations are token ids");
   command->add_flag("--per-token", options->per_token, "shows each token");
+  command->footer(
+      "Logarithms are natural; 0 is certain.\n\n"
+      "Examples:\n"
+      "  beamline score --model write-en \"Package: vim\" \" editor\" \" elephants\"\n"
+      "  beamline score --model translate-en-de --per-token \"Good day.\" \"Guten Tag.\"\n");
   command->callback([&chosen, options] {
     chosen = [options](const Session& session) { return RunScore(session, *options); };
   });

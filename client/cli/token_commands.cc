@@ -30,7 +30,21 @@ void AddModelOption(CLI::App& command, std::string& model) {
   command.add_option("--model", model, "name of a model; see 'beamline models'")->type_name("NAME");
 }
 
-void Print(const v1::TokenizeResponse& response, const Console& console) {
+constexpr std::string_view kTokenColumns[] = {"input",   "id",    "begin", "end",
+                                              "special", "piece", "error"};
+constexpr std::string_view kTextColumns[] = {"input", "text", "error"};
+
+void PrintRows(size_t number, const v1::TokenizeResponse& response, Output& output) {
+  for (const v1::Token& token : response.tokens()) {
+    output.CsvRow(kTokenColumns, std::vector<std::string>{
+                                     fmt::to_string(number), fmt::to_string(token.id()),
+                                     fmt::to_string(token.begin()), fmt::to_string(token.end()),
+                                     fmt::to_string(token.special()), token.piece(), ""});
+  }
+}
+
+void Print(const v1::TokenizeResponse& response, const Session& session) {
+  const Console& console = session.console;
   std::vector<std::vector<std::string>> rows = {{"id", "bytes", "piece"}};
   for (const v1::Token& token : response.tokens()) {
     const std::string bytes =
@@ -38,12 +52,12 @@ void Print(const v1::TokenizeResponse& response, const Console& console) {
     rows.push_back({std::to_string(token.id()), bytes,
                     token.piece() + (token.special() ? "  (special)" : "")});
   }
-  console.out << FormatTable(rows);
+  console.out << FormatTable(rows, session.output.style());
   console.out.flush();
-  fmt::print(console.err, "({} tokens of {})\n", response.tokens_size(), response.model());
+  PrintNote(session, fmt::format("{} tokens of {}", response.tokens_size(), response.model()));
 }
 
-absl::Status TokenizeOne(const Session& session, const TokenizeOptions& options,
+absl::Status TokenizeOne(const Session& session, const TokenizeOptions& options, size_t number,
                          const std::string& text) {
   if (absl::Status status = CheckText(text); !status.ok()) return status;
   v1::TokenizeRequest request;
@@ -52,26 +66,27 @@ absl::Status TokenizeOne(const Session& session, const TokenizeOptions& options,
   if (options.no_special_tokens) request.set_add_special_tokens(false);
   const auto response = session.client.Tokenize(request, session.options.call());
   if (!response.ok()) return response.status();
-  if (session.options.json) {
-    fmt::print(session.console.out, "{}\n", ToJson(*response));
-  } else {
-    Print(*response, session.console);
-  }
+  session.output.Answer(
+      *response, [&] { Print(*response, session); },
+      [&] { PrintRows(number, *response, session.output); });
   return absl::OkStatus();
 }
 
 absl::Status RunTokenize(const Session& session, const TokenizeOptions& options) {
   const auto lines = OpenLines(options.texts, "", session.console);
   if (!lines.ok()) return lines.status();
-  const auto run = [&](const std::string& text) { return TokenizeOne(session, options, text); };
-  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  size_t number = 0;
+  const auto run = [&](const std::string& text) {
+    return TokenizeOne(session, options, ++number, text);
+  };
+  if (*lines != nullptr) return ForEachLine(session, **lines, kTokenColumns, run);
   for (const std::string& text : options.texts) {
     if (absl::Status status = run(text); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& options,
+absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& options, size_t number,
                            const std::string& text) {
   const auto ids = ParseIds(text);
   if (!ids.ok()) return ids.status();
@@ -81,8 +96,12 @@ absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& opti
   if (options.special_tokens) request.set_skip_special_tokens(false);
   const auto response = session.client.Detokenize(request, session.options.call());
   if (!response.ok()) return response.status();
-  fmt::print(session.console.out, "{}\n",
-             session.options.json ? ToJson(*response) : response->text());
+  session.output.Answer(
+      *response, [&] { fmt::print(session.console.out, "{}\n", response->text()); },
+      [&] {
+        session.output.CsvRow(
+            kTextColumns, std::vector<std::string>{fmt::to_string(number), response->text(), ""});
+      });
   return absl::OkStatus();
 }
 
@@ -90,8 +109,11 @@ absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& opti
 absl::Status RunDetokenize(const Session& session, const DetokenizeOptions& options) {
   const auto lines = OpenLines(options.ids, "", session.console);
   if (!lines.ok()) return lines.status();
-  const auto run = [&](const std::string& text) { return DetokenizeOne(session, options, text); };
-  if (*lines != nullptr) return ForEachLine(session, **lines, run);
+  size_t number = 0;
+  const auto run = [&](const std::string& text) {
+    return DetokenizeOne(session, options, ++number, text);
+  };
+  if (*lines != nullptr) return ForEachLine(session, **lines, kTextColumns, run);
   return run(fmt::format("{}", fmt::join(options.ids, " ")));
 }
 
@@ -105,6 +127,10 @@ void AddTokenCommands(CLI::App& app, Command& chosen) {
   AddModelOption(*command, tokenize->model);
   command->add_flag("--no-special-tokens", tokenize->no_special_tokens,
                     "without what the model's template adds");
+  command->footer(
+      "Examples:\n"
+      "  beamline tokenize --model embed-en \"Unbelievably fast tokenizers!\"\n"
+      "  beamline tokenize --model write-en --output json \"text editor\"\n");
   command->callback([&chosen, tokenize] {
     chosen = [tokenize](const Session& session) { return RunTokenize(session, *tokenize); };
   });
@@ -115,6 +141,9 @@ void AddTokenCommands(CLI::App& app, Command& chosen) {
                       "token ids; without any, or '-': lines of ids on standard input");
   AddModelOption(*command, detokenize->model);
   command->add_flag("--special-tokens", detokenize->special_tokens, "keeps special tokens");
+  command->footer(
+      "Examples:\n"
+      "  beamline detokenize --model write-en 50 41 68\n");
   command->callback([&chosen, detokenize] {
     chosen = [detokenize](const Session& session) { return RunDetokenize(session, *detokenize); };
   });

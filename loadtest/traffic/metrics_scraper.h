@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/metrics/metrics_reader.h"
 #include "loadtest/report/server_series.h"
 #include "loadtest/traffic/call.h"
 
@@ -50,13 +51,12 @@ class MetricsScraper {
   ServerSeries Stop();
 
  private:
-  class Connection;  // of libcurl
-
   explicit MetricsScraper(const std::string& url);
+  absl::StatusOr<ServerCounters> Read();
   void Loop();
   void Scrape();
 
-  std::unique_ptr<Connection> connection_;
+  MetricsReader reader_;
   ServerSeries series_;
   std::optional<ServerCounters> before_;
   double before_s_ = 0;

@@ -7,7 +7,9 @@
 
 #include "CLI/CLI.hpp"
 #include "base/build_info.h"
+#include "base/command_documents.h"
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -58,6 +60,33 @@ std::string Help(const Setting& setting) {
                      ToText(setting), EnvironmentHelp(VariableName(setting.name)));
 }
 
+// What help calls the value.
+std::string ValueName(const Setting& setting) {
+  const bool is_whole = std::holds_alternative<int32_t*>(setting.value) ||
+                        std::holds_alternative<int64_t*>(setting.value);
+  if (is_whole) return "N";
+  return std::holds_alternative<double*>(setting.value) ? "X" : "VALUE";
+}
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  beamline-server\n"
+    "  beamline-server --model mt=/srv/models/opus-mt-en-de --listen 0.0.0.0:50051\n"
+    "  beamline-server --config /etc/beamline/server.yaml --log-level debug\n"
+    "  beamline-server --health 127.0.0.1:50051\n";
+
+std::vector<ManualSection> Manual() {
+  return {
+      {"Exit status",
+       {"0: A clean end; with --health, the server asked is SERVING.",
+        "1: It cannot serve, or a device has failed; with --health, the server is not SERVING.",
+        "2: A wrong command line or configuration.",
+        "128 and the number of a signal: A second signal ended it at once."}},
+      {"Signals",
+       {"SIGTERM, SIGINT: Finishes the requests that run, at most drain_timeout_ms, and ends."}},
+      {"See also", {"beamline(1), beamline-loadtest(1)"}}};
+}
+
 void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   AddPath(
       app, "--config", flags.config_file,
@@ -72,10 +101,10 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
       ->type_name("MODEL");
   for (const Setting& setting : Settings(line.config)) {
     const std::string name = setting.name;
-    app.add_option_function<std::string>(
-           FlagName(name), [&flags, name](const std::string& text) { flags.settings[name] = text; },
-           Help(setting))
-        ->type_name("");
+    CLI::Option* option = app.add_option_function<std::string>(
+        FlagName(name), [&flags, name](const std::string& text) { flags.settings[name] = text; },
+        Help(setting));
+    SetChoices(*option, ValueName(setting), setting.choices);
   }
   flags.health =
       app.add_option(
@@ -88,7 +117,10 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
           ->default_str(kOwnAddress);
   app.add_flag("--print-config", line.print_config,
                "prints the settings as a configuration file and ends");
+  AddCompletionFlag(app);
+  AddManPageFlag(app, fmt::format("beamline-server {}", ThisBuild().version), Manual());
   app.set_version_flag("--version", VersionLine("beamline-server"));
+  app.footer(kExamples);
 }
 
 // The value of a variable; empty when it is not set.

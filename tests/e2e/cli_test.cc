@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -316,6 +317,18 @@ TEST(Cli, ErrorsAreOneLineAndOne) {
                       {"--address", "127.0.0.1:1", "--timeout", "5", "health"});
   EXPECT_EQ(lonely.Wait(), 1);
   EXPECT_THAT(lonely.err(), StartsWith("beamline: UNAVAILABLE: "));
+}
+
+TEST(Cli, AJsonErrorHasTheServersDetails) {
+  const Result one = Beamline({"--output", "json", "generate", "--max-new-tokens", "0", "x"});
+  EXPECT_EQ(one.status, 1);
+  const json error = json::parse(one.out)["error"];
+  EXPECT_EQ(error["code"], 3);
+  EXPECT_EQ(error["details"][0]["field_violations"][0]["field"], "limits.max_new_tokens");
+  const Result lines =
+      Beamline({"--output", "json", "translate", "--max-new-tokens", "0", "-"}, "a line\n");
+  EXPECT_EQ(json::parse(lines.out)["error"]["details"], error["details"]);
+  EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 1);
 }
 
 TEST(Cli, WrongUseIsTwo) {

@@ -24,7 +24,7 @@ import unittest
 from demo_server import Server
 
 DOCUMENTS = ("README.md", "docs/install.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
-             "client/python/README.md", "docs/demo.md")
+             "docs/command_line.md", "client/python/README.md", "docs/demo.md")
 # Say what of Beamline belongs to a word or to another server's.
 NAMING_PARTS = ("docs/concepts.md", "docs/migrating.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}
@@ -258,6 +258,7 @@ class Documents(unittest.TestCase):
         cls.models = os.path.join(options.source, "models")
         cls.server = Server(cls.folder, "--admin-listen", "127.0.0.1:0", "--model-root", cls.models)
         os.environ["BEAMLINE_ADDRESS"] = cls.server.address
+        os.environ["BEAMLINE_METRICS"] = cls.server.metrics_url
 
     @classmethod
     def tearDownClass(cls):

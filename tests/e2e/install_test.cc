@@ -80,6 +80,19 @@ TEST_F(InstallTest, AConfigurationThatIsThereStays) {
   EXPECT_EQ(ReadText(config), "threads: 1\n");
 }
 
+TEST_F(InstallTest, ManualPagesAndCompletionsAreWhereShellsLook) {
+  for (const std::string name : {"beamline", "beamline-server"}) {
+    for (const std::string& path :
+         {"man/man1/" + name + ".1", "bash-completion/completions/" + name,
+          "zsh/vendor-completions/_" + name, "fish/vendor_completions.d/" + name + ".fish"}) {
+      std::ifstream file(prefix_ / "share" / path);
+      std::string line;
+      std::getline(file, line);
+      EXPECT_THAT(line, HasSubstr(path.starts_with("man/") ? ".TH " : name)) << path;
+    }
+  }
+}
+
 #ifdef BEAMLINE_DRIVER_STAND_IN
 TEST_F(InstallTest, TheServerOpensTheCudaBackendInstalledBesideIt) {
   ASSERT_EQ(setenv("LD_LIBRARY_PATH", BEAMLINE_DRIVER_STAND_IN, 1), 0);

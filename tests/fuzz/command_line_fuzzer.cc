@@ -47,6 +47,7 @@ absl::Status ParseClient(const Arguments& arguments) {
   cli::AddScoreCommand(app, command);
   cli::AddTokenCommands(app, command);
   cli::AddModelCommands(app, command);
+  cli::AddTopCommand(app, command);
   app.require_subcommand(1);
   const auto all = ParseArguments(app, count, arguments.data());
   if (all.ok() && all->empty()) BEAMLINE_CHECK(command != nullptr);

@@ -14,6 +14,8 @@ namespace {
 
 using testing::ElementsAre;
 
+constexpr std::string_view kLineColumns[] = {"input", "text", "error"};
+
 class LinesTest : public testing::Test {
  protected:
   LinesTest() : path_(testing::TempDir() + "lines_test_" + std::to_string(getpid())) {}
@@ -31,18 +33,20 @@ class LinesTest : public testing::Test {
   Console console_ = {-1, out_, err_};
   Client client_{ClientOptions{.address = "127.0.0.1:1"}};  // never connects
   GlobalOptions options_;
-  Session session_ = {client_, console_, options_};
+  Output output_{out_, OutputFormat::kTable, Style()};
+  Session session_ = {client_, console_, options_, output_};
 };
 
 TEST_F(LinesTest, EveryLineHasItsAnswer) {
   std::vector<std::string> seen;
   const auto lines = Lines("a\n\nbad\nb");
-  const absl::Status status = ForEachLine(session_, *lines, [&](const std::string& line) {
-    seen.push_back(line);
-    if (line == "bad") return absl::NotFoundError("no\nsuch");
-    out_ << line << "\n";
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      ForEachLine(session_, *lines, kLineColumns, [&](const std::string& line) {
+        seen.push_back(line);
+        if (line == "bad") return absl::NotFoundError("no\nsuch");
+        out_ << line << "\n";
+        return absl::OkStatus();
+      });
   EXPECT_THAT(seen, ElementsAre("a", "", "bad", "b"));
   EXPECT_EQ(out_.str(), "a\n\n\nb\n");
   EXPECT_EQ(err_.str(), "line 3: NOT_FOUND: no such\n");
@@ -50,19 +54,27 @@ TEST_F(LinesTest, EveryLineHasItsAnswer) {
 }
 
 TEST_F(LinesTest, AnErrorIsJsonToo) {
-  options_.json = true;
-  const auto lines = Lines("a\n");
-  EXPECT_FALSE(ForEachLine(session_, *lines, [](const std::string&) {
-                 return absl::NotFoundError("gone");
-               }).ok());
-  EXPECT_EQ(out_.str(), "{\"error\":{\"code\":5,\"message\":\"gone\",\"details\":[]}}\n");
+  const auto fail = [this](OutputFormat format) {
+    out_.str("");
+    Output output(out_, format, Style());
+    const Session session = {client_, console_, options_, output};
+    const auto lines = Lines("a\n");
+    EXPECT_FALSE(ForEachLine(session, *lines, kLineColumns, [](const std::string&) {
+                   return absl::NotFoundError("gone");
+                 }).ok());
+    EXPECT_TRUE(output.told());
+    return out_.str();
+  };
+  EXPECT_EQ(fail(OutputFormat::kJson),
+            "{\"error\":{\"code\":5,\"message\":\"gone\",\"details\":[]}}\n");
+  EXPECT_EQ(fail(OutputFormat::kCsv), "input,text,error\r\n1,,NOT_FOUND: gone\r\n");
 }
 
 TEST_F(LinesTest, ABrokenOutputEndsThem) {
   out_.setstate(std::ios::badbit);
   int count = 0;
   const auto lines = Lines("a\nb\nc\n");
-  EXPECT_TRUE(ForEachLine(session_, *lines, [&](const std::string&) {
+  EXPECT_TRUE(ForEachLine(session_, *lines, kLineColumns, [&](const std::string&) {
                 ++count;
                 return absl::OkStatus();
               }).ok());

@@ -9,6 +9,8 @@ namespace {
 
 using Answers = OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse>;
 
+constexpr std::string_view kAnswerColumns[] = {"input", "model", "error"};
+
 class OrderedAnswersTest : public testing::Test {
  protected:
   static v1::EncodeResponse Response(const std::string& model) {
@@ -17,16 +19,27 @@ class OrderedAnswersTest : public testing::Test {
     return response;
   }
 
+  Answers MakeAnswers(const Session& session) {
+    return {session,
+            {[this](const v1::EncodeResponse& response) { out_ << response.model() << "\n"; },
+             kAnswerColumns,
+             [&session](size_t number, const v1::EncodeResponse& response) {
+               session.output.CsvRow(
+                   kAnswerColumns,
+                   std::vector<std::string>{std::to_string(number), response.model(), ""});
+             }}};
+  }
+
   std::ostringstream out_, err_;
   Console console_ = {-1, out_, err_};
   Client client_{ClientOptions{.address = "127.0.0.1:1"}};  // never connects
   GlobalOptions options_;
-  Session session_ = {client_, console_, options_};
+  Output output_{out_, OutputFormat::kTable, Style()};
+  Session session_ = {client_, console_, options_, output_};
 };
 
 TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
-  Answers answers(session_,
-                  [this](const v1::EncodeResponse& response) { out_ << response.model() << "\n"; });
+  Answers answers = MakeAnswers(session_);
   answers.Take(2, Response("c"));
   answers.Take(1, absl::InvalidArgumentError("inputs has 0 entries"));
   EXPECT_EQ(out_.str(), "");
@@ -37,7 +50,7 @@ TEST_F(OrderedAnswersTest, PrintsInTheOrderOfTheRequests) {
 }
 
 TEST_F(OrderedAnswersTest, ACallThatFailsBeforeTheFirstLineIsTheError) {
-  Answers answers(session_, [](const v1::EncodeResponse&) { FAIL(); });
+  Answers answers = MakeAnswers(session_);
   LineSource lines(console_);
   const absl::Status status = AnswerLines<v1::EncodeRequest>(
       session_, lines, answers,
@@ -47,8 +60,9 @@ TEST_F(OrderedAnswersTest, ACallThatFailsBeforeTheFirstLineIsTheError) {
 }
 
 TEST_F(OrderedAnswersTest, JsonIsOneMessageALine) {
-  options_.json = true;
-  Answers answers(session_, [](const v1::EncodeResponse&) { FAIL(); });
+  Output output(out_, OutputFormat::kJson, Style());
+  const Session session = {client_, console_, options_, output};
+  Answers answers = MakeAnswers(session);
   answers.Take(0, Response("a"));
   answers.Take(1, Response("b"));
   std::istringstream lines(out_.str());
@@ -58,6 +72,16 @@ TEST_F(OrderedAnswersTest, JsonIsOneMessageALine) {
   std::getline(lines, line);
   EXPECT_NE(line.find(R"("model":"b")"), std::string::npos) << line;
   EXPECT_TRUE(answers.Result().ok());
+}
+
+TEST_F(OrderedAnswersTest, CsvHasARowForEachLineAndItsError) {
+  Output output(out_, OutputFormat::kCsv, Style());
+  const Session session = {client_, console_, options_, output};
+  Answers answers = MakeAnswers(session);
+  answers.Take(1, absl::InvalidArgumentError("bad, \"very\""));
+  answers.Take(0, Response("a"));
+  EXPECT_EQ(out_.str(),
+            "input,model,error\r\n1,a,\r\n2,,\"INVALID_ARGUMENT: bad, \"\"very\"\"\"\r\n");
 }
 
 }  // namespace
