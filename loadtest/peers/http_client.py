@@ -164,25 +164,46 @@ class Response:
                 raise bad(f"the answer has more than {most} bytes")
         return bytes(body)
 
+    async def error_text(self) -> str:
+        """What an answer that is an error says, as far as it can be read."""
+        if self.status in (204, 304):  # these have no body
+            return ""
+        try:
+            text = (await self.body(MAX_ERROR_BODY)).decode("utf-8", "replace")
+            error = json.loads(text)
+            inner = error.get("error", error)
+            return str(inner.get("message", inner) if isinstance(inner, dict) else inner)
+        except PeerError as error:
+            return error.message
+        except (ValueError, AttributeError, RecursionError):
+            return text
+
     async def json(self) -> Any:
         return parse_json(await self.body())
 
     async def events(self) -> AsyncIterator[tuple[str, int]]:
         """The data of server-sent events, each with the time.monotonic_ns() of its coming."""
-        rest = b""
+        rest = bytearray()
         lines: list[bytes] = []
+        size = 0  # of the lines
         async for piece in self.pieces():
             at_ns = self.connection.arrived_ns
-            *whole, rest = (rest + piece).split(b"\n")
-            if len(rest) > MAX_LINE or sum(map(len, lines)) > MAX_LINE:
-                raise bad(f"an event of the stream has more than {MAX_LINE} bytes")
+            whole: list[bytes] = []
+            if b"\n" in piece:  # else nothing is looked at twice
+                *whole, last = (bytes(rest) + piece).split(b"\n")
+                rest = bytearray(last)
+            else:
+                rest += piece
             for line in whole:
                 line = line.rstrip(b"\r")
                 if line.startswith(b"data:"):
                     lines.append(line[5:].removeprefix(b" "))
+                    size += len(line)
                 elif not line and lines:
                     yield b"\n".join(lines).decode("utf-8", "replace"), at_ns
-                    lines = []
+                    lines, size = [], 0
+            if size + len(rest) > MAX_LINE:
+                raise bad(f"an event of the stream has more than {MAX_LINE} bytes")
         if lines or rest.strip():
             raise bad("the stream ended within an event")
 
@@ -192,18 +213,6 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise bad(f"the answer is no JSON: {str(error)[:200]}") from error
-
-
-def error_text(body: bytes) -> str:
-    """What an answer that is an error says."""
-    text = body.decode("utf-8", "replace")
-    try:
-        error = json.loads(text)
-        inner = error.get("error", error)
-        text = str(inner.get("message", inner) if isinstance(inner, dict) else inner)
-    except (ValueError, AttributeError, RecursionError):
-        pass
-    return text
 
 
 class HttpClient:
@@ -268,7 +277,7 @@ class HttpClient:
         response = await self._send(head.encode("latin-1") + body)
         try:
             if response.status != 200:
-                raise PeerError(f"HTTP_{response.status}", error_text(await response.body(MAX_ERROR_BODY)))
+                raise PeerError(f"HTTP_{response.status}", await response.error_text())
             yield response
         finally:
             if response.can_be_followed():

@@ -82,7 +82,7 @@ class StreamReader:
             raise bad(f"an event of the stream is {text[:100]!r}; accepted: an object")
         if (error := event.get("error")) is not None:
             code = error.get("code") if isinstance(error, dict) else None
-            raise PeerError(f"HTTP_{code}" if isinstance(code, int) else "INTERNAL",
+            raise PeerError(f"HTTP_{code}" if isinstance(code, int) and 100 <= code < 600 else "INTERNAL",
                             str(error.get("message", error) if isinstance(error, dict) else error))
         choices = event.get("choices") or []
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
@@ -131,7 +131,9 @@ class OpenAiPeer(Peer):
         body: dict[str, Any] = {"model": take_model(fields, self._models), "input": fields.take_inputs()}
         if (dimensions := fields.take("dimensions")) is not None:
             body["dimensions"] = dimensions
-        if fields.take("truncate") is not None:
+        if (truncate := fields.take("truncate")) is not None:
+            if truncate != "TRUNCATION_RIGHT":
+                raise PlanError(f"truncate is {truncate}; peer {self.name} has nothing that does the same")
             body["truncate_prompt_tokens"] = -1  # of vLLM: to the model's length
         fields.finish(self.name)
         return Prepared(self._path + "/embeddings", json.dumps(body).encode(), len(body["input"]))

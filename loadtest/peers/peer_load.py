@@ -201,6 +201,8 @@ def main() -> int:
     except PlanError as error:
         print(f"peer_load: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before the run
+        return 130
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 
 from fake_server import FakeServer, PeerTest, completions, generation, request, requests
 
-SLACK_MS = 60  # of a machine that does other things, too
+SLACK_MS = 150  # of a machine that does other things, too
 
 
 def percentile(values, share):
@@ -124,11 +124,11 @@ class MeasuringTest(PeerTest):
         self.assertEqual(total["end_to_end"]["count"], 1)
 
     def test_goodput(self):
-        server = self.serve(completions(first_s=lambda number: 0.3 * (number % 2)))
+        server = self.serve(completions(first_s=lambda number: 1.0 * (number % 2)))
         self.write_plan(requests(10, 20))
-        result = self.load_from(server, "--slo-ttft-ms", "200")
+        result = self.load_from(server, "--slo-ttft-ms", "700")
         self.assertEqual(result["total"]["good"], 5)
-        self.assertEqual(result["slo"]["ttft_ms"], 200)
+        self.assertEqual(result["slo"]["ttft_ms"], 700)
         self.assertGreater(result["rates"]["good_per_s"], 0)
 
     def test_compare_reads_the_result(self):
@@ -171,6 +171,16 @@ async def endless_chunk(asked):
         await asked.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
 
 
+async def endless_lines(asked):
+    while True:
+        await asked.write(b"data:\n" * 10000)
+
+
+async def endless_tiny_chunks(asked):
+    while True:
+        await asked.write(b"1\r\nx\r\n" * 10000)
+
+
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CHUNKED = STREAM + b"Transfer-Encoding: chunked\r\n\r\n"
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -204,7 +214,12 @@ HOSTILE = {
     "no choices": (bytes_of(JSON + b'Content-Length: 14\r\n\r\n{"choices":[]}'), "DATA_LOSS"),
     "silence": (hang, "DEADLINE_EXCEEDED"),
     "error of HTML": (bytes_of(b"HTTP/1.1 502 Bad\r\nContent-Length: 6\r\n\r\n<html>"), "HTTP_502"),
-    "endless error": (bytes_of(b"HTTP/1.1 500 No\r\n\r\n", endless_line), "DATA_LOSS"),
+    "endless error": (bytes_of(b"HTTP/1.1 500 No\r\n\r\n", endless_line), "HTTP_500"),
+    "error without a body": (bytes_of(b"HTTP/1.1 204 No\r\n\r\n", hang), "HTTP_204"),
+    "redirection": (bytes_of(b"HTTP/1.1 302 Found\r\nLocation: http://example.org/\r\nContent-Length: 0\r\n\r\n"), "HTTP_302"),
+    "endless lines of one event": (bytes_of(STREAM + b"\r\n", endless_lines), "DATA_LOSS"),
+    "endless tiny chunks": (bytes_of(CHUNKED, endless_tiny_chunks), "DATA_LOSS"),
+    "error of many digits": (bytes_of(STREAM + b'\r\ndata: {"error": {"code": %s}}\n\n' % (b"9" * 4000)), "INTERNAL"),
 }
 
 
@@ -212,14 +227,15 @@ class FaultTest(PeerTest):
     def test_hostile_answers_are_errors_and_end(self):
         """All in one run, told apart by their numbers."""
         names = list(HOSTILE)
-        self.write_plan([request(i, 0.01 * i, generation(name)) for i, name in enumerate(names)], timeout_s=5)
+        self.write_plan([request(i, 0.01 * i, generation(name)) for i, name in enumerate(names)], timeout_s=15,
+                        drain_s=40)
 
         async def script(asked):
             await HOSTILE[asked.body["prompt"]][0](asked)
 
         began = time.monotonic()
         result = self.load_from(self.serve(script), expect=1)
-        self.assertLess(time.monotonic() - began, 40)
+        self.assertLess(time.monotonic() - began, 50)
         expected = {}
         for _, code in HOSTILE.values():
             expected[code] = expected.get(code, 0) + 1
