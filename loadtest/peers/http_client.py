@@ -272,7 +272,8 @@ class HttpClient:
     @contextlib.asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Response]:
         """The answer, if its status is 200; else its error."""
-        head = (f"POST {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\nContent-Type: application/json\r\n"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        head = (f"POST {path} HTTP/1.1\r\nHost: {host}:{self.port}\r\nContent-Type: application/json\r\n"
                 f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n")
         response = await self._send(head.encode("latin-1") + body)
         try:

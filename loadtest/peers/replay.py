@@ -107,9 +107,11 @@ class Replay:
     async def _ask(self, job: Job, record: Record) -> None:
         answers = [Answer() for _ in job.prepared]
         request = job.request
-        cuts = [("timeout", self._limits.timeout_s), ("cancelled", request.cancel_after_s), ("deadline", request.deadline_s)]
-        # A deadline takes the place of the time limit.
-        which, limit_s = min(((name, after) for name, after in cuts if after is not None), key=lambda cut: cut[1])
+        which, limit_s = "timeout", self._limits.timeout_s
+        if request.deadline_s is not None:
+            which, limit_s = "deadline", request.deadline_s
+        if request.cancel_after_s is not None and request.cancel_after_s < limit_s:
+            which, limit_s = "cancelled", request.cancel_after_s
         try:
             await asyncio.wait_for(self._ask_all(job, answers), limit_s)
         except asyncio.TimeoutError:

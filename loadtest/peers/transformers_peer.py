@@ -1,6 +1,6 @@
 """transformers in this process, float32 by default: requests wait in a queue and are served by generate(), one at a time or
 as padded batches of those that wait. A batch runs until its longest answer ends; a stream ends with its own last token,
-another call with the batch."""
+another call with the batch. A batch of samples draws with the seed of its first."""
 
 from __future__ import annotations
 
