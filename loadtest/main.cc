@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "loadtest/find_rate.h"
 #include "loadtest/options.h"
+#include "loadtest/plan.h"
 #include "loadtest/report/compare.h"
 #include "loadtest/report/plot.h"
 #include "loadtest/run.h"
@@ -84,13 +85,17 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   RunFlags run_flags;
   FindRateFlags find_rate_flags;
+  RunFlags plan_flags;
   CompareFlags compare_flags;
   CLI::App* const run = app.add_subcommand("run", "run a load test");
   CLI::App* const find_rate =
       app.add_subcommand("find-rate", "search the highest rate that a server holds");
+  CLI::App* const plan =
+      app.add_subcommand("plan", "write down what a run would send when, for loadtest/peers");
   CLI::App* const compare = app.add_subcommand("compare", "compare results");
   AddRunFlags(*run, run_flags);
   AddFindRateFlags(*find_rate, find_rate_flags);
+  AddPlanFlags(*plan, plan_flags);
   AddCompareFlags(*compare, compare_flags);
   AddCompletionCommand(app);
   app.footer(
@@ -105,6 +110,10 @@ int Main(int argc, char** argv) {
     return End(0);
   }
   if (compare->parsed()) return Compare(compare_flags);
+  if (plan->parsed()) {
+    const absl::Status status = PlanLoadTest(plan_flags);
+    return status.ok() ? End(0) : Complain(status);
+  }
 
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + Quoted(argv[i]);

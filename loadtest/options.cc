@@ -102,13 +102,10 @@ void AddTraceFlags(CLI::App& app, RunFlags& flags) {
   add.Number("--trace-speed", flags.trace_speed, "the trace's times are divided by it", 1e-3, 1e3);
   add.Text("--trace-lengths", flags.trace_lengths,
            "what of the trace is too long for the model: refuse, or clip");
-  AddPath(app, "--record-trace", flags.record_trace_file,
-          "writes arrivals and lengths of what was sent to this file, which --trace reads")
-      ->group("Trace");
   for (const char* excluded :
        {"--rate", "--phase", "--concurrency", "--duration", "--arrivals", "--burst-size",
-        "--verify", "--distinct", "--prompt", "--prompt-jsonl", "--prompt-words", "--prompt-tokens",
-        "--batch", "--max-new-tokens", "--ignore-eos"}) {
+        "--distinct", "--prompt", "--prompt-jsonl", "--prompt-words", "--prompt-tokens", "--batch",
+        "--max-new-tokens", "--ignore-eos"}) {
     app.get_option("--trace")->excludes(app.get_option(excluded));
   }
   for (const char* of_trace : {"--trace-speed", "--trace-lengths"}) {
@@ -204,9 +201,8 @@ YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
   return node;
 }
 
-}  // namespace
-
-void AddRunFlags(CLI::App& app, RunFlags& flags) {
+// What is sent when.
+void AddScheduleFlags(CLI::App& app, RunFlags& flags) {
   const LoadFlags add{app, "Load"};
   AddTargetFlags(app, flags);
   add.Number("--rate", flags.rate, "open loop: requests a second", 1e-3, 1e6);
@@ -229,13 +225,34 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   add.Number("--warmup", flags.warmup_s, "s, left out of the report", 0.0, 3600.0);
   add.Number("--requests", flags.num_requests, "at most, warm-up included; 0: no limit", 0,
              std::numeric_limits<uint64_t>::max());
+}
+
+}  // namespace
+
+void AddRunFlags(CLI::App& app, RunFlags& flags) {
+  AddScheduleFlags(app, flags);
   AddReportFlags(app, flags);
   AddTraceFlags(app, flags);
+  app.get_option("--trace")->excludes(app.get_option("--verify"));
+  AddPath(app, "--record-trace", flags.record_trace_file,
+          "writes arrivals and lengths of what was sent to this file, which --trace reads")
+      ->group("Trace");
   app.footer(
       "Examples:\n"
       "  beamline-loadtest run --rate 50 --duration 10 --html report.html\n"
       "  beamline-loadtest run --kind encode --model embed-en --concurrency 16\n"
       "  beamline-loadtest run --phase 10..100:30 --metrics http://127.0.0.1:50052/metrics\n");
+}
+
+void AddPlanFlags(CLI::App& app, RunFlags& flags) {
+  AddScheduleFlags(app, flags);
+  AddTraceFlags(app, flags);
+  AddPath(app, "--out", flags.plan_file, "writes the plan to this file; default: standard output");
+  app.footer(
+      "Examples:\n"
+      "  beamline-loadtest plan --rate 50 --duration 10 --out plan.jsonl\n"
+      "  python3 loadtest/peers/peer_load.py --plan plan.jsonl --peer openai "
+      "--url http://127.0.0.1:8000/v1 --model gpt2 --json peer.json\n");
 }
 
 void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {

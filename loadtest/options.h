@@ -73,6 +73,7 @@ struct RunFlags {
   std::string trace_lengths = "refuse";  // or "clip"
   std::string record_trace_file;
   std::string metrics_url;
+  std::string plan_file;  // of `plan` alone; empty: standard output
 };
 
 // What `find-rate` takes besides the load of its probes: `run` without what sets a rate.
@@ -100,6 +101,8 @@ struct CompareFlags {
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
+// Those of `run` that decide what is sent when, and where the plan goes.
+void AddPlanFlags(CLI::App& app, RunFlags& flags);
 void AddFindRateFlags(CLI::App& app, FindRateFlags& flags);
 void AddCompareFlags(CLI::App& app, CompareFlags& flags);
 

@@ -42,6 +42,7 @@ EXCUSED = {
     "grpcurl": "in no distribution",
     "systemctl": "needs systemd",
     "pip": "installs, as python_client_test.py does",
+    "loadtest/peers/peer_load.py": "loads servers of others; peer_load_test.py runs it",
     "curl": "shows the metrics, which this test reads itself",
 }
 # Documents whose paths are checked, those of results apart, which name files of their own day.
@@ -279,7 +280,7 @@ class Documents(unittest.TestCase):
         self.assertIn(program, {*PROGRAMS, *SHELL}, "is neither run nor excused")
         if program == "beamline-server":
             return command + " --print-config"  # checks every flag, and ends
-        if command.startswith(("beamline-loadtest run", "beamline-loadtest find-rate")):
+        if command.startswith(("beamline-loadtest run", "beamline-loadtest find-rate", "beamline-loadtest plan")):
             if not re.search(r"--(duration|phase|trace) ", command):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"

@@ -48,6 +48,16 @@ std::vector<Waits> ScriptedServer::waits() const {
   return waits_;
 }
 
+std::vector<std::string> ScriptedServer::received() const {
+  const std::lock_guard lock(mutex_);
+  return received_;
+}
+
+void ScriptedServer::Keep(const google::protobuf::Message& request) {
+  const std::lock_guard lock(mutex_);
+  received_.push_back(request.SerializeAsString());
+}
+
 // By a schedule, so that a thread which wakes up late makes the server no slower.
 void ScriptedServer::Serve() {
   std::chrono::steady_clock::time_point end;
@@ -96,6 +106,7 @@ v1::Sequence ScriptedServer::MakeSequence(const v1::GenerateRequest& request) co
 
 grpc::Status ScriptedServer::Generate(Context*, const v1::GenerateRequest* request,
                                       v1::GenerateResponse* response) {
+  Keep(*request);
   if (auto status = Begin(); !status.ok()) return status;
   *response->add_sequences() = MakeSequence(*request);
   response->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));
@@ -110,6 +121,7 @@ grpc::Status ScriptedServer::GenerateStream(
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   std::chrono::microseconds between{0};
+  Keep(*request);
   if (auto status = Begin(&between); !status.ok()) return status;
   const v1::Sequence sequence = MakeSequence(*request);
   Clock::time_point first, last;
@@ -156,6 +168,7 @@ grpc::Status ScriptedServer::GenerateMany(
 
 grpc::Status ScriptedServer::Encode(Context*, const v1::EncodeRequest* request,
                                     v1::EncodeResponse* response) {
+  Keep(*request);
   if (auto status = Begin(); !status.ok()) return status;
   for (const v1::Prompt& input : request->inputs()) {
     *response->add_embeddings() = MakeEmbedding(input);
@@ -178,6 +191,7 @@ grpc::Status ScriptedServer::EncodeMany(
 
 grpc::Status ScriptedServer::Score(Context*, const v1::ScoreRequest* request,
                                    v1::ScoreResponse* response) {
+  Keep(*request);
   if (auto status = Begin(); !status.ok()) return status;
   for (const v1::Prompt& continuation : request->continuations()) {
     response->add_scores()->set_logprob(-PromptLength(continuation));
@@ -187,6 +201,7 @@ grpc::Status ScriptedServer::Score(Context*, const v1::ScoreRequest* request,
 
 grpc::Status ScriptedServer::Tokenize(Context*, const v1::TokenizeRequest* request,
                                       v1::TokenizeResponse* response) {
+  Keep(*request);
   if (auto status = Begin(); !status.ok()) return status;
   for (const char c : request->text()) response->add_tokens()->set_id(c);
   return grpc::Status::OK;

@@ -53,6 +53,8 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
 
   const std::string& target() const { return target_; }
   int num_requests() const { return num_requests_; }
+  // The messages of all requests, serialized, in the order in which they came.
+  std::vector<std::string> received() const;
   // Of the streams that have ended.
   std::vector<Waits> waits() const;
 
@@ -75,6 +77,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
 
+  void Keep(const google::protobuf::Message& request);
   // Counts the request, waits as the script says and fails if it says so. Returns the time between
   // tokens, too.
   grpc::Status Begin(std::chrono::microseconds* between = nullptr);
@@ -89,6 +92,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point free_at_;  // when Serve can begin with the next request
   std::vector<Waits> waits_;
+  std::vector<std::string> received_;
   std::unique_ptr<grpc::Server> server_;
   std::string target_;
 };
