@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kTimeout{2};       // a scrape that takes longer says nothing of its second
-constexpr double kLeastGap_s = 0.5;  // between scrapes; rates over less would be noise
+constexpr seconds kScrapeTimeout{2};  // a scrape that takes longer says nothing of its second
+constexpr double kLeastGap_s = 0.5;   // between scrapes; rates over less would be noise
 
 }  // namespace
 
@@ -58,7 +58,7 @@ absl::Status CheckMetricsUrl(std::string_view what, const std::string& url, bool
   return absl::OkStatus();
 }
 
-MetricsScraper::MetricsScraper(const std::string& url) : reader_(url, kTimeout) {
+MetricsScraper::MetricsScraper(const std::string& url) : reader_(url, kScrapeTimeout) {
   series_.url = url;
 }
 
