@@ -16,6 +16,7 @@ import textwrap
 
 CPU_PEERS = ("2026-11-20-peers-generation-cpu", "2026-11-20-peers-embed-cpu")
 SCHEDULER = "2026-11-21-scheduler-cpu"
+RPC = "2026-11-22-rpc-cpu"
 GPU_PEERS, GPU_PEERS_SECOND = "2026-11-22-peers-h200", "2026-11-22-peers-first-h200"
 GPU_MODELS = "2026-11-21-cuda-models-h200"
 
@@ -120,6 +121,23 @@ def beams(results):
     return numbers(("requests", "greedy/s", "beam 4/s", "beam 4 costs"), rows, 1)
 
 
+def calls(results):
+    result = results(RPC)
+    unary, stream = result["unary"], result["stream"]
+    one = "one at a time: "
+    rows = [[one + "engine in process; the server", f"{unary['engine']['p50_us']:.0f}; {unary['beamline']['p50_us']:.0f} us"],
+            [one + "added by gRPC and the server", f"{result['added_unary_us']:.0f} us"],
+            [one + "added to a streamed token", f"{result['added_token_us']:.1f} us"],
+            [one + "a bare gRPC server", f"{unary['echo']['p50_us']:.0f} us"]]
+    for run in result["throughput"]:
+        of = "embeddings" if run["call"] == "encode" else "streams"
+        connections = "1 connection" if run["connections"] == 1 else f"{run['connections']} connections"
+        rows.append([f"64 {of} at once, {connections}: the server; a bare one",
+                     f"{run['beamline']['calls_per_s']:,.0f}/s; {run['echo']['calls_per_s']:,.0f}/s ({run['ratio']:.2f}x)"])
+    rows.append(["the load tester at 10,000 requests/s: its processor time", f"{result['load_tester']['cpu_us_a_request']:.0f} us a request"])
+    return numbers(("call", "p50 or rate"), rows, 1)
+
+
 def spread(values, digits):
     low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
     return low if low == high else f"{low} to {high}"
@@ -180,7 +198,7 @@ def measured(results):
 
 
 PARTS = {"README.md": (measured,),
-         "docs/benchmarks.md": (cpu_peers, continuous, prefix_cache, beams, gpu_peers, gpu_operators, gpu_mixed)}
+         "docs/benchmarks.md": (cpu_peers, continuous, prefix_cache, beams, calls, gpu_peers, gpu_operators, gpu_mixed)}
 
 
 def filled(document, text, results):
