@@ -70,7 +70,7 @@ class Tables(unittest.TestCase):
                     self.assertIn(figure + "1", output)
                     self.assertIn(f"{document}:", output)
                     self.edit(document, lambda page, text=text, wrong=wrong: page.replace(wrong, text))
-        self.assertEqual(found, 8)
+        self.assertEqual(found, 9)
 
     def test_other_data_disagrees(self):
         def slower(text):
