@@ -42,15 +42,17 @@ float Maxima(const float* row, size_t size, float* chunk_maxima) {
   return maximum;
 }
 
-// Blocks go through float32, the row through float64.
+// Blocks go through float32, the row through float64. A lane adds few numbers at a time, however
+// many lanes there are: 512 in one lane lose the sixth digit.
 double SumExpRow(const float* row, size_t size, float maximum) {
-  constexpr size_t kBlock = 512;
+  constexpr size_t kBlockVectors = 32;
   const VF shift = hn::Set(kF32, maximum);
   const size_t lanes = NumLanes();
+  const size_t block = kBlockVectors * lanes;
   double total = 0;
   size_t i = 0;
   while (i + lanes <= size) {
-    const size_t end = std::min(i + kBlock, size);
+    const size_t end = std::min(i + block, size);
     VF sum = hn::Zero(kF32);
     for (; i + lanes <= end; i += lanes) {
       sum = hn::Add(sum, ExpNonPositive(hn::Sub(hn::LoadU(kF32, row + i), shift)));
