@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -72,7 +73,7 @@ TEST(Load, ThirtyTwoClientsOfEveryKind) {
   const auto embedding = client.Encode(encode, kSoon);
   ASSERT_TRUE(embedding.ok()) << embedding.status();
 
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = TestSeed();
   SCOPED_TRACE(seed);
   std::atomic<int> done{0};
   std::vector<std::thread> threads;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/engine/request_catalogue.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -68,7 +69,7 @@ TEST(DeterminismTest, ManyOfTheSame) {
 }
 
 TEST(DeterminismTest, RandomCompanyOfRandomLengths) {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = TestSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < (kSanitized ? 2 : 6); ++round) {

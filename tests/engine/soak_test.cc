@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/engine/request_catalogue.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -207,7 +208,7 @@ std::unique_ptr<Engine> TightEngine() {
 TEST(SoakTest, ImpatientClientsOnATightCache) {
   const Expected expected = AskAlone();
   const std::unique_ptr<Engine> engine = TightEngine();
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = TestSeed();
   SCOPED_TRACE(seed);
   std::vector<Client> clients;
   for (unsigned i = 0; i < kThreads; ++i) clients.emplace_back(*engine, expected, seed + i);

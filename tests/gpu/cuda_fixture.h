@@ -15,6 +15,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/gpu/typed_arrays.h"
 #include "tests/kernels/test_gpu_memory.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 
@@ -77,7 +78,7 @@ class CudaTest : public testing::Test {
   void SetUp() override {
     ASSERT_NE(backend_, nullptr) << "the CUDA backend did not open";
     device().BeginOperator();
-    seed_ = std::random_device()();
+    seed_ = TestSeed();
     random_.seed(seed_);
   }
   void TearDown() override {

@@ -14,6 +14,7 @@
 #include "tests/gpu/typed_arrays.h"
 #include "tests/kernels/reference_ops.h"
 #include "tests/kernels/test_gpu_memory.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 
@@ -35,7 +36,7 @@ class HalfOpTest : public testing::TestWithParam<DType> {
   }
   void SetUp() override {
     ASSERT_NE(backend_, nullptr) << "the CUDA backend did not open";
-    seed_ = std::random_device()();
+    seed_ = TestSeed();
     random_.seed(seed_);
   }
   void TearDown() override {

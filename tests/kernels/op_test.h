@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "tests/kernels/reference_ops.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 
@@ -75,7 +76,7 @@ class OpTest : public testing::TestWithParam<BackendCase> {
     auto backend = GetParam().make();
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
-    seed_ = std::random_device()();
+    seed_ = TestSeed();
     random_.seed(seed_);
     RecordProperty("seed", std::to_string(seed_));
   }

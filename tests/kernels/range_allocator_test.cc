@@ -9,6 +9,7 @@
 
 #include "base/math.h"
 #include "gtest/gtest.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -222,8 +223,7 @@ class RandomRanges {
 };
 
 TEST(RangeAllocatorTest, RandomSequencesNeverOverlap) {
-  const uint32_t seed = std::random_device()();
-  std::printf("seed %u\n", seed);
+  const uint32_t seed = TestSeed();
   for (uint32_t round = 0; round < 20; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     RandomRanges ranges(seed + round, 40 + 30 * static_cast<int>(round % 5),

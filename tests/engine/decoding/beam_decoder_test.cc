@@ -84,7 +84,7 @@ std::vector<Scored> SearchExhaustively(const ToyModel& model, const TokenIds& pr
 }
 
 TEST(BeamDecoder, IsExhaustiveWhenTheBeamHoldsEveryPrefix) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 40; ++round) {
     // 3^3 = 27 prefixes of three tokens that have not ended.
     ResolvedDecoding decoding = BeamOf(64, 4, 4);
@@ -157,7 +157,7 @@ TEST(BeamDecoder, LaterGroupsAskForTheTokensThatEarlierOnesMayTake) {
 }
 
 TEST(BeamDecoder, WithoutAPenaltyEveryGroupIsThePlainSearchOfItsWidth) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   const ToyTokenizer tokenizer = PlainTokenizer(9);
   for (int round = 0; round < 100; ++round) {
     ResolvedDecoding plain = BeamOf(3, 9, 12);

@@ -104,7 +104,7 @@ void CheckStream(const ToyRun& run) {
 }
 
 TEST(GroupDecoder, TextEndsLogprobsAndStreamsAgreeWithTheIds) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   const ToyTokenizer tokenizer = LetterTokenizer();
   for (int round = 0; round < kRounds; ++round) {
     const ResolvedDecoding decoding = RandomDecoding(random);
@@ -134,7 +134,7 @@ TEST(GroupDecoder, TextEndsLogprobsAndStreamsAgreeWithTheIds) {
 }
 
 TEST(GroupDecoder, StreamsChangeNothing) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   const ToyTokenizer tokenizer = LetterTokenizer();
   for (int round = 0; round < 300; ++round) {
     const ResolvedDecoding decoding = RandomDecoding(random);
@@ -154,7 +154,7 @@ TEST(GroupDecoder, StreamsChangeNothing) {
 }
 
 TEST(GroupDecoder, BannedTokensAndNgramsNeverAppear) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   const ToyTokenizer tokenizer = LetterTokenizer();
   for (int round = 0; round < 500; ++round) {
     ResolvedDecoding decoding = RandomDecoding(random);

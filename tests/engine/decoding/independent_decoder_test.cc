@@ -24,7 +24,7 @@ ResolvedDecoding Options(DecodingKind kind, int32_t num_sequences, int32_t max_n
 }
 
 TEST(IndependentDecoder, GreedyFollowsTheLikeliestToken) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   const ToyTokenizer tokenizer = LetterTokenizer();
   for (int round = 0; round < 100; ++round) {
     const ResolvedDecoding decoding = Options(DecodingKind::kGreedy, 1, 15);

@@ -59,7 +59,7 @@ std::vector<float> ShapeDirectly(const ResolvedDecoding& options, const TokenIds
 }
 
 TEST(LogitsShaper, AgreesWithEveryProcessorRecomputedFromTheHistory) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 1000; ++round) {
     ResolvedDecoding options = RandomDecoding(random);
     if (round % 3 == 0) {  // nothing but the length matters
@@ -102,7 +102,7 @@ TEST(LogitsShaper, WithoutOptionsThereAreNoEdits) {
 }
 
 TEST(UneditedLogit, UndoesTheEdits) {
-  Random random(FreshSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 1000; ++round) {
     LogitsEdits edits{.repetition_penalty = random.Float(0.5f, 2.0f),
                       .presence_penalty = random.Float(-2.0f, 2.0f),

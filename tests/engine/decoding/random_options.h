@@ -8,15 +8,9 @@
 
 #include "engine/decoding/resolved_decoding.h"
 #include "tests/engine/decoding/toy_tokenizer.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
-
-// A fresh seed, printed so that a failure can be repeated.
-inline uint64_t FreshSeed() {
-  const uint64_t seed = std::random_device{}();
-  printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
 
 class Random {
  public:

@@ -10,6 +10,7 @@
 #include "engine/text/pipeline_tokenizer.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -94,7 +95,7 @@ TEST(FixtureTest, EveryRowIsIdenticalBothWays) {
 }
 
 TEST(FixtureTest, IncrementalDecodingOfRandomIdsEqualsWholeDecoding) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   for (const auto& entry : fs::directory_iterator(fixtures_folder)) {

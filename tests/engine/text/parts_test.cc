@@ -10,6 +10,7 @@
 #include "engine/text/regex.h"
 #include "engine/text/sentencepiece_file.h"
 #include "gtest/gtest.h"
+#include "tests/test_seed.h"
 
 namespace beamline::text {
 namespace {
@@ -23,7 +24,7 @@ std::string ReplaceAll(std::string text, const std::string& pattern, const std::
 }
 
 TEST(LiteralReplacerTest, StreamEqualsWhole) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const auto word = [&](size_t size) {

@@ -13,6 +13,7 @@
 #include "engine/transformer/float_conversion.h"
 #include "tests/engine/test_device.h"
 #include "tests/kernels/test_gpu_memory.h"
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
@@ -31,11 +32,7 @@ int32_t FillTables(const std::vector<const std::vector<int32_t>*>& rows,
 
 }  // namespace
 
-ModelRunner::ModelRunner() {
-  const uint32_t seed = std::random_device()();
-  std::printf("block seed %u\n", seed);
-  random_.seed(seed);
-}
+ModelRunner::ModelRunner() { random_.seed(TestSeed()); }
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string& folder,
                                                                DType dtype) {

@@ -1,4 +1,5 @@
 #include "loadtest/workload/arrivals.h"
+#include "tests/test_seed.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ std::vector<double> Gaps(const std::vector<double>& times) {
 }
 
 TEST(ArrivalsTest, PoissonGapsAreExponential) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(seed);
   const double rate = 250;
   std::vector<double> gaps = Gaps(DrawSeconds({.rate = rate, .seed = seed}, 20'001));
@@ -43,7 +44,7 @@ TEST(ArrivalsTest, PoissonGapsAreExponential) {
 }
 
 TEST(ArrivalsTest, PoissonCountsHaveTheVarianceOfTheirMean) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(seed);
   const double rate = 20;
   const int num_seconds = 2000;
