@@ -143,7 +143,7 @@ class Lane:
             libraries.append(os.environ["LD_LIBRARY_PATH"])
         self.libraries = ":".join(libraries)
         self.environment = dict(os.environ, BEAMLINE_CUDA_MODULE=self.module, BEAMLINE_TEST_DEVICE="cuda",
-                                BEAMLINE_TEST_SEED="random", BEAMLINE_REQUIRE_GPU="1", PYTHONUNBUFFERED="1")
+                                TEST_SEED="random", BEAMLINE_REQUIRE_GPU="1", PYTHONUNBUFFERED="1")
         self.place_source()
 
     def find(self, build_folder, bundle_folder, name):

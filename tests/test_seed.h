@@ -1,6 +1,6 @@
 // Where a test's random inputs begin. A check of a change must depend on the change alone, so the
-// seed is one number; BEAMLINE_TEST_SEED=random, as on a GPU and before a release, looks for the
-// inputs that nobody thought of, and BEAMLINE_TEST_SEED=N repeats what it found.
+// seed is one number; TEST_SEED=random, as on a GPU and before a release, looks for the
+// inputs that nobody thought of, and TEST_SEED=N repeats what it found.
 #pragma once
 
 #include <charconv>
@@ -15,13 +15,13 @@
 namespace beamline {
 
 inline uint32_t TestSeed() {
-  const char* const given = std::getenv("BEAMLINE_TEST_SEED");
+  const char* const given = std::getenv("TEST_SEED");
   if (given == nullptr) return 20240229;
   const std::string_view text = given;
   uint32_t seed = 0;
   if (text == "random") {
     seed = std::random_device{}();
-    std::printf("BEAMLINE_TEST_SEED=%u\n", seed);
+    std::printf("TEST_SEED=%u\n", seed);
     return seed;
   }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);

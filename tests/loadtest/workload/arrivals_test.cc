@@ -1,5 +1,4 @@
 #include "loadtest/workload/arrivals.h"
-#include "tests/test_seed.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,8 @@
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "tests/test_seed.h"
 
 namespace beamline::loadtest {
 namespace {

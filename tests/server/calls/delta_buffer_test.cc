@@ -1,10 +1,11 @@
 #include "server/calls/delta_buffer.h"
-#include "tests/test_seed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "tests/test_seed.h"
 
 namespace beamline {
 namespace {
