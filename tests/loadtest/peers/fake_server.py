@@ -13,7 +13,7 @@ import unittest
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 PROGRAM = os.path.join(ROOT, "loadtest", "peers", "peer_load.py")
 MAPPINGS = os.path.join(ROOT, "loadtest", "peers", "mappings")
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 class Asked:
