@@ -144,7 +144,7 @@ TEST(EngineTest, CancelAndDeadlineFreeEverything) {
     const auto stats = SharedEngine().Stats("write-en");
     return stats->used_blocks > 0 || stats->waiting_requests > 0;
   };
-  for (int wait = 0; wait < 100 && busy(); ++wait) std::this_thread::sleep_for(milliseconds(10));
+  for (int wait = 0; wait < 2000 && busy(); ++wait) std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(SharedEngine().Stats("write-en")->used_blocks, 0);
   EXPECT_EQ(SharedEngine().Stats("write-en")->waiting_requests, 0);
 }

@@ -53,7 +53,7 @@ std::unique_ptr<Engine> MakeEngine(ModelOptions model) {
 
 int64_t UsedBlocks(const Engine& engine, const std::string& model) {
   // The last request's blocks go back right after its answer.
-  for (int i = 0; i < 1000 && engine.Stats(model)->used_blocks > 0; ++i) {
+  for (int i = 0; i < 20000 && engine.Stats(model)->used_blocks > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return engine.Stats(model)->used_blocks;

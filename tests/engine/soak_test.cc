@@ -227,7 +227,7 @@ TEST(SoakTest, ImpatientClientsOnATightCache) {
     SCOPED_TRACE(info.name);
     // The sinks hear of the end before the statistics do.
     ModelStats stats;
-    for (int wait = 0; wait < 500; ++wait) {
+    for (int wait = 0; wait < 2000; ++wait) {
       stats = *engine->Stats(info.name);
       if (stats.used_blocks + stats.waiting_requests + stats.running_sequences == 0) break;
       std::this_thread::sleep_for(milliseconds(10));

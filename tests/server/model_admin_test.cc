@@ -179,7 +179,7 @@ TEST_F(ModelAdminTest, AClientThatGoesAwayEndsNoLoad) {
   EXPECT_EQ(engine_->WaitForLoads(1).size(), 1u);
   EXPECT_EQ(cut.get().code(), absl::StatusCode::kDeadlineExceeded);
   engine_->HoldLoads(false);
-  for (int i = 0; i < 500 && !client_->GetModel("m", kSoon).ok(); ++i) {
+  for (int i = 0; i < 2000 && !client_->GetModel("m", kSoon).ok(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_TRUE(client_->GetModel("m", kSoon).ok());

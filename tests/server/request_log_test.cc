@@ -92,7 +92,7 @@ class RequestLogTest : public ServiceTest {
 
   // The log, once it has the text: a call's line follows its status.
   std::string WaitFor(const std::string& text) {
-    for (int i = 0; i < 500 && log_.text().find(text) == std::string::npos; ++i) {
+    for (int i = 0; i < 2000 && log_.text().find(text) == std::string::npos; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return log_.text();

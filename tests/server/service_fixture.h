@@ -49,7 +49,7 @@ class ServiceTest : public testing::Test {
   }
   // Waits for it: a call is counted after its status is on its way.
   bool CounterReaches(const std::string& name, const std::string& labels, double value) const {
-    for (int i = 0; i < 500 && Counter(name, labels) < value; ++i) {
+    for (int i = 0; i < 2000 && Counter(name, labels) < value; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return Counter(name, labels) == value;

@@ -124,7 +124,7 @@ TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
   v1::EncodeRequest encode;
   encode.add_inputs()->set_text("a");
   absl::Status status;  // the place is free once the first call is done
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     status = client_->Encode(encode, kSoon).status();
     if (status.ok()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

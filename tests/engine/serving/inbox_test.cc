@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/until_asleep.h"
+
 namespace beamline {
 namespace {
 
@@ -43,14 +45,14 @@ TEST(InboxTest, ClosedItLeavesTheItemToWhoeverBringsIt) {
 TEST(InboxTest, AnItemAndTheEndWakeTheTaker) {
   Inbox<int> inbox;
   const auto take = [&inbox] {
-    return std::async(std::launch::async, [&inbox] {
+    return AsyncUntilAsleep([&inbox] {
       std::vector<int> items;
       const bool open = inbox.Take(/*wait=*/true, items);
       return open ? static_cast<int>(items.size()) : -1;
     });
   };
   auto woken = take();
-  EXPECT_EQ(woken.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  EXPECT_EQ(woken.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   int item = 7;
   inbox.Put(item);
   EXPECT_EQ(woken.get(), 1);

@@ -15,6 +15,7 @@
 
 #include "engine/serving/router.h"
 #include "tests/engine/random_model.h"
+#include "tests/until_asleep.h"
 
 namespace beamline {
 namespace {
@@ -146,12 +147,12 @@ TEST_F(RegistryTest, ASecondLoadWaitsForTheFirst) {
     SCOPED_TRACE(succeeds);
     const ModelOptions options = Options(succeeds ? "good" : "bad");
     Begin(options);
-    auto second = std::async(std::launch::async, [&] { return registry_.BeginLoad(options); });
+    auto second = AsyncUntilAsleep([&] { return registry_.BeginLoad(options); });
     ModelOptions other = options;
     other.prefix_cache = false;
     EXPECT_THAT(std::string(registry_.BeginLoad(other).status().message()),
                 HasSubstr("is being loaded already, with another prefix_cache;"));
-    EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
     if (succeeds) {
       ASSERT_TRUE(registry_.EndLoad(options, Registry::Replicas{MakeReplica(options)}).ok());
       const auto answer = second.get();
@@ -166,8 +167,7 @@ TEST_F(RegistryTest, ASecondLoadWaitsForTheFirst) {
 
 TEST_F(RegistryTest, ClosingEndsTheWaitForALoad) {
   Begin(Options("a"));
-  auto second = std::async(std::launch::async, [&] { return registry_.BeginLoad(Options("a")); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  auto second = AsyncUntilAsleep([&] { return registry_.BeginLoad(Options("a")); });
   registry_.Close();
   EXPECT_EQ(second.get().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(registry_.BeginLoad(Options("b")).status().code(), absl::StatusCode::kUnavailable);
@@ -219,11 +219,11 @@ TEST_F(RegistryTest, WhatLeavesIsFoundByNoNewRequest) {
   EXPECT_EQ(registry_.BeginLoad(Options("a")).status().code(),
             absl::StatusCode::kFailedPrecondition);
   // Who unloads it too waits for the end.
-  auto second = std::async(std::launch::async, [&] { return registry_.BeginUnload("a", 0); });
+  auto second = AsyncUntilAsleep([&] { return registry_.BeginUnload("a", 0); });
   EXPECT_FALSE(registry_.WaitForAll(std::chrono::steady_clock::now()));
   place->ticket.reset();
   EXPECT_TRUE(registry_.WaitForAll(std::chrono::steady_clock::now()));
-  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   registry_.Retire(*leaving);
   registry_.EndUnload(leaving->info);
   const auto gone = second.get();
