@@ -26,6 +26,13 @@ std::string Text(const FieldFault& fault) {
   return fault.text.empty() ? fmt::format("{} is {}", fault.field, fault.value) : fault.text;
 }
 
+std::optional<uint16_t> NumberOf(std::string_view text) {
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 std::string FieldMessage(const FieldFault& fault) {
@@ -93,13 +100,17 @@ absl::Status CheckCount(std::string_view field, size_t size, size_t max) {
 }
 
 bool IsChoice(std::string_view text, std::string_view choice) {
+  constexpr std::string_view kTo = " to ";
+  if (const size_t to = choice.find(kTo); to != std::string_view::npos) {
+    const auto number = NumberOf(text);
+    return number.has_value() && *number >= NumberOf(choice.substr(0, to)) &&
+           *number <= NumberOf(choice.substr(to + kTo.size()));
+  }
   if (!choice.ends_with(":N")) return text == choice;
   choice.remove_suffix(1);
   if (!text.starts_with(choice)) return false;
   text.remove_prefix(choice.size());
-  uint16_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  return NumberOf(text).has_value();
 }
 
 absl::Status CheckChoice(std::string_view field, std::string_view value,

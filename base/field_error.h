@@ -49,7 +49,8 @@ absl::Status CheckFloat(std::string_view field, float value, float min, float ma
 // "FIELD has SIZE entries; accepted: at most MAX".
 absl::Status CheckCount(std::string_view field, size_t size, size_t max);
 
-// Whether the text is the choice; "cuda:N" stands for "cuda:0", "cuda:1", ...
+// Whether the text is the choice; "cuda:N" stands for "cuda:0", "cuda:1", ..., and "1 to 64" for
+// the whole numbers of that range.
 bool IsChoice(std::string_view text, std::string_view choice);
 // "FIELD is 'VALUE'; accepted: A, B".
 absl::Status CheckChoice(std::string_view field, std::string_view value,

@@ -211,6 +211,11 @@ absl::StatusOr<v1::UnloadModelResponse> Client::UnloadModel(const v1::UnloadMode
   return Call(stubs_->models, &v1::Models::Stub::UnloadModel, request, options, retry_);
 }
 
+absl::StatusOr<v1::Model> Client::RestartReplica(const v1::RestartReplicaRequest& request,
+                                                 const CallOptions& options) {
+  return Call(stubs_->models, &v1::Models::Stub::RestartReplica, request, options, retry_);
+}
+
 absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions& options) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(model);

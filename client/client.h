@@ -154,13 +154,15 @@ class Client {
   // What the server has. GetModel: NOT_FOUND when there is no such model.
   absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
   absl::StatusOr<v1::Model> GetModel(const std::string& name, const CallOptions& options = {});
-  // At the server's admin address: loads a model, or unloads one, and waits until it is ready, or
-  // gone. A load whose call ends early goes on. At other addresses PERMISSION_DENIED, or
-  // UNIMPLEMENTED where the server has no admin address.
+  // At the server's admin address: loads a model, unloads one or restarts a replica of one, and
+  // waits until it is ready, or gone. A load whose call ends early goes on. At other addresses
+  // PERMISSION_DENIED, or UNIMPLEMENTED where the server has no admin address.
   absl::StatusOr<v1::Model> LoadModel(const v1::LoadModelRequest& request,
                                       const CallOptions& options = {});
   absl::StatusOr<v1::UnloadModelResponse> UnloadModel(const v1::UnloadModelRequest& request,
                                                       const CallOptions& options = {});
+  absl::StatusOr<v1::Model> RestartReplica(const v1::RestartReplicaRequest& request,
+                                           const CallOptions& options = {});
 
   // Whether the model (empty: the server as a whole) can answer. NOT_FOUND when there is no such
   // model.

@@ -50,8 +50,9 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
       violation->set_description(Shorten(message, kMaxMessageBytes));
       details.add_details()->PackFrom(bad_request);
     }
-  } else if (status.code() == absl::StatusCode::kResourceExhausted &&
-             !status.GetPayload(kNotSoonPayload).has_value()) {
+  } else if ((status.code() == absl::StatusCode::kResourceExhausted &&
+              !status.GetPayload(kNotSoonPayload).has_value()) ||
+             status.GetPayload(kReplicaEndedPayload).has_value()) {
     google::rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_nanos(
         static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));

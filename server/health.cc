@@ -32,9 +32,11 @@ void Health::SetState(const ModelInfo& model) {
   if (models_[model.name].empty()) models_.erase(model.name);
 }
 
-void Health::SetFaulted(const ModelInfo& model) {
+void Health::SetCanAnswer(const ModelInfo& model, bool can_answer) {
   std::lock_guard lock(mutex_);
-  models_[model.name][model.version].is_faulted = true;
+  const auto named = models_.find(model.name);
+  if (named == models_.end() || !named->second.contains(model.version)) return;
+  named->second[model.version].is_faulted = !can_answer;
   TellOf(model.name);
   TellOfServer();
 }

@@ -24,9 +24,9 @@ class Health {
 
   // Tells of the model's state, which has changed.
   void SetState(const ModelInfo& model);
-  // Tells that the model's device has failed for good: the model and the server as a whole are
-  // NOT_SERVING.
-  void SetFaulted(const ModelInfo& model);
+  // Tells whether a replica of the model can answer. While none can, the model and the server as a
+  // whole are NOT_SERVING.
+  void SetCanAnswer(const ModelInfo& model, bool can_answer);
   // Tells whether the server takes new connections. While it does not, all services are
   // NOT_SERVING.
   void SetAccepting(bool accepting);

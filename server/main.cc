@@ -61,9 +61,7 @@ int PrintHealth(const std::string& address) {
 EngineOptions ToEngineOptions(const ServerConfig& config) {
   EngineOptions options;
   options.models = config.models;
-  for (ModelOptions& model : options.models) {
-    if (model.device.empty()) model.device = config.device;
-  }
+  for (ModelOptions& model : options.models) FillFrom(config, model);
   options.num_threads = config.threads;
   options.num_tokenizer_threads = config.tokenizer_threads;
   options.gpu_memory = config.gpu_memory;

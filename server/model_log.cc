@@ -44,4 +44,37 @@ void LogChange(const ModelInfo& model) {
   }
 }
 
+void LogChange(const ReplicaChange& change) {
+  const ModelInfo& model = change.model;
+  switch (change.phase) {
+    case ReplicaPhase::kUp:
+      spdlog::info("model '{}' version {}: replica {} answers again", model.name, model.version,
+                   change.replica);
+      break;
+    case ReplicaPhase::kDraining:
+      spdlog::info("model '{}' version {}: replica {} finishes what it has, to be restarted",
+                   model.name, model.version, change.replica);
+      break;
+    case ReplicaPhase::kRestarting:
+      spdlog::info("model '{}' version {}: loading replica {} anew", model.name, model.version,
+                   change.replica);
+      break;
+    case ReplicaPhase::kFailed:
+      // Of the last one an error tells why.
+      if (!change.model_can_answer && !change.will_restart) {
+        spdlog::warn("model '{}' version {}: replica {} has failed, and no other answers",
+                     model.name, model.version, change.replica);
+        break;
+      }
+      spdlog::warn("model '{}' version {}: replica {} has failed, and {}: {}", model.name,
+                   model.version, change.replica,
+                   change.will_restart
+                       ? "will be loaded anew"
+                       : "stays so until somebody restarts it, or the process, which a GPU's fault "
+                         "that is its context's takes",
+                   change.reason);
+      break;
+  }
+}
+
 }  // namespace beamline

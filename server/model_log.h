@@ -9,5 +9,7 @@ namespace beamline {
 void LogReady(const ModelInfo& model);
 // A model's new state, as the engine has told it.
 void LogChange(const ModelInfo& model);
+// A replica's new phase.
+void LogChange(const ReplicaChange& change);
 
 }  // namespace beamline

@@ -49,4 +49,9 @@ grpc::ServerUnaryReactor* ModelsService::UnloadModel(Context*, const Buffer* req
   return StartAdminCall<UnloadModelCall>("UnloadModel", request, response);
 }
 
+grpc::ServerUnaryReactor* ModelsService::RestartReplica(Context*, const Buffer* request,
+                                                        Buffer* response) {
+  return StartAdminCall<RestartReplicaCall>("RestartReplica", request, response);
+}
+
 }  // namespace beamline

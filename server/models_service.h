@@ -1,4 +1,5 @@
-// beamline.v1.Models: tells what is loaded and, at the admin address, loads and unloads.
+// beamline.v1.Models: tells what is loaded and, at the admin address, loads, unloads and
+// restarts.
 #pragma once
 
 #include "beamline/v1/models.grpc.pb.h"
@@ -8,9 +9,10 @@
 namespace beamline {
 
 // Every method takes raw buffers; server/wire.h says why.
-using RawModels = v1::Models::WithRawCallbackMethod_ListModels<
-    v1::Models::WithRawCallbackMethod_GetModel<v1::Models::WithRawCallbackMethod_LoadModel<
-        v1::Models::WithRawCallbackMethod_UnloadModel<v1::Models::Service>>>>;
+using RawModels =
+    v1::Models::WithRawCallbackMethod_ListModels<v1::Models::WithRawCallbackMethod_GetModel<
+        v1::Models::WithRawCallbackMethod_LoadModel<v1::Models::WithRawCallbackMethod_UnloadModel<
+            v1::Models::WithRawCallbackMethod_RestartReplica<v1::Models::Service>>>>>;
 
 // Whether this server loads and unloads models: nowhere, at another address than this service's, or
 // here.
@@ -34,6 +36,8 @@ class ModelsService final : public RawModels {
                                       Buffer* response) override;
   grpc::ServerUnaryReactor* UnloadModel(Context* context, const Buffer* request,
                                         Buffer* response) override;
+  grpc::ServerUnaryReactor* RestartReplica(Context* context, const Buffer* request,
+                                           Buffer* response) override;
 
  private:
   template <typename Call>

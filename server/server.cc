@@ -197,8 +197,10 @@ absl::Status ServerImpl::ListenForMetrics(const ServerConfig& config) {
 absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
   if (!has_admin_) return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(ModelRoot root, ModelRoot::Open(config.model_root));
-  admin_ = std::make_unique<ModelAdmin>(std::move(root), config.device,
-                                        std::chrono::milliseconds(config.drain_timeout_ms));
+  admin_ = std::make_unique<ModelAdmin>(
+      std::move(root),
+      ModelAdmin::Defaults{[config](ModelOptions& model) { FillFrom(config, model); },
+                           std::chrono::milliseconds(config.drain_timeout_ms)});
   admin_service_ = std::make_unique<ModelsService>(services_, AdminAccess::kHere, admin_.get());
   BEAMLINE_ASSIGN_OR_RETURN(admin_listener_, AdminListener::Start(config, *admin_service_));
   return absl::OkStatus();
@@ -218,12 +220,17 @@ void ServerImpl::WatchForChanges() {
     health_->SetState(model);
     LogChange(model);
   });
+  engine_->OnReplicaChange([this](const ReplicaChange& change) {
+    models_.Update(engine_->Models());
+    health_->SetCanAnswer(change.model, change.model_can_answer);
+    LogChange(change);
+  });
 }
 
 void ServerImpl::WatchForFaults(std::function<void()> on_fault) {
   engine_->OnFault(
       [this, on_fault = std::move(on_fault)](const ModelInfo& model, const absl::Status& fault) {
-        health_->SetFaulted(model);
+        health_->SetCanAnswer(model, false);
         spdlog::error("{}", std::string(fault.message()));
         if (on_fault) on_fault();
       });

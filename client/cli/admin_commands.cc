@@ -1,4 +1,5 @@
-// `beamline load` and `beamline unload`, at a server's admin address.
+// `beamline load`, `beamline unload` and `beamline restart`, at a server's admin address.
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cmath>
@@ -32,11 +33,25 @@ struct LoadFlags {
   int32_t version = 0;                // 0: not given
 };
 
-struct UnloadFlags {
+// Of unload and restart.
+struct LeaveFlags {
   std::string name;
   int32_t version = 0;
+  int32_t replica = 0;        // of restart
   double grace_seconds = -1;  // below 0: the server's
 };
+
+template <typename Request>
+void SetLeave(const LeaveFlags& flags, Request& request) {
+  request.set_name(flags.name);
+  if (flags.version > 0) request.set_version(flags.version);
+  if (flags.grace_seconds < 0) return;
+  constexpr double kNanos = 1e9;
+  const double seconds = std::floor(flags.grace_seconds);
+  request.mutable_grace()->set_seconds(static_cast<int64_t>(seconds));
+  request.mutable_grace()->set_nanos(
+      static_cast<int32_t>((flags.grace_seconds - seconds) * kNanos));
+}
 
 // The whole of `text` as any number of its type.
 template <typename Number>
@@ -73,7 +88,15 @@ bool SetField(const FieldDescriptor& field, const std::string& text, v1::ModelSe
       return true;
     }
     default:
-      reflection.SetString(&message, &field, text);
+      if (!field.is_repeated()) {
+        reflection.SetString(&message, &field, text);
+        return true;
+      }
+      for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        reflection.AddString(&message, &field, text.substr(begin, end - begin));
+        begin = end + 1;
+      }
       return true;
   }
 }
@@ -119,17 +142,9 @@ absl::Status RunLoad(const Session& session, const LoadFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunUnload(const Session& session, const UnloadFlags& flags) {
+absl::Status RunUnload(const Session& session, const LeaveFlags& flags) {
   v1::UnloadModelRequest request;
-  request.set_name(flags.name);
-  if (flags.version > 0) request.set_version(flags.version);
-  if (flags.grace_seconds >= 0) {
-    constexpr double kNanos = 1e9;
-    const double seconds = std::floor(flags.grace_seconds);
-    request.mutable_grace()->set_seconds(static_cast<int64_t>(seconds));
-    request.mutable_grace()->set_nanos(
-        static_cast<int32_t>((flags.grace_seconds - seconds) * kNanos));
-  }
+  SetLeave(flags, request);
   const auto answer = session.client.UnloadModel(request, session.options.call());
   if (!answer.ok()) return answer.status();
   const v1::Model& model = answer->model();
@@ -143,10 +158,27 @@ absl::Status RunUnload(const Session& session, const UnloadFlags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status RunRestart(const Session& session, const LeaveFlags& flags) {
+  v1::RestartReplicaRequest request;
+  SetLeave(flags, request);
+  request.set_replica(flags.replica);
+  const auto model = session.client.RestartReplica(request, session.options.call());
+  if (!model.ok()) return model.status();
+  session.output.Answer(
+      *model,
+      [&] {
+        fmt::print(session.console.out, "replica {} of {} version {} is restarted\n", flags.replica,
+                   model->name(), model->version());
+      },
+      [&] { PrintModelRow(*model, session.output); });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddAdminCommands(CLI::App& app, Command& chosen) {
   constexpr int32_t kMostVersions = 1 << 30;
+  constexpr int32_t kMostReplica = 63;
   auto load = std::make_shared<LoadFlags>();
   CLI::App* command = app.add_subcommand(
       "load", "loads a model of the server's model folder; --address: its admin address");
@@ -166,7 +198,7 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
     chosen = [load](const Session& session) { return RunLoad(session, *load); };
   });
 
-  auto unload = std::make_shared<UnloadFlags>();
+  auto unload = std::make_shared<LeaveFlags>();
   command = app.add_subcommand(
       "unload", "unloads a model when its requests are answered; --address: the admin address");
   command->add_option("name", unload->name, "a model")->required();
@@ -181,6 +213,26 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
       "  beamline --address 127.0.0.1:50053 unload second --grace 5\n");
   command->callback([&chosen, unload] {
     chosen = [unload](const Session& session) { return RunUnload(session, *unload); };
+  });
+
+  auto restart = std::make_shared<LeaveFlags>();
+  command = app.add_subcommand(
+      "restart",
+      "restarts a replica of a model while the others answer; --address: the admin "
+      "address");
+  command->add_option("name", restart->name, "a model")->required();
+  AddNumber(*command, "--model-version", restart->version, "of the model [the only one]", 1,
+            kMostVersions);
+  AddNumber(*command, "--replica", restart->replica, "its number, from 0 [0]", 0, kMostReplica);
+  AddNumber(*command, "--grace", restart->grace_seconds,
+            "how long its requests may take [the server's drain_timeout_ms]", 0.0,
+            kMostGraceSeconds)
+      ->type_name("SECONDS");
+  command->footer(
+      "Examples:\n"
+      "  beamline --address 127.0.0.1:50053 restart write-en --replica 1\n");
+  command->callback([&chosen, restart] {
+    chosen = [restart](const Session& session) { return RunRestart(session, *restart); };
   });
 }
 

@@ -128,7 +128,11 @@ void PrintModel(const v1::Model& model, const Session& session) {
                     FormatCount(model.memory().cache_blocks()), model.memory().block_size()));
   }
   for (const v1::Replica& replica : model.replicas()) {
-    row("replica", fmt::format("{} ({})", replica.device(), replica.description()));
+    std::string state;
+    if (replica.state() != v1::REPLICA_STATE_UP && replica.state() != 0) {
+      state = ", " + Lower(v1::ReplicaState_Name(replica.state()), "REPLICA_STATE_");
+    }
+    row("replica", fmt::format("{} ({}){}", replica.device(), replica.description(), state));
   }
   PrintRows(rows, session);
 }

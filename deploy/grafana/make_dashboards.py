@@ -164,7 +164,15 @@ BATCHING = [
 
 DEVICES = [
     table("Models", "What is loaded, and where.", f"beamline_model_info{{{MODEL}}}", ("Value",)),
-    table("Replicas", "Value 1: can answer. 0: its device has failed.", f"beamline_replica_up{{{MODEL}}}"),
+    table("Replicas", "Value 1: can answer. 0: its device has failed, or it is being loaded anew.", f"beamline_replica_up{{{MODEL}}}"),
+    graph("Expected wait", "Of a request that comes now, by replica: what the router goes by.",
+          [(f"beamline_replica_expected_wait_seconds{{{MODEL}}}", "{{model}} {{replica}}")], "s"),
+    graph("Steps by replica", "How evenly replicas work.",
+          [(f"rate(beamline_replica_steps_total{{{MODEL}}}{RATE})", "{{model}} {{replica}}")], "ops"),
+    graph("Replicas loaded anew, requests begun again", "1 while a replica is being loaded; how often that was, and how many requests it moved.",
+          [(f"beamline_replica_restarting{{{MODEL}}}", "{{model}} {{replica}} loading"),
+           (f"increase(beamline_replica_restarts_total{{{MODEL}}}{RATE})", "{{model}} {{replica}} restarts"),
+           (f"increase(beamline_reruns_total{{{MODEL}}}{RATE})", "{{model}} reruns")], "short"),
     table("Builds", "Versions and revisions that run.", f"beamline_build_info{{{SERIES}}}", ("Value", "job")),
     graph("Memory of models", "By use.", [(f"sum by (instance, device, use) (beamline_device_memory_bytes{{{MODEL}}})", "{{instance}} {{device}} {{use}}")],
           "bytes", stacked=True),

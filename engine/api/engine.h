@@ -34,6 +34,10 @@ inline constexpr char kPublicErrorPayload[] = "beamline.public_error";
 // An UNAVAILABLE error with this payload is about a model that is being loaded or unloaded.
 inline constexpr char kModelNotReadyPayload[] = "beamline.model_not_ready";
 
+// An UNAVAILABLE error with this payload is about a replica that has ended under a request: another
+// one, or the same after its restart, may answer it.
+inline constexpr char kReplicaEndedPayload[] = "beamline.replica_ended";
+
 // Names one running request. Cancelling a finished one does nothing.
 class RequestHandle {
  public:
@@ -52,10 +56,10 @@ class Engine {
 
   // Validates, then queues; thread safe, returns at once. Errors (the sink is not called then):
   // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
-  // RESOURCE_EXHAUSTED queue full; UNAVAILABLE draining, or the model's device has failed. Errors
-  // that only tokenizing can find (prompt too long) come to the sink, and so do those of computing:
-  // UNAVAILABLE when the device fails; INTERNAL when the model computed NaN or infinity for this
-  // request.
+  // RESOURCE_EXHAUSTED queue full; UNAVAILABLE draining, or no replica of the model can answer.
+  // Errors that only tokenizing can find (prompt too long) come to the sink, and so do those of
+  // computing: UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when
+  // the model computed NaN or infinity for this request.
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
@@ -96,15 +100,31 @@ class Engine {
   virtual absl::StatusOr<ModelInfo> Unload(const std::string& name, int32_t version,
                                            std::chrono::milliseconds grace) = 0;
 
+  // Lets the other replicas of this version have what comes, waits at most `grace` until this one
+  // has answered what it has, loads it anew, and returns when it answers. What it has not answered
+  // by then is begun again at another replica, or ends with UNAVAILABLE where some of its answer
+  // has been sent. `version` as Unload takes it. NOT_FOUND without such a replica;
+  // FAILED_PRECONDITION when no other replica can answer and this one can, and while it is being
+  // restarted. When its load fails it is kFailed, and the error is Load's.
+  virtual absl::StatusOr<ModelInfo> RestartReplica(const std::string& name, int32_t version,
+                                                   int32_t replica,
+                                                   std::chrono::milliseconds grace) = 0;
+
   // `listener` is told of each change of a model's state from now on, one at a time, in order, by
   // the thread that changes it; it must return quickly, and may ask for Models(). Replaces an
   // earlier listener. Before this returns, the earlier one is told no more.
   using ModelListener = std::function<void(const ModelInfo& model)>;
   virtual void OnModelChange(ModelListener listener) = 0;
 
-  // `listener` is told of each model whose device fails for good, before that model's requests get
-  // the error; of those that have failed already, at once. Called from engine threads; must return
-  // quickly. Replaces an earlier listener.
+  // `listener` is told of each replica that goes from one phase to another from now on, by the
+  // thread that finds it out; it must return quickly, and may ask for Models(). Replaces an earlier
+  // listener.
+  using ReplicaListener = std::function<void(const ReplicaChange& change)>;
+  virtual void OnReplicaChange(ReplicaListener listener) = 0;
+
+  // `listener` is told of each model whose last replica fails for good, before that model's
+  // requests get the error; of those that have failed already, at once. Called from engine threads;
+  // must return quickly. Replaces an earlier listener.
   using FaultListener = std::function<void(const ModelInfo& model, const absl::Status& fault)>;
   virtual void OnFault(FaultListener listener) = 0;
 

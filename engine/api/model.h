@@ -34,6 +34,11 @@ struct ModelOptions {
   DType dtype = DType::kFloat32;  // what to compute in
   // "cpu", "cuda", "cuda:1", ...; "auto", or empty: a GPU when there is one.
   std::string device;
+  // Replicas that answer beside each other: a number, or "auto", which empty means too: one for
+  // each GPU that `devices` names, else 1.
+  std::string replicas;
+  // Instead of `device`: "cpu", or the GPUs of the replicas, "cuda:0, cuda:1".
+  std::string devices;
   int32_t max_batch_tokens = 4096;  // tokens one step may compute
   int32_t max_sequences = 256;      // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
@@ -47,6 +52,20 @@ struct ModelOptions {
   std::string warm_up = "auto";
 
   bool operator==(const ModelOptions&) const = default;
+};
+
+// kUp: it answers. kDraining: it finishes what it has, to be restarted. kRestarting: it is being
+// loaded once more. kFailed: its device has failed.
+enum class ReplicaPhase : uint8_t { kUp, kDraining, kRestarting, kFailed };
+
+// A replica, for whoever looks on.
+struct ReplicaInfo {
+  std::string device;       // Backend::Name()
+  std::string description;  // Backend::Description()
+  ReplicaPhase phase = ReplicaPhase::kUp;
+  int32_t restarts = 0;
+
+  bool operator==(const ReplicaInfo&) const = default;
 };
 
 // What loading ran in advance of the first request.
@@ -85,10 +104,21 @@ struct ModelInfo {
   std::string tokenizer;                  // Tokenizer::Kind()
   std::vector<std::string> prompt_names;  // encoders
   int32_t eos_token_id = -1;
-  std::string device;  // Backend::Name()
+  std::string device;  // Backend::Name() of the first replica
   std::string device_description;
   std::string device_reason;  // why it runs there
   WarmUpReport warm_up;
+  std::vector<ReplicaInfo> replicas;
+};
+
+// A replica went from one phase to another.
+struct ReplicaChange {
+  ModelInfo model;
+  int32_t replica = 0;
+  ReplicaPhase phase = ReplicaPhase::kUp;
+  std::string reason;            // of kFailed, and why a restart failed
+  bool will_restart = false;     // of kFailed: it is tried again on its own
+  bool model_can_answer = true;  // some replica of the model can
 };
 
 // One device that holds a version of a model.
@@ -97,6 +127,11 @@ struct ReplicaState {
   int32_t replica = 0;  // among those of the version
   std::string device;   // Backend::Name()
   bool can_answer = true;
+  ReplicaPhase phase = ReplicaPhase::kUp;
+  uint64_t restarts = 0;
+  uint64_t steps = 0;  // since its last load
+  // Until a request that comes now would have had its turn, as the replica's steps take.
+  double expected_wait_seconds = 0;
   std::vector<MemoryUse> memory;  // what it holds there, by what it is for
   // Bytes that no model of its device holds; nullopt: its memory is not divided in advance.
   std::optional<size_t> unused_device_bytes;
@@ -104,7 +139,7 @@ struct ReplicaState {
 
 // A moment's numbers of one model, for gauges and counters. Counters only grow, over reloads too.
 struct ModelStats {
-  bool can_answer = true;  // false once the device of a replica has failed
+  bool can_answer = true;  // false while a replica cannot
   int64_t waiting_requests = 0;
   int64_t running_sequences = 0;
   int64_t used_blocks = 0;
@@ -116,6 +151,7 @@ struct ModelStats {
   uint64_t encoded_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t cancelled = 0;
+  uint64_t rerun = 0;                         // requests that were begun again at another replica
   uint64_t speculative_proposed = 0;          // tokens guessed
   uint64_t speculative_accepted = 0;          // of them, those that were right
   std::vector<MemoryUse> memory;              // of all replicas together, by what it is for

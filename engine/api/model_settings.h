@@ -24,8 +24,10 @@ struct ModelSetting {
   std::string_view help;
   int64_t min = 0;  // of numbers
   int64_t max = 0;
-  std::span<const std::string_view> choices = {};  // of strings; empty: any; N: a number from 0
+  std::span<const std::string_view> choices = {};  // of strings; empty: any; N: a number from 0;
+                                                   // "A to B": a number of these
   bool may_be_empty = false;                       // of strings with choices
+  bool is_list = false;                            // of strings: words with commas between them
 };
 
 // What a model can compute in (DType's others are for storage and indices).
@@ -33,6 +35,8 @@ inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, 
 
 inline constexpr int32_t kMostVersion = 1 << 30;
 inline constexpr std::array<std::string_view, 4> kDeviceChoices = {"auto", "cpu", "cuda", "cuda:N"};
+inline constexpr std::array<std::string_view, 2> kListedDeviceChoices = {"cpu", "cuda:N"};
+inline constexpr std::array<std::string_view, 2> kReplicasChoices = {"auto", "1 to 64"};
 inline constexpr std::array<std::string_view, 3> kWarmUpChoices = {"auto", "true", "false"};
 
 inline constexpr std::array kModelSettings = {
@@ -50,6 +54,18 @@ inline constexpr std::array kModelSettings = {
                  .help = "where it runs; without: as the server's device",
                  .choices = kDeviceChoices,
                  .may_be_empty = true},
+    ModelSetting{.name = "replicas",
+                 .member = &ModelOptions::replicas,
+                 .help = "copies that answer beside each other; auto: one for each GPU of devices; "
+                         "without: as the server's replicas",
+                 .choices = kReplicasChoices,
+                 .may_be_empty = true},
+    ModelSetting{.name = "devices",
+                 .member = &ModelOptions::devices,
+                 .help = "instead of device: cpu, or the GPUs of the replicas, cuda:0,cuda:1",
+                 .choices = kListedDeviceChoices,
+                 .may_be_empty = true,
+                 .is_list = true},
     ModelSetting{.name = "max_batch_tokens",
                  .member = &ModelOptions::max_batch_tokens,
                  .help = "tokens that one step may compute",

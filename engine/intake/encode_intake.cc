@@ -17,7 +17,7 @@
 
 namespace beamline {
 
-absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const LoadedModel& model) {
+absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const ModelFacts& model) {
   if (model.info.task != ModelTask::kEncode) {
     return WrongTask(model, "Encode", "generates text and has no embeddings");
   }

@@ -22,7 +22,7 @@ namespace beamline {
 namespace {
 
 // The decoder's first ids: the prompt, or the start token and the target prefix.
-absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const LoadedModel& model) {
+absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const ModelFacts& model) {
   if (model.info.task == ModelTask::kGenerate) {
     return TokenizeInput(request.prompt, model);
   }
@@ -37,7 +37,7 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Loa
 }
 
 // The most tokens that each of `rows` sequences can come to have in the model's cache.
-int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const LoadedModel& model) {
+int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const ModelFacts& model) {
   const int64_t block_size = model.limits.block_size;
   const int64_t memory_blocks = CeilDiv(memory_tokens, block_size);
   return ((model.limits.num_blocks - memory_blocks) / rows - 1) * block_size;
@@ -51,14 +51,14 @@ std::string FieldOfRows(const GenerateRequest& request) {
 
 // Of an option that models of one kind have.
 absl::Status ForTaskOnly(std::string_view field, std::string_view value, std::string_view kind,
-                         const LoadedModel& model) {
+                         const ModelFacts& model) {
   return FieldError({.field = std::string(field),
                      .value = std::string(value),
                      .text = fmt::format("{} is {}; accepted for {} models only, which '{}' is not",
                                          field, value, kind, model.options.name)});
 }
 
-absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel& model) {
+absl::Status CheckPromptLogprobs(const OutputOptions& output, const ModelFacts& model) {
   if (!output.prompt_logprobs.has_value()) return absl::OkStatus();
   if (model.info.task != ModelTask::kGenerate) {
     return ForTaskOnly("output.prompt_logprobs", "set", "decoder-only", model);
@@ -67,7 +67,7 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const LoadedModel&
 }
 
 // Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
-void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) {
+void AddPromptLogprobs(int32_t num_top, const ModelFacts& model, Group& group) {
   Sequence& row = group.rows[0];
   auto decoder =
       std::make_unique<PromptLogprobsDecoder>(std::move(group.decoder), std::move(row.tokens),
@@ -80,7 +80,7 @@ void AddPromptLogprobs(int32_t num_top, const LoadedModel& model, Group& group) 
 }  // namespace
 
 absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
-                                                     const LoadedModel& model) {
+                                                     const ModelFacts& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
@@ -170,7 +170,7 @@ absl::Status GenerateIntake::Complete(Group& group) {
 
 // Only a request of more sequences than the model's own decoding has can fail here (make_limits.h).
 absl::Status GenerateIntake::CheckCacheFits(const Group& group) const {
-  const LoadedModel& model = *model_;
+  const ModelFacts& model = *model_;
   const auto prompt_tokens = static_cast<int64_t>(group.rows[0].tokens.size());
   const int32_t rows = group.decoder->max_rows();
   const auto memory_tokens = static_cast<int64_t>(group.encoder_ids.size());

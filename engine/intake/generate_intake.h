@@ -20,11 +20,12 @@ class GenerateIntake {
  public:
   using Request = GenerateRequest;
   using Sink = GenerateSink;
+  using Result = GenerateResult;
   using Job = Group;
 
   // Refuses what can be refused before any work is spent: INVALID_ARGUMENT naming the field, the
   // value and the range. The model outlives the intake.
-  static absl::StatusOr<GenerateIntake> Check(GenerateRequest request, const LoadedModel& model);
+  static absl::StatusOr<GenerateIntake> Check(GenerateRequest request, const ModelFacts& model);
 
   size_t text_bytes() const;  // to be tokenized
   // The job that answers `sink`, to be completed.
@@ -33,7 +34,7 @@ class GenerateIntake {
   absl::Status Complete(Group& group);
 
  private:
-  GenerateIntake(GenerateRequest request, ResolvedDecoding decoding, const LoadedModel& model)
+  GenerateIntake(GenerateRequest request, ResolvedDecoding decoding, const ModelFacts& model)
       : request_(std::move(request)), decoding_(std::move(decoding)), model_(&model) {}
 
   // The tokens that the encoder and the decoder begin with.
@@ -42,7 +43,7 @@ class GenerateIntake {
 
   GenerateRequest request_;
   ResolvedDecoding decoding_;
-  const LoadedModel* model_;
+  const ModelFacts* model_;
 };
 
 }  // namespace beamline

@@ -25,13 +25,13 @@ absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab
   return absl::OkStatus();
 }
 
-int32_t VocabSize(PromptSide side, const LoadedModel& model) {
+int32_t VocabSize(PromptSide side, const ModelFacts& model) {
   return side == PromptSide::kInput ? model.info.input_vocab_size : model.info.vocab_size;
 }
 
 // As in transformers: a template makes tokens of nothing, and generation without a prompt starts at
 // the begin token.
-bool EmptyTextHasTokens(PromptSide side, const LoadedModel& model) {
+bool EmptyTextHasTokens(PromptSide side, const ModelFacts& model) {
   if (model.info.task == ModelTask::kTranslate || side == PromptSide::kInput) {
     return model.tokenizer->num_template_tokens() > 0 ||
            model.description.generation.bos_token_id >= 0;
@@ -76,7 +76,7 @@ size_t TextBytes(const std::vector<Prompt>& prompts) {
 }
 
 absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
-                         bool may_be_empty, const LoadedModel& model) {
+                         bool may_be_empty, const ModelFacts& model) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
     if (ids->empty() && !may_be_empty) {
       return FieldError(fmt::format("{}.ids", field), "empty", "at least 1 token id");
@@ -97,13 +97,13 @@ absl::Status NoTokens(std::string_view field) {
                      .text = fmt::format("{} has no tokens", field)});
 }
 
-int32_t MaxStepShare(const LoadedModel& model) {
+int32_t MaxStepShare(const ModelFacts& model) {
   return std::min(kMaxStepShare, model.limits.max_sequences);
 }
 
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
                                         const EncodeTextOptions& options, int32_t limit,
-                                        std::string_view hint, const LoadedModel& model) {
+                                        std::string_view hint, const ModelFacts& model) {
   TokenIds ids;
   if (const auto* given = std::get_if<TokenIds>(&prompt)) {
     ids = *given;
@@ -134,7 +134,7 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
   return ids;
 }
 
-absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& model) {
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const ModelFacts& model) {
   BEAMLINE_ASSIGN_OR_RETURN(
       TokenIds ids, TokenizePrompt("prompt", prompt, {}, model.info.max_input_tokens, "", model));
   const int32_t bos = model.description.generation.bos_token_id;
@@ -143,7 +143,7 @@ absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& 
   return ids;
 }
 
-absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what) {
+absl::Status WrongTask(const ModelFacts& model, std::string_view rpc, std::string_view what) {
   const std::string value = fmt::format("'{}'", model.options.name);
   return FieldError(
       {.field = "model",

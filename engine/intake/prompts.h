@@ -22,20 +22,20 @@ size_t TextBytes(const std::vector<Prompt>& prompts);
 // What can be seen of a prompt before it is tokenized: ids in range, not empty unless that may be.
 // A text may always be empty where the tokenizer's template makes tokens of it.
 absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
-                         bool may_be_empty, const LoadedModel& model);
+                         bool may_be_empty, const ModelFacts& model);
 // "inputs[2] has no tokens; accepted: at least 1".
 absl::Status NoTokens(std::string_view field);
 // How many logits of a step one request may take at most that wants those of many tokens at once.
-int32_t MaxStepShare(const LoadedModel& model);
+int32_t MaxStepShare(const ModelFacts& model);
 // "model is 'embed-en', which only encodes; Generate accepts the others".
-absl::Status WrongTask(const LoadedModel& model, std::string_view rpc, std::string_view what);
+absl::Status WrongTask(const ModelFacts& model, std::string_view rpc, std::string_view what);
 
 // A prompt's ids, of the target's side with options.as_target; more than `limit` of them are an
 // error that ends with `hint`, unless the options truncate.
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
                                         const EncodeTextOptions& options, int32_t limit,
-                                        std::string_view hint, const LoadedModel& model);
+                                        std::string_view hint, const ModelFacts& model);
 // The prompt of a request; an empty text stands for the model's begin token.
-absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const LoadedModel& model);
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const ModelFacts& model);
 
 }  // namespace beamline

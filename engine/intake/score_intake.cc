@@ -52,7 +52,7 @@ class ScoreResultSink final : public GenerateSink {
 };
 
 // The decoder's prompt.
-absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const LoadedModel& model,
+absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const ModelFacts& model,
                                              Group& group) {
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeInput(request.prompt, model));
   group.prompt_tokens = static_cast<int32_t>(prompt.size());
@@ -62,7 +62,7 @@ absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const 
 }
 
 absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& request,
-                                                            const LoadedModel& model,
+                                                            const ModelFacts& model,
                                                             int32_t prompt_tokens) {
   EncodeTextOptions options;
   options.add_special_tokens = model.info.task == ModelTask::kTranslate;
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& 
 
 // Rows that always fit the cache, alone and with nothing shared.
 ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuations,
-                      int32_t prompt_tokens, const LoadedModel& model) {
+                      int32_t prompt_tokens, const ModelFacts& model) {
   size_t longest = 0;
   for (const TokenIds& ids : continuations) longest = std::max(longest, ids.size());
   const auto memory_tokens = static_cast<int32_t>(group.encoder_ids.size());
@@ -101,7 +101,7 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 
 }  // namespace
 
-absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const LoadedModel& model) {
+absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const ModelFacts& model) {
   if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));

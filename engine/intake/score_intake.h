@@ -18,20 +18,21 @@ class ScoreIntake {
  public:
   using Request = ScoreRequest;
   using Sink = ScoreSink;
+  using Result = ScoreResult;
   using Job = Group;
 
-  static absl::StatusOr<ScoreIntake> Check(ScoreRequest request, const LoadedModel& model);
+  static absl::StatusOr<ScoreIntake> Check(ScoreRequest request, const ModelFacts& model);
 
   size_t text_bytes() const;
   std::unique_ptr<Group> Start(Acceptance acceptance, std::shared_ptr<ScoreSink> sink) const;
   absl::Status Complete(Group& group);
 
  private:
-  ScoreIntake(ScoreRequest request, const LoadedModel& model)
+  ScoreIntake(ScoreRequest request, const ModelFacts& model)
       : request_(std::move(request)), model_(&model) {}
 
   ScoreRequest request_;
-  const LoadedModel* model_;
+  const ModelFacts* model_;
 };
 
 }  // namespace beamline

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "engine/loading/placement.h"
+
 namespace beamline {
 namespace {
 
@@ -17,9 +19,14 @@ int64_t PhysicalMemoryBytes() {
 }
 
 // One word for those that mean the same device, as far as names tell.
-std::string_view DeviceOf(const ModelOptions& options) {
-  const std::string_view device = options.device;
+std::string_view DeviceOf(std::string_view device) {
   return device.empty() || device == "auto" || device == "cuda" ? "cuda:0" : device;
+}
+
+bool MayUse(const ModelOptions& options, std::string_view device) {
+  if (options.devices.empty()) return DeviceOf(options.device) == device;
+  const auto words = SplitList(options.devices);
+  return std::ranges::any_of(words, [&](const auto& word) { return DeviceOf(word) == device; });
 }
 
 void Add(const ModelOptions& options, const Checkpoint& checkpoint, MemoryDemand& demand) {
@@ -45,7 +52,7 @@ MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
   MemoryDemand demand;
   Add(options, checkpoint, demand);
   for (const ModelOptions& other : later) {
-    if (DeviceOf(other) != DeviceOf(options)) continue;
+    if (!MayUse(other, DeviceOf(options.device))) continue;
     const auto opened = Checkpoint::Open(other.folder);
     if (opened.ok()) Add(other, **opened, demand);
   }

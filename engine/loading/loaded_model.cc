@@ -19,6 +19,7 @@
 #include "engine/loading/stoppable_checkpoint.h"
 #include "engine/text/error_line.h"
 #include "fmt/format.h"
+#include "kernels/cpu/core_sets.h"
 
 namespace beamline {
 namespace {
@@ -170,9 +171,13 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
       MakeBackend(options.device.empty() ? "auto" : options.device,
-                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.num_threads,
+                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.cpu,
                   context.gpu_memory));
   model->backend = std::move(chosen.backend);
+  model->on_gpu = chosen.is_gpu;
+  if (!model->on_gpu) model->cores = context.cpu.cores;
+  // What this thread writes first lies in the memory of these cores.
+  cpu::RunOn(model->cores);
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
@@ -180,7 +185,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   const StepLimits& limits = model->limits;
   if (options.speculative_tokens > 0) {
     model->speculation =
-        std::make_unique<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
+        std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
   }
   model->memory = PlanMemory(spec, *checkpoint, options.dtype,
                              model->backend->ActivationDType(options.dtype), limits);
@@ -205,6 +210,13 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
 }
 
 }  // namespace
+
+int64_t LoadedModel::PromisedHostBytes() const {
+  if (backend->FreeMemory().has_value()) return 0;  // its memory is not the host's
+  int64_t held = 0;
+  for (const MemoryUse& use : backend->MemoryUsage()) held += static_cast<int64_t>(use.bytes);
+  return std::max<int64_t>(memory.total() - held, 0);
+}
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOptions& options,
                                                                const LoadContext& context) {

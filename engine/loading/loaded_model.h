@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
 #include "engine/decoding/speculation.h"
+#include "engine/loading/make_backend.h"
 #include "engine/loading/memory_plan.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
@@ -19,26 +21,39 @@ namespace beamline {
 
 // What loading a model needs to know besides its own options.
 struct LoadContext {
-  int num_threads = 0;  // compute threads of the CPU; 0: all
+  CpuShare cpu;
   GpuMemoryLimit gpu_memory;
   Backend::Log log;  // of the device's choices, those made while loading too; may be empty
   std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
   // Asked before anything of the device's memory is taken; its error ends the load. May be empty.
   std::function<absl::Status(const MemoryPlan& plan, const Backend& backend)> admit;
   const std::atomic<bool>* stop = nullptr;  // once set, the load ends with CANCELLED; may be null
-  bool yields = false;  // the calling thread gives way to others, from now on and for good
+  // The calling thread gives way to others, from now on and for good. With cpu.cores it stays on
+  // these.
+  bool yields = false;
 };
 
-struct LoadedModel {
+// What is known of a model wherever it computes: all that requests are checked and tokenized by. A
+// model's replicas have the same, and it may outlive them.
+struct ModelFacts {
   ModelOptions options;
   ModelDescription description;
   StepLimits limits;
   ModelInfo info;
   MemoryPlan memory;
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
+  std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing
+};
+
+struct LoadedModel : ModelFacts {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
-  std::unique_ptr<Speculation> speculation;  // null: sequences guess nothing
+  bool on_gpu = false;
+  // Where the threads that compute it belong; empty: anywhere.
+  std::vector<int> cores;
+
+  // Of the host, that it may still come to write beyond what it holds now.
+  int64_t PromisedHostBytes() const;
 
   // Computes the largest steps once on a device that divides a fixed memory, so that serving takes
   // nothing large from it. Errors name the model, the file and the fault.

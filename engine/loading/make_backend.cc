@@ -25,8 +25,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
   return backend;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const ModelNeeds& needs, int num_threads) {
-  return MakeSupporting(MakeCpuBackend({.num_threads = num_threads}), needs);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const ModelNeeds& needs, const CpuShare& cpu) {
+  return MakeSupporting(MakeCpuBackend({.num_threads = cpu.num_threads, .cores = cpu.cores}),
+                        needs);
 }
 
 // The number of "cuda" or "cuda:N".
@@ -45,10 +46,10 @@ absl::StatusOr<int> GpuIndex(std::string_view device) {
 }  // namespace
 
 absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
-                                          int num_threads, const GpuMemoryLimit& memory) {
+                                          const CpuShare& cpu, const GpuMemoryLimit& memory) {
   ChosenBackend chosen;
   if (device == "cpu") {
-    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
+    BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, cpu));
     chosen.reason = "the CPU was asked for";
     return chosen;
   }
@@ -61,18 +62,20 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNe
                                       std::string(gpu.status().message())));
     }
     chosen.backend = *std::move(gpu);
+    chosen.is_gpu = true;
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
   auto gpu = MakeSupporting(MakeCudaBackend(0, memory), needs);
   if (gpu.ok()) {
     chosen.backend = *std::move(gpu);
+    chosen.is_gpu = true;
     chosen.reason = "a GPU is there";
     return chosen;
   }
   // A GPU that is there and full is for the operator to look at: the CPU would be slow in silence.
   if (absl::IsResourceExhausted(gpu.status())) return gpu.status();
-  BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, num_threads));
+  BEAMLINE_ASSIGN_OR_RETURN(chosen.backend, MakeCpu(needs, cpu));
   chosen.reason = std::string(gpu.status().message());
   return chosen;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -13,6 +14,7 @@ namespace beamline {
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;
   std::string reason;  // a sentence for the log
+  bool is_gpu = false;
 };
 
 // What a device must be able to compute.
@@ -22,6 +24,13 @@ struct ModelNeeds {
   int hidden_size = 0;  // of the longest rows that are normed
 };
 
+// What the CPU's backend gets of the CPU: so many threads, 0: all; with `cores` threads of its own,
+// on these cores.
+struct CpuShare {
+  int num_threads = 0;
+  std::vector<int> cores = {};
+};
+
 // `device`: "cpu"; "cuda" or "cuda:1"; "auto", the first GPU when it computes what the
 // model needs and the CPU otherwise. UNAVAILABLE or FAILED_PRECONDITION when a GPU was asked for
 // and cannot be used; InvalidArgument for another name; UNIMPLEMENTED when the device does not
@@ -29,6 +38,6 @@ struct ModelNeeds {
 // the memory that `memory` asks for. `memory` counts for the first backend of a GPU, which takes it
 // for all of them.
 absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNeeds& needs,
-                                          int num_threads, const GpuMemoryLimit& memory = {});
+                                          const CpuShare& cpu, const GpuMemoryLimit& memory = {});
 
 }  // namespace beamline

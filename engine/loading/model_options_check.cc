@@ -7,6 +7,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/api/model_settings.h"
+#include "engine/loading/placement.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 absl::Status Check(const ModelSetting& setting, const std::string& value) {
   if (setting.choices.empty() || (setting.may_be_empty && value.empty())) return absl::OkStatus();
+  // A list is looked at as a whole, in CheckReplicas.
+  if (setting.is_list) return absl::OkStatus();
   return CheckChoice(setting.name, value, setting.choices);
 }
 
@@ -39,7 +42,7 @@ absl::Status CheckModelOptions(const ModelOptions& options) {
         setting.member);
     BEAMLINE_RETURN_IF_ERROR(status);
   }
-  return absl::OkStatus();
+  return CheckReplicas(options);
 }
 
 }  // namespace beamline

@@ -17,6 +17,7 @@
 #include "engine/scheduling/ticket.h"
 #include "engine/scheduling/waiting_count.h"
 #include "engine/scheduling/waiting_order.h"
+#include "engine/scheduling/work_share.h"
 
 namespace beamline {
 
@@ -40,6 +41,7 @@ struct Job {
 
   std::unique_ptr<Ticket> ticket;  // declared first, given back last
   WaitingCount waiting;            // until its first step or its answer
+  WorkShare work;                  // of its replica's
   std::shared_ptr<Sink> sink;
   std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
   std::optional<Clock::time_point> deadline;

@@ -20,8 +20,13 @@ class EngineImpl : public Engine {
  public:
   EngineImpl(const EngineOptions& options, EngineObserver* observer)
       : entrance_(options.num_tokenizer_threads), lifecycle_(options, observer, registry_) {}
-  // What has been accepted reaches its replica, which ends it with the registry.
-  ~EngineImpl() override { entrance_.Close(); }
+  // What has been accepted reaches its replica, which ends it. Replicas that are being loaded use
+  // the lifecycle, so that they end before it.
+  ~EngineImpl() override {
+    entrance_.Close();
+    lifecycle_.StopLoads();
+    registry_.StopAll();
+  }
 
   absl::Status LoadConfigured() { return lifecycle_.LoadConfigured(); }
 
@@ -56,10 +61,18 @@ class EngineImpl : public Engine {
                                    std::chrono::milliseconds grace) override {
     return lifecycle_.Unload(name, version, grace);
   }
+  absl::StatusOr<ModelInfo> RestartReplica(const std::string& name, int32_t version,
+                                           int32_t replica,
+                                           std::chrono::milliseconds grace) override {
+    return lifecycle_.RestartReplica(name, version, replica, grace);
+  }
   void OnModelChange(ModelListener listener) override {
     registry_.OnModelChange(std::move(listener));
   }
   void OnFault(FaultListener listener) override { registry_.OnFault(std::move(listener)); }
+  void OnReplicaChange(ReplicaListener listener) override {
+    registry_.OnReplicaChange(std::move(listener));
+  }
   bool Drain(std::chrono::milliseconds timeout) override {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     lifecycle_.StopLoads();

@@ -1,5 +1,5 @@
 // The way into the engine, the same for requests of every kind: checked, counted in or refused,
-// tokenized, handed to a replica. Any thread.
+// tokenized, handed to a replica of the pool. Any thread.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "engine/scheduling/job.h"
-#include "engine/serving/replica.h"
+#include "engine/serving/replica_pool.h"
+#include "engine/serving/rerun_sink.h"
 
 namespace beamline {
 
@@ -38,7 +39,7 @@ class Entrance {
  private:
   class Handle;
 
-  absl::StatusOr<Acceptance> CountIn(Replica& replica, std::unique_ptr<Ticket> ticket,
+  absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, std::unique_ptr<Ticket> ticket,
                                      Clock::time_point arrival);
   // Runs now or on a tokenizer thread, by size.
   template <typename Work>
@@ -64,20 +65,19 @@ template <typename Intake>
 absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
     typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink, Place place) {
   const Clock::time_point arrival = Clock::now();
-  const std::shared_ptr<Replica> replica = std::move(place.replica);
-  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), replica->model()));
-  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance,
-                            CountIn(*replica, std::move(place.ticket), arrival));
+  const std::shared_ptr<ReplicaPool> pool = std::move(place.pool);
   auto handle = std::make_shared<Handle>();
+  auto guard = std::make_shared<RerunSink<Intake>>(
+      pool, std::move(sink), request,
+      typename RerunSink<Intake>::Kept{handle->cancelled(), arrival});
+  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), pool->facts()));
+  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance,
+                            CountIn(*pool, std::move(place.ticket), arrival));
   acceptance.cancelled = handle->cancelled();
-  auto job = intake.Start(std::move(acceptance), std::move(sink));
+  auto job = intake.Start(std::move(acceptance), std::move(guard));
   const size_t bytes = intake.text_bytes();
-  RunTokenizing(bytes, [replica, intake = std::move(intake), job = std::move(job)]() mutable {
-    if (absl::Status status = intake.Complete(*job); !status.ok()) {
-      job->Answer(status);
-    } else {
-      replica->Submit(std::move(job));
-    }
+  RunTokenizing(bytes, [pool, intake = std::move(intake), job = std::move(job)]() mutable {
+    Begin(*pool, intake, std::move(job));
   });
   return handle;
 }

@@ -78,6 +78,7 @@ std::vector<Continuation> GenerateLoop::Advance(Group& group, std::span<const Ro
   }
   stats().generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
+  group.work.Reach(int64_t{group.prompt_tokens} + generated);
   if (group.decoder->finished()) {
     group.Finish(Clock::now());
   } else {

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -29,16 +31,32 @@ class Lifecycle {
   absl::StatusOr<ModelInfo> Unload(const std::string& name, int32_t version,
                                    std::chrono::milliseconds grace);
 
+  absl::StatusOr<ModelInfo> RestartReplica(const std::string& name, int32_t version,
+                                           int32_t replica, std::chrono::milliseconds grace);
+
   // Loads end as soon as can be, and later ones at once, with UNAVAILABLE.
   void StopLoads();
   // Unloads wait for requests no more.
   void StopWaiting() { stop_waiting_ = true; }
 
  private:
-  absl::StatusOr<Registry::Replicas> LoadReplicas(const ModelOptions& options);
+  // How a replica is loaded.
+  struct LoadWay {
+    std::span<const ModelOptions> later_models = {};  // of the engine's own, while it starts
+    bool is_configured = false;                       // one of the engine's own
+    bool is_alone = true;                             // the only replica of its model
+    bool is_again = false;                            // instead of one that was there
+    int64_t promised_bytes = 0;                       // as Registry::PromisedHostBytes, of those
+                                                      // that were loaded with it
+  };
+
+  absl::StatusOr<Registry::Pool> LoadPool(const ModelOptions& options);
+  absl::StatusOr<Registry::Pool> MakePool(const ModelOptions& options, const LoadWay& way);
+  absl::StatusOr<std::unique_ptr<LoadedModel>> LoadReplica(const ModelOptions& options,
+                                                           const CpuShare& cpu, const LoadWay& way);
   LoadContext ContextOf(const std::string& model) const;
-  absl::Status Admit(const MemoryPlan& plan, const Backend& backend) const;
-  void WaitForRequests(Replica& replica, std::chrono::steady_clock::time_point deadline) const;
+  absl::Status Admit(const MemoryPlan& plan, const Backend& backend, int64_t promised_bytes) const;
+  void WaitForRequests(ReplicaPool& pool, std::chrono::steady_clock::time_point deadline) const;
 
   const EngineOptions options_;
   EngineObserver* const observer_;

@@ -17,38 +17,35 @@ void Add(const MemoryUse& use, std::vector<MemoryUse>& sum) {
 
 }  // namespace
 
-void AddCounters(const Replica& replica, ModelStats& stats) {
-  const ModelStats own = replica.stats().Read();
+void AddCounts(const ModelStats& more, ModelStats& stats) {
   for (uint64_t ModelStats::*counter :
        {&ModelStats::steps, &ModelStats::prompt_tokens, &ModelStats::cached_prompt_tokens,
         &ModelStats::generated_tokens, &ModelStats::encoded_tokens, &ModelStats::preemptions,
-        &ModelStats::cancelled}) {
-    stats.*counter += own.*counter;
-  }
-  if (const Speculation* speculation = replica.model().speculation.get()) {
-    stats.speculative_proposed += speculation->proposed();
-    stats.speculative_accepted += speculation->accepted();
+        &ModelStats::cancelled, &ModelStats::rerun, &ModelStats::speculative_proposed,
+        &ModelStats::speculative_accepted}) {
+    stats.*counter += more.*counter;
   }
 }
 
-void AddState(const Replica& replica, int32_t number, ModelStats& stats) {
-  const ModelStats own = replica.stats().Read();
-  stats.waiting_requests += own.waiting_requests;
-  stats.running_sequences += own.running_sequences;
-  stats.used_blocks += own.used_blocks;
-  stats.total_blocks += own.total_blocks;
-  const LoadedModel& model = replica.model();
-  ReplicaState state;
-  state.version = model.options.version;
-  state.replica = number;
-  state.device = model.info.device;
-  state.can_answer = replica.fault().status().ok();
-  state.memory = model.backend->MemoryUsage();
-  state.unused_device_bytes = model.backend->FreeMemory();
+void AddCounters(const Replica& replica, ModelStats& stats) {
+  AddCounts(replica.stats().Read(), stats);
+}
+
+void AddState(const Replica* replica, ReplicaState state, ModelStats& stats) {
   stats.can_answer = stats.can_answer && state.can_answer;
-  for (const MemoryUse& use : state.memory) Add(use, stats.memory);
-  if (!stats.unused_device_bytes.has_value()) {
-    stats.unused_device_bytes = state.unused_device_bytes;
+  if (replica != nullptr) {
+    const ModelStats own = replica->stats().Read();
+    state.steps = own.steps;
+    stats.running_sequences += own.running_sequences;
+    stats.used_blocks += own.used_blocks;
+    stats.total_blocks += own.total_blocks;
+    const Backend& backend = *replica->model().backend;
+    state.memory = backend.MemoryUsage();
+    state.unused_device_bytes = backend.FreeMemory();
+    for (const MemoryUse& use : state.memory) Add(use, stats.memory);
+    if (!stats.unused_device_bytes.has_value()) {
+      stats.unused_device_bytes = state.unused_device_bytes;
+    }
   }
   stats.replicas.push_back(std::move(state));
 }

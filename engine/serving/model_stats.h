@@ -1,8 +1,6 @@
 // The numbers of a model, put together from those of its replicas.
 #pragma once
 
-#include <cstdint>
-
 #include "engine/api/model.h"
 #include "engine/serving/replica.h"
 
@@ -10,7 +8,10 @@ namespace beamline {
 
 // What only grows: of replicas that there are no more, these stay.
 void AddCounters(const Replica& replica, ModelStats& stats);
-// The rest, with an entry among stats.replicas. `number`: among the replicas of its version.
-void AddState(const Replica& replica, int32_t number, ModelStats& stats);
+// The counters of `more`, added to those of `stats`.
+void AddCounts(const ModelStats& more, ModelStats& stats);
+// The rest, with `state` among stats.replicas, of whose memory the replica tells. `replica` may be
+// null: it is not loaded.
+void AddState(const Replica* replica, ReplicaState state, ModelStats& stats);
 
 }  // namespace beamline

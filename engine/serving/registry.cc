@@ -6,7 +6,6 @@
 #include "absl/strings/cord.h"
 #include "base/text.h"
 #include "engine/serving/model_stats.h"
-#include "engine/serving/router.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -19,15 +18,6 @@ absl::Status NotReady(std::string_view model, ModelState state) {
                                          state == ModelState::kLoading ? "loaded" : "unloaded"));
   status.SetPayload(kModelNotReadyPayload, absl::Cord());
   return status;
-}
-
-const std::shared_ptr<Replica>& Choose(const Registry::Replicas& replicas) {
-  if (replicas.size() == 1) return replicas[0];
-  std::vector<ReplicaLoad> loads;
-  for (const auto& replica : replicas) {
-    loads.push_back({replica->fault().status().ok(), replica->tickets().count()});
-  }
-  return replicas[LeastLoaded(loads)];
 }
 
 }  // namespace
@@ -83,8 +73,8 @@ absl::StatusOr<Place> Registry::Enter(std::string_view model) const {
   const auto entry = FindReady(model);
   if (!entry.ok()) return entry.status();
   Place place;
-  place.replica = Choose((*entry)->replicas);
-  place.ticket = std::make_unique<Ticket>(place.replica->tickets());
+  place.pool = (*entry)->pool;
+  place.ticket = std::make_unique<Ticket>(place.pool->tickets());
   return place;
 }
 
@@ -92,7 +82,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Registry::FindTokenizer(
     std::string_view model) const {
   std::lock_guard lock(mutex_);
   const Entry* entry = FindEntry(model);
-  if (entry != nullptr && !entry->replicas.empty()) return entry->replicas[0]->model().tokenizer;
+  if (entry != nullptr && entry->pool != nullptr) return entry->pool->facts().tokenizer;
   return FindReady(model).status();
 }
 
@@ -100,7 +90,13 @@ absl::StatusOr<ModelInfo> Registry::Find(std::string_view model) const {
   std::lock_guard lock(mutex_);
   const Entry* entry = FindEntry(model);
   if (entry == nullptr) return NotFound(model);
-  return entry->info;
+  return InfoOf(*entry);
+}
+
+ModelInfo Registry::InfoOf(const Entry& entry) {
+  ModelInfo info = entry.info;
+  if (entry.pool != nullptr) info.replicas = entry.pool->Replicas();
+  return info;
 }
 
 std::vector<ModelInfo> Registry::Models() const {
@@ -112,64 +108,59 @@ std::vector<ModelInfo> Registry::Models() const {
   std::ranges::sort(entries, {}, &Entry::order);
   std::vector<ModelInfo> models;
   models.reserve(entries.size());
-  for (const Entry* entry : entries) models.push_back(entry->info);
+  for (const Entry* entry : entries) models.push_back(InfoOf(*entry));
   return models;
 }
 
 absl::StatusOr<ModelStats> Registry::Stats(std::string_view model) const {
-  std::vector<Replicas> versions;
+  std::vector<Pool> versions;
   ModelStats stats;
   {
     std::lock_guard lock(mutex_);
     if (const auto named = models_.find(model); named != models_.end()) {
-      for (const auto& [number, entry] : named->second) versions.push_back(entry.replicas);
+      for (const auto& [number, entry] : named->second) versions.push_back(entry.pool);
       if (const auto retired = retired_.find(model); retired != retired_.end()) {
         stats = retired->second;
       }
     } else if (const Entry* entry = FindEntry(model); entry != nullptr) {
-      versions.push_back(entry->replicas);
+      versions.push_back(entry->pool);
     } else {
       return NotFound(model);
     }
   }
-  for (const Replicas& replicas : versions) {
-    for (size_t i = 0; i < replicas.size(); ++i) {
-      AddCounters(*replicas[i], stats);
-      AddState(*replicas[i], static_cast<int32_t>(i), stats);
-    }
+  for (const Pool& pool : versions) {
+    if (pool == nullptr) continue;
+    pool->AddCounters(stats);
+    pool->AddState(stats);
   }
   return stats;
 }
 
-Registry::Replicas Registry::AllReplicas() const {
+std::vector<Registry::Pool> Registry::Pools() const {
   std::lock_guard lock(mutex_);
-  Replicas all;
+  std::vector<Pool> pools;
   for (const auto& [name, versions] : models_) {
     for (const auto& [number, entry] : versions) {
-      all.insert(all.end(), entry.replicas.begin(), entry.replicas.end());
+      if (entry.pool != nullptr) pools.push_back(entry.pool);
     }
   }
-  return all;
+  return pools;
 }
 
 int64_t Registry::PromisedHostBytes() const {
   int64_t promised = 0;
-  for (const auto& replica : AllReplicas()) {
-    const LoadedModel& model = replica->model();
-    if (model.backend->FreeMemory().has_value()) continue;  // not of the host
-    int64_t held = 0;
-    for (const MemoryUse& use : model.backend->MemoryUsage()) {
-      held += static_cast<int64_t>(use.bytes);
-    }
-    promised += std::max<int64_t>(model.memory.total() - held, 0);
-  }
+  for (const Pool& pool : Pools()) promised += pool->PromisedHostBytes();
   return promised;
 }
 
+void Registry::StopAll() {
+  for (const Pool& pool : Pools()) pool->Stop(absl::CancelledError("the server is shutting down"));
+}
+
 bool Registry::WaitForAll(std::chrono::steady_clock::time_point deadline) const {
-  return std::ranges::all_of(AllReplicas(), [deadline](const std::shared_ptr<Replica>& replica) {
+  return std::ranges::all_of(Pools(), [deadline](const Pool& pool) {
     const auto left = deadline - std::chrono::steady_clock::now();
-    return replica->tickets().WaitForNone(
+    return pool->tickets().WaitForNone(
         std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0)));
   });
 }

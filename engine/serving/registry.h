@@ -17,20 +17,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
-#include "engine/serving/replica.h"
+#include "engine/serving/replica_pool.h"
 
 namespace beamline {
 
 class Registry {
  public:
-  using Replicas = std::vector<std::shared_ptr<Replica>>;
+  using Pool = std::shared_ptr<ReplicaPool>;
+
+  // Requests that still run get CANCELLED.
+  ~Registry() { StopAll(); }
 
   // Of the models that failed to load, so many are kept, the last ones.
   static constexpr size_t kMostFailed = 16;
 
   // For requests. `model`: as Engine's functions take it; so are the errors.
 
-  // A place at the replica that has the fewest requests.
   absl::StatusOr<Place> Enter(std::string_view model) const;
   // Of one that is being unloaded too.
   absl::StatusOr<std::shared_ptr<const Tokenizer>> FindTokenizer(std::string_view model) const;
@@ -47,6 +49,7 @@ class Registry {
   bool WaitForAll(std::chrono::steady_clock::time_point deadline) const;
   void OnModelChange(Engine::ModelListener listener);
   void OnFault(Engine::FaultListener listener);
+  void OnReplicaChange(Engine::ReplicaListener listener);
 
   // For whoever loads and unloads.
 
@@ -54,17 +57,20 @@ class Registry {
   // loads it and calls EndLoad. Errors are those of Engine::Load.
   absl::StatusOr<std::optional<ModelInfo>> BeginLoad(const ModelOptions& options);
   // Ready or failed; returns what BeginLoad does from now on.
-  absl::StatusOr<ModelInfo> EndLoad(const ModelOptions& options, absl::StatusOr<Replicas> loaded);
-  // What is on its way out: no new request finds it. Without replicas it is gone already.
+  absl::StatusOr<ModelInfo> EndLoad(const ModelOptions& options, absl::StatusOr<Pool> loaded);
+  // What is on its way out: no new request finds it. Without a pool it is gone already.
   struct Leaving {
     ModelInfo info;
-    Replicas replicas;
+    Pool pool;
   };
   absl::StatusOr<Leaving> BeginUnload(const std::string& name, int32_t version);
-  // Keeps the counters of these replicas, and nothing else of them. REQUIRES: BeginUnload gave
-  // them.
+  // Keeps the counters of this pool, and nothing else of it. REQUIRES: BeginUnload gave it.
   void Retire(const Leaving& leaving);
   void EndUnload(const ModelInfo& info);
+  // The replicas of a version that is ready. Errors are those of Engine::RestartReplica.
+  absl::StatusOr<Pool> FindPool(const std::string& name, int32_t version) const;
+  // Ends all pools.
+  void StopAll();
   // Whoever waits in BeginLoad waits no more.
   void Close();
 
@@ -73,7 +79,7 @@ class Registry {
     ModelOptions options;  // as they were asked for
     ModelInfo info;
     absl::Status failure;
-    Replicas replicas;
+    Pool pool;           // null unless it is ready or draining
     uint64_t order = 0;  // of loading
   };
   using Versions = std::map<int32_t, Entry>;
@@ -83,19 +89,21 @@ class Registry {
   Entry* FindExact(const std::string& name, int32_t version);
   absl::StatusOr<const Entry*> FindReady(std::string_view model) const;
   absl::Status NotFound(std::string_view model) const;
-  absl::StatusOr<int32_t> VersionToUnload(const std::string& name, int32_t version) const;
+  absl::StatusOr<int32_t> ChooseVersion(const std::string& name, int32_t version) const;
   void Erase(const std::string& name, int32_t version);
   void ForgetOldFailures();
 
   // Carries out a change, which returns what to tell the listener, if anything.
   template <typename Change>
   void Apply(const Change& change);
-  void Listen(const Replicas& replicas);  // REQUIRES: telling_
-  Replicas AllReplicas() const;
+  void Listen(ReplicaPool& pool) const;  // REQUIRES: telling_
+  std::vector<Pool> Pools() const;
+  static ModelInfo InfoOf(const Entry& entry);
 
   std::mutex telling_;               // taken before mutex_; changes are told of in their order
   Engine::ModelListener on_change_;  // guarded by telling_
   Engine::FaultListener on_fault_;   // guarded by telling_
+  Engine::ReplicaListener on_replica_change_;  // guarded by telling_
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

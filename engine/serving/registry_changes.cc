@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "base/field_error.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "engine/api/model_settings.h"
-#include "engine/serving/model_stats.h"
+#include "engine/loading/placement.h"
 #include "engine/serving/registry.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -32,6 +33,7 @@ bool SameFolder(const std::string& there, const std::string& asked) {
 std::string Difference(const ModelOptions& there, const ModelOptions& asked) {
   for (const ModelSetting& setting : kModelSettings) {
     if (setting.name == "folder" && SameFolder(there.folder, asked.folder)) continue;
+    if (setting.name == "devices" && SplitList(there.devices) == SplitList(asked.devices)) continue;
     const bool same =
         std::visit([&](auto member) { return there.*member == asked.*member; }, setting.member);
     if (!same) return std::string(setting.name);
@@ -39,7 +41,7 @@ std::string Difference(const ModelOptions& there, const ModelOptions& asked) {
   return "";
 }
 
-ModelInfo InfoOf(const ModelOptions& options, ModelState state) {
+ModelInfo NewInfo(const ModelOptions& options, ModelState state) {
   ModelInfo info;
   info.name = options.name;
   info.version = options.version;
@@ -69,21 +71,31 @@ void Registry::OnModelChange(Engine::ModelListener listener) {
   on_change_ = std::move(listener);
 }
 
-void Registry::Listen(const Replicas& replicas) {
-  for (const auto& replica : replicas) {
-    if (!on_fault_) {
-      replica->fault().Listen(nullptr);
-      continue;
-    }
-    replica->fault().Listen([listener = on_fault_, info = replica->model().info](
-                                const absl::Status& fault) { listener(info, fault); });
-  }
+void Registry::Listen(ReplicaPool& pool) const {
+  pool.Listen(on_replica_change_);
+  pool.ListenForEnd(on_fault_);
 }
 
 void Registry::OnFault(Engine::FaultListener listener) {
   std::lock_guard telling(telling_);
   on_fault_ = std::move(listener);
-  Listen(AllReplicas());
+  for (const Pool& pool : Pools()) Listen(*pool);
+}
+
+void Registry::OnReplicaChange(Engine::ReplicaListener listener) {
+  std::lock_guard telling(telling_);
+  on_replica_change_ = std::move(listener);
+  for (const Pool& pool : Pools()) pool->Listen(on_replica_change_);
+}
+
+absl::StatusOr<Registry::Pool> Registry::FindPool(const std::string& name, int32_t version) const {
+  std::lock_guard lock(mutex_);
+  BEAMLINE_ASSIGN_OR_RETURN(const int32_t chosen, ChooseVersion(name, version));
+  const Entry& entry = models_.find(name)->second.at(chosen);
+  if (entry.info.state != ModelState::kReady) {
+    return absl::FailedPreconditionError(fmt::format("{} is not ready", Quoted(entry.options)));
+  }
+  return entry.pool;
 }
 
 absl::StatusOr<std::optional<ModelInfo>> Registry::BeginLoad(const ModelOptions& options) {
@@ -106,14 +118,14 @@ absl::StatusOr<std::optional<ModelInfo>> Registry::BeginLoad(const ModelOptions&
           "{} is {} already, with another {}; unload it first, or load another version",
           Quoted(options), state == ModelState::kLoading ? "being loaded" : "there", other));
     }
-    if (state == ModelState::kReady) return std::optional(entry->info);
+    if (state == ModelState::kReady) return std::optional(InfoOf(*entry));
     changed_.wait(lock);
   }
   Entry& entry = models_[options.name][options.version];
   entry = {.options = options,
-           .info = InfoOf(options, ModelState::kLoading),
+           .info = NewInfo(options, ModelState::kLoading),
            .failure = {},
-           .replicas = {},
+           .pool = nullptr,
            .order = next_order_++};
   const ModelInfo info = entry.info;
   lock.unlock();
@@ -124,25 +136,25 @@ absl::StatusOr<std::optional<ModelInfo>> Registry::BeginLoad(const ModelOptions&
 }
 
 absl::StatusOr<ModelInfo> Registry::EndLoad(const ModelOptions& options,
-                                            absl::StatusOr<Replicas> loaded) {
+                                            absl::StatusOr<Pool> loaded) {
   std::lock_guard telling(telling_);
   ModelInfo info;
   {
     std::lock_guard lock(mutex_);
     Entry& entry = *FindExact(options.name, options.version);
     if (loaded.ok()) {
-      entry.replicas = *loaded;
-      entry.info = loaded->front()->model().info;
+      entry.pool = *loaded;
+      entry.info = entry.pool->facts().info;
     } else {
       entry.info.state = ModelState::kFailed;
       entry.info.error = std::string(loaded.status().message());
       entry.failure = loaded.status();
     }
-    info = entry.info;
+    info = InfoOf(entry);
     if (!loaded.ok()) ForgetOldFailures();
   }
   changed_.notify_all();
-  if (loaded.ok()) Listen(*loaded);
+  if (loaded.ok()) Listen(**loaded);
   if (on_change_) on_change_(info);
   if (!loaded.ok()) return loaded.status();
   return info;
@@ -167,7 +179,7 @@ void Registry::Erase(const std::string& name, int32_t version) {
   if (named->second.empty()) models_.erase(named);
 }
 
-absl::StatusOr<int32_t> Registry::VersionToUnload(const std::string& name, int32_t version) const {
+absl::StatusOr<int32_t> Registry::ChooseVersion(const std::string& name, int32_t version) const {
   const auto named = models_.find(name);
   if (named == models_.end()) return NotFound(name);
   const Versions& versions = named->second;
@@ -186,14 +198,14 @@ absl::StatusOr<Registry::Leaving> Registry::BeginUnload(const std::string& name,
   absl::StatusOr<Leaving> result = Leaving();
   bool is_leaving = false;
   Apply([&]() -> std::optional<ModelInfo> {
-    const auto chosen = VersionToUnload(name, version);
+    const auto chosen = ChooseVersion(name, version);
     if (!chosen.ok()) {
       result = chosen.status();
       return std::nullopt;
     }
     version = *chosen;
     Entry& entry = *FindExact(name, version);
-    result->info = entry.info;
+    result->info = InfoOf(entry);
     switch (entry.info.state) {
       case ModelState::kLoading:
         result = absl::FailedPreconditionError(
@@ -201,7 +213,7 @@ absl::StatusOr<Registry::Leaving> Registry::BeginUnload(const std::string& name,
         return std::nullopt;
       case ModelState::kReady:
         entry.info.state = ModelState::kDraining;
-        result->replicas = entry.replicas;
+        result->pool = entry.pool;
         return entry.info;
       case ModelState::kFailed: {
         ModelInfo info = entry.info;
@@ -229,10 +241,8 @@ void Registry::Retire(const Leaving& leaving) {
   if (retired_.size() >= kMostRetired && !retired_.contains(leaving.info.name)) {
     retired_.erase(retired_.begin());
   }
-  for (const auto& replica : leaving.replicas) {
-    AddCounters(*replica, retired_[leaving.info.name]);
-  }
-  FindExact(leaving.info.name, leaving.info.version)->replicas.clear();
+  leaving.pool->AddCounters(retired_[leaving.info.name]);
+  FindExact(leaving.info.name, leaving.info.version)->pool = nullptr;
 }
 
 void Registry::EndUnload(const ModelInfo& info) {

@@ -10,10 +10,10 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
       model_->options.name, *model_->transformer, *model_->backend, stats_, fault_, observer};
   if (model_->info.task == ModelTask::kEncode) {
     encode_.emplace(model_->limits, context);
-    thread_ = std::thread([this] { encode_->Run(); });
+    thread_ = std::thread([this] { Compute(*encode_); });
   } else {
     generate_.emplace(model_->limits, model_->options.prefix_cache, context);
-    thread_ = std::thread([this] { generate_->Run(); });
+    thread_ = std::thread([this] { Compute(*generate_); });
   }
 }
 

@@ -10,11 +10,11 @@
 #include "base/check.h"
 #include "engine/api/observer.h"
 #include "engine/loading/loaded_model.h"
-#include "engine/scheduling/ticket.h"
 #include "engine/serving/encode_loop.h"
 #include "engine/serving/generate_loop.h"
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
+#include "kernels/cpu/core_sets.h"
 
 namespace beamline {
 
@@ -39,29 +39,25 @@ class Replica {
   const ReplicaFault& fault() const { return fault_; }
   ReplicaStats& stats() { return stats_; }
   const ReplicaStats& stats() const { return stats_; }
-  // Of the requests that hold a place here.
-  TicketCounter& tickets() { return tickets_; }
 
  private:
+  template <typename Loop>
+  void Compute(Loop& loop) {
+    cpu::RunOn(model_->cores);
+    loop.Run();
+  }
   template <typename Loop, typename JobType>
   void Put(std::optional<Loop>& loop, std::unique_ptr<JobType> job) {
     BEAMLINE_CHECK(loop.has_value());
     if (!loop->inbox().Put(job)) job->Answer(fault_.EndStatus());
   }
 
-  TicketCounter tickets_;
   std::unique_ptr<LoadedModel> model_;
   ReplicaStats stats_;
   ReplicaFault fault_;
   std::optional<GenerateLoop> generate_;
   std::optional<EncodeLoop> encode_;
   std::thread thread_;
-};
-
-// What a request has at a replica from its acceptance until after its answer.
-struct Place {
-  std::shared_ptr<Replica> replica;
-  std::unique_ptr<Ticket> ticket;
 };
 
 }  // namespace beamline

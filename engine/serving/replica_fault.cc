@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/cord.h"
+#include "engine/api/engine.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -9,6 +11,11 @@ namespace beamline {
 absl::Status ReplicaFault::status() const {
   std::lock_guard lock(mutex_);
   return status_;
+}
+
+bool ReplicaFault::leaves_device_whole() const {
+  std::lock_guard lock(mutex_);
+  return leaves_device_whole_;
 }
 
 absl::Status ReplicaFault::EndStatus() const {
@@ -28,6 +35,8 @@ absl::Status ReplicaFault::Examine(Backend& backend) {
   status_ =
       absl::UnavailableError(fmt::format("model '{}' cannot answer: its device {} failed: {}",
                                          model_, backend.Name(), std::string(device.message())));
+  status_.SetPayload(kReplicaEndedPayload, absl::Cord());
+  leaves_device_whole_ = absl::IsResourceExhausted(device);
   const absl::Status fault = status_;
   const Listener listener = listener_;
   lock.unlock();

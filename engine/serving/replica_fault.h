@@ -20,6 +20,9 @@ class ReplicaFault {
 
   // OK, or UNAVAILABLE naming the model and the fault.
   absl::Status status() const;
+  // Of a fault: whether what failed is this replica's work alone, so that another may work on the
+  // same device. It was refused memory; any other fault of a GPU is its context's.
+  bool leaves_device_whole() const;
   // What requests get that an ended replica does not answer: the fault, else the reason for the
   // end.
   absl::Status EndStatus() const;
@@ -34,6 +37,7 @@ class ReplicaFault {
   const std::string model_;
   mutable std::mutex mutex_;  // guards all below
   absl::Status status_;
+  bool leaves_device_whole_ = false;
   absl::Status end_;
   Listener listener_;
 };

@@ -5,12 +5,14 @@
 #include <cstdint>
 
 #include "engine/api/engine.h"
-#include "engine/scheduling/waiting_count.h"
+#include "engine/scheduling/work_share.h"
+#include "engine/serving/step_rate.h"
 
 namespace beamline {
 
 struct ReplicaStats {
-  WaitingCounter waiting_requests;
+  WorkCounter work;  // of its unanswered requests
+  StepRate rate;
   std::atomic<int64_t> running_sequences = 0;
   std::atomic<int64_t> used_blocks = 0;
   std::atomic<int64_t> total_blocks = 0;
@@ -24,7 +26,6 @@ struct ReplicaStats {
 
   ModelStats Read() const {
     ModelStats stats;
-    stats.waiting_requests = waiting_requests.count();
     stats.running_sequences = running_sequences;
     stats.used_blocks = used_blocks;
     stats.total_blocks = total_blocks;

@@ -2,6 +2,7 @@
 // that get no answer.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -60,6 +61,7 @@ class StepLoop {
   }
   void Report(const StepReport& report) {
     ++stats().steps;
+    stats().rate.Add(report.num_tokens, std::chrono::duration<double>(report.duration).count());
     if (context_.observer != nullptr) context_.observer->OnStep(context_.model, report);
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "kernels/cpu/scratch.h"
@@ -14,8 +15,9 @@ class Context {
  public:
   using Body = absl::FunctionRef<void(int64_t begin, int64_t end, Scratch& scratch)>;
 
-  // Uses up to num_threads threads of the process's pool.
-  explicit Context(int num_threads);
+  // Uses up to num_threads threads: of the process's pool or, with `cores`, of a pool of its own
+  // whose workers run on these.
+  explicit Context(int num_threads, const std::vector<int>& cores = {});
 
   int num_threads() const { return num_threads_; }
 
@@ -25,6 +27,8 @@ class Context {
 
  private:
   int num_threads_;
+  std::unique_ptr<ThreadPool> own_pool_;  // null: the process's
+  ThreadPool& pool_;
   std::unique_ptr<Scratch[]> scratch_;  // [num_threads]
 };
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
+#include "kernels/cpu/core_sets.h"
 
 namespace beamline::cpu {
 namespace {
@@ -41,7 +43,8 @@ ThreadPool& ThreadPool::Global() {
   return pool;
 }
 
-ThreadPool::ThreadPool() : parts_(std::make_unique<Part[]>(kMaxThreads)) {}
+ThreadPool::ThreadPool(std::vector<int> cores)
+    : cores_(std::move(cores)), parts_(std::make_unique<Part[]>(kMaxThreads)) {}
 
 ThreadPool::~ThreadPool() {
   std::lock_guard lock(mutex_);
@@ -81,6 +84,7 @@ void ThreadPool::ParallelFor(int num_threads, int64_t num_items, int64_t chunk, 
 }
 
 void ThreadPool::WorkerLoop(int thread) {
+  RunOn(cores_);
   uint32_t seen = 0;
   for (;;) {
     seen = WaitForNewJob(seen);

@@ -1,5 +1,6 @@
-// The process's compute threads. Every CPU backend of the process shares them, so that several
-// models' replica threads never run more compute threads than there are cores.
+// Compute threads. Every CPU backend of the process shares the global pool, so that several models'
+// replica threads never run more compute threads than there are cores; but for those that have
+// cores of their own.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,8 @@ class ThreadPool {
   // The pool of this process; it starts without workers.
   static ThreadPool& Global();
 
-  ThreadPool();
+  // Its workers run on `cores`; empty: on any.
+  explicit ThreadPool(std::vector<int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -62,6 +64,7 @@ class ThreadPool {
   void RunParts(int thread);
   void WaitUntilEmpty() const;
 
+  const std::vector<int> cores_;
   // Held for the length of a ParallelFor; guards the workers and the job. Not absl::Mutex, whose
   // library ThreadSanitizer cannot see into.
   std::mutex mutex_;

@@ -28,8 +28,8 @@ absl::Status ModelAdmin::Run(std::function<void()> work) {
   std::lock_guard lock(mutex_);
   if (finished_) return absl::UnavailableError("the server is shutting down");
   if (running_ >= kMostAtOnce) {
-    return absl::ResourceExhaustedError(
-        fmt::format("{} models are being loaded or unloaded, the most at once", kMostAtOnce));
+    return absl::ResourceExhaustedError(fmt::format(
+        "{} models are being loaded, unloaded or restarted, the most at once", kMostAtOnce));
   }
   ++running_;
   workers_.Post([this, work = std::move(work)] {
@@ -59,7 +59,7 @@ absl::Status LoadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(CheckLoadName(request.name()));
   BEAMLINE_ASSIGN_OR_RETURN(options_, ToModelOptions(request));
   BEAMLINE_ASSIGN_OR_RETURN(options_.folder, admin_.root().Resolve(options_.folder));
-  if (options_.device.empty()) options_.device = admin_.default_device();
+  admin_.defaults().fill(options_);
   return absl::OkStatus();
 }
 
@@ -81,7 +81,7 @@ absl::Status UnloadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, request));
   name_ = request.name();
   BEAMLINE_ASSIGN_OR_RETURN(version_, ToVersion(request));
-  BEAMLINE_ASSIGN_OR_RETURN(grace_, ToGrace(request, admin_.default_grace()));
+  BEAMLINE_ASSIGN_OR_RETURN(grace_, ToGrace(request, admin_.defaults().grace));
   return absl::OkStatus();
 }
 
@@ -99,6 +99,28 @@ void UnloadModelCall::Unload() {
   v1::UnloadModelResponse response;
   *response.mutable_model() = ToMessage(*model, num_template_tokens);
   Reply(response);
+}
+
+void RestartReplicaCall::Start(const grpc::ByteBuffer& buffer) {
+  absl::Status status = Prepare(buffer);
+  if (status.ok()) status = admin_.Run([this] { Restart(); });
+  if (!status.ok()) Fail(status);
+}
+
+absl::Status RestartReplicaCall::Prepare(const grpc::ByteBuffer& buffer) {
+  v1::RestartReplicaRequest request;
+  BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, request));
+  name_ = request.name();
+  replica_ = request.replica();
+  BEAMLINE_ASSIGN_OR_RETURN(version_, ToVersion(request));
+  BEAMLINE_ASSIGN_OR_RETURN(grace_, ToGrace(request, admin_.defaults().grace));
+  return absl::OkStatus();
+}
+
+void RestartReplicaCall::Restart() {
+  const auto model = services().engine.RestartReplica(name_, version_, replica_, grace_);
+  if (!model.ok()) return Fail(NotSoon(model.status()));
+  Reply(ToMessage(services(), *model));
 }
 
 }  // namespace beamline

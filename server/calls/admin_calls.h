@@ -1,5 +1,5 @@
-// LoadModel and UnloadModel, at the admin address. The engine's part, which takes seconds, runs on
-// threads of their own.
+// LoadModel, UnloadModel and RestartReplica, at the admin address. The engine's part, which takes
+// seconds, runs on threads of their own.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,23 @@
 
 namespace beamline {
 
-// Runs the loads and unloads of a server. Thread safe.
+// Runs the loads, unloads and restarts of a server. Thread safe.
 class ModelAdmin {
  public:
   // The most that run at a time: an unload may wait long for requests to finish.
   static constexpr int kMostAtOnce = 8;
 
-  ModelAdmin(ModelRoot root, std::string default_device, std::chrono::milliseconds default_grace)
-      : root_(std::move(root)),
-        default_device_(std::move(default_device)),
-        default_grace_(default_grace) {}
+  // What calls get that do not say: the server's settings.
+  struct Defaults {
+    std::function<void(ModelOptions&)> fill;
+    std::chrono::milliseconds grace{0};
+  };
+
+  ModelAdmin(ModelRoot root, Defaults defaults)
+      : root_(std::move(root)), defaults_(std::move(defaults)) {}
 
   const ModelRoot& root() const { return root_; }
-  const std::string& default_device() const { return default_device_; }
-  std::chrono::milliseconds default_grace() const { return default_grace_; }
+  const Defaults& defaults() const { return defaults_; }
   // Runs `work` on another thread; RESOURCE_EXHAUSTED when too many are under way, UNAVAILABLE
   // after Finish.
   absl::Status Run(std::function<void()> work);
@@ -38,8 +41,7 @@ class ModelAdmin {
 
  private:
   const ModelRoot root_;
-  const std::string default_device_;
-  const std::chrono::milliseconds default_grace_;
+  const Defaults defaults_;
   std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
   int running_ = 0;
@@ -76,6 +78,24 @@ class UnloadModelCall final : public UnaryCall {
   ModelAdmin& admin_;
   std::string name_;
   int32_t version_ = 0;
+  std::chrono::milliseconds grace_{0};
+};
+
+class RestartReplicaCall final : public UnaryCall {
+ public:
+  RestartReplicaCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
+      : UnaryCall(services, Rpc::kRestartReplica, response), admin_(admin) {}
+  // To be called once, within the service's method.
+  void Start(const grpc::ByteBuffer& buffer);
+
+ private:
+  absl::Status Prepare(const grpc::ByteBuffer& buffer);
+  void Restart();
+
+  ModelAdmin& admin_;
+  std::string name_;
+  int32_t version_ = 0;
+  int32_t replica_ = 0;
   std::chrono::milliseconds grace_{0};
 };
 

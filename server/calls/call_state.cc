@@ -18,7 +18,8 @@ absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::
   };
   record_.request_id = text("request_id");
   const bool is_about_model = record_.rpc == Rpc::kGetModel || record_.rpc == Rpc::kLoadModel ||
-                              record_.rpc == Rpc::kUnloadModel;
+                              record_.rpc == Rpc::kUnloadModel ||
+                              record_.rpc == Rpc::kRestartReplica;
   const auto named = services_.models.Find(text(is_about_model ? "name" : "model"));
   if (named != nullptr) SetModel(named->name);
   return parsed;

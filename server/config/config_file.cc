@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/yaml.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "server/config/algorithm_file_path.h"
 #include "yaml-cpp/yaml.h"
 
@@ -45,6 +46,15 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
   if (setting == settings.end()) {
     return At(path, key.Mark(),
               fmt::format("there is no setting '{}'{}", name, DidYouMean(name, Names(settings))));
+  }
+  if (setting->is_list && value.IsSequence()) {
+    std::vector<std::string> words;
+    for (const YAML::Node& word : value) {
+      if (!word.IsScalar()) return At(path, word.Mark(), fmt::format("{} must hold words", name));
+      words.push_back(word.Scalar());
+    }
+    return InField(name, fmt::format("{}:{}: ", path, value.Mark().line + 1),
+                   SetFromText(*setting, fmt::format("{}", fmt::join(words, ", "))));
   }
   if (!value.IsScalar()) {
     return At(path, key.Mark(), fmt::format("{} must be a single value", name));
@@ -129,7 +139,7 @@ std::string PrintConfig(ServerConfig config) {
   if (!config.model_root.empty()) config.model_root = Absolute(config.model_root);
   for (ModelOptions& model : config.models) {
     model.folder = Absolute(model.folder);
-    if (model.device.empty()) model.device = config.device;
+    FillFrom(config, model);
   }
   YAML::Emitter out;
   out << YAML::BeginMap;

@@ -199,7 +199,16 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
   ModelOptions model;
   const std::vector<Setting> settings = Settings(model);
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
+    size_t end = std::min(text.find(',', begin), text.size());
+    // What a list goes on with has no name of its own.
+    for (const auto& setting : settings) {
+      if (!setting.is_list || !text.substr(begin).starts_with(setting.name + "=")) continue;
+      while (end < text.size()) {
+        const size_t next = std::min(text.find(',', end + 1), text.size());
+        if (text.substr(end, next - end).find('=') != std::string_view::npos) break;
+        end = next;
+      }
+    }
     const std::string_view part = text.substr(begin, end - begin);
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {

@@ -17,8 +17,26 @@
 namespace beamline {
 namespace {
 
+std::string_view WithoutSpaces(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 absl::Status BadValue(const Setting& setting, std::string_view text) {
   return FieldError(setting.name, fmt::format("'{}'", text), Accepted(setting));
+}
+
+absl::Status SetList(const Setting& setting, std::string_view text, std::string& value) {
+  for (size_t begin = 0; !text.empty() && begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view word = WithoutSpaces(text.substr(begin, end - begin));
+    const auto matches = [word](const std::string& choice) { return IsChoice(word, choice); };
+    if (std::ranges::none_of(setting.choices, matches)) return BadValue(setting, text);
+    begin = end + 1;
+  }
+  value = text;
+  return absl::OkStatus();
 }
 
 absl::Status Set(const Setting& setting, std::string_view text, std::string& value) {
@@ -31,6 +49,7 @@ absl::Status Set(const Setting& setting, std::string_view text, std::string& val
     value = text;
     return absl::OkStatus();
   }
+  if (setting.is_list) return SetList(setting, text, value);
   const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
   const bool is_left_out = setting.may_be_empty && text.empty();
   if (!choices.empty() && !is_left_out && std::none_of(choices.begin(), choices.end(), matches)) {
@@ -72,6 +91,7 @@ absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
 
 std::string Range(const Setting& setting, const std::string&) {
   const std::string choices = fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (setting.is_list) return "a list of " + choices;
   if (!setting.is_address) return choices;
   return choices.empty() ? "host:port" : "host:port, " + choices;
 }
@@ -114,6 +134,36 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
       {.name = "model_root",
        .value = &c.model_root,
        .help = "folder below which LoadModel finds models"},
+  };
+}
+
+std::vector<Setting> DeviceSettings(ServerConfig& c) {
+  return {
+      {"device",
+       &c.device,
+       0,
+       0,
+       {"auto", "cpu", "cuda", "cuda:N"},
+       "where models run that name no device; cuda:N is the GPU of that number"},
+      {"replicas",
+       &c.replicas,
+       0,
+       0,
+       {kReplicasChoices.begin(), kReplicasChoices.end()},
+       "of models that name neither replicas nor devices, how many answer beside each other; auto: "
+       "one"},
+      {"gpu_memory_fraction",
+       &c.gpu_memory.fraction,
+       GpuMemoryLimit::kLeastFraction,
+       GpuMemoryLimit::kMostFraction,
+       {},
+       "of a GPU's free memory, how much to take at start for all models"},
+      {"gpu_memory_bytes",
+       &c.gpu_memory.bytes,
+       0,
+       static_cast<double>(GpuMemoryLimit::kMostBytes),
+       {},
+       "of a GPU's memory, how much to take at start; 0: by gpu_memory_fraction"},
   };
 }
 
@@ -163,25 +213,8 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
 std::vector<Setting> Settings(ServerConfig& c) {
   constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
   std::vector<Setting> settings = AddressSettings(c);
+  const std::vector<Setting> devices = DeviceSettings(c);
   const std::vector<Setting> own = {
-      {"device",
-       &c.device,
-       0,
-       0,
-       {"auto", "cpu", "cuda", "cuda:N"},
-       "where models run that name no device; cuda:N is the GPU of that number"},
-      {"gpu_memory_fraction",
-       &c.gpu_memory.fraction,
-       GpuMemoryLimit::kLeastFraction,
-       GpuMemoryLimit::kMostFraction,
-       {},
-       "of a GPU's free memory, how much to take at start for all models"},
-      {"gpu_memory_bytes",
-       &c.gpu_memory.bytes,
-       0,
-       static_cast<double>(GpuMemoryLimit::kMostBytes),
-       {},
-       "of a GPU's memory, how much to take at start; 0: by gpu_memory_fraction"},
       {"threads", &c.threads, 0, EngineOptions::kMostThreads, {}, "compute threads; 0: all cores"},
       {"tokenizer_threads",
        &c.tokenizer_threads,
@@ -225,6 +258,7 @@ std::vector<Setting> Settings(ServerConfig& c) {
        "what the log has"},
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
+  settings.insert(settings.end(), devices.begin(), devices.end());
   settings.insert(settings.end(), own.begin(), own.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;
@@ -241,8 +275,15 @@ std::vector<Setting> Settings(ModelOptions& model) {
     setting.choices.assign(of.choices.begin(), of.choices.end());
     setting.help = of.help;
     setting.may_be_empty = of.may_be_empty;
+    setting.is_list = of.is_list;
   }
   return settings;
+}
+
+void FillFrom(const ServerConfig& config, ModelOptions& model) {
+  if (!model.devices.empty()) return;
+  if (model.device.empty()) model.device = config.device;
+  if (model.replicas.empty()) model.replicas = config.replicas;
 }
 
 std::vector<std::string> Names(const std::vector<Setting>& settings) {

@@ -20,6 +20,7 @@ struct ServerConfig {
   std::string admin_listen = "off";                // host:port of LoadModel and UnloadModel
   std::string model_root;                          // LoadModel's folders lie below; empty: none
   std::string device = "auto";                     // of models that name none: auto, cpu, ...
+  std::string replicas = "auto";                   // of models that name no number
   GpuMemoryLimit gpu_memory;                       // taken of each GPU at start
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
@@ -51,7 +52,11 @@ struct Setting {
   std::string help;
   bool may_be_empty = false;  // of strings with choices
   bool is_address = false;    // of strings: host:port, or one of the choices
+  bool is_list = false;       // of strings: choices with commas between them
 };
+
+// Gives a model what it leaves to the server.
+void FillFrom(const ServerConfig& config, ModelOptions& model);
 
 // The settings of a server or a model, pointing into it; a model's are kModelSettings.
 std::vector<Setting> Settings(ServerConfig& config);

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "engine/api/model_settings.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "google/protobuf/reflection.h"
 
 namespace beamline {
 namespace {
@@ -40,6 +42,12 @@ struct Setter {
     return absl::OkStatus();
   }
   absl::Status operator()(std::string ModelOptions::*member) const {
+    if (field.is_repeated()) {
+      const auto& texts =
+          message.GetReflection()->GetRepeatedFieldRef<std::string>(message, &field);
+      options.*member = fmt::format("{}", fmt::join(texts.begin(), texts.end(), ", "));
+      return absl::OkStatus();
+    }
     const std::string text = message.GetReflection()->GetString(message, &field);
     if (!text.empty()) options.*member = text;
     return absl::OkStatus();
@@ -58,6 +66,29 @@ struct Setter {
   }
 };
 
+template <typename Request>
+absl::StatusOr<int32_t> VersionOf(const Request& message) {
+  if (!message.has_version()) return 0;
+  BEAMLINE_RETURN_IF_ERROR(CheckInt("version", message.version(), 1, kMostVersion));
+  return message.version();
+}
+
+template <typename Request>
+absl::StatusOr<std::chrono::milliseconds> GraceOf(const Request& message,
+                                                  std::chrono::milliseconds otherwise) {
+  if (!message.has_grace()) return otherwise;
+  constexpr int64_t kMostSeconds = 86400;
+  constexpr int32_t kNanosOfSecond = 1'000'000'000;
+  const int64_t seconds = message.grace().seconds();
+  const int32_t nanos = message.grace().nanos();
+  if (seconds < 0 || nanos < 0 || nanos >= kNanosOfSecond || seconds > kMostSeconds ||
+      (seconds == kMostSeconds && nanos > 0)) {
+    return FieldError("grace", fmt::format("{} s and {} ns", seconds, nanos), "0 to 86400 s");
+  }
+  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::seconds(seconds) +
+                                                      std::chrono::nanoseconds(nanos));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelOptions> ToModelOptions(const v1::LoadModelRequest& message) {
@@ -69,7 +100,8 @@ absl::StatusOr<ModelOptions> ToModelOptions(const v1::LoadModelRequest& message)
   for (const ModelSetting& setting : kModelSettings) {
     const FieldDescriptor* field =
         settings.GetDescriptor()->FindFieldByName(std::string(setting.name));
-    if (field == nullptr || !settings.GetReflection()->HasField(settings, field)) continue;
+    if (field == nullptr) continue;
+    if (!field->is_repeated() && !settings.GetReflection()->HasField(settings, field)) continue;
     BEAMLINE_RETURN_IF_ERROR(std::visit(Setter{settings, *field, options}, setting.member));
   }
   return options;
@@ -85,24 +117,19 @@ absl::Status InLoadModelRequest(const absl::Status& status) {
 }
 
 absl::StatusOr<int32_t> ToVersion(const v1::UnloadModelRequest& message) {
-  if (!message.has_version()) return 0;
-  BEAMLINE_RETURN_IF_ERROR(CheckInt("version", message.version(), 1, kMostVersion));
-  return message.version();
+  return VersionOf(message);
+}
+absl::StatusOr<int32_t> ToVersion(const v1::RestartReplicaRequest& message) {
+  return VersionOf(message);
 }
 
 absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::UnloadModelRequest& message,
                                                   std::chrono::milliseconds otherwise) {
-  if (!message.has_grace()) return otherwise;
-  constexpr int64_t kMostSeconds = 86400;
-  constexpr int32_t kNanosOfSecond = 1'000'000'000;
-  const int64_t seconds = message.grace().seconds();
-  const int32_t nanos = message.grace().nanos();
-  if (seconds < 0 || nanos < 0 || nanos >= kNanosOfSecond || seconds > kMostSeconds ||
-      (seconds == kMostSeconds && nanos > 0)) {
-    return FieldError("grace", fmt::format("{} s and {} ns", seconds, nanos), "0 to 86400 s");
-  }
-  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::seconds(seconds) +
-                                                      std::chrono::nanoseconds(nanos));
+  return GraceOf(message, otherwise);
+}
+absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::RestartReplicaRequest& message,
+                                                  std::chrono::milliseconds otherwise) {
+  return GraceOf(message, otherwise);
 }
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// What LoadModel and UnloadModel ask for, as the engine takes it.
+// What LoadModel, UnloadModel and RestartReplica ask for, as the engine takes it.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,11 @@ absl::Status InLoadModelRequest(const absl::Status& status);
 
 // 0: not given. INVALID_ARGUMENT out of range.
 absl::StatusOr<int32_t> ToVersion(const v1::UnloadModelRequest& message);
+absl::StatusOr<int32_t> ToVersion(const v1::RestartReplicaRequest& message);
 // `otherwise` where the message has none. INVALID_ARGUMENT out of range.
 absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::UnloadModelRequest& message,
+                                                  std::chrono::milliseconds otherwise);
+absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::RestartReplicaRequest& message,
                                                   std::chrono::milliseconds otherwise);
 
 }  // namespace beamline

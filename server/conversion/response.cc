@@ -85,6 +85,20 @@ v1::Task ToTask(ModelTask task) {
   return v1::TASK_UNSPECIFIED;
 }
 
+v1::ReplicaState ToReplicaState(ReplicaPhase phase) {
+  switch (phase) {
+    case ReplicaPhase::kUp:
+      return v1::REPLICA_STATE_UP;
+    case ReplicaPhase::kDraining:
+      return v1::REPLICA_STATE_DRAINING;
+    case ReplicaPhase::kRestarting:
+      return v1::REPLICA_STATE_RESTARTING;
+    case ReplicaPhase::kFailed:
+      return v1::REPLICA_STATE_FAILED;
+  }
+  return v1::REPLICA_STATE_UNSPECIFIED;
+}
+
 v1::ModelState ToModelState(ModelState state) {
   switch (state) {
     case ModelState::kReady:
@@ -222,9 +236,13 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.mutable_memory()->set_cache(model.cache_bytes);
   message.mutable_memory()->set_cache_blocks(model.cache_blocks);
   message.mutable_memory()->set_block_size(model.block_size);
-  v1::Replica& replica = *message.add_replicas();
-  replica.set_device(model.device);
-  replica.set_description(model.device_description);
+  for (const ReplicaInfo& of : model.replicas) {
+    v1::Replica& replica = *message.add_replicas();
+    replica.set_device(of.device);
+    replica.set_description(of.description);
+    replica.set_state(ToReplicaState(of.phase));
+    replica.set_restarts(of.restarts);
+  }
   return message;
 }
 

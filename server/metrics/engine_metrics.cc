@@ -31,6 +31,8 @@ std::vector<Row> MakeRows() {
        [](const ModelStats& s) { return static_cast<double>(s.waiting_requests); }},
       {CounterFamily("beamline_cancelled_total", "Requests cancelled"),
        [](const ModelStats& s) { return static_cast<double>(s.cancelled); }},
+      {CounterFamily("beamline_reruns_total", "Requests begun again when their replica had failed"),
+       [](const ModelStats& s) { return static_cast<double>(s.rerun); }},
       {CounterFamily("beamline_preemptions_total", "Sequences put back for want of blocks"),
        [](const ModelStats& s) { return static_cast<double>(s.preemptions); }},
       {CounterFamily("beamline_prefix_cache_hit_tokens_total", "Prompt tokens found in the cache"),
@@ -51,6 +53,14 @@ struct Families {
                                     "Device memory taken at start that no model holds");
   MetricFamily info = GaugeFamily("beamline_model_info", "1 for each model that is loaded");
   MetricFamily up = GaugeFamily("beamline_replica_up", "Whether a replica can answer");
+  MetricFamily restarting =
+      GaugeFamily("beamline_replica_restarting", "Whether a replica is being loaded anew");
+  MetricFamily restarts =
+      CounterFamily("beamline_replica_restarts_total", "Times that a replica was loaded anew");
+  MetricFamily steps =
+      CounterFamily("beamline_replica_steps_total", "Steps that a replica computed since its load");
+  MetricFamily wait = GaugeFamily("beamline_replica_expected_wait_seconds",
+                                  "How long a request that comes now would wait at a replica");
 };
 
 void AddCounts(const std::string& name, const ModelStats& stats, Families& to) {
@@ -74,12 +84,15 @@ void AddReplicas(const std::string& name, const ModelStats& stats, std::set<std:
                  Families& to) {
   std::map<std::pair<std::string, std::string>, size_t> bytes;  // by device and use
   for (const ReplicaState& replica : stats.replicas) {
-    AddValue(to.up,
-             {{"model", name},
-              {"replica", fmt::to_string(replica.replica)},
-              {"device", replica.device},
-              {"version", fmt::to_string(replica.version)}},
-             replica.can_answer ? 1 : 0);
+    const MetricLabels labels = {{"model", name},
+                                 {"replica", fmt::to_string(replica.replica)},
+                                 {"device", replica.device},
+                                 {"version", fmt::to_string(replica.version)}};
+    AddValue(to.up, labels, replica.can_answer ? 1 : 0);
+    AddValue(to.restarting, labels, replica.phase == ReplicaPhase::kRestarting ? 1 : 0);
+    AddValue(to.restarts, labels, static_cast<double>(replica.restarts));
+    AddValue(to.steps, labels, static_cast<double>(replica.steps));
+    AddValue(to.wait, labels, replica.expected_wait_seconds);
     for (const MemoryUse& use : replica.memory) bytes[{replica.device, use.name}] += use.bytes;
     if (replica.unused_device_bytes.has_value() && divided.insert(replica.device).second) {
       AddValue(to.unused, {{"device", replica.device}},
@@ -114,8 +127,9 @@ void CollectEngine(const Engine& engine, std::vector<MetricFamily>& families) {
     AddReplicas(model.name, *stats, divided, more);
   }
   for (Row& row : rows) families.push_back(std::move(row.family));
-  for (MetricFamily* family : {&more.blocks, &more.prompt, &more.speculative, &more.memory,
-                               &more.unused, &more.info, &more.up}) {
+  for (MetricFamily* family :
+       {&more.blocks, &more.prompt, &more.speculative, &more.memory, &more.unused, &more.info,
+        &more.up, &more.restarting, &more.restarts, &more.steps, &more.wait}) {
     families.push_back(std::move(*family));
   }
 }

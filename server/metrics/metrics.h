@@ -34,11 +34,13 @@ enum class Rpc : uint8_t {
   kListModels,
   kGetModel,
   kLoadModel,
-  kUnloadModel
+  kUnloadModel,
+  kRestartReplica
 };
-inline constexpr std::array<std::string_view, 12> kRpcNames = {
-    "Generate", "GenerateStream", "GenerateMany", "Encode",   "EncodeMany", "Score",
-    "Tokenize", "Detokenize",     "ListModels",   "GetModel", "LoadModel",  "UnloadModel"};
+inline constexpr std::array<std::string_view, 13> kRpcNames = {
+    "Generate",  "GenerateStream", "GenerateMany",  "Encode",     "EncodeMany",
+    "Score",     "Tokenize",       "Detokenize",    "ListModels", "GetModel",
+    "LoadModel", "UnloadModel",    "RestartReplica"};
 
 // Why a call was refused before any work: label values of `reason`.
 enum class Rejection : uint8_t {

@@ -372,7 +372,19 @@ grpc::Status RecordingServer::UnloadModel(Context* context, const v1::UnloadMode
   return Begin("UnloadModel", *context);
 }
 
+grpc::Status RecordingServer::RestartReplica(Context* context,
+                                             const v1::RestartReplicaRequest* request,
+                                             v1::Model* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    restarts_.push_back(*request);
+  }
+  *response = MakeModel(request->name(), v1::TASK_ENCODE);
+  return Begin("RestartReplica", *context);
+}
+
 std::vector<v1::LoadModelRequest> RecordingServer::loads() const { return Copy(loads_); }
 std::vector<v1::UnloadModelRequest> RecordingServer::unloads() const { return Copy(unloads_); }
+std::vector<v1::RestartReplicaRequest> RecordingServer::restarts() const { return Copy(restarts_); }
 
 }  // namespace beamline

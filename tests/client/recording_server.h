@@ -52,6 +52,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::DetokenizeRequest> detokenizes() const;
   std::vector<v1::LoadModelRequest> loads() const;
   std::vector<v1::UnloadModelRequest> unloads() const;
+  std::vector<v1::RestartReplicaRequest> restarts() const;
 
  private:
   using Context = grpc::ServerContext;
@@ -73,6 +74,7 @@ class RecordingServer final : public v1::Inference::Service,
   grpc::Status LoadModel(Context*, const v1::LoadModelRequest*, v1::Model*) override;
   grpc::Status UnloadModel(Context*, const v1::UnloadModelRequest*,
                            v1::UnloadModelResponse*) override;
+  grpc::Status RestartReplica(Context*, const v1::RestartReplicaRequest*, v1::Model*) override;
   grpc::Status Check(Context*, const grpc::health::v1::HealthCheckRequest*,
                      grpc::health::v1::HealthCheckResponse*) override;
 
@@ -95,6 +97,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::DetokenizeRequest> detokenizes_;
   std::vector<v1::LoadModelRequest> loads_;
   std::vector<v1::UnloadModelRequest> unloads_;
+  std::vector<v1::RestartReplicaRequest> restarts_;
   grpc::Status failure_;
   std::atomic<bool> hangs_ = false;
   std::atomic<bool> backwards_ = false;

@@ -233,7 +233,7 @@ class Help(Folder):
     def test_of_the_client(self):
         server = Server(self.folder, "--admin-listen", "127.0.0.1:0", "--model-root", os.path.join(options.source, "models"),
                         *(word for name in ("write-en", "embed-en", "translate-en-de")
-                          for word in ("--model", f"{name}={options.source}/models/{name}")))
+                          for word in ("--model", f"{name}={options.source}/models/{name},device=cpu,replicas=2")))
         self.addCleanup(server.stop)
         self.environment = {"BEAMLINE_ADDRESS": server.address, "BEAMLINE_METRICS": server.metrics_url}
         ran = 0

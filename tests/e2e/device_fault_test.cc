@@ -29,8 +29,10 @@ constexpr char kFault[] = "model 'broken' cannot answer: its device";
 // serving.
 class BreakingServer {
  public:
-  explicit BreakingServer(const std::vector<std::string>& arguments)
-      : server_(WithModels(arguments)), client_({.address = server_.address()}) {
+  // `settings`: of both models, each with a comma before it.
+  explicit BreakingServer(const std::vector<std::string>& arguments,
+                          const std::string& settings = "")
+      : server_(WithModels(arguments, settings)), client_({.address = server_.address()}) {
     std::ofstream(BreakFile()).put('\n');
     for (int i = 0; i < 1000 && std::filesystem::exists(BreakFile()); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -66,7 +68,8 @@ class BreakingServer {
 
  private:
   static std::string BreakFile() { return ScratchPath("break"); }
-  static std::vector<std::string> WithModels(std::vector<std::string> arguments) {
+  static std::vector<std::string> WithModels(std::vector<std::string> arguments,
+                                             const std::string& settings) {
     const std::string driver = std::filesystem::path(BEAMLINE_BREAKING_DEVICE).parent_path();
     setenv("LD_LIBRARY_PATH", driver.c_str(), 1);
     setenv("BEAMLINE_CUDA_MODULE", BEAMLINE_BREAKING_DEVICE, 1);
@@ -75,7 +78,7 @@ class BreakingServer {
     const std::string folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/write-en";
     for (const std::string name : {"broken", "whole"}) {
       arguments.push_back("--model");
-      arguments.push_back(name + "=" + folder + ",max_batch_tokens=512");
+      arguments.push_back(name + "=" + folder + ",max_batch_tokens=512" + settings);
     }
     arguments.insert(arguments.end(), {"--device", "cuda"});
     return arguments;
@@ -134,6 +137,44 @@ TEST(DeviceFault, StaysWhenToldTo) {
   breaking.server().process().Signal(SIGTERM);
   EXPECT_EQ(breaking.server().process().Wait(), 0);
   breaking.ExpectOneErrorLine();
+}
+
+// One of two GPUs fails: its requests are begun again on the other one, the model stays SERVING,
+// and the server goes on, whatever it does when the last one fails.
+TEST(DeviceFault, TheOtherReplicaAnswers) {
+  BreakingServer breaking({}, ",devices=cuda:0,cuda:1");
+  Client& client = breaking.client();
+  std::vector<std::future<absl::StatusOr<v1::GenerateResponse>>> answers;
+  for (int i = 0; i < 24; ++i) {
+    answers.push_back(std::async(std::launch::async, [&] {
+      return client.Generate(BreakingServer::Request("broken", 30), kSoon);
+    }));
+  }
+  std::string text;
+  for (auto& answer : answers) {
+    const auto got = answer.get();
+    ASSERT_TRUE(got.ok()) << got.status();
+    if (text.empty()) text = got->sequences(0).text();
+    EXPECT_EQ(got->sequences(0).text(), text);
+  }
+  const auto series = [](const std::string& metric, int replica) {
+    return "beamline_replica_" + metric + "{model=\"broken\",replica=\"" + std::to_string(replica) +
+           "\",device=\"cpu\",version=\"1\"}";
+  };
+  EXPECT_EQ(breaking.server().Metric(series("up", 0)), 0);
+  EXPECT_EQ(breaking.server().Metric(series("up", 1)), 1);
+  EXPECT_EQ(breaking.server().Metric(series("restarts_total", 0)), 0);
+  EXPECT_GE(breaking.server().Metric("beamline_reruns_total{model=\"broken\"}"), 1);
+  for (const char* name : {"", "broken", "whole"}) EXPECT_TRUE(*client.Health(name, kSoon)) << name;
+  const auto model = client.GetModel("broken", kSoon);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->replicas_size(), 2);
+  EXPECT_EQ(model->replicas(0).state(), v1::REPLICA_STATE_FAILED);
+  EXPECT_EQ(model->replicas(1).state(), v1::REPLICA_STATE_UP);
+  breaking.server().process().Signal(SIGTERM);
+  EXPECT_EQ(breaking.server().process().Wait(), 0);
+  EXPECT_THAT(breaking.server().process().err(),
+              HasSubstr("model 'broken' version 1: replica 0 has failed, and stays so"));
 }
 
 }  // namespace

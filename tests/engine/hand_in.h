@@ -16,14 +16,14 @@ namespace beamline {
 template <typename Intake>
 std::shared_ptr<std::atomic<bool>> HandIn(typename Intake::Request request,
                                           std::shared_ptr<typename Intake::Sink> sink,
-                                          TicketCounter& tickets, Replica& replica) {
+                                          TicketCounter& tickets, WaitingCounter& waiting,
+                                          Replica& replica) {
   auto intake = Intake::Check(std::move(request), replica.model());
   EXPECT_TRUE(intake.ok()) << intake.status();
   auto cancelled = std::make_shared<std::atomic<bool>>(false);
   Acceptance acceptance;
   acceptance.ticket = std::make_unique<Ticket>(tickets);
-  acceptance.waiting =
-      *WaitingCount::Enter(replica.stats().waiting_requests, std::numeric_limits<int64_t>::max());
+  acceptance.waiting = *WaitingCount::Enter(waiting, std::numeric_limits<int64_t>::max());
   acceptance.cancelled = cancelled;
   acceptance.arrival = Clock::now();
   auto job = intake->Start(std::move(acceptance), std::move(sink));

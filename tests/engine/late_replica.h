@@ -13,7 +13,7 @@
 #include "engine/intake/encode_intake.h"
 #include "engine/intake/generate_intake.h"
 #include "engine/models/models.h"
-#include "engine/serving/replica.h"
+#include "engine/serving/replica_pool.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/hand_in.h"
 #include "tests/engine/late_backend.h"
@@ -31,38 +31,52 @@ class RecordingEncodeSink : public EncodeSink {
   std::promise<absl::StatusOr<EncodeResult>> result_;
 };
 
+// A model of `options` whose operators a LateBackend computes. cache_blocks 0: as many as the
+// engine takes.
+inline std::unique_ptr<LoadedModel> LoadLate(const ModelOptions& options,
+                                             int32_t cache_blocks = 0) {
+  auto model =
+      LoadedModel::Load(options, {.cpu = {.num_threads = 1}, .gpu_memory = kTestGpuMemory});
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (cache_blocks > 0) (*model)->limits.num_blocks = cache_blocks;
+  auto backend = std::make_unique<LateBackend>(1);
+  auto checkpoint = Checkpoint::Open((*model)->options.folder);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  auto transformer = Transformer::Create((*model)->description.spec, **checkpoint, DType::kFloat32,
+                                         (*model)->limits, *backend);
+  EXPECT_TRUE(transformer.ok()) << transformer.status();
+  (*model)->transformer = *std::move(transformer);
+  (*model)->backend = std::move(backend);
+  (*model)->on_gpu = true;  // as which it behaves
+  return *std::move(model);
+}
+
 class LateReplica {
  public:
-  // cache_blocks 0: as many as the engine takes.
   explicit LateReplica(const std::string& name, int32_t cache_blocks = 0)
       : LateReplica(Demo(name), cache_blocks) {}
   explicit LateReplica(const ModelOptions& served, int32_t cache_blocks = 0) {
-    auto model = LoadedModel::Load(served, {.num_threads = 1, .gpu_memory = kTestGpuMemory});
-    EXPECT_TRUE(model.ok()) << model.status();
-    if (cache_blocks > 0) (*model)->limits.num_blocks = cache_blocks;
-    auto backend = std::make_unique<LateBackend>(1);
-    backend_ = backend.get();
-    auto checkpoint = Checkpoint::Open((*model)->options.folder);
-    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
-    auto transformer = Transformer::Create((*model)->description.spec, **checkpoint,
-                                           DType::kFloat32, (*model)->limits, *backend);
-    EXPECT_TRUE(transformer.ok()) << transformer.status();
-    (*model)->transformer = *std::move(transformer);
-    (*model)->backend = std::move(backend);
-    replica_ = std::make_shared<Replica>(*std::move(model), nullptr);
+    auto pool = ReplicaPool::Create({.load = [&](int) { return LoadLate(served, cache_blocks); }});
+    EXPECT_TRUE(pool.ok()) << pool.status();
+    pool_ = *std::move(pool);
+    replica_ = pool_->replica(0);
+    backend_ = static_cast<LateBackend*>(replica_->model().backend.get());
   }
+  ~LateReplica() { pool_->Stop(absl::CancelledError("the test is over")); }
 
   std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
                                             std::shared_ptr<RecordingSink> sink) {
-    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, *replica_);
+    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   std::shared_ptr<std::atomic<bool>> Submit(const EncodeRequest& request,
                                             std::shared_ptr<RecordingEncodeSink> sink) {
-    return HandIn<EncodeIntake>(request, std::move(sink), tickets_, *replica_);
+    return HandIn<EncodeIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }
   Replica& replica() { return *replica_; }
-  Place Enter() { return {replica_, std::make_unique<Ticket>(replica_->tickets())}; }
+  ReplicaPool& pool() { return *pool_; }
+  Place Enter() { return {pool_, std::make_unique<Ticket>(pool_->tickets())}; }
+  const WaitingCounter& waiting() const { return waiting_; }
   const ReplicaStats& stats() const { return replica_->stats(); }
   ReplicaFault& fault() { return replica_->fault(); }
   LateBackend& backend() { return *backend_; }
@@ -72,6 +86,8 @@ class LateReplica {
 
  private:
   TicketCounter tickets_;
+  WaitingCounter waiting_;
+  std::shared_ptr<ReplicaPool> pool_;
   LateBackend* backend_ = nullptr;
   std::shared_ptr<Replica> replica_;
 };

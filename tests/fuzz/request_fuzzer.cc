@@ -39,10 +39,10 @@ std::unique_ptr<Message> Make() {
 }
 
 // New ones go to the end: the corpus counts on the order.
-constexpr std::array kMakers = {Make<v1::GenerateRequest>,   Make<v1::EncodeRequest>,
-                                Make<v1::ScoreRequest>,      Make<v1::TokenizeRequest>,
-                                Make<v1::DetokenizeRequest>, Make<v1::GetModelRequest>,
-                                Make<v1::LoadModelRequest>,  Make<v1::UnloadModelRequest>};
+constexpr std::array kMakers = {
+    Make<v1::GenerateRequest>,  Make<v1::EncodeRequest>,      Make<v1::ScoreRequest>,
+    Make<v1::TokenizeRequest>,  Make<v1::DetokenizeRequest>,  Make<v1::GetModelRequest>,
+    Make<v1::LoadModelRequest>, Make<v1::UnloadModelRequest>, Make<v1::RestartReplicaRequest>};
 
 std::unique_ptr<Message> NewMessage(uint8_t type) {
   return kMakers[static_cast<uint8_t>(type - 'A') % kMakers.size()]();
@@ -130,7 +130,9 @@ absl::Status Convert(const v1::LoadModelRequest& message) {
   return absl::OkStatus();
 }
 
-absl::Status Convert(const v1::UnloadModelRequest& message) {
+// Of UnloadModel and RestartReplica.
+template <typename Request>
+absl::Status ConvertEnd(const Request& message) {
   BEAMLINE_RETURN_IF_ERROR(ToVersion(message).status());
   const auto grace = ToGrace(message, std::chrono::milliseconds(1));
   if (!grace.ok()) return grace.status();
@@ -150,7 +152,10 @@ absl::Status ConvertAny(const Message& message) {
     return Convert(*load);
   }
   if (const auto* unload = dynamic_cast<const v1::UnloadModelRequest*>(&message)) {
-    return Convert(*unload);
+    return ConvertEnd(*unload);
+  }
+  if (const auto* restart = dynamic_cast<const v1::RestartReplicaRequest*>(&message)) {
+    return ConvertEnd(*restart);
   }
   return absl::OkStatus();
 }

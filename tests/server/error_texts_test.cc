@@ -139,6 +139,7 @@ class ErrorTextsTest : public testing::Test {
     if (parts[0] == "GetModel") return AskOne(*models_, &Models::GetModel, parts);
     if (parts[0] == "LoadModel") return AskOne(*admin_, &Models::LoadModel, parts);
     if (parts[0] == "UnloadModel") return AskOne(*admin_, &Models::UnloadModel, parts);
+    if (parts[0] == "RestartReplica") return AskOne(*admin_, &Models::RestartReplica, parts);
     ADD_FAILURE() << "no such RPC: " << line;
     return "";
   }

@@ -29,6 +29,7 @@ class FakeEngine final : public Engine {
     writer.task = ModelTask::kGenerate;
     writer.vocab_size = 100;
     writer.device = "fake:0";
+    writer.replicas = {{.device = "fake:0"}};
     writer.versioned_name = "writer@1";
     ModelInfo embedder = writer;
     embedder.name = "embedder";
@@ -86,10 +87,12 @@ class FakeEngine final : public Engine {
     std::lock_guard lock(mutex_);
     ModelStats stats = stats_;
     stats.can_answer = model != broken_model_;
-    stats.replicas = {{.device = "fake:0",
-                       .can_answer = stats.can_answer,
-                       .memory = stats.memory,
-                       .unused_device_bytes = stats.unused_device_bytes}};
+    stats.replicas.resize(1);  // as SetStats says, if it does
+    ReplicaState& replica = stats.replicas[0];
+    replica.device = "fake:0";
+    replica.can_answer = stats.can_answer;
+    replica.memory = stats.memory;
+    replica.unused_device_bytes = stats.unused_device_bytes;
     return stats;
   }
   absl::StatusOr<ModelInfo> Load(const ModelOptions& options) override {
@@ -129,6 +132,39 @@ class FakeEngine final : public Engine {
   void OnModelChange(ModelListener listener) override {
     std::lock_guard lock(mutex_);
     on_change_ = std::move(listener);
+  }
+  absl::StatusOr<ModelInfo> RestartReplica(const std::string& name, int32_t version,
+                                           int32_t replica,
+                                           std::chrono::milliseconds grace) override {
+    std::lock_guard lock(mutex_);
+    restarts_.push_back({name, version, replica, grace});
+    for (const ModelInfo& info : models_) {
+      if (info.name == name) return info;
+    }
+    return absl::NotFoundError("model is '" + name + "'");
+  }
+  struct Restart {
+    std::string name;
+    int32_t version = 0;
+    int32_t replica = 0;
+    std::chrono::milliseconds grace{0};
+    bool operator==(const Restart&) const = default;
+  };
+  std::vector<Restart> restarts() const {
+    std::lock_guard lock(mutex_);
+    return restarts_;
+  }
+  void OnReplicaChange(ReplicaListener listener) override {
+    std::lock_guard lock(mutex_);
+    on_replica_change_ = std::move(listener);
+  }
+  void Tell(const ReplicaChange& change) {
+    ReplicaListener listener;
+    {
+      std::lock_guard lock(mutex_);
+      listener = on_replica_change_;
+    }
+    listener(change);
   }
   void OnFault(FaultListener listener) override {
     std::lock_guard lock(mutex_);
@@ -236,6 +272,8 @@ class FakeEngine final : public Engine {
   std::condition_variable changed_;
   std::vector<FakeRequest> requests_;
   absl::Status refusal_;
+  std::vector<Restart> restarts_;
+  ReplicaListener on_replica_change_;
   FaultListener on_fault_;
   std::string broken_model_;
   size_t finished_ = 0;

@@ -70,8 +70,13 @@ TEST_F(HealthTest, AFailedLoadHarmsNobody) {
 
 TEST_F(HealthTest, ANamesHealthIsItsHighestReadyVersions) {
   health_.SetState(Info("a", 2, ModelState::kReady));
-  health_.SetFaulted(Info("a", 2, ModelState::kReady));
+  health_.SetCanAnswer(Info("a", 2, ModelState::kReady), false);
   EXPECT_EQ(service_.Serving(), "a@1 b b@1");
+  // A replica of it answers again.
+  health_.SetCanAnswer(Info("a", 2, ModelState::kReady), true);
+  EXPECT_EQ(service_.Serving(), "server a a@1 a@2 b b@1");
+  health_.SetCanAnswer(Info("a", 2, ModelState::kReady), false);
+  health_.SetCanAnswer(Info("gone", 1, ModelState::kReady), false);  // harms nobody
   // Without the version whose device failed all is well.
   health_.SetState(Info("a", 2, ModelState::kDraining));
   EXPECT_EQ(service_.Serving(), "a a@1 b b@1");

@@ -127,6 +127,49 @@ TEST_F(ModelAdminTest, AGraceIsTaken) {
   EXPECT_EQ(InvalidField(admin_->UnloadModel(request, kSoon).status()), "version");
 }
 
+TEST_F(ModelAdminTest, ARestartIsTaken) {
+  v1::RestartReplicaRequest request;
+  request.set_name("writer");
+  ServeAdmin();
+  EXPECT_EQ(client_->RestartReplica(request, kSoon).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  ASSERT_TRUE(admin_->RestartReplica(request, kSoon).ok());
+  request.set_version(1);
+  request.set_replica(3);
+  request.mutable_grace()->set_seconds(2);
+  const auto model = admin_->RestartReplica(request, kSoon);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->name(), "writer");
+  const std::vector<FakeEngine::Restart> expected = {
+      {"writer", 0, 0, std::chrono::milliseconds(4321)}, {"writer", 1, 3, std::chrono::seconds(2)}};
+  EXPECT_EQ(engine_->restarts(), expected);
+  request.mutable_grace()->set_seconds(-2);
+  EXPECT_EQ(InvalidField(admin_->RestartReplica(request, kSoon).status()), "grace");
+  request.clear_grace();
+  request.set_version(-1);
+  EXPECT_EQ(InvalidField(admin_->RestartReplica(request, kSoon).status()), "version");
+}
+
+// A model whose replicas all fail is NOT_SERVING until one answers again.
+TEST_F(ModelAdminTest, HealthFollowsTheReplicas) {
+  ServeAdmin();
+  ReplicaChange change;
+  change.model = *engine_->FindModel("writer");
+  change.phase = ReplicaPhase::kFailed;
+  change.reason = "its device broke";
+  engine_->Tell(change);
+  EXPECT_TRUE(*client_->Health("writer", kSoon));  // another one can
+  change.model_can_answer = false;
+  engine_->Tell(change);
+  EXPECT_FALSE(*client_->Health("writer", kSoon));
+  EXPECT_FALSE(*client_->Health("", kSoon));
+  change.phase = ReplicaPhase::kUp;
+  change.model_can_answer = true;
+  engine_->Tell(change);
+  EXPECT_TRUE(*client_->Health("writer", kSoon));
+  EXPECT_TRUE(*client_->Health("", kSoon));
+}
+
 TEST_F(ModelAdminTest, NamesAreChecked) {
   ServeAdmin();
   for (const std::string& name :
@@ -194,8 +237,9 @@ TEST_F(ModelAdminTest, SoManyAtOnceAndNoMore) {
         std::async(std::launch::async, [&, i] { return Load("m" + std::to_string(i)); }));
   }
   engine_->WaitForLoads(ModelAdmin::kMostAtOnce);
-  EXPECT_EQ(Text(Load("more").status()),
-            "RESOURCE_EXHAUSTED: 8 models are being loaded or unloaded, the most at once");
+  EXPECT_EQ(
+      Text(Load("more").status()),
+      "RESOURCE_EXHAUSTED: 8 models are being loaded, unloaded or restarted, the most at once");
   engine_->HoldLoads(false);
   for (auto& load : loads) EXPECT_TRUE(load.get().ok());
 }

@@ -351,14 +351,18 @@ TEST_F(RpcFuzzTest, TheServerOutlivesEveryCall) {
   EXPECT_GE(counts["INVALID_ARGUMENT"], kBatches * 5);
 }
 
-// LoadModel and UnloadModel where they are answered: of a name that nobody else uses.
+// LoadModel, UnloadModel and RestartReplica where they are answered: of a name that nobody else
+// uses.
 TEST_F(RpcFuzzTest, TheAdminAddressOutlivesEveryCall) {
   constexpr int kAdminBatches = kSanitized ? 2 : 20;
   std::vector<const MethodDescriptor*> methods;
   for (const MethodDescriptor* method : AllMethods()) {
-    if (method->name() == "LoadModel" || method->name() == "UnloadModel") methods.push_back(method);
+    const std::string& name = method->name();
+    if (name == "LoadModel" || name == "UnloadModel" || name == "RestartReplica") {
+      methods.push_back(method);
+    }
   }
-  ASSERT_EQ(methods.size(), 2u);
+  ASSERT_EQ(methods.size(), 3u);
   const std::string reference = ReferenceAnswers();
   for (int batch = 0; batch < kAdminBatches && !HasFailure(); ++batch) {
     SCOPED_TRACE(testing::Message() << "batch " << batch << " of seed " << kSeed);

@@ -21,7 +21,7 @@ from beamline.options import EncodeOptions, GenerateOptions, ModelSettings, Prom
 from beamline.requests import generate_request
 from beamline.results import (
     ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
-    ModelState, PositionLogprobs, Replica, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
+    ModelState, PositionLogprobs, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
 )
 from beamline.retry import NO_RETRIES, RetryPolicy
 
@@ -31,7 +31,7 @@ __all__ = [
     "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
     "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
-    "Prompt", "Replica", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Token", "TokenLogprob",
+    "Prompt", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Token", "TokenLogprob",
     "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
     "generate_request",
 ]

@@ -48,4 +48,5 @@ LIST_MODELS = _method(_MODELS, "ListModels", models_pb2.ListModelsRequest, model
 GET_MODEL = _method(_MODELS, "GetModel", models_pb2.GetModelRequest, models_pb2.Model)
 LOAD_MODEL = _method(_MODELS, "LoadModel", models_pb2.LoadModelRequest, models_pb2.Model)
 UNLOAD_MODEL = _method(_MODELS, "UnloadModel", models_pb2.UnloadModelRequest, models_pb2.UnloadModelResponse)
+RESTART_REPLICA = _method(_MODELS, "RestartReplica", models_pb2.RestartReplicaRequest, models_pb2.Model)
 HEALTH = _method("grpc.health.v1.Health", "Check", health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse)

@@ -291,3 +291,9 @@ class AdminClient(_SyncClient):
         """Returns when the model is gone, as it was. Running requests have ``grace`` seconds; None: as the server says."""
         request = requests.unload_model_request(name, version, grace)
         return results.model_info(self._call(_methods.UNLOAD_MODEL, request, timeout).model)
+
+    def restart_replica(self, name: str, replica: int = 0, *, version: int | None = None, grace: float | None = None,
+                        timeout: float | None = None) -> results.ModelInfo:
+        """Returns when the replica is back. Its requests have ``grace`` seconds; None: as the server says."""
+        request = requests.restart_replica_request(name, replica, version, grace)
+        return results.model_info(self._call(_methods.RESTART_REPLICA, request, timeout))

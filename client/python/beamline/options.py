@@ -83,6 +83,8 @@ class ModelSettings(TypedDict, total=False):
 
     dtype: DType | None
     device: str | None
+    replicas: str | None
+    devices: Sequence[str] | None
     max_batch_tokens: int | None
     max_sequences: int | None
     cache_bytes: int | None

@@ -141,10 +141,21 @@ def load_model_request(
 def unload_model_request(name: str, version: int | None, grace: float | None) -> models_pb2.UnloadModelRequest:
     request = _fill(models_pb2.UnloadModelRequest(), name=name, version=version)
     if grace is not None:
-        if not 0 <= grace <= 86400:
-            raise ValueError(f"grace is {grace!r}; accepted: 0 to 86400 seconds")
-        request.grace.CopyFrom(Duration(seconds=int(grace), nanos=int((grace - int(grace)) * 1e9)))
+        request.grace.CopyFrom(_to_grace(grace))
     return request
+
+
+def restart_replica_request(name: str, replica: int, version: int | None, grace: float | None) -> models_pb2.RestartReplicaRequest:
+    request = _fill(models_pb2.RestartReplicaRequest(), name=name, replica=replica, version=version)
+    if grace is not None:
+        request.grace.CopyFrom(_to_grace(grace))
+    return request
+
+
+def _to_grace(seconds: float) -> Duration:
+    if not 0 <= seconds <= 86400:
+        raise ValueError(f"grace is {seconds!r}; accepted: 0 to 86400 seconds")
+    return Duration(seconds=int(seconds), nanos=int((seconds - int(seconds)) * 1e9))
 
 
 def to_prompt(name: str, prompt: Prompt) -> pb.Prompt:

@@ -54,6 +54,16 @@ class ModelState(_Name):
     FAILED = "failed"
 
 
+class ReplicaState(_Name):
+    """What a replica does."""
+
+    UNSPECIFIED = "unspecified"
+    UP = "up"
+    DRAINING = "draining"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+
+
 class DataType(_Name):
     """What a model computes in."""
 
@@ -233,6 +243,8 @@ class Tokens:
 class Replica:
     device: str
     description: str
+    state: ReplicaState = ReplicaState.UNSPECIFIED
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
@@ -380,4 +392,5 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         prompt_names=tuple(model.prompt_names), eos_token_id=model.eos_token_id,
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
-        replicas=tuple(Replica(one.device, one.description) for one in model.replicas))
+        replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
+                               one.restarts) for one in model.replicas))

@@ -255,16 +255,35 @@ TEST(TokenRequests, HaveAFieldForEveryOption) {
 TEST(AdminRequests, HaveAFieldForEveryOption) {
   const RecordingServer server;
   EXPECT_EQ(RunCli(server, {"load", "m"}).status, 0);
-  EXPECT_EQ(RunCli(server, {"load", "m", "--folder", "a/b", "--model-version", "7", "--set",
-                            "dtype=bfloat16", "--set", "device=cuda:1", "--set", "max_sequences=-5",
-                            "--set", "cache_bytes=1125899906842624", "--set", "prefix_cache=false",
-                            "--set", "warm_up=true"})
+  EXPECT_EQ(RunCli(server, {"load",
+                            "m",
+                            "--folder",
+                            "a/b",
+                            "--model-version",
+                            "7",
+                            "--set",
+                            "dtype=bfloat16",
+                            "--set",
+                            "device=cuda:1",
+                            "--set",
+                            "max_sequences=-5",
+                            "--set",
+                            "cache_bytes=1125899906842624",
+                            "--set",
+                            "prefix_cache=false",
+                            "--set",
+                            "warm_up=true",
+                            "--set",
+                            "replicas=2",
+                            "--set",
+                            "devices=cuda:0,cuda:1"})
                 .status,
             0);
   const char* const loads[] = {
       "name: 'm'",
       "name: 'm' folder: 'a/b' version: 7 settings { dtype: DATA_TYPE_BFLOAT16 device: 'cuda:1' "
-      "max_sequences: -5 cache_bytes: 1125899906842624 prefix_cache: false warm_up: 'true' }"};
+      "max_sequences: -5 cache_bytes: 1125899906842624 prefix_cache: false warm_up: 'true' "
+      "replicas: '2' devices: 'cuda:0' devices: 'cuda:1' }"};
   ASSERT_THAT(server.loads(), SizeIs(2));
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(
@@ -292,6 +311,24 @@ TEST(AdminRequests, HaveAFieldForEveryOption) {
   EXPECT_EQ(RunCli(server, {"unload", "m", "--grace", "-1"}).status, 2);
   EXPECT_EQ(RunCli(server, {"load", "m", "--model-version", "0"}).status, 2);
   EXPECT_THAT(server.loads(), SizeIs(2));
+}
+
+TEST(AdminRequests, NameTheReplicaToRestart) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"restart", "m"}).status, 0);
+  EXPECT_EQ(
+      RunCli(server, {"restart", "m", "--replica", "3", "--model-version", "2", "--grace", "1.5"})
+          .status,
+      0);
+  const char* const restarts[] = {
+      "name: 'm'", "name: 'm' version: 2 replica: 3 grace { seconds: 1 nanos: 500000000 }"};
+  ASSERT_THAT(server.restarts(), SizeIs(2));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(MessageDifferencer::Equals(server.restarts()[i],
+                                           Parsed<v1::RestartReplicaRequest>(restarts[i])))
+        << server.restarts()[i].ShortDebugString();
+  }
+  EXPECT_EQ(RunCli(server, {"restart", "m", "--replica", "-1"}).status, 2);
 }
 
 // The whole call's, of each command; none where it is 0.

@@ -127,7 +127,7 @@ class Others(unittest.TestCase):
             requests.score_request("m", "p", "abc")
 
     def test_models(self):
-        settings = dict(dtype="bfloat16", device="cuda:1", max_batch_tokens=16, max_sequences=1, cache_bytes=0,
+        settings = dict(dtype="bfloat16", device="cuda:1", replicas="2", devices=["cuda:0", "cuda:1"], max_batch_tokens=16, max_sequences=1, cache_bytes=0,
                         prefix_cache=False, speculative_tokens=0, max_queued_requests=1, warm_up="false")
         request = requests.load_model_request("m", "folder", 2, **settings)
         self.assertEqual({field.name for field, _ in request.settings.ListFields()}, fields_of(models_pb2.ModelSettings.DESCRIPTOR))
@@ -137,9 +137,13 @@ class Others(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "max_tokens"):
             requests.load_model_request("m", None, None, max_tokens=5)
         self.assertEqual(requests.unload_model_request("m", None, 1.5).grace.ToMilliseconds(), 1500)
+        restart = requests.restart_replica_request("m", 3, 2, 1.5)
+        self.assertEqual((restart.name, restart.replica, restart.version, restart.grace.ToMilliseconds()), ("m", 3, 2, 1500))
         for grace in (-1, 86401, float("nan")):
             with self.assertRaisesRegex(ValueError, "grace is .*; accepted: 0 to 86400 seconds"):
                 requests.unload_model_request("m", None, grace)
+            with self.assertRaisesRegex(ValueError, "grace is .*; accepted: 0 to 86400 seconds"):
+                requests.restart_replica_request("m", 0, None, grace)
 
     def test_choices_are_those_of_the_contract(self):
         for declared, kind, prefix in ((options.EarlyStopping, pb.EarlyStopping, "EARLY_STOPPING_"),
@@ -148,6 +152,7 @@ class Others(unittest.TestCase):
             self.assertEqual(set(typing.get_args(declared)), names)
         for declared, kind, prefix in ((beamline.FinishReason, pb.FinishReason, "FINISH_REASON_"), (beamline.Task, models_pb2.Task, "TASK_"),
                                        (beamline.ModelState, models_pb2.ModelState, "MODEL_STATE_"),
+                                       (beamline.ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_"),
                                        (beamline.DataType, models_pb2.DataType, "DATA_TYPE_")):
             self.assertEqual({one.value for one in declared}, {name[len(prefix):].lower() for name in kind.keys()})
 

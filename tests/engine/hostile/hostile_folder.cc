@@ -63,7 +63,7 @@ absl::Status HostileFolder::LoadFolder(const std::string& path) {
   options.max_sequences = 1;
   options.cache_bytes = 1;
   const std::clock_t start = std::clock();
-  absl::Status status = LoadedModel::Load(options, {.num_threads = 1}).status();
+  absl::Status status = LoadedModel::Load(options, {.cpu = {.num_threads = 1}}).status();
   EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, kMaxSeconds);
   if (!kSanitized) {
     EXPECT_LT(PeakMemoryKib(), kMaxMemoryKib);

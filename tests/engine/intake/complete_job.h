@@ -20,7 +20,7 @@ inline const LoadedModel& Loaded(std::string_view name) {
   if (model == nullptr) {
     ModelOptions options = Demo(std::string(name));
     options.device = "cpu";
-    auto loaded = LoadedModel::Load(options, {.num_threads = 1});
+    auto loaded = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     model = *std::move(loaded);
   }

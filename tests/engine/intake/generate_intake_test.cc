@@ -142,7 +142,7 @@ TEST(GenerateIntake, ErrorsKnowTheirFields) {
   ModelOptions options = Demo("translate-en-de");
   options.device = "cpu";
   options.max_sequences = 8;
-  const auto model = LoadedModel::Load(options, {.num_threads = 1});
+  const auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
   ASSERT_TRUE(model.ok()) << model.status();
   for (const Refusal& row : rows) {
     GenerateRequest request = Translate("a", GreedyOptions());

@@ -22,7 +22,7 @@ class MakeBackendTest : public testing::Test {
 };
 
 TEST_F(MakeBackendTest, TheCpuIsWhatWasAskedFor) {
-  const auto chosen = MakeBackend("cpu", kNeeds, 3);
+  const auto chosen = MakeBackend("cpu", kNeeds, {3});
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->backend->Name(), "cpu");
   EXPECT_THAT(chosen->backend->Description(), HasSubstr(", 3 threads,"));
@@ -30,7 +30,7 @@ TEST_F(MakeBackendTest, TheCpuIsWhatWasAskedFor) {
 }
 
 TEST_F(MakeBackendTest, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
-  const auto chosen = MakeBackend("auto", kNeeds, 2);
+  const auto chosen = MakeBackend("auto", kNeeds, {2});
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->backend->Name(), "cpu");
   EXPECT_THAT(chosen->backend->Description(), HasSubstr(", 2 threads,"));
@@ -39,10 +39,10 @@ TEST_F(MakeBackendTest, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
 }
 
 TEST_F(MakeBackendTest, AGpuThatIsNotThereIsAnErrorWithTheSameReason) {
-  const auto instead = MakeBackend("auto", kNeeds, 1);
+  const auto instead = MakeBackend("auto", kNeeds, {1});
   ASSERT_TRUE(instead.ok()) << instead.status();
   for (const std::string device : {"cuda", "cuda:0", "cuda:7"}) {
-    const absl::Status status = MakeBackend(device, kNeeds, 1).status();
+    const absl::Status status = MakeBackend(device, kNeeds, {1}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_EQ(status.message(),
               "device is '" + device + "', which does not work here: " + instead->reason);
@@ -52,7 +52,7 @@ TEST_F(MakeBackendTest, AGpuThatIsNotThereIsAnErrorWithTheSameReason) {
 TEST_F(MakeBackendTest, OtherNamesAreRefused) {
   for (const std::string device : {"", "tpu", "CPU", "cpu:0", "gpu", "cuda:", "cuda:-1", "cuda:1x",
                                    "cuda0", "cuda:99999999999"}) {
-    const absl::Status status = MakeBackend(device, kNeeds, 1).status();
+    const absl::Status status = MakeBackend(device, kNeeds, {1}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     EXPECT_THAT(std::string(status.message()),
                 StartsWith("device is '" + device + "'; accepted: auto, cpu, cuda, cuda:0"));
@@ -62,7 +62,7 @@ TEST_F(MakeBackendTest, OtherNamesAreRefused) {
 TEST_F(MakeBackendTest, ATypeThatTheCpuDoesNotComputeInIsAnError) {
   const ModelNeeds half = {.dtype = DType::kFloat16, .head_dim = 64, .hidden_size = 256};
   for (const char* device : {"cpu", "auto"}) {
-    const absl::Status status = MakeBackend(device, half, 1).status();
+    const absl::Status status = MakeBackend(device, half, {1}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("not in float16"));
   }

@@ -236,7 +236,7 @@ TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
   }
   EXPECT_EQ(replica.stats().used_blocks.load(), 0);
   EXPECT_EQ(replica.stats().running_sequences.load(), 0);
-  EXPECT_EQ(replica.stats().waiting_requests.count(), 0);
+  EXPECT_EQ(replica.waiting().count(), 0);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class EntranceTest : public testing::Test {
     options.max_queued_requests = 2;
     return options;
   }
-  WaitingCounter& waiting() { return late_.replica().stats().waiting_requests; }
+  WaitingCounter& waiting() { return late_.pool().waiting(); }
   std::shared_ptr<typename Kind::Sink> NewSink() {
     return std::make_shared<typename Kind::Sink>(waiting());
   }
@@ -134,7 +134,7 @@ class EntranceTest : public testing::Test {
 
   bool Drain(std::chrono::milliseconds timeout) {
     entrance_.StartDraining();
-    return late_.replica().tickets().WaitForNone(timeout);
+    return late_.pool().tickets().WaitForNone(timeout);
   }
 
   LateReplica late_{Options()};

@@ -1,4 +1,5 @@
-// Models that are loaded and unloaded while others serve, through the engine.
+// Models that are loaded and unloaded while others serve, through the engine. Long because each
+// test is a life of a model from its load to its end.
 #include "engine/serving/lifecycle.h"
 
 #include <gmock/gmock.h>
@@ -215,6 +216,59 @@ TEST_F(LifecycleTest, TwoLoadsAtOnceAreOne) {
     EXPECT_TRUE(info.ok()) << info.status();
   }
   EXPECT_EQ(engine_->Models().size(), 2u);
+}
+
+TEST_F(LifecycleTest, ReplicasComeAndGoTogether) {
+  const int64_t bytes = cpu::MemoryCounts::ProcessBytes();
+  ASSERT_TRUE(engine_->Load(Stack("one", stack_)).ok());
+  const int64_t of_one = cpu::MemoryCounts::ProcessBytes() - bytes;
+  const int64_t threads = CountOfProcess("task");
+  ModelOptions two = Stack("two", stack_);
+  two.replicas = "2";
+  const auto info = engine_->Load(two);
+  ASSERT_TRUE(info.ok()) << info.status();
+  ASSERT_EQ(info->replicas.size(), 2u);
+  EXPECT_EQ(cpu::MemoryCounts::ProcessBytes() - bytes, 3 * of_one);
+  const auto expected = Embed("one");
+  ASSERT_TRUE(expected.ok());
+  std::vector<std::future<absl::StatusOr<EncodeResult>>> answers;
+  for (int i = 0; i < 40; ++i) {
+    answers.push_back(std::async(std::launch::async, [&] { return Embed("two"); }));
+  }
+  for (auto& answer : answers) {
+    const auto got = answer.get();
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->embeddings[1].values, expected->embeddings[1].values);
+  }
+  const auto restarted = engine_->RestartReplica("two", 0, 1, std::chrono::seconds(20));
+  ASSERT_TRUE(restarted.ok()) << restarted.status();
+  EXPECT_EQ(restarted->replicas[1].restarts, 1);
+  EXPECT_EQ(cpu::MemoryCounts::ProcessBytes() - bytes, 3 * of_one);
+  const auto stats = engine_->Stats("two");
+  ASSERT_TRUE(stats.ok());
+  for (const ReplicaState& replica : stats->replicas) {
+    EXPECT_TRUE(replica.can_answer) << replica.replica;
+    EXPECT_GE(replica.expected_wait_seconds, 0) << replica.replica;
+  }
+  for (const char* name : {"one", "two"}) {
+    ASSERT_TRUE(engine_->Unload(name, 0, milliseconds(0)).ok());
+  }
+  EXPECT_EQ(cpu::MemoryCounts::ProcessBytes(), bytes);
+  EXPECT_TRUE(Eventually([&] { return CountOfProcess("task") <= threads; }));
+}
+
+// The first replica alone would have fitted.
+TEST_F(LifecycleTest, ReplicasThatDoNotAllFitTakeNothing) {
+  const int64_t bytes = cpu::MemoryCounts::ProcessBytes();
+  ModelOptions many = Writer("many");
+  many.replicas = "3";
+  many.max_sequences = 8;
+  many.cache_bytes = FreeHostBytes() / 2;
+  const absl::Status status = engine_->Load(many).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("bytes of memory of the host"));
+  EXPECT_EQ(cpu::MemoryCounts::ProcessBytes(), bytes);
+  ExpectBaseAlone();
 }
 
 TEST_F(LifecycleTest, UnloadingWaitsForWhatRuns) {

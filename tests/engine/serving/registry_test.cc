@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/serving/router.h"
 #include "tests/engine/random_model.h"
 #include "tests/until_asleep.h"
 
@@ -22,20 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-TEST(Router, ChoosesTheFirstOfThoseWithTheFewestRequests) {
-  const auto choose = [](const std::vector<ReplicaLoad>& loads) { return LeastLoaded(loads); };
-  EXPECT_EQ(choose({{.num_unanswered = 5}}), 0u);
-  EXPECT_EQ(choose({{.num_unanswered = 2}, {.num_unanswered = 1}, {.num_unanswered = 1}}), 1u);
-  EXPECT_EQ(choose({{.num_unanswered = 0}, {.num_unanswered = 0}}), 0u);
-}
-
-TEST(Router, PassesOverWhoCannotAnswer) {
-  const ReplicaLoad broken = {.can_answer = false, .num_unanswered = 0};
-  EXPECT_EQ(LeastLoaded(std::vector<ReplicaLoad>{broken, {.num_unanswered = 9}}), 1u);
-  EXPECT_EQ(LeastLoaded(std::vector<ReplicaLoad>{{.num_unanswered = 9}, broken}), 0u);
-  EXPECT_EQ(LeastLoaded(std::vector<ReplicaLoad>{broken, broken}), 0u);
-}
 
 class RegistryTest : public testing::Test {
  protected:
@@ -53,10 +38,13 @@ class RegistryTest : public testing::Test {
     options.version = version;
     return options;
   }
-  std::shared_ptr<Replica> MakeReplica(const ModelOptions& options) const {
-    auto model = LoadedModel::Load(options, {.num_threads = 1});
-    EXPECT_TRUE(model.ok()) << model.status();
-    return std::make_shared<Replica>(*std::move(model), nullptr);
+  std::shared_ptr<ReplicaPool> MakePool(const ModelOptions& options, int num_replicas = 1) const {
+    auto pool =
+        ReplicaPool::Create({.num_replicas = num_replicas, .load = [=](int) {
+                               return LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+                             }});
+    EXPECT_TRUE(pool.ok()) << pool.status();
+    return *std::move(pool);
   }
   void Begin(const ModelOptions& options) {
     const auto begun = registry_.BeginLoad(options);
@@ -65,9 +53,7 @@ class RegistryTest : public testing::Test {
   }
   void Add(const ModelOptions& options, int num_replicas = 1) {
     Begin(options);
-    Registry::Replicas replicas;
-    for (int i = 0; i < num_replicas; ++i) replicas.push_back(MakeReplica(options));
-    const auto info = registry_.EndLoad(options, std::move(replicas));
+    const auto info = registry_.EndLoad(options, MakePool(options, num_replicas));
     ASSERT_TRUE(info.ok()) << info.status();
     EXPECT_EQ(info->state, ModelState::kReady);
   }
@@ -79,14 +65,15 @@ class RegistryTest : public testing::Test {
     auto leaving = registry_.BeginUnload(name, version);
     ASSERT_TRUE(leaving.ok()) << leaving.status();
     registry_.Retire(*leaving);
-    leaving->replicas.clear();
+    leaving->pool->Stop(absl::UnavailableError("unloaded"));
+    leaving->pool.reset();
     registry_.EndUnload(leaving->info);
   }
   // Of the replica that a request would get.
   std::string VersionFor(const std::string& model) const {
     const auto place = registry_.Enter(model);
     if (!place.ok()) return std::string(place.status().message());
-    return place->replica->model().info.versioned_name;
+    return place->pool->facts().info.versioned_name;
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -154,7 +141,7 @@ TEST_F(RegistryTest, ASecondLoadWaitsForTheFirst) {
                 HasSubstr("is being loaded already, with another prefix_cache;"));
     EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
     if (succeeds) {
-      ASSERT_TRUE(registry_.EndLoad(options, Registry::Replicas{MakeReplica(options)}).ok());
+      ASSERT_TRUE(registry_.EndLoad(options, MakePool(options)).ok());
       const auto answer = second.get();
       ASSERT_TRUE(answer.ok() && answer->has_value());
       EXPECT_EQ((*answer)->state, ModelState::kReady);
@@ -224,41 +211,35 @@ TEST_F(RegistryTest, WhatLeavesIsFoundByNoNewRequest) {
   place->ticket.reset();
   EXPECT_TRUE(registry_.WaitForAll(std::chrono::steady_clock::now()));
   EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  leaving->pool->Stop(absl::UnavailableError("unloaded"));
   registry_.Retire(*leaving);
   registry_.EndUnload(leaving->info);
   const auto gone = second.get();
   ASSERT_TRUE(gone.ok()) << gone.status();
-  EXPECT_TRUE(gone->replicas.empty());
+  EXPECT_EQ(gone->pool, nullptr);
 }
 
-TEST_F(RegistryTest, RequestsAreSharedOutAmongReplicas) {
+TEST_F(RegistryTest, TellsOfAllReplicas) {
   Add(Options("a"), 3);
-  std::vector<Place> places;
-  std::map<const Replica*, int> counts;
-  for (int i = 0; i < 6; ++i) {
-    auto place = registry_.Enter("a");
-    ASSERT_TRUE(place.ok());
-    ++counts[place->replica.get()];
-    places.push_back(*std::move(place));
-  }
-  ASSERT_EQ(counts.size(), 3u);
-  for (const auto& [replica, count] : counts) EXPECT_EQ(count, 2);
-  const Replica* const freed = places[4].replica.get();
-  places.erase(places.begin() + 4);
-  EXPECT_EQ(registry_.Enter("a")->replica.get(), freed);
   const auto stats = registry_.Stats("a");
   ASSERT_TRUE(stats.ok());
   ASSERT_EQ(stats->replicas.size(), 3u);
   EXPECT_EQ(stats->replicas[2].replica, 2);
   EXPECT_EQ(stats->replicas[2].device, "cpu");
+  EXPECT_TRUE(stats->can_answer);
+  const auto info = registry_.Find("a");
+  ASSERT_TRUE(info.ok());
+  ASSERT_EQ(info->replicas.size(), 3u);
+  EXPECT_EQ(info->replicas[1].phase, ReplicaPhase::kUp);
+  EXPECT_EQ(info->replicas[1].device, "cpu");
 }
 
 TEST_F(RegistryTest, CountersOutliveTheirReplicas) {
   Add(Options("a", 1));
   Add(Options("a", 2));
-  registry_.Enter("a@1")->replica->stats().encoded_tokens = 7;
-  registry_.Enter("a@2")->replica->stats().encoded_tokens = 100;
-  registry_.Enter("a@2")->replica->stats().used_blocks = 5;
+  registry_.Enter("a@1")->pool->replica(0)->stats().encoded_tokens = 7;
+  registry_.Enter("a@2")->pool->replica(0)->stats().encoded_tokens = 100;
+  registry_.Enter("a@2")->pool->replica(0)->stats().used_blocks = 5;
   EXPECT_EQ(registry_.Stats("a")->encoded_tokens, 107u);
   EXPECT_EQ(registry_.Stats("a@2")->encoded_tokens, 100u);
   EXPECT_EQ(registry_.Stats("a")->used_blocks, 5);

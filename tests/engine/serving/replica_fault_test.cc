@@ -54,7 +54,7 @@ TEST(FaultTest, ABrokenDeviceEndsEveryRequestOfItsModel) {
     ExpectFault(late->Wait().status(), "write-en");
     ExpectFault(replica.fault().status(), "write-en");
     EXPECT_TRUE(replica.WaitForAll());
-    EXPECT_EQ(replica.stats().waiting_requests.count(), 0);
+    EXPECT_EQ(replica.waiting().count(), 0);
     EXPECT_EQ(told, 1);
     replica.fault().Listen([&](const absl::Status&) { ++told; });
     EXPECT_EQ(told, 2);  // at once
@@ -85,7 +85,7 @@ TEST(FaultTest, ABrokenDeviceEndsEveryRequestOfAnEncoder) {
   replica.Submit(request, late);
   ExpectFault(late->Wait().status(), "embed-en");
   EXPECT_TRUE(replica.WaitForAll());
-  EXPECT_EQ(replica.stats().waiting_requests.count(), 0);
+  EXPECT_EQ(replica.waiting().count(), 0);
 }
 
 // An error that the device survives is the error of that step's requests alone.

@@ -32,7 +32,7 @@ class ReplicaTest : public testing::Test {
   void Start(const std::string& name) {
     ModelOptions options = Demo(name);
     options.device = "cpu";
-    auto model = LoadedModel::Load(options, {.num_threads = 1});
+    auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
     ASSERT_TRUE(model.ok()) << model.status();
     observer_.expected_model = name;
     replica_ = std::make_unique<Replica>(*std::move(model), &observer_);
@@ -40,11 +40,12 @@ class ReplicaTest : public testing::Test {
   // Returns the request's cancellation.
   std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
                                             std::shared_ptr<RecordingSink> sink) {
-    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, *replica_);
+    return HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   bool AllAnswered() { return tickets_.WaitForNone(std::chrono::seconds(60)); }
 
   TicketCounter tickets_;
+  WaitingCounter waiting_;
   CountingObserver observer_;
   std::unique_ptr<Replica> replica_;
 };
@@ -79,7 +80,7 @@ TEST_F(ReplicaTest, StatisticsReturnToNothing) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they follow the answer
   }
   const ModelStats stats = replica_->stats().Read();
-  EXPECT_EQ(stats.waiting_requests, 0);
+  EXPECT_EQ(waiting_.count(), 0);
   EXPECT_EQ(stats.running_sequences, 0);
   EXPECT_EQ(stats.used_blocks, 0);
   EXPECT_EQ(stats.total_blocks, replica_->model().info.cache_blocks);
@@ -127,7 +128,7 @@ TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
   EncodeRequest request;
   request.inputs = {TokenIds{2, 9, 3}, TokenIds{2, 9, 10, 11, 3}};
   auto sink = std::make_shared<RecordingEncodeSink>();
-  HandIn<EncodeIntake>(request, sink, tickets_, *replica_);
+  HandIn<EncodeIntake>(request, sink, tickets_, waiting_, *replica_);
   const auto result = sink->Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->embeddings.size(), 2u);

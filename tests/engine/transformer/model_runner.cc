@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
   const TransformerSpec& spec = runner->description_.spec;
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
-      MakeBackend(TestDevice(), {dtype, spec.max_head_dim(), spec.max_hidden_size()}, 0,
+      MakeBackend(TestDevice(), {dtype, spec.max_head_dim(), spec.max_hidden_size()}, {},
                   kTestGpuMemory));
   runner->backend_ = std::move(chosen.backend);
   runner->limits_.max_logits_rows = 4096;

@@ -130,6 +130,46 @@ TEST_F(ConfigFile, PrintsTheDeviceThatAModelHasInTheEnd) {
   EXPECT_EQ(read.models[1].device, "cuda:1");
 }
 
+TEST_F(ConfigFile, ReplicasAreTheServersUnlessAModelSaysWhere) {
+  ServerConfig config;
+  const absl::Status status = LoadConfigFile(Write("replicas: 2\n"
+                                                   "models:\n"
+                                                   "  - {name: a, folder: /a}\n"
+                                                   "  - {name: b, folder: /b, replicas: auto}\n"
+                                                   "  - name: c\n"
+                                                   "    folder: /c\n"
+                                                   "    devices: cuda:0, cuda:1\n"
+                                                   "  - name: d\n"
+                                                   "    folder: /d\n"
+                                                   "    devices: [cuda:2, cuda:3]\n"),
+                                             config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.models[2].devices, "cuda:0, cuda:1");
+  EXPECT_EQ(config.models[3].devices, "cuda:2, cuda:3");
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  const char* const replicas[] = {"2", "auto", "", ""};
+  const char* const devices[] = {"", "", "cuda:0, cuda:1", "cuda:2, cuda:3"};
+  const char* const device[] = {"auto", "auto", "", ""};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(read.models[i].replicas, replicas[i]) << i;
+    EXPECT_EQ(read.models[i].devices, devices[i]) << i;
+    EXPECT_EQ(read.models[i].device, device[i]) << i;
+  }
+}
+
+TEST_F(ConfigFile, ListsHoldWhatTheyMay) {
+  const auto error = [this](const std::string& devices) {
+    ServerConfig config;
+    const std::string text = "models: [{name: a, folder: /a, devices: " + devices + "}]";
+    return std::string(LoadConfigFile(Write(text), config).message());
+  };
+  EXPECT_THAT(error("[cuda:0, tpu]"),
+              HasSubstr(":1: devices is 'cuda:0, tpu'; accepted: a list of cpu, cuda:N"));
+  EXPECT_THAT(error("[[cuda:0]]"), HasSubstr(":1: devices must hold words"));
+  EXPECT_THAT(error("{a: b}"), HasSubstr(":1: devices must be a single value"));
+}
+
 TEST_F(ConfigFile, TheModelRootIsRelativeToTheFile) {
   ServerConfig config;
   const std::string path = Write("model_root: sub/models");

@@ -33,7 +33,10 @@ std::string ErrorIn(const Environment& environment) {
 std::string OtherValue(const Setting& setting) {
   if (setting.is_address) return "127.0.0.2:7";
   const auto& choices = setting.choices;
-  if (!choices.empty()) return choices[ToText(setting) == choices[0] ? 1 : 0];
+  if (!choices.empty()) {
+    const std::string& choice = choices[ToText(setting) == choices[0] ? 1 : 0];
+    return choice.substr(0, choice.find(" to "));  // of a range its begin
+  }
   if (std::holds_alternative<std::string*>(setting.value)) return "/a/b";
   return ToText(setting) == "1" ? "2" : setting.max < 1 ? "0.5" : setting.max > 2000 ? "1025" : "3";
 }

@@ -44,11 +44,16 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_speculative_tokens(5);
   settings.set_max_queued_requests(-3);
   settings.set_warm_up("true");
+  settings.set_replicas("2");
+  settings.add_devices("cuda:0");
+  settings.add_devices("cuda:1");
   const ModelOptions expected = {.name = "m",
                                  .version = 7,
                                  .folder = "a/b",
                                  .dtype = DType::kBFloat16,
                                  .device = "cuda:3",
+                                 .replicas = "2",
+                                 .devices = "cuda:0, cuda:1",
                                  .max_batch_tokens = 100,
                                  .max_sequences = 0,
                                  .cache_bytes = int64_t{1} << 40,

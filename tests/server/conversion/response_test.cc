@@ -126,7 +126,14 @@ TEST(Response, AModelThatIsNotLoadedHasItsStateAndTheReason) {
   EXPECT_EQ(error.substr(0, 17), "a\uFFFD/config.json ");
   EXPECT_LE(error.size(), 1000u);
   model.state = ModelState::kDraining;
-  EXPECT_EQ(ToMessage(model, 0).replicas_size(), 1);
+  model.replicas = {{.device = "cuda:0", .description = "a GPU"},
+                    {.device = "cuda:1", .phase = ReplicaPhase::kFailed, .restarts = 2}};
+  const v1::Model draining = ToMessage(model, 0);
+  ASSERT_EQ(draining.replicas_size(), 2);
+  EXPECT_EQ(draining.replicas(0).ShortDebugString(),
+            "device: \"cuda:0\" description: \"a GPU\" state: REPLICA_STATE_UP");
+  EXPECT_EQ(draining.replicas(1).ShortDebugString(),
+            "device: \"cuda:1\" state: REPLICA_STATE_FAILED restarts: 2");
 }
 
 }  // namespace

@@ -137,6 +137,11 @@ TEST(Metrics, TellWhatTheEngineCounts) {
   stats.encoded_tokens = 14;
   stats.preemptions = 15;
   stats.cancelled = 16;
+  stats.rerun = 19;
+  stats.replicas = {{.phase = ReplicaPhase::kRestarting,
+                     .restarts = 20,
+                     .steps = 21,
+                     .expected_wait_seconds = 22}};
   stats.speculative_proposed = 17;
   stats.speculative_accepted = 18;
   engine.SetStats(stats);
@@ -172,6 +177,11 @@ TEST(Metrics, TellWhatTheEngineCounts) {
       {"beamline_encoded_tokens_total", 14},
       {"beamline_preemptions_total", 15},
       {"beamline_cancelled_total", 16},
+      {"beamline_reruns_total", 19},
+      {"beamline_replica_restarting/0/fake:0/1", 1},
+      {"beamline_replica_restarts_total/0/fake:0/1", 20},
+      {"beamline_replica_steps_total/0/fake:0/1", 21},
+      {"beamline_replica_expected_wait_seconds/0/fake:0/1", 22},
       {"beamline_speculative_tokens_total/proposed", 17},
       {"beamline_speculative_tokens_total/accepted", 18},
       {"beamline_model_info/FakeLMHeadModel/fake:0/1", 1},

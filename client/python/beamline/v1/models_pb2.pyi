@@ -18,6 +18,11 @@ MODEL_STATE_FAILED: ModelState
 MODEL_STATE_LOADING: ModelState
 MODEL_STATE_READY: ModelState
 MODEL_STATE_UNSPECIFIED: ModelState
+REPLICA_STATE_DRAINING: ReplicaState
+REPLICA_STATE_FAILED: ReplicaState
+REPLICA_STATE_RESTARTING: ReplicaState
+REPLICA_STATE_UNSPECIFIED: ReplicaState
+REPLICA_STATE_UP: ReplicaState
 TASK_ENCODE: Task
 TASK_GENERATE: Task
 TASK_TRANSLATE: Task
@@ -110,34 +115,54 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ModelSettings(_message.Message):
-    __slots__ = ["cache_bytes", "device", "dtype", "max_batch_tokens", "max_queued_requests", "max_sequences", "prefix_cache", "speculative_tokens", "warm_up"]
+    __slots__ = ["cache_bytes", "device", "devices", "dtype", "max_batch_tokens", "max_queued_requests", "max_sequences", "prefix_cache", "replicas", "speculative_tokens", "warm_up"]
     CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUED_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     MAX_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     PREFIX_CACHE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SPECULATIVE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     WARM_UP_FIELD_NUMBER: _ClassVar[int]
     cache_bytes: int
     device: str
+    devices: _containers.RepeatedScalarFieldContainer[str]
     dtype: DataType
     max_batch_tokens: int
     max_queued_requests: int
     max_sequences: int
     prefix_cache: bool
+    replicas: str
     speculative_tokens: int
     warm_up: str
-    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ...) -> None: ...
+    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Replica(_message.Message):
-    __slots__ = ["description", "device"]
+    __slots__ = ["description", "device", "restarts", "state"]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     description: str
     device: str
-    def __init__(self, device: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+    restarts: int
+    state: ReplicaState
+    def __init__(self, device: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., restarts: _Optional[int] = ...) -> None: ...
+
+class RestartReplicaRequest(_message.Message):
+    __slots__ = ["grace", "name", "replica", "version"]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    grace: _duration_pb2.Duration
+    name: str
+    replica: int
+    version: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., replica: _Optional[int] = ..., grace: _Optional[_Union[_duration_pb2.Duration, _Mapping[str, object]]] = ...) -> None: ...
 
 class Tokenizer(_message.Message):
     __slots__ = ["kind", "num_template_tokens", "vocab_size"]
@@ -172,4 +197,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__: list[str] = []
 
 class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__: list[str] = []
+
+class ReplicaState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__: list[str] = []

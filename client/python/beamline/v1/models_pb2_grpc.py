@@ -35,6 +35,11 @@ class ModelsStub(object):
                 request_serializer=beamline_dot_v1_dot_models__pb2.UnloadModelRequest.SerializeToString,
                 response_deserializer=beamline_dot_v1_dot_models__pb2.UnloadModelResponse.FromString,
                 )
+        self.RestartReplica = channel.unary_unary(
+                '/beamline.v1.Models/RestartReplica',
+                request_serializer=beamline_dot_v1_dot_models__pb2.RestartReplicaRequest.SerializeToString,
+                response_deserializer=beamline_dot_v1_dot_models__pb2.Model.FromString,
+                )
 
 
 class ModelsServicer(object):
@@ -79,6 +84,16 @@ class ModelsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RestartReplica(self, request, context):
+        """Takes one replica of a model out, lets it finish what it has, loads it anew, and answers when it
+        is back; the model's other replicas answer meanwhile. NOT_FOUND when there is no such replica,
+        FAILED_PRECONDITION when it is the only one that can answer, and while it is restarted already;
+        when it cannot be loaded, the error is LoadModel's. Where LoadModel is answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ModelsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -101,6 +116,11 @@ def add_ModelsServicer_to_server(servicer, server):
                     servicer.UnloadModel,
                     request_deserializer=beamline_dot_v1_dot_models__pb2.UnloadModelRequest.FromString,
                     response_serializer=beamline_dot_v1_dot_models__pb2.UnloadModelResponse.SerializeToString,
+            ),
+            'RestartReplica': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestartReplica,
+                    request_deserializer=beamline_dot_v1_dot_models__pb2.RestartReplicaRequest.FromString,
+                    response_serializer=beamline_dot_v1_dot_models__pb2.Model.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,5 +197,22 @@ class Models(object):
         return grpc.experimental.unary_unary(request, target, '/beamline.v1.Models/UnloadModel',
             beamline_dot_v1_dot_models__pb2.UnloadModelRequest.SerializeToString,
             beamline_dot_v1_dot_models__pb2.UnloadModelResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def RestartReplica(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/beamline.v1.Models/RestartReplica',
+            beamline_dot_v1_dot_models__pb2.RestartReplicaRequest.SerializeToString,
+            beamline_dot_v1_dot_models__pb2.Model.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -1,0 +1,138 @@
+// The replicas of one version of a model: who of them gets a request, what becomes of one that
+// fails, and how one is restarted while the others answer. Decides nothing itself that can be
+// decided without threads: that is PoolState's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/api/engine.h"
+#include "engine/loading/loaded_model.h"
+#include "engine/serving/pool_state.h"
+#include "engine/serving/replica.h"
+
+namespace beamline {
+
+// Any thread. The mutex is held for reading numbers and for choosing, never while something
+// computes, loads or ends.
+class ReplicaPool {
+ public:
+  // Loads the replica of this number, its memory accounted before it is taken.
+  using Load = std::function<absl::StatusOr<std::unique_ptr<LoadedModel>>(int replica)>;
+  struct Options {
+    int num_replicas = 1;
+    Load load;                           // by one thread at a time; outlives Stop
+    EngineObserver* observer = nullptr;  // may be null; else outlives the pool
+    RestartPolicy restart = {};
+    uint64_t seed = 0;  // of the router's draws
+  };
+
+  // Loads all replicas, one behind the other, or none: an error is that of the first that fails.
+  static absl::StatusOr<std::shared_ptr<ReplicaPool>> Create(Options options);
+  // REQUIRES: Stop was called, since a request that ends may be the last that holds the pool.
+  ~ReplicaPool() = default;
+  ReplicaPool(const ReplicaPool&) = delete;
+  ReplicaPool& operator=(const ReplicaPool&) = delete;
+
+  const ModelFacts& facts() const { return *facts_; }
+  int size() const { return static_cast<int>(slots_.size()); }
+  // Of the requests that are in the pool, from their acceptance until after their answer.
+  TicketCounter& tickets() { return tickets_; }
+  WaitingCounter& waiting() { return waiting_; }
+
+  // OK while a replica can answer; else UNAVAILABLE, with kReplicaEndedPayload when one will again
+  // without anybody's doing.
+  absl::Status status() const;
+  // Hands the request to a replica, or answers it with status().
+  void Submit(std::unique_ptr<Group> job);
+  void Submit(std::unique_ptr<EncodeJob> job);
+  void CountRerun() { ++reruns_; }
+
+  // As Engine::RestartReplica. `quit`: gives up waiting when it says so.
+  absl::Status Restart(int replica, std::chrono::steady_clock::time_point deadline,
+                       const std::function<bool()>& quit);
+  // Ends all replicas and what restarts them: requests that are there or come get `why`. Not twice
+  // at a time.
+  void Stop(const absl::Status& why);
+
+  // Told of changes; earlier listeners are told no more when it returns. Either may be empty.
+  // `on_end`: told of the fault when the last replica has failed for good, at once when it has.
+  using Listener = std::function<void(const ReplicaChange& change)>;
+  using EndListener = std::function<void(const ModelInfo& model, const absl::Status& fault)>;
+  void Listen(Listener on_change);
+  void ListenForEnd(EndListener on_end);
+
+  // For whoever looks on.
+  std::vector<ReplicaInfo> Replicas() const;
+  // Adds what only grows, of replicas that there are no more too.
+  void AddCounters(ModelStats& stats) const;
+  // Adds the rest.
+  void AddState(ModelStats& stats) const;
+  // Host memory that the replicas may still come to write, beyond what they hold now.
+  int64_t PromisedHostBytes() const;
+  // Null while it is not loaded.
+  std::shared_ptr<Replica> replica(int number) const;
+
+ private:
+  struct Slot {
+    std::shared_ptr<Replica> replica;  // null while it is not loaded
+    std::string device;                // that it is on, or was
+    std::string description;
+    bool on_gpu = false;
+  };
+
+  ReplicaPool(Options options, std::vector<std::unique_ptr<LoadedModel>> models);
+  template <typename JobType>
+  void Route(std::unique_ptr<JobType> job, std::span<const Beginning> beginnings);
+  std::vector<ReplicaView> Views() const;  // REQUIRES: mutex_
+  absl::Status StatusLocked() const;       // REQUIRES: mutex_
+  // REQUIRES: mutex_, or nobody else knows the pool.
+  void Install(int number, std::unique_ptr<LoadedModel> model);
+  void OnFault(int number, const Replica* failed, const absl::Status& fault);
+  // REQUIRES: it is kRestarting, by this thread. Ends what is there and loads anew.
+  absl::Status Reload(int number, const absl::Status& why);
+  absl::Status CheckCanDrain(int number) const;  // REQUIRES: mutex_
+  void Mend();
+  ReplicaChange ChangeOf(int number, std::string reason) const;  // REQUIRES: mutex_
+  // REQUIRES: telling_.
+  void Tell(const ReplicaChange& change) const;
+
+  const Options options_;
+  TicketCounter tickets_;
+  WaitingCounter waiting_;
+  std::atomic<uint64_t> reruns_ = 0;
+  std::unique_ptr<const ModelFacts> facts_;
+
+  std::mutex reloading_;  // taken first: ending and loading replicas is one thread's at a time
+  mutable std::mutex telling_;  // taken before mutex_; changes are told of in their order
+  Listener on_change_;          // guarded by telling_
+  EndListener on_end_;          // guarded by telling_
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable wake_;
+  PoolState state_;
+  std::vector<Slot> slots_;  // their number never changes
+  absl::Status last_fault_;
+  absl::Status end_;  // why the pool has ended; OK: it has not
+  ModelStats past_;   // counters of replicas that were replaced
+  std::thread mender_;
+};
+
+// What a request has at a model from its acceptance until after its answer.
+struct Place {
+  std::shared_ptr<ReplicaPool> pool;
+  std::unique_ptr<Ticket> ticket;
+};
+
+}  // namespace beamline

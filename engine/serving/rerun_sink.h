@@ -1,0 +1,109 @@
+// Stands between a request's job and its sink: when the job's replica ends under it and nothing of
+// the answer has left, the request is begun again at another replica of the pool, once, with its
+// arrival, deadline and cancellation.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "engine/scheduling/job.h"
+#include "engine/serving/attempt.h"
+#include "engine/serving/replica_pool.h"
+
+namespace beamline {
+
+// Tokenizes, and hands the request to a replica, or answers it.
+template <typename Intake>
+void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job) {
+  if (absl::Status status = intake.Complete(*job); !status.ok()) return job->Answer(status);
+  pool.Submit(std::move(job));
+}
+
+template <typename Sink>
+struct Guarded {
+  const std::shared_ptr<Sink> client;
+  Attempt attempt;
+};
+
+// Forwards what only some sinks have.
+template <typename Sink>
+class ForwardingSink : public Sink {
+ protected:
+  explicit ForwardingSink(Guarded<Sink> of) : of_(std::move(of)) {}
+  Guarded<Sink> of_;
+};
+
+template <>
+class ForwardingSink<GenerateSink> : public GenerateSink {
+ public:
+  bool wants_deltas() const override { return of_.client->wants_deltas(); }
+  void OnDelta(GenerateDelta delta) override {
+    of_.attempt.HandOut();
+    of_.client->OnDelta(std::move(delta));
+  }
+
+ protected:
+  explicit ForwardingSink(Guarded<GenerateSink> of) : of_(std::move(of)) {}
+  Guarded<GenerateSink> of_;
+};
+
+template <typename Intake>
+class RerunSink final : public ForwardingSink<typename Intake::Sink>,
+                        public std::enable_shared_from_this<RerunSink<Intake>> {
+ public:
+  using Request = typename Intake::Request;
+
+  // What a request keeps wherever it runs.
+  struct Kept {
+    std::shared_ptr<const std::atomic<bool>> cancelled;
+    Clock::time_point arrival;
+  };
+
+  // Keeps the request where there is another replica to begin it again.
+  RerunSink(std::shared_ptr<ReplicaPool> pool, std::shared_ptr<typename Intake::Sink> client,
+            const Request& request, Kept kept)
+      : ForwardingSink<typename Intake::Sink>({std::move(client), Attempt(request.deadline)}),
+        pool_(std::move(pool)),
+        kept_(std::move(kept)) {
+    if (pool_->size() > 1) request_ = std::make_unique<Request>(request);
+  }
+
+  void OnFinish(absl::StatusOr<typename Intake::Result> result) override {
+    if (result.ok()) return this->of_.client->OnFinish(std::move(result));
+    absl::Status error = result.status();
+    const Attempt::Next next = this->of_.attempt.OnError(error, *kept_.cancelled, Clock::now());
+    if (next == Attempt::Next::kRunAgain && request_ != nullptr) return RunAgain(error);
+    // Who is told to come again should find somebody.
+    const absl::Status pool = pool_->status();
+    if (!pool.ok() && !pool.GetPayload(kReplicaEndedPayload).has_value()) {
+      error.ErasePayload(kReplicaEndedPayload);
+    }
+    this->of_.client->OnFinish(error);
+  }
+
+ private:
+  // After it begins, the sink belongs to the other replica's thread.
+  void RunAgain(const absl::Status& error) {
+    absl::StatusOr<Intake> intake = Intake::Check(std::move(*request_), pool_->facts());
+    if (!intake.ok()) return this->of_.client->OnFinish(error);  // it passed once
+    Acceptance acceptance;
+    acceptance.ticket = std::make_unique<Ticket>(pool_->tickets());
+    acceptance.arrival = kept_.arrival;
+    acceptance.cancelled = kept_.cancelled;
+    // It was counted in once, so that no limit refuses it now.
+    acceptance.waiting =
+        *WaitingCount::Enter(pool_->waiting(), std::numeric_limits<int64_t>::max());
+    auto job = intake->Start(std::move(acceptance), this->shared_from_this());
+    pool_->CountRerun();
+    Begin(*pool_, *intake, std::move(job));
+  }
+
+  const std::shared_ptr<ReplicaPool> pool_;
+  const Kept kept_;
+  std::unique_ptr<Request> request_;  // null: it is not begun again
+};
+
+}  // namespace beamline
