@@ -8,9 +8,12 @@ constexpr double kMinParallelNs = 2500;
 
 }  // namespace
 
-Context::Context(int num_threads)
-    : num_threads_(num_threads), scratch_(std::make_unique<Scratch[]>(num_threads)) {
-  ThreadPool::Global().Grow(num_threads);
+Context::Context(int num_threads, bool own_pool)
+    : num_threads_(num_threads),
+      own_pool_(own_pool ? std::make_unique<ThreadPool>() : nullptr),
+      pool_(own_pool ? *own_pool_ : ThreadPool::Global()),
+      scratch_(std::make_unique<Scratch[]>(num_threads)) {
+  pool_.Grow(num_threads);
 }
 
 void Context::Run(int64_t num_items, int64_t chunk, double cost_ns, Body body) {
@@ -19,9 +22,9 @@ void Context::Run(int64_t num_items, int64_t chunk, double cost_ns, Body body) {
     body(0, num_items, scratch_[0]);
     return;
   }
-  ThreadPool::Global().ParallelFor(
-      num_threads_, num_items, chunk,
-      [&](int64_t begin, int64_t end, int thread) { body(begin, end, scratch_[thread]); });
+  pool_.ParallelFor(num_threads_, num_items, chunk, [&](int64_t begin, int64_t end, int thread) {
+    body(begin, end, scratch_[thread]);
+  });
 }
 
 }  // namespace beamline::cpu

@@ -14,8 +14,8 @@ class Context {
  public:
   using Body = absl::FunctionRef<void(int64_t begin, int64_t end, Scratch& scratch)>;
 
-  // Uses up to num_threads threads of the process's pool.
-  explicit Context(int num_threads);
+  // Uses up to num_threads threads of the process's pool, or of one that nobody else uses.
+  explicit Context(int num_threads, bool own_pool = false);
 
   int num_threads() const { return num_threads_; }
 
@@ -25,6 +25,8 @@ class Context {
 
  private:
   int num_threads_;
+  const std::unique_ptr<ThreadPool> own_pool_;  // may be null
+  ThreadPool& pool_;
   std::unique_ptr<Scratch[]> scratch_;  // [num_threads]
 };
 

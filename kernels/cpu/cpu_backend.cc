@@ -73,7 +73,8 @@ constexpr CheckOptions kCheckOptions = {.float32_only = true, .host_readable = t
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int num_threads) : Backend(kCheckOptions), context_(num_threads) {}
+  CpuBackend(int num_threads, bool own_threads)
+      : Backend(kCheckOptions), context_(num_threads, own_threads) {}
 
   std::string Name() const override { return "cpu"; }
   std::string Description() const override {
@@ -153,7 +154,8 @@ class CpuBackend final : public Backend {
 std::unique_ptr<Backend> MakeCpuBackend(const CpuBackendOptions& options) {
   BEAMLINE_CHECK(options.num_threads >= 0);
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::AvailableCpus();
-  return std::make_unique<CpuBackend>(std::min(num_threads, cpu::ThreadPool::kMaxThreads));
+  return std::make_unique<CpuBackend>(std::min(num_threads, cpu::ThreadPool::kMaxThreads),
+                                      options.own_threads);
 }
 
 }  // namespace beamline
