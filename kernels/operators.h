@@ -216,6 +216,10 @@ struct TopCandidatesParams {
   float* log_normalizers = nullptr;  // [num_rows]
   // The unedited logit of each candidate.
   float* raw_values = nullptr;  // [num_rows, max_count]
+  // [num_rows]; null: each row is whole. Rows that are the columns of one rank
+  // (kernels/communicator.h) are normalised by these, the log_normalizers of the whole rows, which
+  // then are what log_normalizers receives. Of devices that have a communicator.
+  const float* whole_normalizers = nullptr;
 };
 
 // One draw from the edited logits of a row.

@@ -90,6 +90,12 @@ inline constexpr std::array kModelSettings = {
                  .help = "most tokens that a greedy sequence guesses at a step; 0: none",
                  .min = 0,
                  .max = 16},
+    ModelSetting{.name = "tensor_parallel",
+                 .member = &ModelOptions::tensor_parallel,
+                 .help = "ranks that compute the model together, each a part of every layer; on "
+                         "the CPU",
+                 .min = 1,
+                 .max = 8},
     ModelSetting{.name = "max_queued_requests",
                  .member = &ModelOptions::max_queued_requests,
                  .help = "accepted and not yet running; more are RESOURCE_EXHAUSTED",

@@ -14,10 +14,13 @@
 #include "engine/loading/cache_size.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/make_limits.h"
+#include "engine/loading/make_ranks.h"
 #include "engine/loading/model_options_check.h"
 #include "engine/loading/rehearsal.h"
 #include "engine/loading/stoppable_checkpoint.h"
 #include "engine/text/error_line.h"
+#include "engine/transformer/ranked_transformer.h"
+#include "engine/transformer/shard.h"
 #include "fmt/format.h"
 #include "kernels/cpu/core_sets.h"
 
@@ -161,6 +164,48 @@ void GiveWay() {
   [[maybe_unused]] const int niceness = nice(kNiceness);
 }
 
+struct Placement {
+  std::string reason;          // a sentence for the log
+  RankGroup* ranks = nullptr;  // of the model's backend; null: one rank
+};
+
+// Gives the model its backend.
+absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
+  const ModelOptions& options = model.options;
+  const TransformerSpec& spec = model.description.spec;
+  BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeBackend(options.device.empty() ? "auto" : options.device,
+                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.cpu,
+                  context.gpu_memory));
+  model.on_gpu = chosen.is_gpu;
+  if (!model.on_gpu) model.cores = context.cpu.cores;
+  // What this thread writes first lies in the memory of these cores.
+  cpu::RunOn(model.cores);
+  if (options.tensor_parallel == 1) {
+    model.backend = std::move(chosen.backend);
+    return Placement{std::move(chosen.reason)};
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
+                            MakeRanks(options.tensor_parallel, *chosen.backend, context.cpu));
+  Placement placement = {std::move(chosen.reason), &ranked->ranks()};
+  model.backend = std::move(ranked);
+  return placement;
+}
+
+// On the model's backend, or on each of its ranks.
+absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& model,
+                                                             const Checkpoint& checkpoint,
+                                                             RankGroup* ranks) {
+  const TransformerSpec& spec = model.description.spec;
+  const DType dtype = model.options.dtype;
+  if (ranks != nullptr) {
+    return RankedTransformer::Create(spec, checkpoint, dtype, model.limits, *ranks);
+  }
+  return Transformer::Create(spec, checkpoint, dtype, model.limits, *model.backend);
+}
+
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
                                                          const LoadContext& context) {
   BEAMLINE_RETURN_IF_ERROR(CheckModelOptions(options));
@@ -168,16 +213,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, ReadFolder(*model));
   const TransformerSpec& spec = model->description.spec;
-  BEAMLINE_ASSIGN_OR_RETURN(
-      ChosenBackend chosen,
-      MakeBackend(options.device.empty() ? "auto" : options.device,
-                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.cpu,
-                  context.gpu_memory));
-  model->backend = std::move(chosen.backend);
-  model->on_gpu = chosen.is_gpu;
-  if (!model->on_gpu) model->cores = context.cpu.cores;
-  // What this thread writes first lies in the memory of these cores.
-  cpu::RunOn(model->cores);
+  BEAMLINE_ASSIGN_OR_RETURN(Placement placement, Place(context, *model));
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
@@ -187,18 +223,19 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
     model->speculation =
         std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
   }
-  model->memory = PlanMemory(spec, *checkpoint, options.dtype,
-                             model->backend->ActivationDType(options.dtype), limits);
+  model->memory =
+      PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
+                 limits, options.tensor_parallel);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(
-      model->transformer, Transformer::Create(spec, StoppableCheckpoint(*checkpoint, context.stop),
-                                              options.dtype, limits, *model->backend));
+      model->transformer,
+      MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop), placement.ranks));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));
   }
   model->info = Describe(*model);
-  model->info.device_reason = std::move(chosen.reason);
+  model->info.device_reason = std::move(placement.reason);
   // A device that records steps has these recorded before requests wait for them.
   if (options.warm_up == "true" || (options.warm_up == "auto" && model->backend->Records())) {
     BEAMLINE_ASSIGN_OR_RETURN(

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "engine/loading/cache_size.h"
+#include "engine/runahead/vocabulary_split.h"
+#include "engine/transformer/shard.h"
 #include "fmt/format.h"
 #include "kernels/cpu/host_memory.h"
 
@@ -35,6 +37,23 @@ int64_t ComputedElements(const TransformerSpec& spec) {
   return elements;
 }
 
+// Of the norms, which every rank has.
+int64_t NormElements(const TransformerSpec& spec) {
+  int64_t elements = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (!stack.has_value()) continue;
+    const auto of_norm = [&](const NormNames& names) {
+      return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} *
+             stack->hidden_size;
+    };
+    const LayerNames& layer = stack->layers;
+    elements += of_norm(stack->embedding_norm) + of_norm(stack->final_norm);
+    elements += stack->num_layers * (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
+                                     of_norm(layer.feed_forward_norm));
+  }
+  return elements;
+}
+
 int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
   const auto tensor = checkpoint.Find(name);
   return tensor.ok() ? static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype)) : 0;
@@ -43,7 +62,7 @@ int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
 }  // namespace
 
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const StepLimits& limits) {
+                      DType activation_dtype, const StepLimits& limits, int num_ranks) {
   MemoryPlan plan;
   const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
   const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));
@@ -56,7 +75,14 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   if (tables.contains(spec.head)) plan.weights += NumElements(checkpoint, spec.head) * of_weight;
   plan.cache =
       limits.num_blocks * Transformer::BlockBytes(spec, activation_dtype, limits.block_size);
-  plan.activations = Transformer::BufferBytes(spec, activation_dtype, limits);
+  plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const TransformerSpec part = SpecOf(spec, {rank, num_ranks});
+    plan.activations += Transformer::BufferBytes(part, activation_dtype, limits);
+    if (num_ranks > 1 && spec.decoder.has_value()) {
+      plan.activations += VocabularySplit::GatheredBytes(spec.vocab_size);
+    }
+  }
   return plan;
 }
 

@@ -19,10 +19,10 @@ struct MemoryPlan {
   int64_t total() const { return weights + cache + activations; }
 };
 
-// Of a transformer that computes in `dtype` with activations of `activation_dtype`. What packing
-// pads and what operators take for themselves is not in it.
+// Of a transformer that computes in `dtype` with activations of `activation_dtype`, on all of its
+// ranks together. What packing pads and what operators take for themselves is not in it.
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const StepLimits& limits);
+                      DType activation_dtype, const StepLimits& limits, int num_ranks = 1);
 
 // What this process may still take of the host's memory.
 int64_t FreeHostBytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "engine/runahead/make_device_steps.h"
 #include "engine/scheduling/job_list.h"
 
 namespace beamline {
@@ -15,7 +16,7 @@ SyntheticSteps::SyntheticSteps(const StepLimits& limits, int32_t num_candidates,
       backend_(backend),
       request_({.num_candidates = num_candidates, .samples = {SampleRow()}}),
       cache_(limits.num_blocks, limits.block_size, /*share_prefixes=*/false),
-      step_(transformer, backend) {}
+      steps_(MakeDeviceSteps(transformer, backend)) {}
 
 absl::Status SyntheticSteps::Encode(int32_t num_tokens) {
   for (const auto& group : groups_) cache_.Release(*group);
@@ -120,8 +121,9 @@ absl::Status SyntheticSteps::Compute(const StepPlan& plan) {
   builder_.Build(plan, groups_, cache_);
   const std::vector<const RowRequest*> requests(builder_.step_batch().logits_rows.size(),
                                                 &request_);
-  const absl::Status started = step_.Start(builder_, DeviceEdits(), requests, {});
-  return started.ok() ? step_.Wait() : started;
+  DeviceStep& step = *steps_.front();
+  const absl::Status started = step.Start(builder_, DeviceEdits(), requests, {});
+  return started.ok() ? step.Wait() : started;
 }
 
 }  // namespace beamline

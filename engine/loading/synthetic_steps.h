@@ -2,6 +2,7 @@
 // requests are; only which sequences there are is decided here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
-#include "engine/runahead/transformer_step.h"
+#include "engine/runahead/device_step.h"
 #include "engine/scheduling/encode_step_builder.h"
 #include "engine/scheduling/group_cache.h"
 #include "engine/scheduling/step_builder.h"
@@ -59,7 +60,7 @@ class SyntheticSteps {
   GroupCache cache_;
   std::vector<std::unique_ptr<Group>> groups_;
   StepBuilder builder_;
-  TransformerStep step_;
+  const std::array<std::unique_ptr<DeviceStep>, 2> steps_;  // of which one is used
 };
 
 }  // namespace beamline

@@ -23,9 +23,9 @@ absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* c
   Collect(requests);
   CollectSearches(searches);
   BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
-  if (!requests.empty()) FindCandidates(logits);
-  if (renormalizes_) FindRenormalizers(logits);
-  if (!samples_.empty()) Draw(logits);
+  if (!requests.empty()) BEAMLINE_RETURN_IF_ERROR(FindCandidates(logits));
+  if (renormalizes_) BEAMLINE_RETURN_IF_ERROR(FindRenormalizers(logits));
+  if (!samples_.empty()) BEAMLINE_RETURN_IF_ERROR(Draw(logits));
   if (!searches.empty()) AdvanceBeams(searches, words);
   read_back_->Start(layout_.num_words * sizeof(float));
   return absl::OkStatus();
@@ -102,7 +102,7 @@ absl::Status Selector::Reserve(size_t bytes) {
   return absl::OkStatus();
 }
 
-void Selector::FindCandidates(const Tensor& logits) {
+absl::Status Selector::FindCandidates(const Tensor& logits) {
   TopCandidatesParams params;
   params.logits = logits;
   params.edits = edits_;
@@ -113,10 +113,10 @@ void Selector::FindCandidates(const Tensor& logits) {
   params.raw_values = DeviceWords<float>(layout_.raw_values);
   params.ids = DeviceWords<int32_t>(layout_.ids);
   params.log_normalizers = DeviceWords<float>(layout_.log_normalizers);
-  backend_.TopCandidates(params);
+  return TopCandidates(params);
 }
 
-void Selector::FindRenormalizers(const Tensor& logits) {
+absl::Status Selector::FindRenormalizers(const Tensor& logits) {
   ones_.assign(counts_.size(), 1);
   TopCandidatesParams params;
   params.logits = logits;
@@ -125,16 +125,24 @@ void Selector::FindRenormalizers(const Tensor& logits) {
   params.values = DeviceWords<float>(layout_.renormalizers - 2 * counts_.size());
   params.ids = DeviceWords<int32_t>(layout_.renormalizers - counts_.size());
   params.log_normalizers = DeviceWords<float>(layout_.renormalizers);
-  backend_.TopCandidates(params);
+  return TopCandidates(params);
 }
 
-void Selector::Draw(const Tensor& logits) {
+absl::Status Selector::TopCandidates(const TopCandidatesParams& params) {
+  if (split_ != nullptr) return split_->TopCandidates(params);
+  backend_.TopCandidates(params);
+  return absl::OkStatus();
+}
+
+absl::Status Selector::Draw(const Tensor& logits) {
   SampleParams params;
   params.logits = logits;
   params.rows = samples_;
   params.ids = DeviceWords<int32_t>(layout_.sampled_ids);
   params.values = DeviceWords<float>(layout_.sampled_values);
+  if (split_ != nullptr) return split_->Sample(params);
   backend_.Sample(params);
+  return absl::OkStatus();
 }
 
 void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words) {

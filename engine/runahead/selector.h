@@ -4,18 +4,22 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
 #include "engine/runahead/device_step.h"
+#include "engine/runahead/vocabulary_split.h"
 #include "kernels/backend.h"
 
 namespace beamline {
 
 class Selector {
  public:
-  explicit Selector(Backend& backend) : backend_(backend) {}
+  // With a split, the logits are the columns of one rank, and every rank's selector finds the same.
+  explicit Selector(Backend& backend, std::unique_ptr<VocabularySplit> split = nullptr)
+      : backend_(backend), split_(std::move(split)) {}
 
   // Starts the step's work behind the logits and its way to the host; returns at once on an
   // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
@@ -55,9 +59,10 @@ class Selector {
   void Collect(std::span<const RowRequest* const> requests);
   void CollectSearches(std::span<const BeamSearch> searches);
   absl::Status Reserve(size_t bytes);
-  void FindCandidates(const Tensor& logits);
-  void FindRenormalizers(const Tensor& logits);
-  void Draw(const Tensor& logits);
+  absl::Status FindCandidates(const Tensor& logits);
+  absl::Status FindRenormalizers(const Tensor& logits);
+  absl::Status TopCandidates(const TopCandidatesParams& params);
+  absl::Status Draw(const Tensor& logits);
   void AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words);
   void ReadResults();
   template <typename T>
@@ -70,7 +75,8 @@ class Selector {
   }
 
   Backend& backend_;
-  std::unique_ptr<ReadBack> read_back_;  // grows to the largest step
+  const std::unique_ptr<VocabularySplit> split_;  // may be null
+  std::unique_ptr<ReadBack> read_back_;           // grows to the largest step
   Layout layout_;
   int32_t max_count_ = 0;             // candidates of a row
   bool renormalizes_ = false;         // any row

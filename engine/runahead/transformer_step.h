@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "engine/runahead/device_step.h"
 #include "engine/runahead/selector.h"
@@ -12,9 +14,10 @@ namespace beamline {
 
 class TransformerStep final : public DeviceStep {
  public:
-  // Both outlive the step.
-  TransformerStep(Transformer& transformer, Backend& backend)
-      : transformer_(transformer), selector_(backend) {}
+  // Both outlive the step. With a split, the transformer is the part of one rank.
+  TransformerStep(Transformer& transformer, Backend& backend,
+                  std::unique_ptr<VocabularySplit> split = nullptr)
+      : transformer_(transformer), selector_(backend, std::move(split)) {}
 
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,

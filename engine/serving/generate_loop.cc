@@ -4,24 +4,16 @@
 #include <memory>
 #include <utility>
 
-#include "engine/runahead/transformer_step.h"
+#include "engine/runahead/make_device_steps.h"
 #include "engine/serving/finite_check.h"
 
 namespace beamline {
-namespace {
-
-Pipeline::DeviceSteps MakeDeviceSteps(const LoopContext& context) {
-  return {std::make_unique<TransformerStep>(context.transformer, context.backend),
-          std::make_unique<TransformerStep>(context.transformer, context.backend)};
-}
-
-}  // namespace
 
 GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
                            const LoopContext& context)
     : StepLoop(context),
       scheduler_(limits, share_prefixes),
-      pipeline_(MakeDeviceSteps(context), scheduler_) {
+      pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_) {
   stats().total_blocks = limits.num_blocks;
 }
 

@@ -20,8 +20,13 @@ void ReadPages(const KvLayer& layer, const PagedContext& context, AttentionParam
 
 StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
                            std::span<const KvLayer> cache, const Activations& activations,
-                           Backend& backend)
-    : spec_(spec), weights_(weights), cache_(cache), activations_(activations), backend_(backend) {}
+                           Backend& backend, Communicator* communicator)
+    : spec_(spec),
+      weights_(weights),
+      cache_(cache),
+      activations_(activations),
+      backend_(backend),
+      communicator_(communicator) {}
 
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
   Stream stream = {Embed(tokens)};
@@ -73,8 +78,28 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.token_scale = spec_.token_scale;
   embed.norm = WithWeights(weights_.embedding_norm);
   embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
-  backend_.Embed(embed);
+  if (communicator_ == nullptr) {
+    backend_.Embed(embed);
+  } else {
+    EmbedColumns(embed);
+  }
   return embed.output;
+}
+
+void StackForward::EmbedColumns(EmbedParams embed) const {
+  const Tensor hidden = embed.output;
+  const FusedNorm norm = embed.norm;
+  embed.norm = {};
+  embed.output = View(activations_.normed, hidden.dim(0), weights_.token_table.dim(-1));
+  backend_.Embed(embed);
+  communicator_->AllGather(embed.output, hidden);
+  if (norm.gain.empty()) return;
+  backend_.Norm({.kind = norm.kind,
+                 .x = hidden,
+                 .gain = norm.gain,
+                 .bias = norm.bias,
+                 .epsilon = norm.epsilon,
+                 .y = hidden});
 }
 
 // The product is read where it lies, so that nothing moves queries, keys and values to places of
@@ -156,9 +181,14 @@ void StackForward::AddBranch(const NormWeights& norm, Stream& stream, const Bran
     x.normed = View(activations_.normed, x.rows.dim(0), spec_.hidden_size);
   }
   MatMulParams last = branch(x);
-  last.residual = pre_norm || x.norm.gain.empty() ? x.rows : x.normed;
+  // A rank's product is a term of the sum. The first one adds the residual, as it adds the bias: on
+  // the way, as one rank alone does.
+  if (communicator_ == nullptr || communicator_->rank() == 0) {
+    last.residual = pre_norm || x.norm.gain.empty() ? x.rows : x.normed;
+  }
   last.y = stream.hidden;
   backend_.MatMul(last);
+  if (communicator_ != nullptr) communicator_->AllReduceSum(stream.hidden);
   if (!pre_norm) stream.pending = &norm;
 }
 

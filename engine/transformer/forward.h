@@ -9,6 +9,7 @@
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
+#include "kernels/communicator.h"
 
 namespace beamline {
 
@@ -47,9 +48,10 @@ struct DecoderInputs {
 
 class StackForward {
  public:
-  // Everything must outlive this object. `cache` has one entry per layer of a decoder.
+  // Everything must outlive this object. `cache` has one entry per layer of a decoder. The spec and
+  // the weights are those of one rank where there is a communicator; null: of the whole.
   StackForward(const StackSpec& spec, const StackWeights& weights, std::span<const KvLayer> cache,
-               const Activations& activations, Backend& backend);
+               const Activations& activations, Backend& backend, Communicator* communicator);
 
   // The last hidden states of an encoder, [num_rows, hidden_size].
   Tensor Encode(const PackedTokens& tokens) const;
@@ -82,6 +84,8 @@ class StackForward {
   };
 
   Tensor Embed(const PackedTokens& tokens) const;
+  // The same of a rank's columns of the tables, gathered.
+  void EmbedColumns(EmbedParams embed) const;
   // An encoder's: over the rows' own keys and values.
   void PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const;
   // A decoder's: through the cache.
@@ -111,6 +115,7 @@ class StackForward {
   const std::span<const KvLayer> cache_;
   const Activations& activations_;
   Backend& backend_;
+  Communicator* const communicator_;
 };
 
 }  // namespace beamline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <numeric>
 #include <string_view>
@@ -40,11 +41,34 @@ std::vector<int64_t> DropLeadingOnes(std::vector<int64_t> shape, size_t rank) {
   return shape;
 }
 
+// A block of a stored matrix, in the matrix itself where its rows lie there without gaps, else
+// copied to `copies`.
+HostMatrix Block(const HostMatrix& stored, int64_t first_row, int64_t num_rows, int64_t first_col,
+                 int64_t num_cols, std::deque<std::vector<std::byte>>& copies) {
+  const size_t element = SizeOf(stored.dtype);
+  const auto at = [&](int64_t row) {
+    return static_cast<const std::byte*>(stored.data) + (row * stored.cols + first_col) * element;
+  };
+  HostMatrix block = stored;
+  block.rows = num_rows;
+  block.cols = num_cols;
+  block.data = at(first_row);
+  if (num_cols == stored.cols) return block;
+  std::vector<std::byte>& copy = copies.emplace_back();
+  copy.reserve(static_cast<size_t>(num_rows * num_cols) * element);
+  for (int64_t row = first_row; row < first_row + num_rows; ++row) {
+    copy.insert(copy.end(), at(row), at(row) + num_cols * element);
+  }
+  block.data = copy.data();
+  return block;
+}
+
 }  // namespace
 
-TensorReader::TensorReader(const Checkpoint& checkpoint, DType dtype, Backend& backend,
-                           TransformerWeights& weights)
+TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype,
+                           Backend& backend, TransformerWeights& weights)
     : checkpoint_(checkpoint),
+      shard_(shard),
       dtype_(dtype),
       activation_dtype_(backend.ActivationDType(dtype)),
       backend_(backend),
@@ -69,7 +93,9 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
                     tensor.file, name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
   }
   if (!read_.insert(name).second) return tensor;
-  if (!AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
+  // One rank looks at all of it.
+  if (shard_.rank == 0 &&
+      !AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\" holds NaN or infinity", tensor.file, name));
   }
@@ -90,67 +116,137 @@ absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
   const auto known = tables_.find(name);
   if (known != tables_.end()) return known->second;
+  BEAMLINE_ASSIGN_OR_RETURN(const Tensor table,
+                            UploadColumns(stored.data, stored.dtype, rows, columns));
+  return tables_.emplace(name, table).first->second;
+}
+
+absl::StatusOr<Tensor> TensorReader::UploadColumns(const void* values, DType dtype, int64_t rows,
+                                                   int64_t columns) {
+  const int64_t begin = shard_.Begin(columns), width = shard_.Width(columns);
   std::vector<std::byte> bytes;
-  AppendConverted(stored.data, rows * columns, stored.dtype, activation_dtype_, bytes);
+  if (shard_.whole()) {
+    AppendConverted(values, rows * columns, dtype, activation_dtype_, bytes);
+  } else {
+    for (int64_t row = 0; row < rows; ++row) {
+      const size_t offset = static_cast<size_t>(row * columns + begin) * SizeOf(dtype);
+      AppendConverted(static_cast<const std::byte*>(values) + offset, width, dtype,
+                      activation_dtype_, bytes);
+    }
+  }
   BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
-  return tables_.emplace(name, Tensor(data, activation_dtype_, {rows, columns})).first->second;
+  return Tensor(data, activation_dtype_, {rows, width});
+}
+
+std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
+    std::span<const int64_t> part_sizes, size_t num_tensors, LinearSplit split) const {
+  BEAMLINE_CHECK(num_tensors == 1 || num_tensors == part_sizes.size());
+  std::vector<OutputRange> ranges;
+  int64_t begin = 0;  // in the tensor
+  for (size_t part = 0; part < part_sizes.size(); ++part) {
+    const int64_t size = part_sizes[part];
+    if (num_tensors > 1) begin = 0;
+    OutputRange range = {num_tensors > 1 ? part : 0, begin, size};
+    if (split == LinearSplit::kOut) {
+      range.begin += shard_.Begin(size);
+      range.size = shard_.Width(size);
+    }
+    // What lies together stays together: all of a tensor, on a rank that has all.
+    if (!ranges.empty() && ranges.back().tensor == range.tensor &&
+        ranges.back().begin + ranges.back().size == range.begin) {
+      ranges.back().size += range.size;
+    } else {
+      ranges.push_back(range);
+    }
+    begin += size;
+  }
+  return ranges;
 }
 
 absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
-                                            std::span<const int64_t> sizes) {
+                                            std::span<const int64_t> sizes,
+                                            std::span<const OutputRange> ranges) {
   BEAMLINE_CHECK(names.size() == sizes.size());
-  std::vector<std::byte> bytes;
+  std::vector<CheckpointTensor> stored;
   for (size_t i = 0; i < names.size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(names[i], {sizes[i]}));
-    AppendConverted(stored.data, sizes[i], stored.dtype, activation_dtype_, bytes);
+    BEAMLINE_ASSIGN_OR_RETURN(stored.emplace_back(), Find(names[i], {sizes[i]}));
+  }
+  if (ranges.empty()) return Tensor();
+  std::vector<std::byte> bytes;
+  int64_t size = 0;
+  for (const OutputRange& range : ranges) {
+    const CheckpointTensor& from = stored[range.tensor];
+    const size_t offset = static_cast<size_t>(range.begin) * SizeOf(from.dtype);
+    AppendConverted(static_cast<const std::byte*>(from.data) + offset, range.size, from.dtype,
+                    activation_dtype_, bytes);
+    size += range.size;
   }
   BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
-  const int64_t size = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   return Tensor(data, activation_dtype_, {size});
 }
 
 absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
                                                    std::vector<int64_t> part_sizes,
-                                                   int64_t in_features) {
-  const int64_t out_features = std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0});
-  if (names.weights.size() == 1) part_sizes = {out_features};
-  BEAMLINE_CHECK(names.weights.size() == part_sizes.size());
-  std::vector<HostMatrix> parts;
+                                                   int64_t in_features, LinearSplit split) {
+  const std::vector<OutputRange> ranges = OutputRanges(part_sizes, names.weights.size(), split);
+  if (names.weights.size() == 1) {
+    part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
+  }
+  std::vector<HostMatrix> stored;
   for (size_t i = 0; i < part_sizes.size(); ++i) {
     const int64_t rows = names.transposed ? in_features : part_sizes[i];
     const int64_t cols = names.transposed ? part_sizes[i] : in_features;
-    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(names.weights[i], {rows, cols}));
-    parts.push_back({stored.data, stored.dtype, rows, cols, names.transposed});
+    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor found, Find(names.weights[i], {rows, cols}));
+    stored.push_back({found.data, found.dtype, rows, cols, names.transposed});
+  }
+  const int64_t first_in = split == LinearSplit::kIn ? shard_.Begin(in_features) : 0;
+  const int64_t num_in = split == LinearSplit::kIn ? shard_.Width(in_features) : in_features;
+  std::deque<std::vector<std::byte>> copies;
+  std::vector<HostMatrix> parts;
+  for (const OutputRange& range : ranges) {
+    const HostMatrix& from = stored[range.tensor];
+    parts.push_back(names.transposed
+                        ? Block(from, first_in, num_in, range.begin, range.size, copies)
+                        : Block(from, range.begin, range.size, first_in, num_in, copies));
   }
   LinearWeights linear;
   BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, dtype_));
-  weights_.bytes += out_features * in_features * static_cast<int64_t>(SizeOf(dtype_));
+  weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
+                    static_cast<int64_t>(SizeOf(dtype_));
   if (!names.biases.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes));
+    // Of a sum only the first term has it.
+    const bool has_bias = split == LinearSplit::kOut || shard_.rank == 0;
+    BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes,
+                                                  has_bias ? std::span<const OutputRange>(ranges)
+                                                           : std::span<const OutputRange>()));
   }
   return linear;
 }
 
 absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t size) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {size}));
-  const int64_t padded = RoundUp(size, kLogitsPadding);
+  const int64_t width = shard_.Width(size);
+  const int64_t padded = RoundUp(width, kLogitsPadding);
+  const size_t offset = static_cast<size_t>(shard_.Begin(size)) * SizeOf(stored.dtype);
   std::vector<std::byte> bytes;
-  AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
+  AppendConverted(static_cast<const std::byte*>(stored.data) + offset, width, stored.dtype,
+                  DType::kFloat32, bytes);
   std::vector<float> values(padded, 0.0f);
   std::memcpy(values.data(), bytes.data(), bytes.size());
   if (std::all_of(values.begin(), values.end(), [](float value) { return value == 0.0f; })) {
     return Tensor();
   }
   BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(std::span(values))));
-  return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, size);
+  return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, width);
 }
 
 absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size) {
   NormWeights norm;
   if (names.gain.empty()) return norm;
-  BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}));
+  const OutputRange all = {0, 0, size};
+  BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
   if (!names.bias.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(norm.bias, Vector({&names.bias, 1}, {&size, 1}));
+    BEAMLINE_ASSIGN_OR_RETURN(norm.bias, Vector({&names.bias, 1}, {&size, 1}, {&all, 1}));
   }
   return norm;
 }
@@ -158,10 +254,7 @@ absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t s
 absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64_t rows,
                                             int64_t columns) {
   BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
-  std::vector<std::byte> bytes;
-  AppendConverted(values.data(), values.size(), DType::kFloat32, activation_dtype_, bytes);
-  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
-  return Tensor(data, activation_dtype_, {rows, columns});
+  return UploadColumns(values.data(), DType::kFloat32, rows, columns);
 }
 
 absl::Status TensorReader::CheckAllRead(std::span<const std::string> ignored) const {

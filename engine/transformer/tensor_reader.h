@@ -1,4 +1,5 @@
-// Tensors of a checkpoint, checked against the shapes that a spec expects and moved to the device.
+// Tensors of a checkpoint, checked against the shapes that a spec expects and moved to the device;
+// of a rank, its shard of them.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +12,62 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/shard.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
 
 namespace beamline {
 
+// What ranks divide of a matrix: each part's outputs, or the inputs, whose products they add up.
+enum class LinearSplit : uint8_t { kOut, kIn };
+
 class TensorReader {
  public:
-  // Matrices compute in `dtype`. `weights` receives the buffers and the totals.
-  TensorReader(const Checkpoint& checkpoint, DType dtype, Backend& backend,
+  // Matrices compute in `dtype`. `weights` receives the buffers and the totals. Sizes and shapes
+  // below are those of the whole.
+  TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype, Backend& backend,
                TransformerWeights& weights);
 
-  // [rows, columns] in the activation type; read once even when several stacks name it.
+  // [rows, columns] in the activation type; read once even when several stacks name it. Of a rank,
+  // its columns.
   absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
-  // [size] in the activation type, the parts one after the other. A part may be stored with leading
-  // dimensions of 1.
-  absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes);
   // [sum of part_sizes, in_features]: stored as one tensor, or as one per part.
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
-                                       int64_t in_features);
+                                       int64_t in_features, LinearSplit split);
   // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
-  // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing.
+  // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
+  // its columns.
   absl::StatusOr<Tensor> LogitsBias(const std::string& name, int64_t size);
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
-  // A table that is computed, not stored.
+  // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
 
   // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
   absl::Status CheckAllRead(std::span<const std::string> ignored) const;
 
  private:
+  // A part of a stored matrix: outputs begin .. begin + size of weights[tensor].
+  struct OutputRange {
+    size_t tensor = 0;
+    int64_t begin = 0, size = 0;
+  };
+
+  // What this rank takes of parts that lie in `num_tensors` tensors, one for each, or one for all.
+  std::vector<OutputRange> OutputRanges(std::span<const int64_t> part_sizes, size_t num_tensors,
+                                        LinearSplit split) const;
+  // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
+  // without ranges. Each may be stored with leading dimensions of 1.
+  absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,
+                                std::span<const OutputRange> ranges);
+  // The rank's columns of a table.
+  absl::StatusOr<Tensor> UploadColumns(const void* values, DType dtype, int64_t rows,
+                                       int64_t columns);
   absl::StatusOr<CheckpointTensor> Find(const std::string& name, std::vector<int64_t> shape);
   absl::StatusOr<void*> UploadBytes(std::span<const std::byte> bytes);
 
   const Checkpoint& checkpoint_;
+  const Shard shard_;
   const DType dtype_;
   const DType activation_dtype_;
   Backend& backend_;

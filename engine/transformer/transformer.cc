@@ -7,6 +7,7 @@
 #include "engine/transformer/activations.h"
 #include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/forward.h"
+#include "engine/transformer/shard.h"
 #include "engine/transformer/step_inputs.h"
 #include "engine/transformer/weights.h"
 #include "fmt/format.h"
@@ -24,15 +25,15 @@ class PlannedTransformer final : public Transformer {
   };
 
   PlannedTransformer(std::unique_ptr<const Parts> parts, const StepLimits& limits,
-                     StepInputs inputs, Backend& backend)
+                     StepInputs inputs, Backend& backend, Communicator* communicator)
       : parts_(std::move(parts)), limits_(limits), inputs_(std::move(inputs)), backend_(backend) {
     if (parts_->spec.encoder.has_value()) {
       encoder_.emplace(*parts_->spec.encoder, *parts_->weights.encoder, std::span<const KvLayer>(),
-                       parts_->activations, backend);
+                       parts_->activations, backend, communicator);
     }
     if (parts_->spec.decoder.has_value()) {
       decoder_.emplace(*parts_->spec.decoder, *parts_->weights.decoder, parts_->cache.layers,
-                       parts_->activations, backend);
+                       parts_->activations, backend, communicator);
     }
   }
 
@@ -134,27 +135,28 @@ absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const TransformerSpec& spec,
-                                                                 const Checkpoint& checkpoint,
-                                                                 DType dtype,
-                                                                 const StepLimits& limits,
-                                                                 Backend& backend) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
+    const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
+    const StepLimits& limits, Backend& backend, Communicator* communicator) {
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
   const DType activation_dtype = backend.ActivationDType(dtype);
   auto parts = std::make_unique<PlannedTransformer::Parts>();
-  parts->spec = spec;
-  BEAMLINE_ASSIGN_OR_RETURN(parts->weights, LoadWeights(spec, checkpoint, dtype, backend));
+  const Shard shard =
+      communicator == nullptr ? Shard() : Shard{communicator->rank(), communicator->size()};
+  parts->spec = SpecOf(spec, shard);
+  BEAMLINE_ASSIGN_OR_RETURN(parts->weights, LoadWeights(spec, shard, checkpoint, dtype, backend));
   BEAMLINE_ASSIGN_OR_RETURN(parts->activations,
-                            PlanActivations(spec, activation_dtype, limits, backend));
+                            PlanActivations(parts->spec, activation_dtype, limits, backend));
   if (spec.decoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(parts->cache,
-                              AllocateKvCache(*spec.decoder, activation_dtype, limits, backend));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        parts->cache, AllocateKvCache(*parts->spec.decoder, activation_dtype, limits, backend));
   }
   BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
-  return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend);
+  return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend,
+                                              communicator);
 }
 
 int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,

@@ -12,8 +12,11 @@
 #include "engine/transformer/spec.h"
 #include "engine/transformer/step_limits.h"
 #include "kernels/backend.h"
+#include "kernels/communicator.h"
 
 namespace beamline {
+
+class RankedTransformer;
 
 // A batch for the encoder, in host memory. Sequence s owns tokens offsets[s] .. offsets[s + 1].
 struct EncoderBatch {
@@ -64,10 +67,14 @@ class Transformer {
   // Reads, checks and packs every weight that the spec names. Errors name the tensor. The
   // checkpoint may be closed afterwards; the backend must outlive the transformer. Batches over the
   // limits, and ids, positions or slots outside their ranges, CHECK.
+  // With a communicator, which outlives it too, it is the part of one rank (engine/transformer/
+  // shard.h), whose spec() is that of the part: hidden states are whole, logits those of its
+  // columns. All ranks must make the same calls. REQUIRES: CheckDivides.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
                                                              const Checkpoint& checkpoint,
                                                              DType dtype, const StepLimits& limits,
-                                                             Backend& backend);
+                                                             Backend& backend,
+                                                             Communicator* communicator = nullptr);
   virtual ~Transformer() = default;
 
   // Encoder-only models: the last hidden states, [num_tokens, hidden_size]. Valid until the next
@@ -86,6 +93,9 @@ class Transformer {
                       bool normalize) = 0;
   // Copies whole cache blocks, in every layer.
   virtual void CopyBlocks(std::span<const BlockCopy> copies) = 0;
+
+  // Itself as what several ranks compute together; null: one computes it.
+  virtual RankedTransformer* ranked() { return nullptr; }
 
   virtual const TransformerSpec& spec() const = 0;
   virtual int64_t num_parameters() const = 0;

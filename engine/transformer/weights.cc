@@ -36,8 +36,8 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
   const int64_t inner = spec.feed_forward_size;
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
-                          int64_t in_features) {
-    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features);
+                          int64_t in_features, LinearSplit split) {
+    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split);
   };
   const auto norm = [&](const NormNames& stored) {
     return reader.Norm(OfLayer(stored, index), hidden);
@@ -45,24 +45,27 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
 
   LayerWeights layer;
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.qkv, linear(names.qkv, {query, key, key}, hidden));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.qkv,
+                            linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output,
-                            linear(names.attention_output, {hidden}, query));
+                            linear(names.attention_output, {hidden}, query, LinearSplit::kIn));
   if (spec.cross_attention) {
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_norm, norm(names.cross_norm));
-    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_query, linear(names.cross_query, {query}, hidden));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_query,
+                              linear(names.cross_query, {query}, hidden, LinearSplit::kOut));
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_key_value,
-                              linear(names.cross_key_value, {key, key}, hidden));
-    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output, linear(names.cross_output, {hidden}, query));
+                              linear(names.cross_key_value, {key, key}, hidden, LinearSplit::kOut));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output,
+                              linear(names.cross_output, {hidden}, query, LinearSplit::kIn));
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_norm, norm(names.feed_forward_norm));
   BEAMLINE_ASSIGN_OR_RETURN(
       layer.feed_forward_in,
       linear(names.feed_forward_in,
-             spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner},
-             hidden));
+             spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner}, hidden,
+             LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
-                            linear(names.feed_forward_out, {hidden}, inner));
+                            linear(names.feed_forward_out, {hidden}, inner, LinearSplit::kIn));
   return layer;
 }
 
@@ -103,19 +106,19 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, TensorReader& read
 
 }  // namespace
 
-absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec,
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Shard& shard,
                                                const Checkpoint& checkpoint, DType dtype,
                                                Backend& backend) {
   TransformerWeights weights;
-  TensorReader reader(checkpoint, dtype, backend, weights);
+  TensorReader reader(checkpoint, shard, dtype, backend, weights);
   if (spec.encoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, reader));
   }
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, reader));
-    BEAMLINE_ASSIGN_OR_RETURN(
-        weights.head,
-        reader.Linear({{spec.head}, {}, false}, {spec.vocab_size}, spec.decoder->hidden_size));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.head,
+                              reader.Linear({{spec.head}, {}, false}, {spec.vocab_size},
+                                            spec.decoder->hidden_size, LinearSplit::kOut));
     if (!spec.head_bias.empty()) {
       BEAMLINE_ASSIGN_OR_RETURN(weights.head.bias,
                                 reader.LogitsBias(spec.head_bias, spec.vocab_size));

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/shard.h"
 #include "engine/transformer/spec.h"
 #include "kernels/backend.h"
 
@@ -33,6 +34,7 @@ struct LayerWeights {
   LinearWeights feed_forward_in, feed_forward_out;
 };
 
+// The tables of a rank have a part of the columns.
 struct StackWeights {
   Tensor token_table;     // [vocab_size, hidden_size]
   Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
@@ -48,14 +50,17 @@ struct TransformerWeights {
   LinearWeights head;
 
   std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above
-  int64_t num_parameters = 0;
+  int64_t num_parameters = 0;                    // of the whole
   int64_t bytes = 0;
 };
 
 // Reads everything that `spec` names. Matrices compute in `dtype`; tables, gains and biases get the
 // backend's activation type for it. INVALID_ARGUMENT naming the tensor, with both shapes where they
 // differ, and naming the tensors that neither the spec uses nor its ignored_tensors lists.
-absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec,
+// `spec`: of the whole. A rank reads its shard: the rows of queries, keys, values, feed_forward_in
+// and the head, the columns of what their outputs go into and of the tables. Biases of products
+// that the ranks add up are the first rank's alone; norms are everyone's.
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Shard& shard,
                                                const Checkpoint& checkpoint, DType dtype,
                                                Backend& backend);
 

@@ -8,9 +8,9 @@ constexpr double kMinParallelNs = 2500;
 
 }  // namespace
 
-Context::Context(int num_threads, const std::vector<int>& cores)
+Context::Context(int num_threads, bool own_pool, const std::vector<int>& cores)
     : num_threads_(num_threads),
-      own_pool_(cores.empty() ? nullptr : std::make_unique<ThreadPool>(cores)),
+      own_pool_(own_pool || !cores.empty() ? std::make_unique<ThreadPool>(cores) : nullptr),
       pool_(own_pool_ != nullptr ? *own_pool_ : ThreadPool::Global()),
       scratch_(std::make_unique<Scratch[]>(num_threads)) {
   pool_.Grow(num_threads);

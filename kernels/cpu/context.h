@@ -15,9 +15,9 @@ class Context {
  public:
   using Body = absl::FunctionRef<void(int64_t begin, int64_t end, Scratch& scratch)>;
 
-  // Uses up to num_threads threads: of the process's pool or, with `cores`, of a pool of its own
-  // whose workers run on these.
-  explicit Context(int num_threads, const std::vector<int>& cores = {});
+  // Uses up to num_threads threads: of the process's pool or, with `own_pool` or `cores`, of one
+  // that nobody else uses, whose workers run on these cores.
+  explicit Context(int num_threads, bool own_pool = false, const std::vector<int>& cores = {});
 
   int num_threads() const { return num_threads_; }
 
@@ -27,7 +27,7 @@ class Context {
 
  private:
   int num_threads_;
-  std::unique_ptr<ThreadPool> own_pool_;  // null: the process's
+  const std::unique_ptr<ThreadPool> own_pool_;  // null: the process's
   ThreadPool& pool_;
   std::unique_ptr<Scratch[]> scratch_;  // [num_threads]
 };

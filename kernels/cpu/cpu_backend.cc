@@ -73,8 +73,8 @@ constexpr CheckOptions kCheckOptions = {.float32_only = true, .host_readable = t
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(int num_threads, const std::vector<int>& cores)
-      : Backend(kCheckOptions), context_(num_threads, cores) {}
+  CpuBackend(const CpuBackendOptions& options, int num_threads)
+      : Backend(kCheckOptions), context_(num_threads, options.own_threads, options.cores) {}
 
   std::string Name() const override { return "cpu"; }
   std::string Description() const override {
@@ -154,8 +154,7 @@ class CpuBackend final : public Backend {
 std::unique_ptr<Backend> MakeCpuBackend(const CpuBackendOptions& options) {
   BEAMLINE_CHECK(options.num_threads >= 0);
   const int num_threads = options.num_threads > 0 ? options.num_threads : cpu::AvailableCpus();
-  return std::make_unique<CpuBackend>(std::min(num_threads, cpu::ThreadPool::kMaxThreads),
-                                      options.cores);
+  return std::make_unique<CpuBackend>(options, std::min(num_threads, cpu::ThreadPool::kMaxThreads));
 }
 
 }  // namespace beamline

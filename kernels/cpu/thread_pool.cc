@@ -1,43 +1,13 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/check.h"
 #include "kernels/cpu/core_sets.h"
+#include "kernels/cpu/spin.h"
 
 namespace beamline::cpu {
-namespace {
-
-// A worker that finds no job spins this long before it sleeps: longer than the serial code between
-// two operators, much shorter than a scheduler's time slice.
-constexpr std::chrono::microseconds kSpinTime(50);
-constexpr int kPausesPerClockRead = 64;
-
-inline void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Spins until done() or kSpinTime have passed; returns done().
-template <typename Done>
-bool SpinUntil(Done done) {
-  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-  do {
-    for (int i = 0; i < kPausesPerClockRead; ++i) {
-      if (done()) return true;
-      Pause();
-    }
-  } while (std::chrono::steady_clock::now() < deadline);
-  return done();
-}
-
-}  // namespace
-
 ThreadPool& ThreadPool::Global() {
   static ThreadPool pool;
   return pool;

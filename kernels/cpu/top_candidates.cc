@@ -40,7 +40,11 @@ class RowSelector {
     const size_t count = std::min<size_t>(p_.counts[row], vocab_size_);
     float maximum = ScanMaxima(logits, vocab_size_, chunk_maxima_);
     Normalizer normalizer;
-    if (normalize || p_.log_normalizers != nullptr) normalizer = Normalize(logits, maximum);
+    if (p_.whole_normalizers != nullptr) {
+      normalizer.maximum = p_.whole_normalizers[row];
+    } else if (normalize || p_.log_normalizers != nullptr) {
+      normalizer = Normalize(logits, maximum);
+    }
     if (p_.log_normalizers != nullptr) p_.log_normalizers[row] = normalizer.total();
 
     const bool forced = edit && edits->forced_id >= 0;

@@ -24,7 +24,7 @@ import unittest
 from demo_server import Server
 
 DOCUMENTS = ("README.md", "docs/install.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
-             "docs/command_line.md", "client/python/README.md", "docs/demo.md")
+             "docs/command_line.md", "client/python/README.md", "docs/demo.md", "docs/parallelism.md")
 # Say what of Beamline belongs to a word or to another server's.
 NAMING_PARTS = ("docs/concepts.md", "docs/migrating.md")
 PROGRAMS = {"beamline": "client/cli", "beamline-server": "server", "beamline-loadtest": "loadtest"}

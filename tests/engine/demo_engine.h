@@ -18,13 +18,24 @@
 
 namespace beamline {
 
+// The same model computed by so many threads of the CPU together, where there are several.
+inline ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
+  options.tensor_parallel = num_ranks;
+  if (num_ranks > 1) options.device = "cpu";
+  return options;
+}
+
+// As many ranks as a demo model divides into.
+inline int32_t MostRanks(const std::string& name) { return name == "write-en" ? 3 : 4; }
+
+// With the environment variable BEAMLINE_TEST_RANKS=most on so many ranks.
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;
   options.name = name;
   options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
   options.dtype = dtype;
   options.device = TestDevice();
-  return options;
+  return OnRanks(options, std::getenv("BEAMLINE_TEST_RANKS") != nullptr ? MostRanks(name) : 1);
 }
 
 // For engines of any models on TestDevice().

@@ -21,6 +21,7 @@ struct Decoder {
   int32_t source_size;  // 0: no encoder
   int32_t vocab_size;   // of the ids that it generates
   int32_t banned = -1;  // by its generation_config.json; -1: none
+  int32_t num_ranks = 1;
 };
 
 // A log-probability errs as its logit does, and as the sum that normalises it.
@@ -44,7 +45,7 @@ class RandomDecodersTest : public ::testing::TestWithParam<Decoder> {
       model_ = std::make_unique<RandomStack>(decoder.name, decoder.vocab_size,
                                              /*with_template=*/false);
     }
-    auto engine = Serve({model_->Options("model")});
+    auto engine = Serve({OnRanks(model_->Options("model"), decoder.num_ranks)});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     rows_ = GoldenFile(std::string("random/") + decoder.name + "/expected.json")["rows"];
@@ -130,7 +131,7 @@ TEST_P(RandomDecodersTest, BeamsAreTheReferences) {
 std::string NameOf(const testing::TestParamInfo<Decoder>& info) {
   std::string name = info.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
-  return name;
+  return info.param.num_ranks > 1 ? name + "_on_" + std::to_string(info.param.num_ranks) : name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecodersTest,
@@ -144,6 +145,12 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                                            Decoder{"marian-1x80-shards", 77, 77, 76},
                                            Decoder{"marian-2x16-target", 61, 97, 60},
                                            Decoder{"marian-2x16-untied", 61, 61, 60}),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
+                         ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},
+                                           Decoder{"gpt2-5x8-deep", 0, 97, -1, 5},
+                                           Decoder{"marian-2x16-target", 61, 97, 60, 2},
+                                           Decoder{"marian-2x16-untied", 61, 61, 60, 2}),
                          NameOf);
 
 }  // namespace

@@ -92,3 +92,4 @@ class ModelSettings(TypedDict, total=False):
     speculative_tokens: int | None
     max_queued_requests: int | None
     warm_up: Literal["auto", "true", "false"] | None
+    tensor_parallel: int | None

@@ -265,7 +265,8 @@ void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
 void Compute(Device& device, const TopCandidatesParams& params) {
   const auto num_rows = static_cast<unsigned>(params.logits.num_rows());
   if (num_rows == 0) return;
-  BEAMLINE_CHECK(params.max_count < kChunk);  // SortParts sorts more than it keeps
+  BEAMLINE_CHECK(params.max_count < kChunk);            // SortParts sorts more than it keeps
+  BEAMLINE_CHECK(params.whole_normalizers == nullptr);  // no communicator
   const FlatEdits edits = FlattenEdits(params);
   CandidateArgs args = {};
   args.logits = params.logits.as<float>();

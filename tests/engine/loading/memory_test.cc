@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/loading/cache_size.h"
@@ -51,6 +54,33 @@ TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
   EXPECT_EQ(demand.weight_bytes, 3 * bytes);
   EXPECT_EQ(demand.fixed_cache_bytes, 1000);
   EXPECT_EQ(demand.num_open_caches, 2);
+}
+
+// The plan of a model on several ranks has what they have of it more than one: norms, buffers.
+TEST(MemoryPlanTest, RanksAreCountedTogether) {
+  const auto load = [](int32_t num_ranks) {
+    ModelOptions options = OnRanks(Demo("write-en"), num_ranks);
+    options.device = "cpu";
+    options.cache_bytes = 4 << 20;
+    auto model = LoadedModel::Load(options, {.num_threads = 1});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  };
+  const auto one = load(1), three = load(3);
+  EXPECT_EQ(three->memory.cache, one->memory.cache);
+  EXPECT_EQ(three->memory.weights - one->memory.weights,
+            three->info.weight_bytes - one->info.weight_bytes);
+  EXPECT_GT(three->info.weight_bytes, one->info.weight_bytes);
+  EXPECT_GT(three->memory.activations, one->memory.activations);
+  EXPECT_LT(three->memory.activations, 3 * one->memory.activations);
+  const auto held = [](const LoadedModel& model, std::string_view name) {
+    for (const MemoryUse& use : model.backend->MemoryUsage()) {
+      if (use.name == name) return use.bytes;
+    }
+    return size_t{0};
+  };
+  EXPECT_GE(held(*three, "weights"), static_cast<size_t>(three->info.weight_bytes));
+  EXPECT_LT(held(*three, "weights"), held(*one, "weights") * 5 / 4);  // packing pads each part
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {

@@ -36,9 +36,11 @@ struct RunnerSequence {
 
 class ModelRunner {
  public:
-  // Blocks are handed out in an order shuffled by a fresh seed, which is printed.
+  // Blocks are handed out in an order shuffled by a fresh seed, which is printed. Several ranks are
+  // threads of the CPU.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Open(const std::string& folder,
-                                                           DType dtype = DType::kFloat32);
+                                                           DType dtype = DType::kFloat32,
+                                                           int num_ranks = 1);
 
   // The encoder over `sequences` in one batch, packed in this order.
   Matrix Encode(std::span<const TokenIds> sequences, std::span<const TokenIds> type_ids = {});
@@ -59,6 +61,7 @@ class ModelRunner {
  private:
   ModelRunner();
 
+  absl::Status MakeTransformer(const Checkpoint& checkpoint, DType dtype, int num_ranks);
   EncoderBatch Pack(std::span<const TokenIds> sequences, std::span<const TokenIds> type_ids) const;
   Matrix Fetch(const Tensor& tensor);
   void Grow(std::vector<int32_t>& blocks, int64_t num_tokens);

@@ -17,11 +17,17 @@ namespace {
 constexpr float kErrorFactor = 10.0f;
 constexpr float kLeastTolerance = 2e-5f;
 
-class RandomModelTest : public ::testing::TestWithParam<const char*> {
+struct Model {
+  const char* folder;
+  int num_ranks = 1;
+};
+
+class RandomModelTest : public ::testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
-    const std::string folder = std::string("random/") + GetParam();
-    auto runner = ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder);
+    const std::string folder = std::string("random/") + GetParam().folder;
+    auto runner = ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder,
+                                    DType::kFloat32, GetParam().num_ranks);
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
     rows_ = GoldenFile(folder + "/expected.json")["rows"];
@@ -82,10 +88,14 @@ TEST_P(RandomEncoderTest, MeansAreTheReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
-                         ::testing::Values("bert-3x40", "bert-5x8-deep", "bert-1x80-shards"));
+                         ::testing::Values(Model{"bert-3x40"}, Model{"bert-5x8-deep"},
+                                           Model{"bert-1x80-shards"}));
 // Their inputs have the pad token inside, which takes up no position.
 INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
-                         ::testing::Values("roberta-3x16", "xlm-roberta-2x24"));
+                         ::testing::Values(Model{"roberta-3x16"}, Model{"xlm-roberta-2x24"}));
+INSTANTIATE_TEST_SUITE_P(Ranks, RandomEncoderTest,
+                         ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
+                                           Model{"xlm-roberta-2x24", 2}));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
@@ -149,10 +159,16 @@ TEST_P(RandomDecoderTest, OnlyWantedRowsAreTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecoderTest,
-                         ::testing::Values("gpt2-3x40", "gpt2-5x8-deep", "gpt2-1x80-bare"));
+                         ::testing::Values(Model{"gpt2-3x40"}, Model{"gpt2-5x8-deep"},
+                                           Model{"gpt2-1x80-bare"}));
 INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
-                         ::testing::Values("marian-3x40", "marian-5x8-deep", "marian-1x80-shards",
-                                           "marian-2x16-target", "marian-2x16-untied"));
+                         ::testing::Values(Model{"marian-3x40"}, Model{"marian-5x8-deep"},
+                                           Model{"marian-1x80-shards"}, Model{"marian-2x16-target"},
+                                           Model{"marian-2x16-untied"}));
+INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecoderTest,
+                         ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
+                                           Model{"marian-2x16-target", 2},
+                                           Model{"marian-2x16-untied", 2}));
 
 }  // namespace
 }  // namespace beamline

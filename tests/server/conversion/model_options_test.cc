@@ -42,6 +42,7 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_cache_bytes(int64_t{1} << 40);
   settings.set_prefix_cache(false);
   settings.set_speculative_tokens(5);
+  settings.set_tensor_parallel(4);
   settings.set_max_queued_requests(-3);
   settings.set_warm_up("true");
   settings.set_replicas("2");
@@ -59,6 +60,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .cache_bytes = int64_t{1} << 40,
                                  .prefix_cache = false,
                                  .speculative_tokens = 5,
+                                 .tensor_parallel = 4,
                                  .max_queued_requests = -3,
                                  .warm_up = "true"};
   EXPECT_EQ(*ToModelOptions(message), expected);

@@ -1,0 +1,63 @@
+// A transformer that several ranks compute together, each with the heads, inner features and
+// columns of the logits of its shard. Every rank gets the same batches and has all of the hidden
+// states.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/transformer/rank_group.h"
+#include "engine/transformer/transformer.h"
+
+namespace beamline {
+
+class RankedTransformer final : public Transformer {
+ public:
+  // As Transformer::Create, for each rank; `ranks` outlives it. INVALID_ARGUMENT naming
+  // tensor_parallel when the model does not divide.
+  static absl::StatusOr<std::unique_ptr<RankedTransformer>> Create(const TransformerSpec& spec,
+                                                                   const Checkpoint& checkpoint,
+                                                                   DType dtype,
+                                                                   const StepLimits& limits,
+                                                                   RankGroup& ranks);
+
+  RankGroup& ranks() { return ranks_; }
+  // The part of one rank, for the thread of that rank. Its logits are those of its columns.
+  Transformer& part(int rank) { return *parts_[rank]; }
+
+  // What these return lies on the first rank. After a fault, which RankGroup::status() tells, it is
+  // undefined, or an empty tensor.
+  Tensor Encode(const EncoderBatch& batch) override;
+  Tensor EncodeMemory(const EncoderBatch& batch) override;
+  // Gathers the logits, which serving never does (engine/runahead/ranked_step.h).
+  using Transformer::Decode;
+  Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) override;
+  Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
+              bool normalize) override;
+  void CopyBlocks(std::span<const BlockCopy> copies) override;
+
+  const TransformerSpec& spec() const override { return spec_; }
+  int64_t num_parameters() const override { return parts_.front()->num_parameters(); }
+  // Of all ranks together.
+  int64_t weight_bytes() const override;
+  RankedTransformer* ranked() override { return this; }
+
+ private:
+  RankedTransformer(const TransformerSpec& spec, std::vector<std::unique_ptr<Transformer>> parts,
+                    RankGroup& ranks)
+      : spec_(spec), ranks_(ranks), parts_(std::move(parts)), gathered_(parts_.size()) {}
+
+  // Runs `work` on every rank; returns the first one's result.
+  template <typename Work>
+  Tensor OnEveryRank(const Work& work);
+  absl::Status GatherLogits(int rank, const Tensor& logits, Tensor& whole);
+
+  const TransformerSpec spec_;
+  RankGroup& ranks_;
+  const std::vector<std::unique_ptr<Transformer>> parts_;
+  std::vector<std::unique_ptr<Buffer>> gathered_;  // of each rank, whole logits
+};
+
+}  // namespace beamline

@@ -1,0 +1,21 @@
+// Ranks as threads of one process that read and write each other's memory.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "kernels/communicator.h"
+
+namespace beamline {
+
+// Longer than a busy machine keeps a thread waiting; ranks have the same work between two
+// collectives.
+inline constexpr std::chrono::seconds kRankTimeLimit{60};
+
+// One communicator for each rank, for a thread each. Reduces float32. The last one of them to go
+// takes what they share along.
+std::vector<std::unique_ptr<Communicator>> MakeThreadCommunicators(
+    int size, std::chrono::nanoseconds time_limit = kRankTimeLimit);
+
+}  // namespace beamline
