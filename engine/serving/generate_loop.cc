@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/work_batch.h"
 #include "engine/runahead/transformer_step.h"
 #include "engine/serving/finite_check.h"
 
@@ -26,15 +27,18 @@ GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
 }
 
 void GenerateLoop::Run() {
+  WorkBatch posted;  // of all that sinks post
   while (true) {
     // A device that waits already gets its next step first: reading takes the host as long as
     // launching.
     if (!context().backend.Records() && pipeline_.LastIsDone()) Land();
-    if (!Receive(/*wait=*/scheduler_.empty() && pipeline_.empty(), scheduler_.jobs())) break;
+    const bool wait = scheduler_.empty() && pipeline_.empty();
+    if (!Receive(wait, posted, scheduler_.jobs())) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now, scheduler_.jobs());
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
+    posted.HandOver();
     Launch(now);
     if (pipeline_.HasEarlier()) {
       Land();

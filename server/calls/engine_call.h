@@ -40,7 +40,7 @@ class EngineCall final : public UnaryCall {
     void OnFinish(absl::StatusOr<Result> result) override {
       EngineCall* call = &call_;
       call->result_ = std::move(result);
-      call->services().writers.Post([call] { call->Complete(); });
+      call->services().writers.PostBrief([call] { call->Complete(); });
     }
 
    private:
