@@ -79,55 +79,71 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
   return absl::OkStatus();
 }
 
-absl::Status CheckEnum(const FieldDescriptor& field, int value, const std::string& path) {
+// Where a field stands; made a text only when it is at fault.
+struct Path {
+  const Path* outer = nullptr;
+  const FieldDescriptor* field = nullptr;
+  int index = 0;  // of a repeated field
+
+  std::string Text() const {
+    std::string text = outer == nullptr ? "" : outer->Text() + ".";
+    text += field->name();
+    if (field->is_repeated()) text += fmt::format("[{}]", index);
+    return text;
+  }
+};
+
+absl::Status CheckEnum(const Path& path, int value) {
+  const FieldDescriptor& field = *path.field;
   if (field.enum_type()->FindValueByNumber(value) != nullptr) return absl::OkStatus();
   std::string names;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     names += (i == 0 ? "" : ", ") + field.enum_type()->value(i)->name();
   }
-  return FieldError(path, fmt::to_string(value), names);
+  return FieldError(path.Text(), fmt::to_string(value), names);
 }
 
-absl::Status CheckFinite(double value, const std::string& path) {
+absl::Status CheckFinite(const Path& path, double value) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return FieldError(path, fmt::to_string(value), "finite numbers");
+  return FieldError(path.Text(), fmt::to_string(value), "finite numbers");
 }
 
 // The fault of a map's entry, which has no place among the others and is known by its key.
-absl::Status InMapEntry(const absl::Status& status, const FieldDescriptor& field,
-                        const Message& entry, const std::string& path) {
+absl::Status InMapEntry(const absl::Status& status, const Path& path, const Message& entry) {
   std::optional<FieldFault> fault = GetFieldFault(status);
   if (!fault.has_value()) return status;
-  const FieldDescriptor* key = field.message_type()->map_key();
-  fault->field = fmt::format("{}[{}]", path, entry.GetReflection()->GetInt32(entry, key));
+  const FieldDescriptor* key = path.field->message_type()->map_key();
+  Path with_key = path;
+  with_key.index = entry.GetReflection()->GetInt32(entry, key);
+  fault->field = with_key.Text();
   return FieldError(*fault);
 }
 
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float, and the
 // keys of maps are int32.
-absl::Status CheckValues(const Message& message, const std::string& prefix) {
+absl::Status CheckValues(const Message& message, const Path* outer) {
   const auto& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
-    const std::string path = prefix + field->name();
+    Path path = {outer, field};
     if (field->message_type() != nullptr) {
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
       for (int i = 0; i < count; ++i) {
         const Message& part = field->is_repeated()
                                   ? reflection.GetRepeatedMessage(message, field, i)
                                   : reflection.GetMessage(message, field);
-        const std::string entry = field->is_repeated() ? fmt::format("{}[{}]", path, i) : path;
-        absl::Status status = CheckValues(part, entry + ".");
-        if (field->is_map()) status = InMapEntry(status, *field, part, path);
+        path.index = i;
+        absl::Status status = CheckValues(part, &path);
+        if (field->is_map()) status = InMapEntry(status, path, part);
         BEAMLINE_RETURN_IF_ERROR(status);
       }
     } else if (field->is_repeated()) {
       continue;
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-      BEAMLINE_RETURN_IF_ERROR(CheckEnum(*field, reflection.GetEnumValue(message, field), path));
+      BEAMLINE_RETURN_IF_ERROR(CheckEnum(path, reflection.GetEnumValue(message, field)));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
-      BEAMLINE_RETURN_IF_ERROR(CheckFinite(reflection.GetFloat(message, field), path));
+      BEAMLINE_RETURN_IF_ERROR(CheckFinite(path, reflection.GetFloat(message, field)));
     }
   }
   return absl::OkStatus();
@@ -149,7 +165,7 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
   grpc::ProtoBufferReader reader(&copy);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
-    return CheckValues(message, "");
+    return CheckValues(message, nullptr);
   }
   BEAMLINE_RETURN_IF_ERROR(FindInvalidText(*message.GetDescriptor(), Flatten(buffer), "", 0));
   return absl::InvalidArgumentError(

@@ -22,7 +22,7 @@ import tiny_checkpoints  # noqa: E402
 
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE = 64
-LOAD_RATE, LOAD_SECONDS = 10_000, 10
+LOAD_RATE, LOAD_WARMUP_SECONDS = 10_000, 2
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ class Bench:
         model = "bert" if call == "encode" else "gpt2"
         where = self.where.get(candidate) or ["--folder", os.path.join(self.folder, model)]
         command = [self.options.bench, "--model", model, "--call", call, "--new-tokens", str(TOKENS),
-                   "--seconds", str(self.options.seconds)] + where + arguments
+                   "--seconds", str(self.options.seconds), "--warmup", str(self.options.warmup)] + where + arguments
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         run = dict(json.loads(done.stdout), candidate=candidate, arguments=arguments)
         self.runs.append(run)
@@ -84,8 +84,8 @@ class Bench:
         for i in range(self.options.rounds):
             file = os.path.join(self.folder, f"load{i}.json")
             command = [self.options.loadtest, "run", "--target", self.echo, "--kind", "encode", "--model", "bert",
-                       "--prompt", "a b", "--rate", str(LOAD_RATE), "--duration", str(LOAD_SECONDS), "--warmup", "2",
-                       "--connections", "4", "--json", file]
+                       "--prompt", "a b", "--rate", str(self.options.load_rate), "--duration", str(self.options.load_seconds),
+                       "--warmup", str(LOAD_WARMUP_SECONDS), "--connections", "4", "--json", file]
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -93,12 +93,13 @@ class Bench:
             with open(file, encoding="utf-8") as stream:
                 result = json.load(stream)
             total = result["total"]
-            rounds.append({"sent_per_s": result["rates"]["achieved_rate_per_s"],
+            rounds.append({"rate": self.options.load_rate, "sent_per_s": result["rates"]["achieved_rate_per_s"],
                            "lateness_p50_ms": total["lateness"]["p50_ms"],
                            "lateness_p99_ms": total["lateness"]["p99_ms"],
                            "end_to_end_p50_ms": total["end_to_end"]["p50_ms"],
                            "end_to_end_p99_ms": total["end_to_end"]["p99_ms"],
-                           "cpu_us_a_request": 1e6 * seconds / (LOAD_RATE * (LOAD_SECONDS + 2)),
+                           "cpu_us_a_request": 1e6 * seconds / (
+                               self.options.load_rate * (self.options.load_seconds + LOAD_WARMUP_SECONDS)),
                            "command": shlex.join(command[1:])})
             print(rounds[-1], flush=True)
         return {name: statistics.median(of[name] for of in rounds) for name in rounds[0] if name != "command"}
@@ -131,7 +132,7 @@ def page(result):
         lines.append(f"| {row['call']} | {row['connections']} | {row['echo']['calls_per_s']:,.0f} | "
                      f"{row['beamline']['calls_per_s']:,.0f} | {row['ratio']:.2f} |")
     lines += [
-        "", f"## The load tester at {LOAD_RATE:,} requests a second, against the echo server", "",
+        "", f"## The load tester at {load['rate']:,.0f} requests a second, against the echo server", "",
         "| figure | |", "| --- | ---: |",
         f"| sent | {load['sent_per_s']:,.0f} a second |",
         f"| sender's lateness p50; p99 | {load['lateness_p50_ms']:.3f}; {load['lateness_p99_ms']:.3f} ms |",
@@ -150,6 +151,9 @@ def main():
     parser.add_argument("--loadtest", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--warmup", type=float, default=0.5, help="seconds before that")
+    parser.add_argument("--load-rate", type=int, default=LOAD_RATE, help="requests a second of the load tester")
+    parser.add_argument("--load-seconds", type=int, default=10)
     parser.add_argument("--out", required=True, help="the result files' path without .md and .json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_rpc_") as folder:

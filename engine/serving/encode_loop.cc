@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/work_batch.h"
 #include "engine/serving/finite_check.h"
 
 namespace beamline {
@@ -31,10 +32,12 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
 }  // namespace
 
 void EncodeLoop::Run() {
-  while (Receive(/*wait=*/jobs_.empty(), jobs_)) {
+  WorkBatch posted;  // of all that sinks post
+  while (Receive(/*wait=*/jobs_.empty(), posted, jobs_)) {
     const Clock::time_point now = Clock::now();
     EndOverdue(now, jobs_);
     RemoveFinished();
+    posted.HandOver();
     builder_.Build(jobs_, now);
     if (!builder_.slices().empty()) {
       if (absl::Status status = Compute(); status.ok()) {

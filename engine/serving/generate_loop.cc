@@ -4,7 +4,12 @@
 #include <memory>
 #include <utility>
 
+<<<<<<< HEAD
 #include "engine/runahead/make_device_steps.h"
+=======
+#include "base/work_batch.h"
+#include "engine/runahead/transformer_step.h"
+>>>>>>> 19aa425bd5cac029a14202cc70d249884fe4db2e
 #include "engine/serving/finite_check.h"
 
 namespace beamline {
@@ -18,15 +23,18 @@ GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
 }
 
 void GenerateLoop::Run() {
+  WorkBatch posted;  // of all that sinks post
   while (true) {
     // A device that waits already gets its next step first: reading takes the host as long as
     // launching.
     if (!context().backend.Records() && pipeline_.LastIsDone()) Land();
-    if (!Receive(/*wait=*/scheduler_.empty() && pipeline_.empty(), scheduler_.jobs())) break;
+    const bool wait = scheduler_.empty() && pipeline_.empty();
+    if (!Receive(wait, posted, scheduler_.jobs())) break;
     const Clock::time_point now = Clock::now();
     EndOverdue(now, scheduler_.jobs());
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
+    posted.HandOver();
     Launch(now);
     if (pipeline_.HasEarlier()) {
       Land();

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/work_batch.h"
 #include "engine/api/observer.h"
 #include "engine/scheduling/job_list.h"
 #include "engine/serving/inbox.h"
@@ -43,9 +45,11 @@ class StepLoop {
   ReplicaStats& stats() { return context_.stats; }
 
   // Adds what has come to `jobs`; with `wait`, sleeps until there is something, or the end. False
-  // at the end.
-  bool Receive(bool wait, JobList<JobType>& jobs) {
+  // at the end. What sinks have posted since the last call is carried out or handed over before.
+  bool Receive(bool wait, WorkBatch& posted, JobList<JobType>& jobs) {
+    CarryOut(wait, posted);
     const bool open = inbox_.Take(wait, received_);
+    received_at_ = Clock::now();
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
     return open;
   }
@@ -66,9 +70,26 @@ class StepLoop {
   }
 
  private:
+  // Who would sleep carries out what is posted instead, until a job comes; and so does who computes
+  // so little that the time goes to answers, not to steps (docs/decisions/0022).
+  void CarryOut(bool would_sleep, WorkBatch& posted) {
+    const auto answers_take = kAnswerTime * static_cast<int64_t>(posted.num_brief());
+    if (posted.num_brief() > 0 && Clock::now() - received_at_ < answers_take) {
+      posted.RunWhile([] { return true; });
+    } else if (would_sleep) {
+      posted.RunWhile([this] { return !inbox_.HasSomething(); });
+    } else {
+      posted.HandOver();
+    }
+  }
+
+  // What carrying out an answer takes, about.
+  static constexpr std::chrono::microseconds kAnswerTime{10};
+
   const LoopContext context_;
   Inbox<std::unique_ptr<JobType>> inbox_;
   std::vector<std::unique_ptr<JobType>> received_;
+  Clock::time_point received_at_;
 };
 
 }  // namespace beamline

@@ -39,8 +39,11 @@ class EngineCall final : public UnaryCall {
     explicit Sink(EngineCall& call) : call_(call) {}
     void OnFinish(absl::StatusOr<Result> result) override {
       EngineCall* call = &call_;
+      const bool brief = !result.ok() || Method::IsBrief(*result);
       call->result_ = std::move(result);
-      call->services().writers.Post([call] { call->Complete(); });
+      WorkerPool& writers = call->services().writers;
+      const auto complete = [call] { call->Complete(); };
+      brief ? writers.PostBrief(complete) : writers.Post(complete);
     }
 
    private:

@@ -1,7 +1,9 @@
 #include "server/calls/methods.h"
 
+#include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "fmt/format.h"
@@ -22,6 +24,18 @@ absl::Status CheckComplete(const GenerateResult& result) {
     }
   }
   return absl::OkStatus();
+}
+
+// What a brief answer has at most: bytes as they lie in memory, and so much for each message in it.
+constexpr size_t kMostBriefBytes = 16 << 10;
+constexpr size_t kMessageBytes = 32;
+
+size_t Bytes(const std::vector<PositionLogprobs>& positions) {
+  size_t bytes = 0;
+  for (const PositionLogprobs& position : positions) {
+    bytes += kMessageBytes * (1 + position.top.size());
+  }
+  return bytes;
 }
 
 // The model that `message` names, as a request's answer tells it.
@@ -83,6 +97,15 @@ absl::StatusOr<v1::GenerateResponse> GenerateMethod::Answer(CallState& call, con
   return ToMessage(result, answer);
 }
 
+bool GenerateMethod::IsBrief(const Result& result) {
+  size_t bytes = Bytes(result.prompt_logprobs);
+  for (const GeneratedSequence& sequence : result.sequences) {
+    bytes += kMessageBytes + sequence.text.size() +
+             sizeof(TokenIds::value_type) * sequence.ids.size() + Bytes(sequence.logprobs);
+  }
+  return bytes <= kMostBriefBytes;
+}
+
 absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& call,
                                                                     const Request& message,
                                                                     const Caller& caller,
@@ -99,6 +122,14 @@ absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const R
   return ToMessage(result, answer);
 }
 
+bool EncodeMethod::IsBrief(const Result& result) {
+  size_t bytes = 0;
+  for (const Embedding& embedding : result.embeddings) {
+    bytes += kMessageBytes + sizeof(float) * embedding.values.size();
+  }
+  return bytes <= kMostBriefBytes;
+}
+
 absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
                                                                    const Request& message,
                                                                    const Caller& caller,
@@ -113,6 +144,14 @@ absl::StatusOr<v1::ScoreResponse> ScoreMethod::Answer(CallState& call, const Res
                                                       const AnswerOptions& answer) {
   call.SetAnswer(result.timing, 0);
   return ToMessage(result, answer);
+}
+
+bool ScoreMethod::IsBrief(const Result& result) {
+  size_t bytes = 0;
+  for (const ContinuationScore& score : result.scores) {
+    bytes += kMessageBytes * (1 + score.tokens.size());
+  }
+  return bytes <= kMostBriefBytes;
 }
 
 }  // namespace beamline

@@ -39,6 +39,8 @@ struct GenerateMethod {
   // A whole answer or an error.
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
+  // Whether the answer is so small that it is converted and sent in some microseconds.
+  static bool IsBrief(const Result& result);
 };
 
 struct EncodeMethod {
@@ -54,6 +56,7 @@ struct EncodeMethod {
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
+  static bool IsBrief(const Result& result);
 };
 
 struct ScoreMethod {
@@ -69,6 +72,7 @@ struct ScoreMethod {
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
+  static bool IsBrief(const Result& result);
 };
 
 }  // namespace beamline

@@ -6,6 +6,7 @@
 
 #include "base/field_error.h"
 #include "base/utf8.h"
+#include "base/work_batch.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
@@ -33,6 +34,37 @@ TEST_F(ServiceTest, AnswersGenerate) {
   EXPECT_EQ(response->sequences(0).text(), "done");
   EXPECT_EQ(response->model(), "writer");
   EXPECT_EQ(response->request_id(), "mine");
+}
+
+// As the threads of replicas do.
+TEST_F(ServiceTest, AThreadThatIsIdleSendsSmallAnswersItself) {
+  Serve();
+  const auto generate = [this] { return client_->Generate(Request(), kSoon); };
+  const std::vector<absl::StatusOr<GenerateResult>> small = {TextResult("done"),
+                                                             absl::InternalError("broken")};
+  WorkBatch batch;
+  for (size_t i = 0; i < small.size(); ++i) {
+    auto answer = std::async(std::launch::async, generate);
+    engine_->Finish(engine_->WaitForRequest(i), small[i]);
+    EXPECT_EQ(batch.num_brief(), 1u);
+    EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    batch.RunWhile([] { return true; });
+    EXPECT_EQ(answer.get().status().code(), small[i].status().code());
+  }
+}
+
+TEST_F(ServiceTest, AnIdleThreadLeavesLargeAnswersToTheWriters) {
+  Serve();
+  auto answer =
+      std::async(std::launch::async, [this] { return client_->Generate(Request(), kSoon); });
+  const std::string text(100'000, 'x');
+  WorkBatch batch;
+  engine_->Finish(engine_->WaitForRequest(0), TextResult(text));
+  EXPECT_EQ(batch.num_brief(), 0u);
+  batch.HandOver();
+  const auto response = answer.get();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->sequences(0).text(), text);
 }
 
 TEST_F(ServiceTest, TakesTheClientFromTheMetadata) {

@@ -61,6 +61,21 @@ TEST(InboxTest, AnItemAndTheEndWakeTheTaker) {
   EXPECT_EQ(ended.get(), -1);
 }
 
+TEST(InboxTest, TellsWhetherThereIsSomething) {
+  Inbox<int> inbox;
+  EXPECT_FALSE(inbox.HasSomething());
+  int item = 7;
+  inbox.Put(item);
+  EXPECT_TRUE(inbox.HasSomething());
+  std::vector<int> items;
+  inbox.Take(/*wait=*/false, items);
+  EXPECT_FALSE(inbox.HasSomething());
+  inbox.Close();
+  EXPECT_TRUE(inbox.HasSomething());
+  inbox.Take(/*wait=*/true, items);
+  EXPECT_TRUE(inbox.HasSomething());  // the end stays
+}
+
 TEST(InboxTest, LosesNothingOfManyThreads) {
   constexpr int kThreads = 4, kItems = 5000;
   Inbox<int> inbox;

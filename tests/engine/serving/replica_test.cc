@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/worker_pool.h"
 #include "engine/intake/encode_intake.h"
 #include "engine/intake/generate_intake.h"
 #include "tests/engine/demo_engine.h"
@@ -138,6 +142,79 @@ TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
   replica_.reset();
   EXPECT_EQ(observer_.steps, 1);
   EXPECT_EQ(observer_.tokens, 8);
+}
+
+// Posts brief work and other work at its answer, and keeps the threads that ran them.
+class PostingSink final : public EncodeSink {
+ public:
+  explicit PostingSink(WorkerPool& pool) : pool_(pool) {}
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    EXPECT_TRUE(result.ok()) << result.status();
+    answered_ = std::this_thread::get_id();
+    pool_.PostBrief([this] { brief_.set_value(std::this_thread::get_id()); });
+    pool_.Post([this] { other_.set_value(std::this_thread::get_id()); });
+  }
+
+  // Neither stays with a thread that sleeps.
+  void Wait() {
+    auto brief = brief_.get_future(), other = other_.get_future();
+    constexpr std::chrono::seconds kLong(60);
+    ASSERT_EQ(brief.wait_for(kLong), std::future_status::ready);
+    ASSERT_EQ(other.wait_for(kLong), std::future_status::ready);
+    EXPECT_EQ(brief.get(), answered_);
+    EXPECT_NE(other.get(), answered_);
+  }
+
+ private:
+  WorkerPool& pool_;
+  std::thread::id answered_;
+  std::promise<std::thread::id> brief_, other_;
+};
+
+TEST_F(ReplicaTest, CarriesOutBriefWorkOfItsSinksBeforeItSleeps) {
+  Start("embed-en");
+  EncodeRequest request;
+  request.inputs = {TokenIds{2, 9, 3}};
+  WorkerPool pool(1);
+  for (int i = 0; i < 3; ++i) {
+    auto sink = std::make_shared<PostingSink>(pool);
+    HandIn<EncodeIntake>(request, sink, tickets_, *replica_);
+    sink->Wait();
+  }
+}
+
+// Posts at each delta, as whoever writes streams does.
+class PostingStreamSink final : public GenerateSink {
+ public:
+  PostingStreamSink(WorkerPool& pool, int num_deltas) : pool_(pool), left_(num_deltas) {}
+  bool wants_deltas() const override { return true; }
+  void OnDelta(GenerateDelta) override {
+    pool_.Post([this] {
+      if (--left_ == 0) all_.set_value();
+    });
+  }
+  void OnFinish(absl::StatusOr<GenerateResult>) override {}
+  bool Wait() {
+    return all_.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+  }
+
+ private:
+  WorkerPool& pool_;
+  std::atomic<int> left_;
+  std::promise<void> all_;
+};
+
+TEST_F(ReplicaTest, HandsOverWhatIsPostedWhileItRuns) {
+  Start("write-en");
+  GenerateRequest request = Write("", 200);
+  request.prompt = TokenIds{10, 11, 12, 13};
+  request.limits.ignore_eos = true;
+  auto pool = std::make_unique<WorkerPool>(1);
+  auto sink = std::make_shared<PostingStreamSink>(*pool, 3);  // it goes on behind these
+  HandIn<GenerateIntake>(request, sink, tickets_, *replica_);
+  EXPECT_TRUE(sink->Wait());
+  replica_.reset();  // posts no more
+  pool.reset();      // uses the sink no more
 }
 
 }  // namespace
