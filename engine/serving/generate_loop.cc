@@ -4,12 +4,8 @@
 #include <memory>
 #include <utility>
 
-<<<<<<< HEAD
-#include "engine/runahead/make_device_steps.h"
-=======
 #include "base/work_batch.h"
-#include "engine/runahead/transformer_step.h"
->>>>>>> 19aa425bd5cac029a14202cc70d249884fe4db2e
+#include "engine/runahead/make_device_steps.h"
 #include "engine/serving/finite_check.h"
 
 namespace beamline {
