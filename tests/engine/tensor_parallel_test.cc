@@ -255,7 +255,8 @@ TEST(TensorParallelTest, GpusAreRefused) {
 class LateRanks {
  public:
   LateRanks(const std::string& name, int num_ranks) {
-    auto model = LoadedModel::Load(Demo(name), {.num_threads = 1, .gpu_memory = kTestGpuMemory});
+    auto model =
+        LoadedModel::Load(Demo(name), {.cpu = {.num_threads = 1}, .gpu_memory = kTestGpuMemory});
     EXPECT_TRUE(model.ok()) << model.status();
     std::vector<RankGroup::Rank> ranks;
     for (auto& communicator : MakeThreadCommunicators(num_ranks)) {
@@ -276,10 +277,10 @@ class LateRanks {
   }
 
   void Submit(const GenerateRequest& request, std::shared_ptr<RecordingSink> sink) {
-    HandIn<GenerateIntake>(request, std::move(sink), tickets_, *replica_);
+    HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   void Submit(const EncodeRequest& request, std::shared_ptr<RecordingEncodeSink> sink) {
-    HandIn<EncodeIntake>(request, std::move(sink), tickets_, *replica_);
+    HandIn<EncodeIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   LateBackend& backend(int rank) { return *backends_[rank]; }
   RankGroup& group() { return *group_; }
@@ -287,6 +288,7 @@ class LateRanks {
 
  private:
   TicketCounter tickets_;
+  WaitingCounter waiting_;
   std::vector<LateBackend*> backends_;
   RankGroup* group_ = nullptr;
   std::unique_ptr<Replica> replica_;

@@ -62,7 +62,7 @@ TEST(MemoryPlanTest, RanksAreCountedTogether) {
     ModelOptions options = OnRanks(Demo("write-en"), num_ranks);
     options.device = "cpu";
     options.cache_bytes = 4 << 20;
-    auto model = LoadedModel::Load(options, {.num_threads = 1});
+    auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   };

@@ -178,7 +178,7 @@ TEST_F(ReplicaTest, CarriesOutBriefWorkOfItsSinksBeforeItSleeps) {
   WorkerPool pool(1);
   for (int i = 0; i < 3; ++i) {
     auto sink = std::make_shared<PostingSink>(pool);
-    HandIn<EncodeIntake>(request, sink, tickets_, *replica_);
+    HandIn<EncodeIntake>(request, sink, tickets_, waiting_, *replica_);
     sink->Wait();
   }
 }
@@ -211,7 +211,7 @@ TEST_F(ReplicaTest, HandsOverWhatIsPostedWhileItRuns) {
   request.limits.ignore_eos = true;
   auto pool = std::make_unique<WorkerPool>(1);
   auto sink = std::make_shared<PostingStreamSink>(*pool, 3);  // it goes on behind these
-  HandIn<GenerateIntake>(request, sink, tickets_, *replica_);
+  HandIn<GenerateIntake>(request, sink, tickets_, waiting_, *replica_);
   EXPECT_TRUE(sink->Wait());
   replica_.reset();  // posts no more
   pool.reset();      // uses the sink no more
