@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "engine/loading/make_ranks.h"
-#include "engine/transformer/ranked_transformer.h"
-#include "kernels/cpu/thread_communicator.h"
+#include "tests/engine/late_ranks.h"
 #include "tests/engine/late_replica.h"
 #include "tests/engine/random_model.h"
 #include "tests/engine/request_catalogue.h"
@@ -250,49 +249,6 @@ TEST(TensorParallelTest, GpusAreRefused) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("tensor_parallel is 2; accepted on device cuda:0: 1"));
 }
-
-// A replica of a demo model on ranks whose devices are late, and may break.
-class LateRanks {
- public:
-  LateRanks(const std::string& name, int num_ranks) {
-    auto model =
-        LoadedModel::Load(Demo(name), {.cpu = {.num_threads = 1}, .gpu_memory = kTestGpuMemory});
-    EXPECT_TRUE(model.ok()) << model.status();
-    std::vector<RankGroup::Rank> ranks;
-    for (auto& communicator : MakeThreadCommunicators(num_ranks)) {
-      auto backend = std::make_unique<LateBackend>(1);
-      backends_.push_back(backend.get());
-      ranks.push_back({std::move(backend), std::move(communicator)});
-    }
-    auto group = std::make_unique<RankGroup>(std::move(ranks));
-    group_ = group.get();
-    auto checkpoint = Checkpoint::Open((*model)->options.folder);
-    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
-    auto transformer = RankedTransformer::Create((*model)->description.spec, **checkpoint,
-                                                 DType::kFloat32, (*model)->limits, *group);
-    EXPECT_TRUE(transformer.ok()) << transformer.status();
-    (*model)->transformer = *std::move(transformer);
-    (*model)->backend = std::make_unique<RankedBackend>(std::move(group));
-    replica_ = std::make_unique<Replica>(*std::move(model), nullptr);
-  }
-
-  void Submit(const GenerateRequest& request, std::shared_ptr<RecordingSink> sink) {
-    HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
-  }
-  void Submit(const EncodeRequest& request, std::shared_ptr<RecordingEncodeSink> sink) {
-    HandIn<EncodeIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
-  }
-  LateBackend& backend(int rank) { return *backends_[rank]; }
-  RankGroup& group() { return *group_; }
-  Replica& replica() { return *replica_; }
-
- private:
-  TicketCounter tickets_;
-  WaitingCounter waiting_;
-  std::vector<LateBackend*> backends_;
-  RankGroup* group_ = nullptr;
-  std::unique_ptr<Replica> replica_;
-};
 
 // Steps are launched before the last ones' results are read: each rank takes tokens and the order
 // of beams out of its own results.
