@@ -98,7 +98,8 @@ if [[ $sanitizers == yes ]]; then
     run_tests "asan-$part" 1200 --test-dir "build/asan/tests/$part" -j "$jobs"
   done
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
-  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test)
+  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test
+    base_test replica_pool_test thread_communicator_test rank_group_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
   run_tests tsan 900 --test-dir build/tsan -j "$jobs" -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
