@@ -1,7 +1,9 @@
 #include "engine/serving/encode_loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +29,11 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
   }
   embedding.values = std::move(kept);
   embedding.dimensions = dimensions;
+}
+
+bool ArePooledAlike(const EncodeSlice& a, const EncodeSlice& b) {
+  return a.job->per_token == b.job->per_token && a.job->normalize == b.job->normalize &&
+         (a.job->per_token || a.job->pooling == b.job->pooling);
 }
 
 }  // namespace
@@ -55,63 +62,63 @@ void EncodeLoop::Run() {
 
 absl::Status EncodeLoop::Compute() {
   const Tensor hidden = context().transformer.Encode(builder_.batch());
-  for (const EncodeSlice& slice : builder_.slices()) {
-    BEAMLINE_RETURN_IF_ERROR(slice.job->per_token ? ReadTokens(hidden, slice)
-                                                  : ReadPooled(hidden, slice));
+  const std::span<const EncodeSlice> slices = builder_.slices();
+  for (auto begin = slices.begin(); begin != slices.end();) {
+    const auto end = std::find_if_not(begin, slices.end(), [&](const EncodeSlice& slice) {
+      return ArePooledAlike(*begin, slice);
+    });
+    BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> vectors, Pool(hidden, {begin, end}));
+    const float* values = vectors.data();
+    for (; begin != end; ++begin) {
+      values = Take(*begin, static_cast<int32_t>(hidden.dim(-1)), values);
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status EncodeLoop::ReadPooled(const Tensor& hidden, const EncodeSlice& slice) {
-  // Every slice pools for itself: requests differ in how, and pooling is cheap beside the encoder.
-  EncoderBatch part;
-  const auto first = builder_.batch().offsets.begin() + slice.first;
-  part.offsets.assign(first, first + static_cast<std::ptrdiff_t>(slice.end - slice.begin) + 1);
-  const Tensor pooled =
-      context().transformer.Pool(part, hidden, slice.job->pooling, slice.job->normalize);
-  // All in one transfer: each one waits for the device.
-  std::vector<float> values(static_cast<size_t>(pooled.num_elements()));
-  BEAMLINE_RETURN_IF_ERROR(
-      context().backend.CopyToHost(pooled.data, values.data(), values.size() * sizeof(float)));
-  if (!CheckFinite(slice, values)) return absl::OkStatus();
-  auto row = values.cbegin();
-  for (size_t i = slice.begin; i < slice.end; ++i, row += pooled.dim(-1)) {
+absl::StatusOr<std::vector<float>> EncodeLoop::Pool(const Tensor& hidden,
+                                                    std::span<const EncodeSlice> slices) {
+  const EncodeJob& job = *slices.front().job;
+  const EncodeSlice& last = slices.back();
+  const std::vector<int32_t>& offsets = builder_.batch().offsets;
+  const auto begin = offsets.begin() + slices.front().first;
+  const auto end = offsets.begin() + last.first + static_cast<int64_t>(last.end - last.begin) + 1;
+  std::vector<int32_t> bounds(begin, end);
+  if (job.per_token) {  // one vector per token is a mean over single tokens
+    bounds.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
+    std::iota(bounds.begin(), bounds.end(), *begin);
+  }
+  const size_t num_rows = bounds.size() - 1;
+  const auto width = static_cast<size_t>(hidden.dim(-1));
+  std::vector<float> values(num_rows * width);
+  for (size_t row = 0; row < num_rows;) {
+    const size_t count = std::min(num_rows - row, static_cast<size_t>(most_rows_));
+    EncoderBatch part;
+    const auto first = bounds.begin() + static_cast<std::ptrdiff_t>(row);
+    part.offsets.assign(first, first + static_cast<std::ptrdiff_t>(count) + 1);
+    const Tensor pooled = context().transformer.Pool(
+        part, hidden, job.per_token ? Pooling::kMean : job.pooling, job.normalize);
+    BEAMLINE_RETURN_IF_ERROR(context().backend.CopyToHost(pooled.data, values.data() + row * width,
+                                                          count * width * sizeof(float)));
+    row += count;
+  }
+  return values;
+}
+
+const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, const float* values) {
+  const float* const begin = values;
+  for (size_t i = slice.begin; i < slice.end; ++i) {
     Embedding& embedding = slice.job->embeddings[i];
     embedding.num_tokens = static_cast<int32_t>(slice.job->inputs[i].size());
-    embedding.dimensions = static_cast<int32_t>(pooled.dim(-1));
-    embedding.values.assign(row, row + pooled.dim(-1));
+    if (slice.job->per_token) embedding.num_vectors = embedding.num_tokens;
+    embedding.dimensions = dimensions;
+    const float* const end = values + int64_t{embedding.num_vectors} * dimensions;
+    embedding.values.assign(values, end);
+    values = end;
     Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
   }
-  return absl::OkStatus();
-}
-
-absl::Status EncodeLoop::ReadTokens(const Tensor& hidden, const EncodeSlice& slice) {
-  // One vector per token is a mean over single tokens.
-  const std::vector<int32_t>& offsets = builder_.batch().offsets;
-  for (size_t i = slice.begin; i < slice.end; ++i) {
-    const auto sequence = slice.first + static_cast<int32_t>(i - slice.begin);
-    EncoderBatch tokens;
-    for (int32_t token = offsets[sequence]; token <= offsets[sequence + 1]; ++token) {
-      tokens.offsets.push_back(token);
-    }
-    const Tensor vectors =
-        context().transformer.Pool(tokens, hidden, Pooling::kMean, slice.job->normalize);
-    Embedding& embedding = slice.job->embeddings[i];
-    embedding.num_vectors = embedding.num_tokens = tokens.num_sequences();
-    embedding.dimensions = static_cast<int32_t>(vectors.dim(-1));
-    embedding.values.resize(static_cast<size_t>(vectors.num_elements()));
-    BEAMLINE_RETURN_IF_ERROR(context().backend.CopyToHost(vectors.data, embedding.values.data(),
-                                                          embedding.values.size() * sizeof(float)));
-    if (!CheckFinite(slice, embedding.values)) return absl::OkStatus();
-    Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
-  }
-  return absl::OkStatus();
-}
-
-bool EncodeLoop::CheckFinite(const EncodeSlice& slice, std::span<const float> values) {
-  if (AreFinite(values)) return true;
-  slice.job->Answer(NotFiniteError(context().model));
-  return false;
+  if (!AreFinite({begin, values})) slice.job->Answer(NotFiniteError(context().model));
+  return values;
 }
 
 void EncodeLoop::FinishCompleteJobs() {

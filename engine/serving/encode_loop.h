@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/encode_step_builder.h"
 #include "engine/scheduling/job_list.h"
@@ -19,7 +20,7 @@ namespace beamline {
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
   EncodeLoop(const StepLimits& limits, const LoopContext& context)
-      : StepLoop(context), builder_(limits) {}
+      : StepLoop(context), builder_(limits), most_rows_(limits.max_sequences) {}
 
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
@@ -27,16 +28,20 @@ class EncodeLoop : public StepLoop<EncodeJob> {
 
  private:
   absl::Status Compute();
-  absl::Status ReadPooled(const Tensor& hidden, const EncodeSlice& slice);
-  absl::Status ReadTokens(const Tensor& hidden, const EncodeSlice& slice);
-  // What was read for a slice: a job whose values are not finite fails.
-  bool CheckFinite(const EncodeSlice& slice, std::span<const float> values);
+  // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
+  // transfer waits for the device, so there are as few as can be.
+  absl::StatusOr<std::vector<float>> Pool(const Tensor& hidden,
+                                          std::span<const EncodeSlice> slices);
+  // Gives every input of a slice its vectors, which begin at `values`, and returns where the next
+  // slice's begin. A job whose values are not finite fails.
+  const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);
   void FinishCompleteJobs();
   void RemoveFinished();
   void ReportBatch(Clock::time_point started);
 
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;
+  const int32_t most_rows_;  // that the transformer pools in one call
 };
 
 }  // namespace beamline

@@ -94,6 +94,17 @@ class RecordingSink : public GenerateSink {
   std::promise<absl::StatusOr<GenerateResult>> result_;
 };
 
+class RecordingEncodeSink : public EncodeSink {
+ public:
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    result_.set_value(std::move(result));
+  }
+  absl::StatusOr<EncodeResult> Wait() { return result_.get_future().get(); }
+
+ private:
+  std::promise<absl::StatusOr<EncodeResult>> result_;
+};
+
 inline GenerateRequest Write(const std::string& prompt, int32_t max_new_tokens) {
   GenerateRequest request;
   request.model = "write-en";

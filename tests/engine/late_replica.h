@@ -20,17 +20,6 @@
 
 namespace beamline {
 
-class RecordingEncodeSink : public EncodeSink {
- public:
-  void OnFinish(absl::StatusOr<EncodeResult> result) override {
-    result_.set_value(std::move(result));
-  }
-  absl::StatusOr<EncodeResult> Wait() { return result_.get_future().get(); }
-
- private:
-  std::promise<absl::StatusOr<EncodeResult>> result_;
-};
-
 // A model of `options` whose operators a LateBackend computes. cache_blocks 0: as many as the
 // engine takes.
 inline std::unique_ptr<LoadedModel> LoadLate(const ModelOptions& options,

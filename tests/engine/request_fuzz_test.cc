@@ -206,8 +206,18 @@ class RequestFuzzTest : public ::testing::Test {
   void SetUp() override {
     renormalizing_.Change("generation_config.json",
                           {{"renormalize_logits", true}, {"num_beams", 3}, {"min_length", 3}});
-    auto engine = Serve({renormalizing_.Options("marian-target"), source_.Options("marian-source"),
-                         gpt2_.Options("gpt2"), bert_.Options("bert")});
+    ServeWith(ModelOptions().max_sequences, ModelOptions().max_batch_tokens);
+  }
+
+  void ServeWith(int32_t max_sequences, int32_t max_batch_tokens) {
+    std::vector<ModelOptions> models = {renormalizing_.Options("marian-target"),
+                                        source_.Options("marian-source"), gpt2_.Options("gpt2"),
+                                        bert_.Options("bert")};
+    for (ModelOptions& model : models) {
+      model.max_sequences = max_sequences;
+      model.max_batch_tokens = max_batch_tokens;
+    }
+    auto engine = Serve(models);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
@@ -252,6 +262,15 @@ class RequestFuzzTest : public ::testing::Test {
                  [&](auto sink) { return engine_->Generate(OddGenerate(odd_, model), sink); });
   }
 
+  void RunRounds(int num_rounds) {
+    for (int round = 0; round < num_rounds; ++round) {
+      SCOPED_TRACE(round);
+      std::vector<std::function<absl::Status()>> waits;
+      for (int i = 0; i < kRequestsARound; ++i) waits.push_back(StartAny());
+      for (const auto& wait : waits) Count(wait());
+    }
+  }
+
   const RandomTranslator renormalizing_{"marian-2x16-target", 61, 97, /*late_id=*/80};
   const RandomTranslator source_{"marian-5x8-deep", 97, 83, /*late_id=*/90};
   const RandomStack gpt2_{"gpt2-3x40", 100, /*with_template=*/false};
@@ -263,15 +282,20 @@ class RequestFuzzTest : public ::testing::Test {
 };
 
 TEST_F(RequestFuzzTest, EveryRequestIsAnsweredOrRefused) {
-  for (int round = 0; round < kRounds; ++round) {
-    SCOPED_TRACE(round);
-    std::vector<std::function<absl::Status()>> waits;
-    for (int i = 0; i < kRequestsARound; ++i) waits.push_back(StartAny());
-    for (const auto& wait : waits) Count(wait());
-  }
+  RunRounds(kRounds);
   // Both kinds, in numbers.
   EXPECT_GE(num_answered_, kRounds * kRequestsARound / 4);
   EXPECT_GE(num_refused_, kRounds * kRequestsARound / 10);
+}
+
+// What a request may ask for and what a step may hold are different things.
+TEST_F(RequestFuzzTest, EveryRequestIsAnsweredOrRefusedWithinSmallSteps) {
+  for (const int32_t max_sequences : {1, 2, 5}) {
+    SCOPED_TRACE(max_sequences);
+    ServeWith(max_sequences, /*max_batch_tokens=*/16);
+    RunRounds(kRounds / 4);
+  }
+  EXPECT_GE(num_answered_, kRounds * kRequestsARound / 10);
 }
 
 TEST_F(RequestFuzzTest, AModelWithoutRoomForItsTemplateIsRefused) {
