@@ -3,11 +3,11 @@
 random times, at which 99 of 100 requests are answered within the same time.
 
 usage: replicas.py --bin FOLDER --models FOLDER --workload FILE --out FILE.json [--replicas 1,2] [--device cuda|cpu]
-                   [--slo e2e:p99:250ms] [--guess RATE] [--seconds S] [--precision P]
+                   [--slo e2e:p99:250ms] [--guess RATE] [--seconds S] [--precision P] [--dtype TYPE]
 
 Starts beamline-server with the models of the workload, every one of them with so many replicas, and searches with
-beamline-loadtest find-rate on the same machine. FOLDER of --bin has both; models are those of make_checkpoints.py. The
-page and the JSON say what was started, every probe, and the ratio of rates.
+beamline-loadtest find-rate on the same machine. FOLDER of --bin has both; models are those of make_checkpoints.py. FILE.json
+says what was started, and every probe.
 """
 
 import argparse
@@ -19,14 +19,15 @@ import signal
 import subprocess
 import sys
 
-MODELS = {"gpt2-124m": "", "transformer-base": "", "bert-base": ""}
+MODELS = ("gpt2-124m", "transformer-base", "bert-base")
 
 
 def start(options, replicas):
-    command = [os.path.join(options.bin, "beamline-server"), "--device", options.device, "--listen", "127.0.0.1:0",
-               "--metrics-listen", "off"]
+    command = [os.path.join(options.bin, "beamline-server"), "--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+    # A GPU each, or shares of the CPU's cores.
+    place = ",".join(f"cuda:{gpu}" for gpu in range(replicas)) if options.device == "cuda" else "cpu"
     for name in MODELS:
-        command += ["--model", f"{name}={os.path.join(options.models, name)},replicas={replicas},"
+        command += ["--model", f"{name}={os.path.join(options.models, name)},replicas={replicas},devices={place},"
                                f"dtype={options.dtype},max_queued_requests=100000,max_sequences={options.sequences}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     found = re.search(r"serving on ([^\s:]+:\d+)", server.stdout.readline())
@@ -40,7 +41,7 @@ def search(options, replicas, folder):
     try:
         file = os.path.join(folder, f"replicas{replicas}.json")
         command = [os.path.join(options.bin, "beamline-loadtest"), "find-rate", "--target", address, "--workload",
-                   options.workload, "--slo", options.slo, "--min-rate", str(options.guess * replicas), "--growth", "1.3",
+                   options.workload, "--slo", options.slo, "--min-rate", str(options.guess * replicas), "--max-rate", "1000000", "--growth", "1.3",
                    "--precision", str(options.precision), "--duration", str(options.seconds), "--warmup", "1.5", "--settle",
                    "0.5", "--tries", "1", "--connections", "8", "--threads", str(options.threads), "--max-time",
                    str(options.max_time), "--json", file]
