@@ -1,5 +1,5 @@
-// Times sums over the GPUs of a host: one-shot, two-shot, and NCCL where it is installed; and a sum
-// with the norm behind it, in one kernel and in two. Prints a line each and writes JSON.
+// Times sums over the GPUs of a host: one-shot, two-shot, and NCCL where it is installed. Prints a
+// line each and writes JSON.
 //
 //   cuda_all_reduce_bench RESULTS.json [RANKS]      RANKS: 2 to 8, default: all GPUs
 //
@@ -24,7 +24,6 @@
 #include "fmt/format.h"
 #include "kernels/cuda/communication/peer_all_reduce.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/rows/row_ops.h"
 
 namespace beamline {
 namespace {
@@ -241,30 +240,6 @@ void TimeSums(Bench& bench, DType dtype, int64_t bytes) {
   });
 }
 
-// Rows as a decoding step has them: the sum, and the norm that reads it.
-void TimeNorm(Bench& bench, int64_t rows, int64_t hidden_size) {
-  const DType dtype = DType::kBFloat16;
-  const auto bytes = rows * hidden_size * static_cast<int64_t>(SizeOf(dtype));
-  std::vector<NormParams> norms;
-  for (int rank = 0; rank < bench.num_ranks(); ++rank) {
-    char* const memory = static_cast<char*>(bench.memory(rank));
-    NormParams norm;
-    norm.kind = NormKind::kRmsNorm;
-    norm.x = Tensor(memory, dtype, {rows, hidden_size});
-    norm.y = Tensor(memory + bytes, dtype, {rows, hidden_size});
-    norm.gain = Tensor(memory + 2 * bytes, dtype, {hidden_size});
-    norms.push_back(norm);
-  }
-  const std::string shape = fmt::format("{} x {} bfloat16", rows, hidden_size);
-  bench.Time("sum, then norm " + shape, bytes, [&](int rank) {
-    bench.peer(rank).Sum(norms[rank].x);
-    cuda::Compute(bench.device(rank), norms[rank]);
-  });
-  if (!bench.peer(0).TakesNorm(norms[0])) return;
-  bench.Time("sum with norm " + shape, bytes,
-             [&](int rank) { bench.peer(rank).SumAndNorm(norms[rank]); });
-}
-
 int Main(int argc, char** argv) {
   int num_gpus = 0;
   if (cudaGetDeviceCount(&num_gpus) != cudaSuccess) num_gpus = 0;
@@ -285,7 +260,6 @@ int Main(int argc, char** argv) {
   }
   TimeSums(bench, DType::kFloat32, int64_t{256} << 10);
   TimeSums(bench, DType::kFloat16, int64_t{256} << 10);
-  for (const int64_t rows : {1, 8, 32}) TimeNorm(bench, rows, 4096);
   const bool written = bench.Write(argv[1]);
   return written && bench.all_same_bits() ? 0 : 1;
 }

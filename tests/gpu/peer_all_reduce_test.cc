@@ -1,19 +1,15 @@
-// What sums over ranks compute, alone and with the norm behind them.
+// What sums over ranks compute.
 #include "kernels/cuda/communication/peer_all_reduce.h"
 
 #include <cmath>
 #include <cstring>
-#include <string>
 
-#include "gmock/gmock.h"
-#include "kernels/cuda/rows/row_ops.h"
 #include "tests/gpu/peer_fixture.h"
 
 namespace beamline {
 namespace {
 
 using cuda::PeerAlgorithm;
-using testing::HasSubstr;
 
 class PeerAllReduceTest : public PeerTest {
  protected:
@@ -77,7 +73,9 @@ TEST_F(PeerAllReduceTest, SumsAreThoseInTheOrderOfTheRanks) {
       for (const int64_t count : counts) {
         const int64_t offset = random()() % 2 == 0 ? 0 : random()() % 8;
         ExpectSum(dtype, count, offset, PeerAlgorithm::kTwoShot);
-        ExpectSum(dtype, count, offset, PeerAlgorithm::kOneShot);
+        if (cuda::FitsOneShot(ranks, count * static_cast<int64_t>(SizeOf(dtype)))) {
+          ExpectSum(dtype, count, offset, PeerAlgorithm::kOneShot);
+        }
       }
     }
   }
@@ -114,107 +112,6 @@ TEST_F(PeerAllReduceTest, TakesWhatItIsFasterFor) {
     EXPECT_FALSE(peer(1).Takes(dtype, most + 1));
   }
   EXPECT_FALSE(peer(0).Takes(DType::kInt32, 4096));
-}
-
-class PeerNormTest : public PeerTest {
- protected:
-  struct Case {
-    DType dtype;
-    int64_t rows, hidden_size;
-    NormKind kind;
-    bool biased, with_residual;
-  };
-
-  // x, sum and y of every rank, of the same random numbers each time.
-  std::vector<std::vector<float>> Results(const Case& c, bool fused) {
-    random().seed(seed());
-    const std::vector<TypedArray> terms = Terms(c.dtype, c.rows, c.hidden_size);
-    const std::vector<TypedArray> residuals = Terms(c.dtype, c.rows, c.hidden_size);
-    const std::vector<TypedArray> gains = Terms(c.dtype, 1, c.hidden_size);
-    const std::vector<TypedArray> biases = Terms(c.dtype, 1, c.hidden_size);
-    std::vector<TypedArray> sums, ys;
-    for (int rank = 0; rank < size(); ++rank) {
-      sums.push_back(TypedArray::Poisoned(backend(rank), c.dtype, c.rows, c.hidden_size));
-      ys.push_back(TypedArray::Poisoned(backend(rank), c.dtype, c.rows, c.hidden_size));
-    }
-    Run([&](int rank) {
-      NormParams norm;
-      norm.kind = c.kind;
-      norm.x = terms[rank].device();
-      norm.gain = gains[rank].device_vector();
-      if (c.biased) norm.bias = biases[rank].device_vector();
-      if (c.with_residual) {
-        norm.residual = residuals[rank].device();
-        norm.sum = sums[rank].device();
-      }
-      norm.y = ys[rank].device();
-      ASSERT_TRUE(peer(rank).TakesNorm(norm));
-      if (fused) {
-        peer(rank).SumAndNorm(norm);
-      } else {
-        peer(rank).Sum(norm.x);
-        cuda::Compute(device(rank), norm);
-      }
-    });
-    std::vector<std::vector<float>> results;
-    for (int rank = 0; rank < size(); ++rank) {
-      results.push_back(terms[rank].Read());
-      results.push_back(ys[rank].Read());
-      for (const float value : results.back()) EXPECT_TRUE(std::isfinite(value));
-      if (c.with_residual) results.push_back(sums[rank].Read());
-    }
-    return results;
-  }
-
-  void ExpectSameBits(const Case& c) {
-    const std::vector<std::vector<float>> apart = Results(c, /*fused=*/false);
-    const std::vector<std::vector<float>> fused = Results(c, /*fused=*/true);
-    ASSERT_EQ(fused.size(), apart.size());
-    for (size_t i = 0; i < apart.size(); ++i) {
-      ASSERT_EQ(fused[i].size(), apart[i].size());
-      EXPECT_EQ(std::memcmp(fused[i].data(), apart[i].data(), apart[i].size() * sizeof(float)), 0)
-          << size() << " ranks, " << Name(c.dtype) << " " << c.rows << " x " << c.hidden_size
-          << ", array " << i;
-    }
-  }
-};
-
-TEST_F(PeerNormTest, InTheSumsKernelItHasTheBitsOfOneBehindIt) {
-  struct Shape {
-    int64_t rows, hidden_size;
-  };
-  for (const int ranks : {2, 3, 8}) {
-    Open(ranks);
-    for (const DType dtype : kPeerTypes) {
-      for (const Shape shape :
-           {Shape{1, 4096}, Shape{3, 520}, Shape{17, 768}, Shape{33, 64}, Shape{2, 8}}) {
-        for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
-          for (const bool biased : {false, true}) {
-            for (const bool with_residual : {false, true}) {
-              ExpectSameBits({dtype, shape.rows, shape.hidden_size, kind, biased, with_residual});
-            }
-          }
-        }
-      }
-    }
-    ExpectNoFault();
-  }
-}
-
-TEST_F(PeerNormTest, OfOtherRowsIsNotTaken) {
-  Open(2);
-  const auto taken = [&](int64_t rows, int64_t hidden_size) {
-    const TypedArray x = TypedArray::Poisoned(backend(0), DType::kFloat16, rows, hidden_size);
-    NormParams norm;
-    norm.x = norm.y = x.device();
-    norm.gain = Tensor(norm.x.data, DType::kFloat16, {hidden_size});
-    return peer(0).TakesNorm(norm);
-  };
-  EXPECT_TRUE(taken(4, 1024));
-  EXPECT_TRUE(taken(1, 8192));
-  EXPECT_FALSE(taken(1, 8200));    // no block holds it
-  EXPECT_FALSE(taken(4, 1023));    // no whole vectors
-  EXPECT_FALSE(taken(512, 4096));  // two-shot's
 }
 
 }  // namespace

@@ -97,6 +97,26 @@ TEST_F(PeerFaultTest, ALateRankIsWaitedFor) {
   ExpectNoFault();
 }
 
+// Waits look beyond their GPU now and then, which must not make their rank late for the next call.
+TEST_F(PeerFaultTest, CallsBehindALongWaitAreAsFastAsOthers) {
+  constexpr int kNumCalls = 3000;  // some 4 us each
+  Open(2);
+  std::vector<TypedArray> terms;
+  for (int rank = 0; rank < size(); ++rank) {
+    terms.emplace_back(backend(rank), DType::kFloat32, 1, 1 << 16, std::vector<float>(1 << 16));
+  }
+  const auto begin = Clock::now();
+  Run([&](int rank) {
+    if (rank == 1) std::this_thread::sleep_for(milliseconds(20));
+    for (int i = 0; i < kNumCalls; ++i) {
+      peer(rank).Sum(terms[rank].device(), PeerAlgorithm::kOneShot);
+    }
+    EXPECT_TRUE(backend(rank).Synchronize().ok());
+  });
+  EXPECT_LT(Clock::now() - begin, milliseconds(300));
+  ExpectNoFault();
+}
+
 TEST_F(PeerFaultTest, OtherNumbersOfRanksAreRefused) {
   for (const int count : {1, 9}) {
     const std::vector<cuda::Device*> devices(count, &device(0));

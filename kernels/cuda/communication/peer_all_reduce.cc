@@ -171,21 +171,6 @@ void PeerAllReduce::Sum(const Tensor& x, PeerAlgorithm algorithm) {
   }
 }
 
-bool PeerAllReduce::TakesNorm(const NormParams& norm) const {
-  const int64_t num_bytes = norm.x.num_elements() * static_cast<int64_t>(SizeOf(norm.x.dtype));
-  return Takes(norm.x.dtype, norm.x.num_elements()) &&
-         ChoosePeerAlgorithm(size(), num_bytes) == PeerAlgorithm::kOneShot &&
-         TakesSumAndNorm(args_.layout, norm);
-}
-
-void PeerAllReduce::SumAndNorm(const NormParams& norm) {
-  BEAMLINE_CHECK(TakesNorm(norm));
-  if (norm.x.num_elements() == 0) return;
-  device_.Use();
-  if (!device_.ok()) return;
-  LaunchSumAndNorm(device_, args_, options_.most_blocks, norm);
-}
-
 absl::Status PeerAllReduce::status() const {
   const uint64_t stop = group_->stop().load(std::memory_order_acquire);
   if (stop == kGoOn) return absl::OkStatus();

@@ -14,7 +14,6 @@
 #include "kernels/cuda/communication/peer_kernels.h"
 #include "kernels/cuda/communication/peer_plan.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/operators.h"
 #include "kernels/tensor.h"
 
 namespace beamline::cuda {
@@ -66,13 +65,6 @@ class PeerAllReduce {
   void Sum(const Tensor& x);
   // The same by a given algorithm. REQUIRES: FitsOneShot where that is kOneShot.
   void Sum(const Tensor& x, PeerAlgorithm algorithm);
-
-  // Whether SumAndNorm takes these: rows of whole 16-byte vectors that one block holds, few enough
-  // for one-shot.
-  bool TakesNorm(const NormParams& norm) const;
-  // Sum(norm.x) and the norm of it in one kernel, with the bits that both have one after the other.
-  // REQUIRES: TakesNorm.
-  void SumAndNorm(const NormParams& norm);
 
   // OK, or UNAVAILABLE with a fault that kernels raised, or Abort. Does not wait for the stream.
   // Thread-safe.

@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/communication/peer_plan.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/operators.h"
 #include "kernels/tensor.h"
 
 namespace beamline::cuda {
@@ -35,6 +34,7 @@ constexpr int MissingRank(uint64_t stop) { return static_cast<int>(stop >> 16 & 
 struct PeerState {
   uint64_t num_calls;
   uint64_t failed;
+  uint64_t last_look_ns;      // at the stop word, by whichever thread
   uint32_t num_begun_blocks;  // of the call under way
 };
 
@@ -48,11 +48,5 @@ void LaunchOneShot(Device& device, const PeerGroupArgs& group, const PeerPlan& p
                    const Tensor& x);
 void LaunchTwoShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
                    const Tensor& x);
-
-// Rows that one block holds in registers, all of them vectors.
-bool TakesSumAndNorm(const PeerLayout& layout, const NormParams& norm);
-// norm.x = sum over the ranks of norm.x, and then the norm. REQUIRES: TakesSumAndNorm.
-void LaunchSumAndNorm(Device& device, const PeerGroupArgs& group, int most_blocks,
-                      const NormParams& norm);
 
 }  // namespace beamline::cuda

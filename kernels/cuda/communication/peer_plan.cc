@@ -17,18 +17,21 @@ constexpr int64_t kRegionAlignment = 256;
 constexpr int64_t kOneShotSentVecs = (int64_t{1} << 20) / kPeerVecBytes;
 constexpr int64_t kTileVecs = (int64_t{64} << 10) / kPeerVecBytes;
 
-// Measured with two ranks. What one-shot sends grows with the ranks, what two-shot sends does not.
-constexpr int64_t kOneShotSentBytes = int64_t{512} << 10;
-constexpr int64_t kMostTwoShotBytes = int64_t{4} << 20;
+// Measured with two ranks. With more of them computed from the times of two: what one-shot sends
+// grows with the ranks, what two-shot sends hardly does.
+constexpr int64_t kOneShotSentBytesOfTwo = int64_t{1} << 20;
+constexpr int64_t kOneShotSentBytes = int64_t{768} << 10;
+constexpr int64_t kMostBytesOfTwo = int64_t{64} << 20;  // the longest that was measured
+constexpr int64_t kMostBytes = int64_t{4} << 20;
 
 }  // namespace
 
 PeerAlgorithm ChoosePeerAlgorithm(int num_ranks, int64_t num_bytes) {
-  return num_bytes * (num_ranks - 1) <= kOneShotSentBytes ? PeerAlgorithm::kOneShot
-                                                          : PeerAlgorithm::kTwoShot;
+  const int64_t most = num_ranks == 2 ? kOneShotSentBytesOfTwo : kOneShotSentBytes;
+  return num_bytes * (num_ranks - 1) <= most ? PeerAlgorithm::kOneShot : PeerAlgorithm::kTwoShot;
 }
 
-int64_t MostPeerBytes(int /*num_ranks*/) { return kMostTwoShotBytes; }
+int64_t MostPeerBytes(int num_ranks) { return num_ranks == 2 ? kMostBytesOfTwo : kMostBytes; }
 
 PeerLayout::PeerLayout(int num_ranks) {
   BEAMLINE_CHECK(num_ranks >= kLeastPeerRanks && num_ranks <= kMostPeerRanks);

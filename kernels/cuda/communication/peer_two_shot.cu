@@ -153,11 +153,9 @@ void LaunchTwoShot(Device& device, const PeerGroupArgs& group, const PeerPlan& p
                    const Tensor& x) {
   DispatchFloat(x.dtype, [&]<typename T>() {
     DispatchRanks(group.size, [&]<int kMostRanks>() {
-      const PeerArray<T> array = {x.as<T>(), x.num_elements(),
-                                  reinterpret_cast<uintptr_t>(x.data) % kPeerVecBytes == 0};
       LaunchOverlapped(device, "a two-shot sum over ranks", TwoShotKernel<T, kMostRanks>,
-                       plan.blocks, plan.threads, /*shared_bytes=*/0, group, array, plan.num_vecs,
-                       plan.vecs_per_block);
+                       plan.blocks, plan.threads, /*shared_bytes=*/0, group, ArrayOf<T>(x),
+                       plan.num_vecs, plan.vecs_per_block);
     });
   });
 }
