@@ -193,6 +193,8 @@ class Lane:
         # Its memory counts want the GPU for themselves.
         yield test("operators", "library", "cuda_library_test", 240, alone=True)
         yield test("operators", "ops", "cuda_op_test", 240)
+        # Its ranks wait for each other on GPUs that must have room for all of them.
+        yield test("operators", "peers", "cuda_peer_test", 120, alone=True)
         for tool in ("racecheck", "initcheck", "memcheck"):
             for name, program, tests, blind in SMALL_CASES:
                 if tool in blind:

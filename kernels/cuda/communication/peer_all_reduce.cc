@@ -1,0 +1,190 @@
+#include "kernels/cuda/communication/peer_all_reduce.h"
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "fmt/format.h"
+
+namespace beamline::cuda {
+namespace {
+
+// Numbers of every type that are not numbers, and of no call: what is read before it is sent shows.
+constexpr int kPoison = 0xff;
+
+absl::Status CudaError(int gpu, const char* what, cudaError_t error) {
+  cudaGetLastError();  // what was asked for here is no fault of the launches that follow
+  const std::string message = fmt::format("GPU {}: {}: {} ({})", gpu, what,
+                                          cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
+  return absl::UnavailableError(message);
+}
+
+// Lets kernels on `from`'s GPU read and write `to`'s memory.
+absl::Status ReachMemory(Device& from, const Device& to) {
+  if (from.index() == to.index()) return absl::OkStatus();
+  from.Use();
+  int reaches = 0;
+  cudaError_t error = cudaDeviceCanAccessPeer(&reaches, from.index(), to.index());
+  if (error != cudaSuccess) return CudaError(from.index(), "cudaDeviceCanAccessPeer", error);
+  if (reaches == 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("GPU {} ({}) does not reach the memory of GPU {} ({}); accepted: GPUs that are "
+                    "peers of each other (`nvidia-smi topo -p2p rw` lists them)",
+                    from.index(), from.properties().name, to.index(), to.properties().name));
+  }
+  error = cudaDeviceEnablePeerAccess(to.index(), 0);
+  if (error == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return absl::OkStatus();
+  }
+  if (error == cudaSuccess) return absl::OkStatus();
+  return CudaError(from.index(), fmt::format("peer access to GPU {}", to.index()).c_str(), error);
+}
+
+}  // namespace
+
+class PeerGroup {
+ public:
+  PeerGroup() = default;
+  // Each rank has waited for its own kernels before it let go.
+  ~PeerGroup() {
+    if (stop_ != nullptr) cudaFreeHost(stop_);
+    for (char* memory : memory_) cudaFree(memory);
+  }
+  PeerGroup(const PeerGroup&) = delete;
+  PeerGroup& operator=(const PeerGroup&) = delete;
+
+  absl::Status Allocate(std::span<Device* const> devices, const PeerLayout& layout) {
+    devices.front()->Use();
+    void* stop = nullptr;
+    cudaError_t error =
+        cudaHostAlloc(&stop, sizeof(*stop_), cudaHostAllocPortable | cudaHostAllocMapped);
+    if (error != cudaSuccess) return CudaError(devices.front()->index(), "cudaHostAlloc", error);
+    stop_ = new (stop) std::atomic<uint64_t>(kGoOn);
+    for (Device* device : devices) {
+      device->Use();
+      void* memory = nullptr;
+      error = cudaMalloc(&memory, layout.num_bytes);
+      if (error != cudaSuccess) {
+        return CudaError(device->index(),
+                         fmt::format("{} MiB beside gpu_memory_fraction or gpu_memory_bytes, for "
+                                     "sums over ranks",
+                                     layout.num_bytes >> 20)
+                             .c_str(),
+                         error);
+      }
+      memory_.push_back(static_cast<char*>(memory));
+      error = cudaMemset(memory, 0, layout.packets);  // state and flags
+      if (error == cudaSuccess) {
+        error =
+            cudaMemset(memory_.back() + layout.packets, kPoison, layout.num_bytes - layout.packets);
+      }
+      // No peer may write before.
+      if (error == cudaSuccess) error = cudaDeviceSynchronize();
+      if (error != cudaSuccess) return CudaError(device->index(), "cudaMemset", error);
+    }
+    return absl::OkStatus();
+  }
+
+  char* memory(int rank) const { return memory_[rank]; }
+  // In pinned memory; kernels write it too, without the host's atomic operations, so that of two
+  // faults at the same time either may stay.
+  std::atomic<uint64_t>& stop() const { return *stop_; }
+
+ private:
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+  std::vector<char*> memory_;
+  std::atomic<uint64_t>* stop_ = nullptr;
+};
+
+absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> PeerAllReduce::Create(
+    std::span<Device* const> devices, const PeerOptions& options) {
+  const int size = static_cast<int>(devices.size());
+  if (size < kLeastPeerRanks || size > kMostPeerRanks) {
+    return absl::InvalidArgumentError(
+        fmt::format("sums over {} ranks in each other's memory were asked for; accepted: {} to {}",
+                    size, kLeastPeerRanks, kMostPeerRanks));
+  }
+  BEAMLINE_CHECK(options.most_blocks >= 1 && options.most_blocks <= kMostPeerBlocks);
+  for (Device* from : devices) {
+    for (const Device* to : devices) BEAMLINE_RETURN_IF_ERROR(ReachMemory(*from, *to));
+  }
+  const PeerLayout layout(size);
+  const auto group = std::make_shared<PeerGroup>();
+  BEAMLINE_RETURN_IF_ERROR(group->Allocate(devices, layout));
+  for (Device* device : devices) {
+    device->Use();
+    LoadOneShot(*device, size);
+    LoadTwoShot(*device, size);
+    BEAMLINE_RETURN_IF_ERROR(device->status());
+  }
+  PeerGroupArgs args = {.memory = {},
+                        .stop = reinterpret_cast<uint64_t*>(&group->stop()),
+                        .time_limit_ns = static_cast<uint64_t>(options.time_limit.count()),
+                        .layout = layout,
+                        .rank = 0,
+                        .size = size};
+  for (int rank = 0; rank < size; ++rank) args.memory[rank] = group->memory(rank);
+  std::vector<std::unique_ptr<PeerAllReduce>> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    args.rank = rank;
+    ranks.push_back(
+        std::unique_ptr<PeerAllReduce>(new PeerAllReduce(*devices[rank], group, args, options)));
+  }
+  return ranks;
+}
+
+PeerAllReduce::~PeerAllReduce() {
+  device_.Use();
+  cudaStreamSynchronize(device_.stream());
+}
+
+bool PeerAllReduce::Takes(DType dtype, int64_t num_elements) const {
+  if (dtype != DType::kFloat32 && dtype != DType::kFloat16 && dtype != DType::kBFloat16) {
+    return false;
+  }
+  return num_elements * static_cast<int64_t>(SizeOf(dtype)) <= MostPeerBytes(size());
+}
+
+void PeerAllReduce::Sum(const Tensor& x) {
+  const int64_t num_bytes = x.num_elements() * static_cast<int64_t>(SizeOf(x.dtype));
+  Sum(x, ChoosePeerAlgorithm(size(), num_bytes));
+}
+
+void PeerAllReduce::Sum(const Tensor& x, PeerAlgorithm algorithm) {
+  BEAMLINE_CHECK(x.num_rows() <= 1 || x.row_stride == x.dim(-1));
+  const int64_t num_bytes = x.num_elements() * static_cast<int64_t>(SizeOf(x.dtype));
+  if (num_bytes == 0) return;
+  device_.Use();
+  if (!device_.ok()) return;
+  const PeerPlan plan = PlanPeerSum(algorithm, size(), options_.most_blocks, num_bytes);
+  if (algorithm == PeerAlgorithm::kOneShot) {
+    LaunchOneShot(device_, args_, plan, x);
+  } else {
+    LaunchTwoShot(device_, args_, plan, x);
+  }
+}
+
+absl::Status PeerAllReduce::status() const {
+  const uint64_t stop = group_->stop().load(std::memory_order_acquire);
+  if (stop == kGoOn) return absl::OkStatus();
+  if (stop == kAborted) return absl::UnavailableError("the sums over ranks were aborted");
+  return absl::UnavailableError(fmt::format(
+      "rank {} did not come to a sum within {} ms, for which rank {} of {} waited",
+      MissingRank(stop),
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.time_limit).count(),
+      WaitingRank(stop), size()));
+}
+
+void PeerAllReduce::Abort() {
+  uint64_t expected = kGoOn;
+  group_->stop().compare_exchange_strong(expected, kAborted);
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,60 @@
+// Sums in which every rank sends its terms to all others and adds for itself.
+#include "kernels/cuda/communication/peer_kernels.h"
+#include "kernels/cuda/communication/peer_memory.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kMostOneShotThreads = 256;
+
+// Grid: plan.blocks; block b has `vecs_per_block` vectors. A block depends on block b of the other
+// ranks and on no other, so blocks need not run at the same time. Bound by the link: twice the
+// bytes of x to every other rank; below some 100 KB by a store's way there and a load's from L2.
+template <typename T, int kMostRanks>
+__global__ void __launch_bounds__(kMostOneShotThreads)
+    OneShotKernel(const __grid_constant__ PeerGroupArgs group, PeerArray<T> x, int64_t num_vecs,
+                  int64_t vecs_per_block) {
+  WaitForEarlierKernels();
+  const int64_t first = blockIdx.x * vecs_per_block + threadIdx.x;
+  const int64_t end = min(num_vecs, (blockIdx.x + 1) * vecs_per_block);
+  // On its way while the call's number is.
+  PeerVec own = {};
+  if (first < end) own = x.Load(first);
+  const PeerCall call(group);
+  if (call.failed()) return;
+  const PeerPackets packets(group, call);
+  for (int64_t vec = first; vec < end;) {
+    packets.Send(vec, own);
+    vec += blockDim.x;
+    if (vec < end) own = x.Load(vec);
+  }
+  if (threadIdx.x == 0) call.CountBlock();
+  PeerWait wait(group);
+  for (int64_t vec = first; vec < end; vec += blockDim.x) {
+    PeerSum<T> sum;
+    if (!packets.Receive<kMostRanks>(vec, x.Load(vec), wait, sum)) return;
+    x.Store(vec, sum.Rounded());
+  }
+}
+
+}  // namespace
+
+void LoadOneShot(Device& device, int num_ranks) {
+  ForEachFloat([&]<typename T>() {
+    DispatchRanks(num_ranks,
+                  [&]<int kMostRanks>() { LoadKernel(device, OneShotKernel<T, kMostRanks>); });
+  });
+}
+
+void LaunchOneShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
+                   const Tensor& x) {
+  DispatchFloat(x.dtype, [&]<typename T>() {
+    DispatchRanks(group.size, [&]<int kMostRanks>() {
+      LaunchOverlapped(device, "a one-shot sum over ranks", OneShotKernel<T, kMostRanks>,
+                       plan.blocks, plan.threads, /*shared_bytes=*/0, group, ArrayOf<T>(x),
+                       plan.num_vecs, plan.vecs_per_block);
+    });
+  });
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,135 @@
+// Tens of thousands of sums over ranks that come late, recorded and not, each of them compared.
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "kernels/cuda/device/recorder.h"
+#include "tests/gpu/peer_fixture.h"
+#include "tests/gpu/peer_patterns.h"
+
+namespace beamline {
+namespace {
+
+using cuda::PeerAlgorithm;
+using cuda::PeerAllReduce;
+using PeerCallsTest = PeerTest;
+
+// What a rank computes with on its device: numbers of a call, and how many were wrong.
+struct Counters {
+  explicit Counters(Backend& backend) {
+    auto memory = backend.Allocate(2 * sizeof(uint64_t));
+    BEAMLINE_CHECK(memory.ok());
+    buffer = *std::move(memory);
+    constexpr uint64_t kZeros[2] = {};
+    backend.CopyToDevice(kZeros, buffer->data(), sizeof(kZeros));
+  }
+  uint64_t* call() const { return static_cast<uint64_t*>(buffer->data()); }
+  uint64_t* num_wrong() const { return call() + 1; }
+  std::unique_ptr<Buffer> buffer;
+};
+
+// Sums of one rank on memory of its own, each of them compared on the device.
+class Checked {
+ public:
+  Checked(cuda::CudaBackend& backend, PeerAllReduce& peer, int64_t most_bytes, unsigned seed)
+      : backend_(backend), peer_(peer), counters_(backend), delays_(seed + peer.rank()) {
+    auto memory = backend.Allocate(most_bytes);
+    BEAMLINE_CHECK(memory.ok());
+    x_ = *std::move(memory);
+  }
+
+  // From the same numbers on all ranks.
+  void Sum(std::mt19937& shared) {
+    const DType dtype = kPeerTypes[shared() % 3];
+    const auto element = static_cast<int64_t>(SizeOf(dtype));
+    const double part = std::uniform_real_distribution<double>(0.0, 1.0)(shared);
+    const auto most = static_cast<double>(static_cast<int64_t>(x_->size()) / element - 8);
+    const auto count = static_cast<int64_t>(std::pow(most, part)) - 1;
+    const int64_t offset = shared() % 4 == 0 ? shared() % 8 : 0;
+    const bool one_shot = cuda::FitsOneShot(peer_.size(), count * element) && shared() % 3 != 0;
+    cuda::Device& device = backend_.device();
+    const Tensor x = Tensor(x_->data(), dtype, {1, count + offset}).Columns(offset, count);
+    const Tensor dense(x.data, dtype, {count});
+    CountCall(device, counters_.call());
+    FillPattern(device, dense, peer_.rank(), counters_.call());
+    peer_.Sum(dense, one_shot ? PeerAlgorithm::kOneShot : PeerAlgorithm::kTwoShot);
+    CheckPattern(device, dense, peer_.size(), counters_.call(), counters_.num_wrong());
+  }
+  // Now and then.
+  void Delay() {
+    const auto microseconds = static_cast<int>(delays_() % 200);
+    const auto kind = delays_() % 16;
+    if (kind == 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+    if (kind == 1) Spin(backend_.device(), microseconds);
+  }
+  // What was counted: calls, and elements that were wrong.
+  std::pair<uint64_t, uint64_t> Counted() {
+    uint64_t counted[2] = {};
+    EXPECT_TRUE(backend_.CopyToHost(counters_.call(), counted, sizeof(counted)).ok());
+    return {counted[0], counted[1]};
+  }
+
+ private:
+  cuda::CudaBackend& backend_;
+  PeerAllReduce& peer_;
+  const Counters counters_;
+  std::unique_ptr<Buffer> x_;
+  std::mt19937 delays_;
+};
+
+TEST_F(PeerCallsTest, ManyCallsWithRanksThatAreLate) {
+  for (const int ranks : {2, 8}) {
+    const int num_calls = ranks == 2 ? 24000 : 4000;
+    Open(ranks);
+    Run([&](int rank) {
+      std::mt19937 shared(seed());
+      Checked checked(backend(rank), peer(rank), int64_t{3} << 20, seed());
+      for (int call = 0; call < num_calls; ++call) {
+        checked.Delay();
+        checked.Sum(shared);
+      }
+      const auto [calls, num_wrong] = checked.Counted();
+      EXPECT_EQ(calls, static_cast<uint64_t>(num_calls));
+      EXPECT_EQ(num_wrong, 0u) << "rank " << rank;
+    });
+    ExpectNoFault();
+  }
+}
+
+// Recordings of several sums, replayed in an order of their own, between calls that are not
+// recorded.
+TEST_F(PeerCallsTest, RecordingsAreReplayedInAnyOrder) {
+  constexpr int kNumRecordings = 5, kSumsOfOne = 20, kNumReplays = 600;
+  for (const int ranks : {2, 4}) {
+    Open(ranks);
+    Run([&](int rank) {
+      std::mt19937 shared(seed());
+      Checked checked(backend(rank), peer(rank), int64_t{1} << 20, seed());
+      cuda::Recorder recorder(device(rank));
+      uint64_t num_calls = 0;
+      int num_run = 0;
+      for (int replay = 0; replay < kNumReplays; ++replay) {
+        const auto key = shared() % kNumRecordings;
+        const bool extra = shared() % 4 == 0;
+        checked.Delay();
+        recorder.Replay(key, [&] {
+          ++num_run;
+          std::mt19937 of_recording(seed() + key);
+          for (int i = 0; i < kSumsOfOne; ++i) checked.Sum(of_recording);
+        });
+        num_calls += kSumsOfOne;
+        if (!extra) continue;
+        checked.Sum(shared);
+        ++num_calls;
+      }
+      EXPECT_EQ(num_run, 2 * kNumRecordings);  // the rest were replays
+      const auto [calls, num_wrong] = checked.Counted();
+      EXPECT_EQ(calls, num_calls);
+      EXPECT_EQ(num_wrong, 0u) << "rank " << rank;
+    });
+    ExpectNoFault();
+  }
+}
+
+}  // namespace
+}  // namespace beamline
