@@ -2,10 +2,10 @@
 """Times one request on one GPU and on several that compute the model together (tensor_parallel).
 
 usage: tensor_parallel.py --bin FOLDER --out FILE [--work FOLDER] [--dtypes float16,bfloat16] [--ranks 1,2]
-                          [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5]
+                          [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5] [--only-write]
 
 FOLDER holds beamline-bench; NCCL is found as docs/parallelism.md says. The model is a GPT-2 of these sizes with random
-weights, written to the work folder (13 GB by default, as /dev/shm has) by torch on the GPU. A request has a prompt of 16
+weights, written to the work folder (13 GB by default, in /dev/shm) by torch on the GPU. A request has a prompt of 16
 tokens and is answered greedily. A token's time is a round's, over its tokens; the median round counts. With float32
 among the types, each number of ranks must give the same tokens there.
 
@@ -28,6 +28,10 @@ def write_checkpoint(folder, hidden, layers, heads):
     import safetensors.torch
     import torch
 
+    index = os.path.join(folder, "model.safetensors.index.json")
+    if os.path.exists(index):
+        with open(index, encoding="utf-8") as file:
+            return json.load(file)["metadata"]["total_size"] // 2
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": hidden, "n_layer": layers,
@@ -79,7 +83,7 @@ def write_checkpoint(folder, hidden, layers, heads):
             writing.append(writers.submit(safetensors.torch.save_file, tensors, os.path.join(folder, name)))
         for shard in writing:
             shard.result()
-    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
+    with open(index, "w", encoding="utf-8") as file:
         json.dump({"metadata": {"total_size": bytes_of_all}, "weight_map": places}, file)
     return bytes_of_all // 2
 
@@ -92,7 +96,7 @@ def bench(options, folder, dtype, ranks, keep):
     command = [os.path.join(options.bin, "beamline-bench"), "--models", os.path.dirname(folder), "--model",
                os.path.basename(folder), "--task", "write-greedy", "--ignore-eos", "--device", "cuda", "--dtype", dtype,
                "--tensor-parallel", str(ranks), "--batch", "1", "--warmup", "1", "--rounds", str(options.rounds),
-               "--cache-bytes", str(2 << 30), "--input", prompt] + (["--outputs"] if keep else [])
+               "--cache-bytes", str(2 << 30), "--warm-up", "false", "--input", prompt] + (["--outputs"] if keep else [])
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
@@ -117,9 +121,12 @@ def main():
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only-write", action="store_true", help="the checkpoint, which a later call finds")
     options = parser.parse_args()
     folder = os.path.join(options.work, "model")
     parameters = write_checkpoint(folder, options.hidden, options.layers, options.heads)
+    if options.only_write:
+        return 0
     result = {"machine": describe_machine(), "command": " ".join(sys.argv),
               "model": {"hidden": options.hidden, "layers": options.layers, "heads": options.heads,
                         "parameters": parameters, "prompt_tokens": 16, "tokens": options.tokens},

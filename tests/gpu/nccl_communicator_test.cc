@@ -1,4 +1,5 @@
 // What ranks on several GPUs compute together, against float64 and against the ranks of the CPU.
+// Long because each collective stands here beside its twin on the host.
 #include <cmath>
 #include <cstring>
 #include <limits>

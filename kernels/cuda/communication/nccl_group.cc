@@ -143,8 +143,8 @@ void NcclGroup::LookForErrors() {
     const int result = nccl_.comm_get_async_error(member->comm, &error);
     if (result != kNcclSuccess) error = result;
     if (error == kNcclSuccess || error == kNcclInProgress) continue;
-    return Fail(absl::UnavailableError(
-        fmt::format("GPU {}: NCCL: {}", member->device, nccl_.get_error_string(error))));
+    return Fail(absl::UnavailableError(fmt::format("GPU {}: NCCL reports an error: {}",
+                                                   member->device, nccl_.get_error_string(error))));
   }
 }
 
