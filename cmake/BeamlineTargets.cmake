@@ -15,7 +15,7 @@ function(beamline_binary name)
   target_link_options(${name} PRIVATE -Wl,-z,relro,-z,now)
 endfunction()
 
-# LABELS: unit (default), golden, e2e, gpu. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of
+# LABELS: unit (default), golden, e2e, gpu; gpus beside it for what needs several. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not.
 function(beamline_test name)
@@ -27,6 +27,9 @@ function(beamline_test name)
   set(main GTest::gtest_main)
   if("gpu" IN_LIST ARG_LABELS)
     set(main beamline_gpu_test_main) # tests/gpu
+  endif()
+  if("gpus" IN_LIST ARG_LABELS)
+    set(main beamline_gpus_test_main)
   endif()
   target_link_libraries(${name} PRIVATE beamline_options ${ARG_DEPS} GTest::gtest GTest::gmock ${main})
   target_compile_definitions(${name} PRIVATE BEAMLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -2,6 +2,7 @@
 // that computes a part of every product; its communicator connects it with the others.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -9,6 +10,10 @@
 #include "kernels/tensor.h"
 
 namespace beamline {
+
+// How long ranks wait for one that does not come. Longer than a busy machine keeps a thread
+// waiting; ranks have the same work between two collectives.
+inline constexpr std::chrono::seconds kRankTimeLimit{60};
 
 // The best candidates of rows whose columns lie on several ranks. Every rank passes what
 // TopCandidates found in its own columns and receives what it would have found in all of them:
@@ -35,15 +40,15 @@ struct MergeCandidatesParams {
 // Memory is the rank's own and must not overlap another's. One thread calls at a time, but for
 // Abort and status.
 //
-// What a collective computes is the same bits on every rank, whichever comes first: additions are
-// in the order of the ranks, and no rank adds for itself what another has added already.
+// What a collective computes is the same bits on every rank, whichever comes first: no rank adds
+// for itself what another has added already.
 //
 // A fault is sticky: when a rank does not come within the time limit, or somebody calls Abort,
 // every collective that has not begun on all ranks returns at once, on all of them, and leaves what
 // it should have written undefined. As with an operator of a device (kernels/operators.h), nobody
-// needs to look before the end of a step: status() tells. A collective that has begun, for which
-// all ranks came, ends as if nothing had happened, so that nobody's memory is let go of while
-// another reads it.
+// needs to look before the end of a step: status() tells. Where ranks read each other's memory a
+// collective that has begun, for which all ranks came, ends as if nothing had happened, so that
+// nobody's memory is let go of while another reads it; on a device it may end anywhere.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -52,11 +57,12 @@ class Communicator {
   int rank() const { return rank_; }  // 0 .. size - 1
   int size() const { return size_; }
 
-  // x = the sum of every rank's x. Activations' types; accumulates in float32. Rows follow each
-  // other without gaps.
+  // x = the sum of every rank's x. Activations' types, of which a sum of two terms is the exact one
+  // rounded; of more terms a device may round after each. Rows follow each other without gaps.
   void AllReduceSum(const Tensor& x);
-  // whole = the ranks' parts beside each other, in the order of the ranks. Parts may differ in
-  // width; they have the rows and the type of the whole, whose width is the sum of theirs.
+  // whole = the ranks' parts beside each other, in the order of the ranks: of a whole of width W,
+  // rank r's part is the columns W * r / size .. W * (r + 1) / size, with the rows and the type of
+  // the whole.
   void AllGather(const Tensor& part, const Tensor& whole);  // [num_rows, width]
   // x = the x of rank `root`. Rows as of AllReduceSum.
   void Broadcast(const Tensor& x, int root);

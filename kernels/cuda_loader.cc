@@ -29,6 +29,7 @@ constexpr std::array kFolders = {".", "../lib", "../lib/beamline", "../kernels/c
 struct Module {
   CudaCreateFunction* create = nullptr;
   CudaCountFunction* count = nullptr;
+  CudaConnectFunction* connect = nullptr;
 };
 
 absl::StatusOr<std::filesystem::path> FindModule() {
@@ -81,7 +82,8 @@ absl::StatusOr<Module> OpenModule() {
   Module module;
   module.create = reinterpret_cast<CudaCreateFunction*>(dlsym(handle, kCudaCreateName));
   module.count = reinterpret_cast<CudaCountFunction*>(dlsym(handle, kCudaCountName));
-  if (module.create == nullptr || module.count == nullptr) {
+  module.connect = reinterpret_cast<CudaConnectFunction*>(dlsym(handle, kCudaConnectName));
+  if (module.create == nullptr || module.count == nullptr || module.connect == nullptr) {
     return absl::FailedPreconditionError(
         fmt::format("{} is not a Beamline CUDA backend: {}", path.string(), dlerror()));
   }
@@ -101,6 +103,18 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, const GpuMe
   BEAMLINE_RETURN_IF_ERROR(ToStatus(
       module.create(kCudaModuleVersion, device, &memory, &backend, error, sizeof(error)), error));
   return std::unique_ptr<Backend>(backend);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCudaCommunicators(
+    std::span<Backend* const> backends) {
+  BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
+  std::vector<Communicator*> made(backends.size(), nullptr);
+  char error[kErrorSize] = "";
+  BEAMLINE_RETURN_IF_ERROR(
+      ToStatus(module.connect(kCudaModuleVersion, backends.data(),
+                              static_cast<int>(backends.size()), made.data(), error, sizeof(error)),
+               error));
+  return std::vector<std::unique_ptr<Communicator>>(made.begin(), made.end());
 }
 
 absl::StatusOr<int> CountCudaDevices() {

@@ -6,11 +6,12 @@
 namespace beamline {
 
 class Backend;
+class Communicator;
 struct GpuMemoryLimit;
 
 // Raised when kernels/compute_device.h or operators.h changes: a module of another build is
 // refused, not called.
-inline constexpr int kCudaModuleVersion = 6;
+inline constexpr int kCudaModuleVersion = 7;
 
 // Makes the backend of one GPU, with memory as MakeCudaBackend says. Returns 0 and sets *backend,
 // which the caller owns; or an absl::StatusCode and a message, cut to error_size with its final 0.
@@ -19,8 +20,14 @@ using CudaCreateFunction = int(int version, int device, const GpuMemoryLimit* me
 // Sets *count to the GPUs that the driver shows; returns as CudaCreateFunction.
 using CudaCountFunction = int(int version, int* count, char* error, size_t error_size);
 
+// Sets communicators[i] to the end of rank i, whose operators are those of backends[i]; the caller
+// owns them. REQUIRES: the module made the backends. Returns as CudaCreateFunction.
+using CudaConnectFunction = int(int version, Backend* const* backends, int count,
+                                Communicator** communicators, char* error, size_t error_size);
+
 inline constexpr char kCudaCreateName[] = "beamline_cuda_create";
 inline constexpr char kCudaCountName[] = "beamline_cuda_count";
+inline constexpr char kCudaConnectName[] = "beamline_cuda_connect";
 inline constexpr char kCudaModuleFile[] = "libbeamline_cuda.so";
 
 }  // namespace beamline

@@ -37,7 +37,8 @@ struct ModelOptions {
   // Replicas that answer beside each other: a number, or "auto", which empty means too: one for
   // each GPU that `devices` names, else 1.
   std::string replicas;
-  // Instead of `device`: "cpu", or the GPUs of the replicas, "cuda:0, cuda:1".
+  // Instead of `device`: "cpu", or the GPUs of the replicas, "cuda:0, cuda:1"; to each replica one
+  // for each of its ranks. Without it the ranks of `device` "cuda" or "auto" are the first GPUs.
   std::string devices;
   int32_t max_batch_tokens = 4096;  // tokens one step may compute
   int32_t max_sequences = 256;      // sequences that may run at once

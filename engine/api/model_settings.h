@@ -62,7 +62,8 @@ inline constexpr std::array kModelSettings = {
                  .may_be_empty = true},
     ModelSetting{.name = "devices",
                  .member = &ModelOptions::devices,
-                 .help = "instead of device: cpu, or the GPUs of the replicas, cuda:0,cuda:1",
+                 .help = "instead of device: cpu, or the GPUs of the replicas, cuda:0,cuda:1; one "
+                         "for each rank",
                  .choices = kListedDeviceChoices,
                  .may_be_empty = true,
                  .is_list = true},
@@ -92,8 +93,8 @@ inline constexpr std::array kModelSettings = {
                  .max = 16},
     ModelSetting{.name = "tensor_parallel",
                  .member = &ModelOptions::tensor_parallel,
-                 .help = "ranks that compute the model together, each a part of every layer; on "
-                         "the CPU",
+                 .help = "ranks that compute the model together, each a part of every layer; a "
+                         "GPU for each, or threads",
                  .min = 1,
                  .max = 8},
     ModelSetting{.name = "max_queued_requests",

@@ -29,9 +29,20 @@ bool MayUse(const ModelOptions& options, std::string_view device) {
   return std::ranges::any_of(words, [&](const auto& word) { return DeviceOf(word) == device; });
 }
 
-void Add(const ModelOptions& options, const Checkpoint& checkpoint, MemoryDemand& demand) {
-  demand.weight_bytes += WeightBytes(checkpoint, options.dtype);
-  demand.fixed_cache_bytes += options.cache_bytes;
+bool MayMeet(const ModelOptions& one, const ModelOptions& other) {
+  if (one.devices.empty()) return MayUse(other, DeviceOf(one.device));
+  const auto words = SplitList(one.devices);
+  return std::ranges::any_of(words,
+                             [&](const auto& word) { return MayUse(other, DeviceOf(word)); });
+}
+
+// In bytes of `num_ranks` devices together, of which each has its part of what this model's ranks
+// divide among them.
+void Add(const ModelOptions& options, const Checkpoint& checkpoint, int32_t num_ranks,
+         MemoryDemand& demand) {
+  demand.weight_bytes +=
+      WeightBytes(checkpoint, options.dtype) * num_ranks / options.tensor_parallel;
+  demand.fixed_cache_bytes += options.cache_bytes * num_ranks / options.tensor_parallel;
   if (options.cache_bytes == 0) ++demand.num_open_caches;
 }
 
@@ -50,11 +61,11 @@ int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype) {
 MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
                     std::span<const ModelOptions> later) {
   MemoryDemand demand;
-  Add(options, checkpoint, demand);
+  Add(options, checkpoint, options.tensor_parallel, demand);
   for (const ModelOptions& other : later) {
-    if (!MayUse(other, DeviceOf(options.device))) continue;
+    if (!MayMeet(options, other)) continue;
     const auto opened = Checkpoint::Open(other.folder);
-    if (opened.ok()) Add(other, **opened, demand);
+    if (opened.ok()) Add(other, **opened, options.tensor_parallel, demand);
   }
   return demand;
 }

@@ -14,7 +14,8 @@ namespace beamline {
 // What a checkpoint's tensors take in `dtype`.
 int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype);
 
-// What the models that are still to be loaded on a device need there, the one at hand first.
+// What the models that are still to be loaded on a device need there, the one at hand first; of a
+// model on several ranks, on the devices of all of them together.
 struct MemoryDemand {
   int64_t weight_bytes = 0;       // of all of them
   int64_t fixed_cache_bytes = 0;  // of those whose cache has a size

@@ -16,6 +16,7 @@
 #include "engine/loading/make_limits.h"
 #include "engine/loading/make_ranks.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/placement.h"
 #include "engine/loading/rehearsal.h"
 #include "engine/loading/stoppable_checkpoint.h"
 #include "engine/text/error_line.h"
@@ -169,29 +170,43 @@ struct Placement {
   RankGroup* ranks = nullptr;  // of the model's backend; null: one rank
 };
 
+// What this thread writes first lies in the memory of the model's cores.
+void TakeCores(const LoadContext& context, bool on_gpu, LoadedModel& model) {
+  model.on_gpu = on_gpu;
+  if (!on_gpu) model.cores = context.cpu.cores;
+  cpu::RunOn(model.cores);
+}
+
+absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext& context,
+                                     LoadedModel& model) {
+  const ModelOptions& options = model.options;
+  BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, context.cpu.num_threads));
+  const std::vector<std::string>& devices = placements.front().devices;
+  TakeCores(context, devices.front() != "cpu", model);
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
+                            MakeRanks(devices, needs, context.cpu, context.gpu_memory));
+  std::string reason = model.on_gpu ? "the GPUs were asked for" : "the CPU was asked for";
+  if (options.devices.empty() && (options.device.empty() || options.device == "auto")) {
+    reason = model.on_gpu ? "GPUs are there" : "there is no GPU";
+  }
+  Placement placement = {std::move(reason), &ranked->ranks()};
+  model.backend = std::move(ranked);
+  return placement;
+}
+
 // Gives the model its backend.
 absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
+  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      ChosenBackend chosen,
-      MakeBackend(options.device.empty() ? "auto" : options.device,
-                  {options.dtype, spec.max_head_dim(), spec.max_hidden_size()}, context.cpu,
-                  context.gpu_memory));
-  model.on_gpu = chosen.is_gpu;
-  if (!model.on_gpu) model.cores = context.cpu.cores;
-  // What this thread writes first lies in the memory of these cores.
-  cpu::RunOn(model.cores);
-  if (options.tensor_parallel == 1) {
-    model.backend = std::move(chosen.backend);
-    return Placement{std::move(chosen.reason)};
-  }
-  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
-                            MakeRanks(options.tensor_parallel, *chosen.backend, context.cpu));
-  Placement placement = {std::move(chosen.reason), &ranked->ranks()};
-  model.backend = std::move(ranked);
-  return placement;
+  if (options.tensor_parallel > 1) return PlaceRanks(needs, context, model);
+  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
+                            MakeBackend(options.device.empty() ? "auto" : options.device, needs,
+                                        context.cpu, context.gpu_memory));
+  TakeCores(context, chosen.is_gpu, model);
+  model.backend = std::move(chosen.backend);
+  return Placement{std::move(chosen.reason)};
 }
 
 // On the model's backend, or on each of its ranks.

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/api/model_settings.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "kernels/cpu/core_sets.h"
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cuda_loader.h"
@@ -25,9 +26,24 @@ absl::Status BadDevices(const ModelOptions& options) {
   return FieldError("devices", fmt::format("'{}'", options.devices), kListed);
 }
 
+std::string UpTo(size_t most, std::string_view why) {
+  return most == 1 ? fmt::format("1{}", why) : fmt::format("1 to {}{}", most, why);
+}
+
 absl::Status TooManyReplicas(const ModelOptions& options, size_t most, std::string_view why) {
-  return FieldError("replicas", fmt::format("'{}'", options.replicas),
-                    most == 1 ? fmt::format("1{}", why) : fmt::format("1 to {}{}", most, why));
+  return FieldError("replicas", fmt::format("'{}'", options.replicas), UpTo(most, why));
+}
+
+// So many GPUs are fewer than the ranks of all `asked` replicas together.
+absl::Status TooFewGpus(const ModelOptions& options, size_t asked, size_t gpus,
+                        std::string_view which) {
+  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  if (ranks > gpus) {
+    return FieldError("tensor_parallel", fmt::format("{}", ranks), UpTo(gpus, which));
+  }
+  if (asked <= 1 || ranks == 1) return TooManyReplicas(options, gpus / ranks, which);
+  return TooManyReplicas(options, gpus / ranks,
+                         fmt::format("{}, {} for each replica", which, ranks));
 }
 
 // Devices as MakeBackend takes them, no two the same.
@@ -54,22 +70,25 @@ size_t AskedReplicas(const ModelOptions& options) {
   return number;
 }
 
-// The devices of `asked` replicas of a model that names one device or none.
+// The devices of all ranks of `asked` replicas of a model that names one device or none.
 absl::StatusOr<std::vector<std::string>> DevicesWithoutList(const ModelOptions& options,
                                                             size_t asked) {
   const std::string device = options.device.empty() ? "auto" : options.device;
-  if (asked <= 1 || device == kCpu) return std::vector(std::max<size_t>(asked, 1), device);
-  if (device != "auto") {
-    return TooManyReplicas(options, 1,
-                           fmt::format(", as device is '{}'; devices names several GPUs", device));
+  const size_t wanted = std::max<size_t>(asked, 1) * static_cast<size_t>(options.tensor_parallel);
+  if (wanted == 1 || device == kCpu) return std::vector(wanted, device);
+  const bool counts_from_first = device == "auto" || (device == "cuda" && asked <= 1);
+  if (!counts_from_first) {
+    const std::string why = fmt::format(", as device is '{}'; devices names several GPUs", device);
+    return asked > 1 ? TooManyReplicas(options, 1, why) : TooFewGpus(options, asked, 1, why);
   }
   const absl::StatusOr<int> gpus = CountCudaDevices();
-  if (!gpus.ok() || *gpus == 0) return std::vector(asked, std::string(kCpu));
-  if (asked > static_cast<size_t>(*gpus)) {
-    return TooManyReplicas(options, static_cast<size_t>(*gpus), ", the GPUs that are there");
+  const bool are_there = gpus.ok() && *gpus > 0;
+  if (device == "auto" && !are_there) return std::vector(wanted, std::string(kCpu));
+  if (are_there && wanted > static_cast<size_t>(*gpus)) {
+    return TooFewGpus(options, asked, static_cast<size_t>(*gpus), ", the GPUs that are there");
   }
   std::vector<std::string> devices;
-  for (size_t i = 0; i < asked; ++i) devices.push_back(fmt::format("cuda:{}", i));
+  for (size_t i = 0; i < wanted; ++i) devices.push_back(fmt::format("cuda:{}", i));
   return devices;
 }
 
@@ -95,8 +114,16 @@ absl::Status CheckReplicas(const ModelOptions& options) {
     return FieldError("devices", fmt::format("'{}'", options.devices),
                       fmt::format("no list where device is given, which is '{}'", options.device));
   }
-  if (devices.front() != kCpu && AskedReplicas(options) > devices.size()) {
-    return TooManyReplicas(options, devices.size(), ", the GPUs that devices names");
+  if (devices.front() == kCpu) return absl::OkStatus();
+  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  const size_t asked = AskedReplicas(options);
+  if (std::max<size_t>(asked, 1) * ranks > devices.size()) {
+    return TooFewGpus(options, asked, devices.size(), ", the GPUs that devices names");
+  }
+  if (asked == 0 && devices.size() % ranks != 0) {
+    return FieldError(
+        "devices", fmt::format("'{}'", options.devices),
+        fmt::format("{} GPUs for each replica, as tensor_parallel is {}", ranks, ranks));
   }
   return absl::OkStatus();
 }
@@ -105,27 +132,45 @@ absl::StatusOr<std::vector<ReplicaPlacement>> PlaceReplicas(const ModelOptions& 
                                                             int num_threads) {
   BEAMLINE_RETURN_IF_ERROR(CheckReplicas(options));
   const size_t asked = AskedReplicas(options);
-  std::vector<std::string> devices;
+  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  std::vector<std::string> devices;  // of all ranks
   if (options.devices.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(devices, DevicesWithoutList(options, asked));
   } else {
     BEAMLINE_ASSIGN_OR_RETURN(devices, ListedDevices(options));
-    if (asked > 0) devices.resize(asked, std::string(kCpu));
+    const bool on_cpu = devices.front() == kCpu;
+    if (asked > 0 || on_cpu) {
+      devices.resize(std::max<size_t>(asked, 1) * ranks, std::string(kCpu));
+    }
   }
   std::vector<ReplicaPlacement> placements;
-  const bool divides = devices.size() > 1 && devices.front() == kCpu;
-  const auto count = static_cast<int>(devices.size());
+  const auto count = static_cast<int>(devices.size() / ranks);
+  const bool divides = count > 1 && devices.front() == kCpu;
   const int threads = num_threads > 0 ? num_threads : cpu::AvailableCpus();
   const auto cores = divides ? cpu::DivideCores(count) : std::vector<std::vector<int>>();
   for (int i = 0; i < count; ++i) {
     ReplicaPlacement& placement = placements.emplace_back();
-    placement.device = std::move(devices[i]);
+    const auto first = devices.begin() + static_cast<std::ptrdiff_t>(ranks) * i;
+    placement.devices.assign(first, first + static_cast<std::ptrdiff_t>(ranks));
     placement.cpu.num_threads = num_threads;
     if (!divides) continue;
     placement.cpu.num_threads = std::max(1, threads * (i + 1) / count - threads * i / count);
     placement.cpu.cores = cores[i];
   }
   return placements;
+}
+
+ModelOptions OptionsThere(const ModelOptions& options, const ReplicaPlacement& placement) {
+  ModelOptions there = options;
+  there.device.clear();
+  there.devices.clear();
+  if (placement.devices.size() == 1 || placement.devices.front() == kCpu) {
+    there.device = placement.devices.front();
+  } else {
+    there.devices = fmt::format("{}", fmt::join(placement.devices, ", "));
+    there.replicas = "1";
+  }
+  return there;
 }
 
 }  // namespace beamline

@@ -13,7 +13,7 @@
 namespace beamline {
 
 struct ReplicaPlacement {
-  std::string device;  // as MakeBackend takes it
+  std::vector<std::string> devices;  // of each rank, as MakeBackend takes them
   CpuShare cpu;
 };
 
@@ -26,9 +26,13 @@ std::vector<std::string> SplitList(std::string_view list);
 absl::Status CheckReplicas(const ModelOptions& options);
 
 // One placement a replica, in their order. Several on the CPU get cores of their own, and divide
-// the threads, each at least one. `num_threads`: 0: all cores. INVALID_ARGUMENT as CheckReplicas,
-// and when there are more replicas than GPUs for them.
+// the threads, each at least one. GPUs are given out in the order of `devices`, else by their
+// numbers: to each replica one for each of its ranks. `num_threads`: 0: all cores. INVALID_ARGUMENT
+// as CheckReplicas, and when there are more ranks in all than GPUs for them.
 absl::StatusOr<std::vector<ReplicaPlacement>> PlaceReplicas(const ModelOptions& options,
                                                             int num_threads);
+
+// The options of one replica there: LoadedModel::Load gives it these devices and no others.
+ModelOptions OptionsThere(const ModelOptions& options, const ReplicaPlacement& placement);
 
 }  // namespace beamline

@@ -23,6 +23,7 @@ absl::Status RankedStep::Start(const StepBuilder& built, const DeviceEdits& edit
                                std::span<const BeamSearch> searches) {
   BEAMLINE_RETURN_IF_ERROR(ranks_.status());
   BEAMLINE_CHECK(edits.words == nullptr || (other_ != nullptr && edits.words == other_->words()));
+  BEAMLINE_RETURN_IF_ERROR(Prepare(requests, searches));
   return ranks_.Run([&](int rank) {
     if (rank == 0 || edits.words == nullptr) {
       return steps_[rank]->Start(built, edits, requests, searches);
@@ -31,6 +32,16 @@ absl::Status RankedStep::Start(const StepBuilder& built, const DeviceEdits& edit
     own.words = other_->steps_[rank]->words();
     return steps_[rank]->Start(built, own, requests, searches);
   });
+}
+
+absl::Status RankedStep::Prepare(std::span<const RowRequest* const> requests,
+                                 std::span<const BeamSearch> searches) {
+  if (!ranks_.backend(0).Records()) return absl::OkStatus();
+  for (const auto& step : steps_) {
+    const absl::Status status = step->Prepare(requests, searches);
+    if (!status.ok()) ranks_.Fail(status);
+  }
+  return ranks_.status();
 }
 
 bool RankedStep::Done() {

@@ -36,6 +36,10 @@ class RankedStep final : public DeviceStep {
 
  private:
   const TransformerStep& first() const { return *steps_.front(); }
+  // Pinned memory may be taken from the driver only when no device is in a collective that another
+  // rank has not come to: the driver may wait for all devices.
+  absl::Status Prepare(std::span<const RowRequest* const> requests,
+                       std::span<const BeamSearch> searches);
 
   RankGroup& ranks_;
   std::vector<std::unique_ptr<TransformerStep>> steps_;  // of each rank

@@ -18,11 +18,16 @@ uint8_t NormalizationFor(const RowRequest& request) {
 
 }  // namespace
 
-absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
-                             std::span<const BeamSearch> searches, const int32_t* words) {
+absl::Status Selector::Prepare(std::span<const RowRequest* const> requests,
+                               std::span<const BeamSearch> searches) {
   Collect(requests);
   CollectSearches(searches);
-  BEAMLINE_RETURN_IF_ERROR(Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float)));
+  return Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float));
+}
+
+absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+                             std::span<const BeamSearch> searches, const int32_t* words) {
+  BEAMLINE_RETURN_IF_ERROR(Prepare(requests, searches));
   if (!requests.empty()) BEAMLINE_RETURN_IF_ERROR(FindCandidates(logits));
   if (renormalizes_) BEAMLINE_RETURN_IF_ERROR(FindRenormalizers(logits));
   if (!samples_.empty()) BEAMLINE_RETURN_IF_ERROR(Draw(logits));

@@ -21,6 +21,9 @@ class Selector {
   explicit Selector(Backend& backend, std::unique_ptr<VocabularySplit> split = nullptr)
       : backend_(backend), split_(std::move(split)) {}
 
+  // Takes the memory that a Start of these needs, which else takes it itself.
+  absl::Status Prepare(std::span<const RowRequest* const> requests,
+                       std::span<const BeamSearch> searches);
   // Starts the step's work behind the logits and its way to the host; returns at once on an
   // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
   // edited in place. Without requests there is nothing but the end of the step to wait for.

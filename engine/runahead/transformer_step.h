@@ -19,6 +19,11 @@ class TransformerStep final : public DeviceStep {
                   std::unique_ptr<VocabularySplit> split = nullptr)
       : transformer_(transformer), selector_(backend, std::move(split)) {}
 
+  // As Selector::Prepare.
+  absl::Status Prepare(std::span<const RowRequest* const> requests,
+                       std::span<const BeamSearch> searches) {
+    return selector_.Prepare(requests, searches);
+  }
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override {

@@ -133,9 +133,7 @@ absl::StatusOr<Registry::Pool> Lifecycle::MakePool(const ModelOptions& options,
   const auto load = [this, options, placements = std::move(placements), way,
                      loaded](int number) -> absl::StatusOr<std::unique_ptr<LoadedModel>> {
     const ReplicaPlacement& placement = placements[static_cast<size_t>(number)];
-    ModelOptions own = options;
-    own.device = placement.device;
-    own.devices.clear();
+    ModelOptions own = OptionsThere(options, placement);
     if (number > 0 || loaded->all) own.cache_bytes = loaded->cache_bytes;
     LoadWay its_way = way;
     its_way.is_again = loaded->all;

@@ -24,6 +24,8 @@ RankGroup::~RankGroup() {
   }
   called_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  // A device's recordings hold what its communicator has on the device.
+  for (Rank& rank : ranks_) rank.backend.reset();
 }
 
 absl::Status RankGroup::Run(Work work) {

@@ -50,7 +50,7 @@ class RankGroup {
   void WorkerLoop(int rank);
   void RunRank(int rank, Work work);
 
-  const std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable called_, done_;
   const Work* work_ = nullptr;

@@ -20,7 +20,8 @@ class RankedBackend final : public Backend {
 
   RankGroup& ranks() { return *ranks_; }
 
-  std::string Name() const override { return first().Name(); }
+  // "cpu", or "cuda:0,cuda:1".
+  std::string Name() const override;
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override { return first().SupportsDType(dtype); }
   absl::Status SupportsHeadDim(int head_dim) const override {
@@ -32,7 +33,8 @@ class RankedBackend final : public Backend {
   DType ActivationDType(DType dtype) const override { return first().ActivationDType(dtype); }
   // Of all ranks together.
   std::vector<MemoryUse> MemoryUsage() const override;
-  std::optional<size_t> FreeMemory() const override { return first().FreeMemory(); }
+  // What all ranks together may take, each as much as the others.
+  std::optional<size_t> FreeMemory() const override;
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
     return first().Allocate(bytes, kind);

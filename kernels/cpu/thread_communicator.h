@@ -9,10 +9,6 @@
 
 namespace beamline {
 
-// Longer than a busy machine keeps a thread waiting; ranks have the same work between two
-// collectives.
-inline constexpr std::chrono::seconds kRankTimeLimit{60};
-
 // One communicator for each rank, for a thread each. Reduces float32. The last one of them to go
 // takes what they share along.
 std::vector<std::unique_ptr<Communicator>> MakeThreadCommunicators(

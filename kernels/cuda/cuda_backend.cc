@@ -127,6 +127,7 @@ void CudaBackend::SetLog(Log log) {
 
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   device_->Use();
+  const WaitMark::Scope waiting(*device_->wait_mark());
   recorder_.Replay(key, work);
 }
 
@@ -155,6 +156,7 @@ void CudaBackend::Compute(const Operation& operation) {
   device_->Use();
   device_->BeginOperator();
   if (!device_->ok()) return;
+  const WaitMark::Scope waiting(*device_->wait_mark());  // launches queue up to a limit
   std::visit([this](const auto* params) { Launch(*params); }, operation);
 }
 

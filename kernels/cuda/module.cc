@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "kernels/cuda/communication/nccl_communicator.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda_module.h"
 
@@ -52,4 +54,19 @@ extern "C" __attribute__((visibility("default"))) int beamline_cuda_count(int ve
     }
   }
   return Report(status, error, error_size);
+}
+
+extern "C" __attribute__((visibility("default"))) int beamline_cuda_connect(
+    int version, beamline::Backend* const* backends, int count,
+    beamline::Communicator** communicators, char* error, size_t error_size) {
+  if (const absl::Status status = CheckVersion(version); !status.ok()) {
+    return Report(status, error, error_size);
+  }
+  std::vector<beamline::cuda::Device*> devices;
+  for (int i = 0; i < count; ++i) {
+    devices.push_back(&static_cast<beamline::cuda::CudaBackend*>(backends[i])->device());
+  }
+  auto made = beamline::cuda::MakeNcclCommunicators(devices);
+  for (int i = 0; made.ok() && i < count; ++i) communicators[i] = (*made)[i].release();
+  return Report(made.status(), error, error_size);
 }

@@ -18,24 +18,32 @@
 
 namespace beamline {
 
-// The same model computed by so many threads of the CPU together, where there are several.
+// The same model computed by so many ranks together (test_device.h).
 inline ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
   options.tensor_parallel = num_ranks;
-  if (num_ranks > 1) options.device = "cpu";
+  if (num_ranks > 1) options.device = RanksAreGpus(num_ranks) ? "cuda" : "cpu";
   return options;
 }
 
 // As many ranks as a demo model divides into.
 inline int32_t MostRanks(const std::string& name) { return name == "write-en" ? 3 : 4; }
 
-// With the environment variable BEAMLINE_TEST_RANKS=most on so many ranks.
+// So many ranks as the environment variable BEAMLINE_TEST_RANKS says: most, or two where they
+// divide the model; 1 without it.
+inline int32_t TestRanks(const std::string& name) {
+  const char* const ranks = std::getenv("BEAMLINE_TEST_RANKS");
+  if (ranks == nullptr) return 1;
+  if (std::string(ranks) == "most") return MostRanks(name);
+  return MostRanks(name) % 2 == 0 ? 2 : 1;
+}
+
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;
   options.name = name;
   options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
   options.dtype = dtype;
   options.device = TestDevice();
-  return OnRanks(options, std::getenv("BEAMLINE_TEST_RANKS") != nullptr ? MostRanks(name) : 1);
+  return OnRanks(options, TestRanks(name));
 }
 
 // For engines of any models on TestDevice().

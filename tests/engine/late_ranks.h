@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/transformer/ranked_backend.h"
 #include "engine/transformer/ranked_transformer.h"
 #include "kernels/cpu/thread_communicator.h"
 #include "tests/engine/hand_in.h"

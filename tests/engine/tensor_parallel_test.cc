@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/loading/make_ranks.h"
 #include "tests/engine/late_ranks.h"
 #include "tests/engine/late_replica.h"
 #include "tests/engine/random_model.h"
@@ -234,20 +233,6 @@ TEST(TensorParallelTest, RanksHoldPartsOfTheModel) {
   EXPECT_LT(parts->weight_bytes, whole->weight_bytes + whole->weight_bytes / 50);
   EXPECT_EQ(parts->cache_bytes, whole->cache_bytes);
   EXPECT_THAT(parts->device_description, HasSubstr("4 ranks, each on "));
-}
-
-// A device under another name than the CPU's.
-class NamedBackend : public LateBackend {
- public:
-  NamedBackend() : LateBackend(1) {}
-  std::string Name() const override { return "cuda:0"; }
-};
-
-TEST(TensorParallelTest, GpusAreRefused) {
-  const absl::Status status = MakeRanks(2, NamedBackend(), {}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("tensor_parallel is 2; accepted on device cuda:0: 1"));
 }
 
 // Steps are launched before the last ones' results are read: each rank takes tokens and the order

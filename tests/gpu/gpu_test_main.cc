@@ -1,7 +1,7 @@
-// The main of the tests that need a GPU: without one they are skipped, with a status of their own,
-// and nothing else is. A backend that does not open where there is a GPU fails them. With
-// BEAMLINE_REQUIRE_GPU=1 in the environment a skip is a failure, of the program and of a test in
-// it.
+// The main of the tests that need a GPU, or as many as BEAMLINE_GPUS_NEEDED: without they are
+// skipped, with a status of their own, and nothing else is. A backend that does not open where
+// there is a GPU fails them. With BEAMLINE_REQUIRE_GPU=1 in the environment a skip is a failure, of
+// the program and of a test in it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,13 @@
 
 #include "tests/kernels/gpu_presence.h"
 
+#ifndef BEAMLINE_GPUS_NEEDED
+#define BEAMLINE_GPUS_NEEDED 1
+#endif
+
 namespace {
 
+constexpr int kGpusNeeded = BEAMLINE_GPUS_NEEDED;
 constexpr int kFailed = 1;
 constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in cmake/BeamlineTargets.cmake
 // These hold a backend to equal bits alone and in any batch, which cuBLASLt does not give.
@@ -37,10 +42,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "FAILED: %s\n", gpus.status().ToString().c_str());
     return kFailed;
   }
-  if (*gpus == 0) {
+  if (*gpus < kGpusNeeded) {
     const bool required = GpuIsRequired();
-    std::fprintf(stderr, "%s: this machine has no GPU, no test ran\n",
-                 required ? "FAILED" : "SKIPPED");
+    std::fprintf(stderr, "%s: this machine has %d GPUs of the %d that are needed, no test ran\n",
+                 required ? "FAILED" : "SKIPPED", *gpus, kGpusNeeded);
     return required ? kFailed : kSkipped;
   }
   const int status = RUN_ALL_TESTS();

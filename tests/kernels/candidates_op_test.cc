@@ -1,3 +1,5 @@
+// TopCandidates against the float64 twin. Long because it is several operators in one: edits,
+// normalising and choosing, of whole rows and of columns.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -26,7 +28,7 @@ class CandidatesTest : public OpTest {
 
   Found Run(const std::vector<float>& logits, int vocab_size,
             const std::vector<const LogitsEdits*>& edits, const std::vector<uint8_t>& normalize,
-            const std::vector<int32_t>& counts) {
+            const std::vector<int32_t>& counts, const std::vector<float>& whole_normalizers = {}) {
     const int num_rows = static_cast<int>(counts.size());
     const int max_count = *std::max_element(counts.begin(), counts.end());
     const int stride = vocab_size + kPadding;
@@ -49,6 +51,8 @@ class CandidatesTest : public OpTest {
     params.ids = ids.data();
     params.log_normalizers = log_normalizers.data();
     params.raw_values = raw_values.data();
+    const auto whole = Upload(whole_normalizers);
+    if (!whole_normalizers.empty()) params.whole_normalizers = whole.data();
     backend().TopCandidates(params);
     const std::vector<float> after = device_logits.Read();
     std::vector<float> edited;
@@ -168,6 +172,56 @@ TEST_P(CandidatesTest, MatchesReferenceAtRealVocabularies) {
       const std::vector<float> row_logits(logits.begin() + row * vocab_size,
                                           logits.begin() + (row + 1) * vocab_size);
       ExpectRow(found, row, 33, counts[row], row_logits, edits[row], normalize[row]);
+    }
+  }
+}
+
+// Columns of one rank: what is subtracted is the whole row's normalizer, which is none of theirs.
+TEST_P(CandidatesTest, PartsAreNormalisedByTheWholeRow) {
+  for (int vocab_size : {1, 64, 2049, 25129}) {
+    // Once as few rows, once as so many that those of few edits are computed by other means.
+    for (int num_rows : {9, 4 * 132 * 2048 / std::max(vocab_size, 2048) + 9}) {
+      const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
+      const LogitsEdits some = RandomEdits(vocab_size);
+      LogitsEdits adding = some;
+      adding.repetition_penalty = 1.0f;
+      std::vector<const LogitsEdits*> edits;
+      std::vector<uint8_t> normalize;
+      std::vector<int32_t> counts;
+      std::vector<float> normalizers;
+      for (int row = 0; row < num_rows; ++row) {
+        edits.push_back(row % 3 == 0 ? nullptr : row % 3 == 1 ? &some : &adding);
+        normalize.push_back(static_cast<uint8_t>(row / 3 % 3));
+        counts.push_back(std::min(1 + row % 40, vocab_size));
+        normalizers.push_back(7.0f + 0.5f * static_cast<float>(row % 11));
+      }
+      const int max_count = *std::max_element(counts.begin(), counts.end());
+      const Found found = Run(logits, vocab_size, edits, normalize, counts, normalizers);
+      for (int row = 0; row < num_rows; ++row) {
+        SCOPED_TRACE(testing::Message() << "vocabulary " << vocab_size << " row " << row);
+        EXPECT_EQ(found.log_normalizers[row], normalizers[row]);
+        // Less the difference of the normalizers the row is one that is normalised by itself.
+        std::vector<float> shifted(logits.begin() + row * vocab_size,
+                                   logits.begin() + (row + 1) * vocab_size);
+        std::vector<double> scores;
+        for (float& logit : shifted) {
+          if (normalize[row] != kEditLogits) logit -= normalizers[row];
+        }
+        scores = reference::EditScores(shifted, edits[row], /*normalize=*/false).scores;
+        std::vector<double> sorted = scores;
+        std::sort(sorted.begin(), sorted.end(), std::greater<>());
+        for (int i = 0; i < counts[row]; ++i) {
+          const int entry = row * max_count + i;
+          const double expected = scores[found.ids[entry]];
+          EXPECT_EQ(found.raw_values[entry], logits[row * vocab_size + found.ids[entry]]);
+          if (std::isinf(expected)) {
+            EXPECT_EQ(found.values[entry], -kInfinity);
+            continue;
+          }
+          EXPECT_NEAR(found.values[entry], expected, 3e-6 * (1 + std::abs(expected)));
+          EXPECT_NEAR(found.values[entry], sorted[i], 3e-6 * (1 + std::abs(sorted[i])));
+        }
+      }
     }
   }
 }

@@ -27,8 +27,9 @@ struct CandidateArgs {
   float* raw;      // as candidates: their unedited logits, of rows that are edited in place
   float* values;
   int32_t* ids;
-  float* log_normalizers;  // may be null
-  float* raw_values;       // may be null
+  float* log_normalizers;          // may be null
+  float* raw_values;               // may be null
+  const float* whole_normalizers;  // may be null: each row is whole
 };
 
 // (maximum, sum) of two disjoint sets' union.
@@ -63,9 +64,10 @@ __device__ inline float2 SumOf(const float (&values)[kKeysPerThread]) {
 }
 
 // log_softmax(x) = x - maximum - log_sum: {maximum, log_sum} of a row whose chunks are summed, in
-// lane 0 of a warp. Other blocks wrote the sums, so that they are read past L1, which may hold what
-// was there before.
+// lane 0 of a warp; {whole normalizer, 0} of a row of which this is a part. Other blocks wrote the
+// sums, so that they are read past L1, which may hold what was there before.
 __device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
+  if (args.whole_normalizers != nullptr) return {args.whole_normalizers[row], 0.0f};
   float2 sum = {-INFINITY, 0.0f};
   const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
   for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < args.num_chunks; i += kWarpSize) {

@@ -265,8 +265,7 @@ void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
 void Compute(Device& device, const TopCandidatesParams& params) {
   const auto num_rows = static_cast<unsigned>(params.logits.num_rows());
   if (num_rows == 0) return;
-  BEAMLINE_CHECK(params.max_count < kChunk);            // SortParts sorts more than it keeps
-  BEAMLINE_CHECK(params.whole_normalizers == nullptr);  // no communicator
+  BEAMLINE_CHECK(params.max_count < kChunk);  // SortParts sorts more than it keeps
   const FlatEdits edits = FlattenEdits(params);
   CandidateArgs args = {};
   args.logits = params.logits.as<float>();
@@ -284,6 +283,7 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.ids = params.ids;
   args.log_normalizers = params.log_normalizers;
   args.raw_values = params.raw_values;
+  args.whole_normalizers = params.whole_normalizers;
   if (!device.ok()) return;
 
   // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
@@ -292,7 +292,8 @@ void Compute(Device& device, const TopCandidatesParams& params) {
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
   args.plain_apart = many && edits.any_plain;
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
-  if (edits.any_before_edits) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  if (edits.any_before_edits && args.whole_normalizers == nullptr)
+    SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   if (args.plain_apart) SelectPlainCandidates(device, args);
   if (!args.plain_apart || edits.any_other)
     SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);

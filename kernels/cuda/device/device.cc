@@ -97,6 +97,7 @@ absl::Status Device::Initialize(const GpuMemoryLimit& memory) {
 Device::~Device() {
   Use();
   if (stream_ == nullptr) return;
+  const WaitMark::Scope waiting(*wait_mark_);
   cudaStreamSynchronize(stream_);
   cudaStreamDestroy(stream_);
 }
@@ -157,12 +158,14 @@ const void* Device::StageBytes(const void* host, size_t bytes) {
 
 void Device::CopyToDevice(const void* host, void* device, size_t bytes) {
   if (!MayTransfer("a copy to the device")) return;
+  const WaitMark::Scope waiting(*wait_mark_);
   StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
   Check(ring.CopyToDevice(host, device, bytes, stream_), "copy to the device");
 }
 
 void Device::CopyToHost(const void* device, void* host, size_t bytes) {
   if (!MayTransfer("a copy to the host")) return;
+  const WaitMark::Scope waiting(*wait_mark_);
   StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
   Check(ring.CopyToHost(device, host, bytes, stream_), "copy to the host");
 }
@@ -170,6 +173,7 @@ void Device::CopyToHost(const void* device, void* host, size_t bytes) {
 absl::Status Device::Synchronize() {
   if (!MayTransfer("a wait for the device")) return status_;
   const uint64_t num_frees = arena_.num_frees();
+  const WaitMark::Scope waiting(*wait_mark_);
   Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   if (ok()) arena_.Settle(num_frees);
   return status_;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/device/arena.h"
 #include "kernels/cuda/device/staging_ring.h"
+#include "kernels/cuda/device/wait_mark.h"
 
 namespace beamline::cuda {
 
@@ -77,9 +78,14 @@ class Device {
   // are returned and do not become the device's, because the work can still run uncaptured. A
   // transfer through host memory is such a fault: a replay would repeat the values of this one run.
   absl::Status Capture(absl::FunctionRef<void()> work);
+  bool capturing() const { return capturing_; }
   // Whether a transfer may begin: not after a fault, and not in a capture, where it is a fault that
   // `what` names.
   bool MayTransfer(const char* what);
+
+  // Set while the calling thread may wait for the GPU; whoever watches over it may keep it longer
+  // than the device.
+  const std::shared_ptr<WaitMark>& wait_mark() const { return wait_mark_; }
 
   // Scratch memory of the operator that is being launched. BeginOperator() frees what the operator
   // before it took. Null after a fault.
@@ -113,6 +119,7 @@ class Device {
   cudaStream_t stream_ = nullptr;
   absl::Status status_;
   bool capturing_ = false;
+  const std::shared_ptr<WaitMark> wait_mark_ = std::make_shared<WaitMark>();
   StagingRing small_transfers_;  // index arrays, sampling parameters, results
   StagingRing large_transfers_;  // weights
   Arena arena_;

@@ -22,6 +22,7 @@ CudaReadBack::~CudaReadBack() {
   owner_.Use();
   // The copy may still be under way, and pinned memory may not be freed before it is done. Device
   // memory needs no wait: what reuses it runs behind the copy in the stream.
+  const WaitMark::Scope waiting(*owner_.wait_mark());
   if (arrived_ != nullptr) {
     cudaEventSynchronize(arrived_);
     cudaEventDestroy(arrived_);
@@ -61,7 +62,9 @@ bool CudaReadBack::Done() {
 
 absl::Status CudaReadBack::Wait() {
   owner_.Use();
-  if (owner_.ok()) Arrived(cudaEventSynchronize(arrived_));
+  if (!owner_.ok()) return owner_.status();
+  const WaitMark::Scope waiting(*owner_.wait_mark());
+  Arrived(cudaEventSynchronize(arrived_));
   return owner_.status();
 }
 

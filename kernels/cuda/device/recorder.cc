@@ -47,6 +47,8 @@ void Recorder::Record(Recording& recording, absl::FunctionRef<void()> work) {
     if (recorded.ok() && ended == cudaSuccess && !HasMoved(recording)) {
       cudaGraphInstantiate(&recording.graph, graph, 0);
     }
+    // What a library holds for its kernels it holds for this one too.
+    if (graph != nullptr) cudaGraphDestroy(graph);
   }
   // Scratch memory that moved meanwhile is a reason to try again.
   recording.refused = recording.graph == nullptr && !HasMoved(recording);

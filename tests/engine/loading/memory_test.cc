@@ -56,6 +56,30 @@ TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
   EXPECT_EQ(demand.num_open_caches, 2);
 }
 
+// Ranks divide a model, so that of what two devices have together one of a single device takes
+// twice its size.
+TEST(CacheSizeTest, DemandOfRanksIsOfAllTheirDevices) {
+  const auto checkpoint = Checkpoint::Open(Demo("write-en").folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const int64_t bytes = WeightBytes(**checkpoint, DType::kFloat32);
+  ModelOptions ranks = Demo("write-en");
+  ranks.device.clear();
+  ranks.devices = "cuda:0, cuda:1";
+  ranks.tensor_parallel = 2;
+  ranks.cache_bytes = 4000;
+  std::vector<ModelOptions> later(3, Demo("write-en"));
+  later[0].device = "cuda:1";
+  later[0].cache_bytes = 1000;
+  later[1].device = "cuda:2";
+  later[2] = ranks;
+  const MemoryDemand demand = Demand(ranks, **checkpoint, later);
+  EXPECT_EQ(demand.weight_bytes, (1 + 2 + 1) * bytes);
+  EXPECT_EQ(demand.fixed_cache_bytes, 4000 + 2 * 1000 + 4000);
+  EXPECT_EQ(demand.num_open_caches, 0);
+  // Seen from the single device, each of the others takes half of itself there.
+  EXPECT_EQ(Demand(later[0], **checkpoint, {&ranks, 1}).weight_bytes, bytes + bytes / 2);
+}
+
 // The plan of a model on several ranks has what they have of it more than one: norms, buffers.
 TEST(MemoryPlanTest, RanksAreCountedTogether) {
   const auto load = [](int32_t num_ranks) {

@@ -11,6 +11,8 @@
 
 #include "base/field_error.h"
 #include "engine/loading/model_options_check.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cuda_loader.h"
 
@@ -37,8 +39,15 @@ std::vector<std::string> Devices(const ModelOptions& options) {
   EXPECT_TRUE(placements.ok()) << placements.status();
   std::vector<std::string> devices;
   if (!placements.ok()) return devices;
-  for (const ReplicaPlacement& placement : *placements) devices.push_back(placement.device);
+  for (const ReplicaPlacement& placement : *placements) {
+    devices.push_back(fmt::format("{}", fmt::join(placement.devices, " ")));
+  }
   return devices;
+}
+
+ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
+  options.tensor_parallel = num_ranks;
+  return options;
 }
 
 TEST(SplitListTest, WordsWithAndWithoutSpaces) {
@@ -61,6 +70,37 @@ TEST(PlaceReplicasTest, OneForEachGpuThatIsNamed) {
   EXPECT_THAT(Devices(Options("", "1", "cuda:2, cuda:0")), ElementsAre("cuda:2"));
 }
 
+TEST(PlaceReplicasTest, EachReplicaGetsADeviceForEachRank) {
+  EXPECT_THAT(Devices(OnRanks(Options("cpu", ""), 3)), ElementsAre("cpu cpu cpu"));
+  EXPECT_THAT(Devices(OnRanks(Options("", "2", "cpu"), 2)), ElementsAre("cpu cpu", "cpu cpu"));
+  EXPECT_THAT(Devices(OnRanks(Options("", "", "cpu"), 2)), ElementsAre("cpu cpu"));
+  const std::string four = "cuda:3, cuda:1, cuda, cuda:2";
+  EXPECT_THAT(Devices(OnRanks(Options("", "", four), 4)),
+              ElementsAre("cuda:3 cuda:1 cuda:0 cuda:2"));
+  EXPECT_THAT(Devices(OnRanks(Options("", "auto", four), 2)),
+              ElementsAre("cuda:3 cuda:1", "cuda:0 cuda:2"));
+  EXPECT_THAT(Devices(OnRanks(Options("", "1", four), 2)), ElementsAre("cuda:3 cuda:1"));
+  EXPECT_THAT(Devices(OnRanks(Options("", "1", four), 3)), ElementsAre("cuda:3 cuda:1 cuda:0"));
+}
+
+// What a replica is loaded by gives it the same devices.
+TEST(PlaceReplicasTest, OptionsThereAreThoseOfTheReplica) {
+  for (const ModelOptions& options :
+       {OnRanks(Options("", "2", "cuda:3, cuda:1, cuda, cuda:2"), 2),
+        Options("", "", "cuda:2,cuda:1"), OnRanks(Options("cpu", "2"), 2)}) {
+    const auto placements = PlaceReplicas(options, 2);
+    ASSERT_TRUE(placements.ok()) << placements.status();
+    ASSERT_EQ(placements->size(), 2u);
+    for (const ReplicaPlacement& placement : *placements) {
+      const ModelOptions there = OptionsThere(options, placement);
+      EXPECT_TRUE(CheckModelOptions(there).ok()) << CheckModelOptions(there);
+      const auto again = PlaceReplicas(there, 1);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(again->front().devices, placement.devices);
+    }
+  }
+}
+
 TEST(PlaceReplicasTest, OnTheCpuTheyShareItsCores) {
   const int cpus = cpu::AvailableCpus();
   for (const auto& options : {Options("cpu", "2"), Options("", "2", "cpu")}) {
@@ -72,7 +112,7 @@ TEST(PlaceReplicasTest, OnTheCpuTheyShareItsCores) {
       std::set<int> cores;
       size_t num_cores = 0;
       for (const ReplicaPlacement& placement : *placements) {
-        EXPECT_EQ(placement.device, "cpu");
+        EXPECT_THAT(placement.devices, ElementsAre("cpu"));
         EXPECT_GE(placement.cpu.num_threads, 1);
         total += placement.cpu.num_threads;
         num_cores += placement.cpu.cores.size();
@@ -115,6 +155,17 @@ TEST(PlaceReplicasTest, WhatCannotBeIsRefusedByName) {
        "replicas is '3'; accepted: 1 to 2, the GPUs that devices names"},
       {Options("cuda:1", "2"), "replicas",
        "replicas is '2'; accepted: 1, as device is 'cuda:1'; devices names several GPUs"},
+      {OnRanks(Options("", "", "cuda:0,cuda:1"), 4), "tensor_parallel",
+       "tensor_parallel is 4; accepted: 1 to 2, the GPUs that devices names"},
+      {OnRanks(Options("", "2", "cuda:0,cuda:1,cuda:2"), 2), "replicas",
+       "replicas is '2'; accepted: 1, the GPUs that devices names, 2 for each replica"},
+      {OnRanks(Options("", "", "cuda:0,cuda:1,cuda:2"), 2), "devices",
+       "devices is 'cuda:0,cuda:1,cuda:2'; accepted: 2 GPUs for each replica, as "
+       "tensor_parallel is 2"},
+      {OnRanks(Options("cuda:1", ""), 2), "tensor_parallel",
+       "tensor_parallel is 2; accepted: 1, as device is 'cuda:1'; devices names several GPUs"},
+      {OnRanks(Options("cuda", "2"), 2), "replicas",
+       "replicas is '2'; accepted: 1, as device is 'cuda'; devices names several GPUs"},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.text);

@@ -55,15 +55,16 @@ absl::Status ModelRunner::MakeTransformer(const Checkpoint& checkpoint, DType dt
                                           int num_ranks) {
   const TransformerSpec& spec = description_.spec;
   const ModelNeeds needs = {dtype, spec.max_head_dim(), spec.max_hidden_size()};
-  BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend(num_ranks > 1 ? "cpu" : TestDevice(),
-                                                              needs, {}, kTestGpuMemory));
   if (num_ranks == 1) {
+    BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
+                              MakeBackend(TestDevice(), needs, {}, kTestGpuMemory));
     backend_ = std::move(chosen.backend);
     BEAMLINE_ASSIGN_OR_RETURN(transformer_,
                               Transformer::Create(spec, checkpoint, dtype, limits_, *backend_));
     return absl::OkStatus();
   }
-  BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(num_ranks, *chosen.backend, {}));
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
+                            MakeRanks(RankDevices(num_ranks), needs, {}, kTestGpuMemory));
   BEAMLINE_ASSIGN_OR_RETURN(
       transformer_, RankedTransformer::Create(spec, checkpoint, dtype, limits_, ranked->ranks()));
   backend_ = std::move(ranked);

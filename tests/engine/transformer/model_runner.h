@@ -36,8 +36,8 @@ struct RunnerSequence {
 
 class ModelRunner {
  public:
-  // Blocks are handed out in an order shuffled by a fresh seed, which is printed. Several ranks are
-  // threads of the CPU.
+  // Blocks are handed out in an order shuffled by a fresh seed, which is printed. Several ranks as
+  // in test_device.h.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Open(const std::string& folder,
                                                            DType dtype = DType::kFloat32,
                                                            int num_ranks = 1);

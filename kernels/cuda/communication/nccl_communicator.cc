@@ -1,0 +1,127 @@
+#include "kernels/cuda/communication/nccl_communicator.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/status.h"
+#include "kernels/cuda/communication/columns.h"
+#include "kernels/cuda/communication/merge_candidates.h"
+#include "kernels/cuda/communication/nccl_group.h"
+
+namespace beamline::cuda {
+namespace {
+
+int NcclTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return kNcclFloat16;
+    case DType::kBFloat16:
+      return kNcclBFloat16;
+    default:
+      BEAMLINE_CHECK(dtype == DType::kFloat32);
+      return kNcclFloat32;
+  }
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(int rank, Device& device, std::shared_ptr<NcclGroup> group)
+      : Communicator(rank, group->size()), device_(device), group_(std::move(group)) {}
+
+  absl::Status status() const override { return group_->fault(); }
+  void Abort(const absl::Status& why) override { group_->Fail(why); }
+
+ private:
+  // The one place that decides by which way a sum goes.
+  void DoAllReduceSum(const Tensor& x) override {
+    if (!Begin()) return;
+    Enqueue("ncclAllReduce", [&](NcclComm comm) {
+      return group_->nccl().all_reduce(x.data, x.data, static_cast<size_t>(x.num_elements()),
+                                       NcclTypeOf(x.dtype), kNcclSum, comm, device_.stream());
+    });
+  }
+
+  void DoAllGather(const Tensor& part, const Tensor& whole) override {
+    if (!Begin()) return;
+    const Columns columns = {whole.num_rows(), whole.dim(-1), size()};
+    BEAMLINE_CHECK(part.dim(-1) == columns.Width(rank()));
+    // What travels is as wide of all ranks.
+    const size_t bytes =
+        static_cast<size_t>(columns.num_rows * columns.MostWidth()) * SizeOf(whole.dtype);
+    const bool in_place = columns.are_even() && columns.num_rows == 1;
+    const void* sent = part.data;
+    if (!columns.are_even() || (columns.num_rows > 1 && part.row_stride != part.dim(-1))) {
+      char* const packed = device_.TakeScratch<char>(bytes);
+      if (packed != nullptr) PackColumns(device_, part, columns, packed);
+      sent = packed;
+    }
+    char* const received = in_place
+                               ? whole.as<char>()
+                               : device_.TakeScratch<char>(bytes * static_cast<size_t>(size()));
+    if (!Gather(sent, received, bytes) || in_place) return;
+    UnpackColumns(device_, received, columns, whole);
+  }
+
+  void DoBroadcast(const Tensor& x, int root) override {
+    if (!Begin()) return;
+    const size_t bytes = static_cast<size_t>(x.num_elements()) * SizeOf(x.dtype);
+    Enqueue("ncclBroadcast", [&](NcclComm comm) {
+      return group_->nccl().broadcast(x.data, x.data, bytes, kNcclUint8, root, comm,
+                                      device_.stream());
+    });
+  }
+
+  void DoMergeCandidates(const MergeCandidatesParams& params) override {
+    if (!Begin()) return;
+    cuda::MergeCandidates(device_, params, size(),
+                          [this](const void* sent, void* received, size_t bytes) {
+                            return Gather(sent, received, bytes);
+                          });
+  }
+
+  // Whether a collective may be enqueued. A device that has failed would leave the others waiting.
+  bool Begin() {
+    device_.Use();
+    device_.BeginOperator();
+    return !group_->failed() && MayGoOn();
+  }
+  bool MayGoOn() {
+    // In a capture the fault is that of the recording, and the work is called again.
+    if (!device_.ok() && !device_.capturing()) group_->Fail(device_.status());
+    return device_.ok();
+  }
+
+  void Enqueue(const char* what, absl::FunctionRef<int(NcclComm)> enqueue) {
+    const WaitMark::Scope waiting(*device_.wait_mark());
+    group_->Call(rank(), what, enqueue);
+  }
+
+  // received = what each rank sends, `bytes` of each. False: nothing is there.
+  bool Gather(const void* sent, void* received, size_t bytes) {
+    if (!MayGoOn()) return false;
+    Enqueue("ncclAllGather", [&](NcclComm comm) {
+      return group_->nccl().all_gather(sent, received, bytes, kNcclUint8, comm, device_.stream());
+    });
+    return !group_->failed();
+  }
+
+  Device& device_;
+  const std::shared_ptr<NcclGroup> group_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators(
+    std::span<Device* const> devices, std::chrono::nanoseconds time_limit) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::shared_ptr<NcclGroup> group,
+                            NcclGroup::Create(devices, time_limit));
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    communicators.push_back(
+        std::make_unique<NcclCommunicator>(static_cast<int>(rank), *devices[rank], group));
+  }
+  return communicators;
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,185 @@
+#include "kernels/cuda/communication/nccl_group.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "fmt/format.h"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr std::chrono::milliseconds kMostBetweenLooks{100};
+constexpr int kFewestLooks = 10;  // in the time limit
+// How long an abort lets a thread come out of a call of NCCL's, in which it waits for the GPU.
+constexpr std::chrono::seconds kTimeToLeave{10};
+
+absl::Status CheckReachEachOther(std::span<Device* const> devices) {
+  for (const Device* const one : devices) {
+    for (const Device* const other : devices) {
+      if (one == other) continue;
+      if (one->index() == other->index()) {
+        return absl::FailedPreconditionError(
+            fmt::format("GPU {} is to be two ranks; accepted: a GPU for each", one->index()));
+      }
+      int can = 0;
+      const cudaError_t error = cudaDeviceCanAccessPeer(&can, one->index(), other->index());
+      if (error != cudaSuccess) cudaGetLastError();
+      if (error == cudaSuccess && can != 0) continue;
+      return absl::FailedPreconditionError(
+          fmt::format("GPU {} cannot reach the memory of GPU {} (`nvidia-smi topo -p2p r` shows "
+                      "which can); accepted: GPUs with peer access",
+                      one->index(), other->index()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Create(std::span<Device* const> devices,
+                                                             std::chrono::nanoseconds time_limit) {
+  BEAMLINE_ASSIGN_OR_RETURN(const NcclLibrary nccl, OpenNccl());
+  BEAMLINE_RETURN_IF_ERROR(CheckReachEachOther(devices));
+  std::shared_ptr<NcclGroup> group(new NcclGroup(nccl, devices, time_limit));
+  BEAMLINE_RETURN_IF_ERROR(group->Connect());
+  group->watcher_ = std::thread([self = group.get()] { self->Watch(); });
+  return group;
+}
+
+NcclGroup::NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices,
+                     std::chrono::nanoseconds time_limit)
+    : nccl_(nccl),
+      time_limit_(time_limit),
+      between_looks_(
+          std::min<std::chrono::nanoseconds>(kMostBetweenLooks, time_limit / kFewestLooks)) {
+  for (Device* const device : devices) {
+    members_.push_back(std::make_unique<Member>());
+    members_.back()->device = device->index();
+    members_.back()->waits = device->wait_mark();
+  }
+}
+
+absl::Status NcclGroup::Connect() {
+  std::vector<int> devices;
+  for (const auto& member : members_) devices.push_back(member->device);
+  std::vector<NcclComm> comms(devices.size(), nullptr);
+  const int result = nccl_.comm_init_all(comms.data(), size(), devices.data());
+  if (result != kNcclSuccess) {
+    return absl::UnavailableError(
+        fmt::format("NCCL {} does not connect the GPUs: {} (NCCL_DEBUG=WARN in the environment "
+                    "shows why)",
+                    nccl_.version, nccl_.get_error_string(result)));
+  }
+  for (size_t rank = 0; rank < comms.size(); ++rank) members_[rank]->comm = comms[rank];
+  return absl::OkStatus();
+}
+
+NcclGroup::~NcclGroup() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  if (failed()) AbortAll();
+  for (const auto& member : members_) {
+    if (member->comm != nullptr) nccl_.comm_destroy(member->comm);
+  }
+}
+
+void NcclGroup::Call(int rank, const char* what, absl::FunctionRef<int(NcclComm)> enqueue) {
+  Member& member = *members_[static_cast<size_t>(rank)];
+  int result = kNcclSuccess;
+  {
+    std::lock_guard calling(member.calling);
+    if (failed() || member.comm == nullptr) return;
+    result = enqueue(member.comm);
+  }
+  if (result == kNcclSuccess) return;
+  Fail(absl::UnavailableError(
+      fmt::format("GPU {}: {}: {}", member.device, what, nccl_.get_error_string(result))));
+}
+
+absl::Status NcclGroup::fault() const {
+  std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+void NcclGroup::Fail(const absl::Status& why) {
+  BEAMLINE_CHECK(!why.ok());
+  {
+    std::lock_guard lock(mutex_);
+    if (!fault_.ok()) return;
+    fault_ = absl::UnavailableError(std::string(why.message()));
+    failed_.store(true, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+void NcclGroup::Watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && fault_.ok()) {
+    changed_.wait_for(lock, between_looks_, [&] { return stopping_ || !fault_.ok(); });
+    if (stopping_ || !fault_.ok()) break;
+    lock.unlock();
+    LookForErrors();
+    LookForWaits();
+    lock.lock();
+  }
+  lock.unlock();
+  if (failed()) AbortAll();
+}
+
+void NcclGroup::LookForErrors() {
+  for (const auto& member : members_) {
+    std::unique_lock calling(member->calling, std::try_to_lock);
+    if (!calling.owns_lock() || member->comm == nullptr) continue;
+    int error = kNcclSuccess;
+    const int result = nccl_.comm_get_async_error(member->comm, &error);
+    if (result != kNcclSuccess) error = result;
+    if (error == kNcclSuccess || error == kNcclInProgress) continue;
+    return Fail(absl::UnavailableError(fmt::format("GPU {}: NCCL reports an error: {}",
+                                                   member->device, nccl_.get_error_string(error))));
+  }
+}
+
+// Looks are counted instead of time: of a process that was stopped none has passed.
+void NcclGroup::LookForWaits() {
+  const int64_t most_looks = time_limit_ / between_looks_;
+  bool over = false;
+  int num_waiting = 0;
+  for (const auto& member : members_) {
+    const uint64_t num_changes = member->waits->num_changes();
+    const bool waits = member->waits->is_set() && num_changes == member->num_changes;
+    member->num_looks = waits ? member->num_looks + 1 : 0;
+    member->num_changes = num_changes;
+    num_waiting += waits ? 1 : 0;
+    over = over || member->num_looks >= most_looks;
+  }
+  if (!over) return;
+  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
+  Fail(absl::UnavailableError(
+      num_waiting == size()
+          ? fmt::format("what {} ranks do together did not end within {} ms", size(), limit_ms)
+          : fmt::format("{} of {} ranks did not come within {} ms", size() - num_waiting, size(),
+                        limit_ms)));
+}
+
+void NcclGroup::AbortAll() {
+  std::vector<NcclComm> comms;
+  for (const auto& member : members_) {
+    std::unique_lock calling(member->calling, kTimeToLeave);
+    if (const NcclComm comm = std::exchange(member->comm, nullptr); comm != nullptr) {
+      comms.push_back(comm);
+    }
+  }
+  // Of all of them the kernels end at once; the last one returns when no recording is left.
+  for (const NcclComm comm : comms) nccl_.comm_abort(comm);
+}
+
+}  // namespace beamline::cuda

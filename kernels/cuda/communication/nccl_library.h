@@ -1,0 +1,59 @@
+// NCCL, opened at run time: no build needs its files, and a machine without it computes each model
+// on one GPU. Declared here is what Beamline calls, by NCCL's documented interface (nccl.h, 2.10
+// and newer), whose enums are ints.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+struct ncclComm;     // NCCL's
+struct CUstream_st;  // CUDA's; cudaStream_t points to it
+
+namespace beamline::cuda {
+
+using NcclComm = ncclComm*;
+
+// Of ncclResult_t.
+inline constexpr int kNcclSuccess = 0;
+inline constexpr int kNcclInProgress = 7;
+// Of ncclDataType_t.
+inline constexpr int kNcclUint8 = 1;
+inline constexpr int kNcclFloat16 = 6;
+inline constexpr int kNcclFloat32 = 7;
+inline constexpr int kNcclBFloat16 = 9;
+// Of ncclRedOp_t.
+inline constexpr int kNcclSum = 0;
+
+// The oldest version that has all of these, as ncclGetVersion counts: 2.10.
+inline constexpr int kOldestNccl = 21000;
+
+struct NcclLibrary {
+  int (*get_version)(int* version) = nullptr;
+  const char* (*get_error_string)(int result) = nullptr;
+  int (*comm_init_all)(NcclComm* comms, int num_devices, const int* devices) = nullptr;
+  int (*comm_destroy)(NcclComm comm) = nullptr;
+  int (*comm_abort)(NcclComm comm) = nullptr;
+  int (*comm_get_async_error)(NcclComm comm, int* result) = nullptr;
+  int (*all_reduce)(const void* send, void* receive, size_t count, int type, int op, NcclComm comm,
+                    CUstream_st* stream) = nullptr;
+  int (*all_gather)(const void* send, void* receive, size_t send_count, int type, NcclComm comm,
+                    CUstream_st* stream) = nullptr;
+  int (*broadcast)(const void* send, void* receive, size_t count, int type, int root, NcclComm comm,
+                   CUstream_st* stream) = nullptr;
+  std::string version;  // "2.28.3"
+};
+
+// Opens the file that the environment variable BEAMLINE_NCCL_LIBRARY names; without it
+// libnccl.so.2 where the system's loader finds it (LD_LIBRARY_PATH, its cache), else beside this
+// code's own file (libbeamline_cuda.so). It stays open. UNAVAILABLE when there is none, and
+// FAILED_PRECONDITION when it is something else or too old, both with what was looked for.
+absl::StatusOr<NcclLibrary> OpenNccl();
+
+// The first of these that is there, as dlopen takes them.
+absl::StatusOr<NcclLibrary> OpenNccl(std::span<const std::string> files);
+
+}  // namespace beamline::cuda
