@@ -8,11 +8,15 @@
 namespace beamline {
 
 std::string RankedBackend::Description() const {
-  return fmt::format("{} ranks, each on {}", ranks_->size(), first().Description());
+  if (ranks_->num_stages() == 1) {
+    return fmt::format("{} ranks, each on {}", ranks_->size(), result().Description());
+  }
+  return fmt::format("{} ranks in {} stages, each on {}", ranks_->size(), ranks_->num_stages(),
+                     result().Description());
 }
 
 std::vector<MemoryUse> RankedBackend::MemoryUsage() const {
-  std::vector<MemoryUse> sums = first().MemoryUsage();
+  std::vector<MemoryUse> sums = ranks_->backend(0).MemoryUsage();
   for (int rank = 1; rank < ranks_->size(); ++rank) {
     for (const MemoryUse& use : ranks_->backend(rank).MemoryUsage()) {
       const auto sum = std::find_if(sums.begin(), sums.end(),
@@ -29,10 +33,11 @@ std::vector<MemoryUse> RankedBackend::MemoryUsage() const {
 
 absl::Status RankedBackend::CopyToHost(const void* device, void* host, size_t bytes) {
   BEAMLINE_RETURN_IF_ERROR(ranks_->status());
-  return first().CopyToHost(device, host, bytes);
+  return result().CopyToHost(device, host, bytes);
 }
 
 absl::Status RankedBackend::Synchronize() {
+  ranks_->Drain();
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const absl::Status status = ranks_->backend(rank).Synchronize();
     if (!status.ok()) ranks_->Fail(status);

@@ -4,34 +4,38 @@
 
 #include "base/status.h"
 #include "engine/transformer/shard.h"
+#include "engine/transformer/stage.h"
 
 namespace beamline {
 
 absl::StatusOr<std::unique_ptr<RankedTransformer>> RankedTransformer::Create(
     const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
     const StepLimits& limits, RankGroup& ranks) {
-  BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, ranks.size()));
+  BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, ranks.ranks_per_stage()));
+  BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, ranks.num_stages()));
+  const std::vector<Stage> stages = DivideLayers(spec, ranks.num_stages());
   // One behind the other, on a thread that may have been told to give way.
   std::vector<std::unique_ptr<Transformer>> parts;
   for (int rank = 0; rank < ranks.size(); ++rank) {
+    const StagePart stage = {stages[ranks.StageOf(rank)], ranks.stages(rank)};
     BEAMLINE_ASSIGN_OR_RETURN(parts.emplace_back(),
                               Transformer::Create(spec, checkpoint, dtype, limits,
-                                                  ranks.backend(rank), &ranks.communicator(rank)));
+                                                  ranks.backend(rank), ranks.shares(rank), &stage));
   }
   return std::unique_ptr<RankedTransformer>(new RankedTransformer(spec, std::move(parts), ranks));
 }
 
 template <typename Work>
 Tensor RankedTransformer::OnEveryRank(const Work& work) {
-  Tensor first;
+  Tensor of_model;
   // The fault stays with the group.
   static_cast<void>(ranks_.Run([&](int rank) {
     Tensor result;
     const absl::Status status = work(rank, result);
-    if (rank == 0) first = result;
+    if (rank == ranks_.result_rank()) of_model = result;
     return status;
   }));
-  return first;
+  return of_model;
 }
 
 Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
@@ -50,11 +54,13 @@ Tensor RankedTransformer::EncodeMemory(const EncoderBatch& batch) {
 
 Tensor RankedTransformer::Decode(const StepBatch& batch, const DeviceEdits& edits) {
   return OnEveryRank([&](int rank, Tensor& logits) {
-    return GatherLogits(rank, parts_[rank]->Decode(batch, edits), logits);
+    logits = parts_[rank]->Decode(batch, edits);
+    const bool divided = ranks_.shares(rank) != nullptr && rank >= ranks_.result_rank();
+    return divided ? GatherLogits(rank, logits, logits) : absl::OkStatus();
   });
 }
 
-absl::Status RankedTransformer::GatherLogits(int rank, const Tensor& logits, Tensor& whole) {
+absl::Status RankedTransformer::GatherLogits(int rank, const Tensor logits, Tensor& whole) {
   whole = Tensor(nullptr, DType::kFloat32, {logits.dim(0), spec_.vocab_size});
   const size_t bytes = static_cast<size_t>(whole.num_elements()) * sizeof(float);
   std::unique_ptr<Buffer>& buffer = gathered_[rank];
@@ -71,7 +77,7 @@ Tensor RankedTransformer::Pool(const EncoderBatch& batch, const Tensor& hidden, 
   if (hidden.empty()) {  // of a fault, which comes when the result is read
     return Tensor(nullptr, DType::kFloat32, {batch.num_sequences(), spec_.encoder->hidden_size});
   }
-  return parts_.front()->Pool(batch, hidden, pooling, normalize);
+  return parts_[ranks_.result_rank()]->Pool(batch, hidden, pooling, normalize);
 }
 
 void RankedTransformer::CopyBlocks(std::span<const BlockCopy> copies) {
