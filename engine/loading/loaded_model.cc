@@ -21,6 +21,7 @@
 #include "engine/text/error_line.h"
 #include "engine/transformer/ranked_transformer.h"
 #include "engine/transformer/shard.h"
+#include "engine/transformer/stage.h"
 #include "fmt/format.h"
 #include "kernels/cpu/core_sets.h"
 
@@ -174,6 +175,7 @@ absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) 
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
+  BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
       MakeBackend(options.device.empty() ? "auto" : options.device,
@@ -183,12 +185,12 @@ absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) 
   if (!model.on_gpu) model.cores = context.cpu.cores;
   // What this thread writes first lies in the memory of these cores.
   cpu::RunOn(model.cores);
-  if (options.tensor_parallel == 1) {
+  if (options.tensor_parallel == 1 && options.pipeline_parallel == 1) {
     model.backend = std::move(chosen.backend);
     return Placement{std::move(chosen.reason)};
   }
-  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
-                            MakeRanks(options.tensor_parallel, *chosen.backend, context.cpu));
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(options.tensor_parallel, *chosen.backend,
+                                                   context.cpu, options.pipeline_parallel));
   Placement placement = {std::move(chosen.reason), &ranked->ranks()};
   model.backend = std::move(ranked);
   return placement;
@@ -225,7 +227,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   }
   model->memory =
       PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
-                 limits, options.tensor_parallel);
+                 limits, options.tensor_parallel, options.pipeline_parallel);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer,
