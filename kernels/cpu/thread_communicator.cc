@@ -66,8 +66,8 @@ class Meeting {
     if (spins_ && cpu::SpinUntil(begun)) return true;
     lock.lock();
     // That all came counts more than what happened since: they rely on this rank.
-    return WaitFor(begun, lock, [&] {
-      return fmt::format("{} of {} ranks did not come", size_ - num_in_, size_);
+    return WaitFor(begun, lock, [&](int64_t ms) {
+      return fmt::format("{} of {} ranks did not come within {} ms", size_ - num_in_, size_, ms);
     });
   }
 
@@ -103,8 +103,9 @@ class Meeting {
     const auto taken = [&] { return channel.state.load() == Channel::State::kTaken; };
     if (spins_) cpu::SpinUntil(taken);
     lock.lock();
-    if (WaitFor(begun, lock, [&] {
-          return fmt::format("rank {} did not receive what rank {} sent", to, from);
+    if (WaitFor(begun, lock, [&](int64_t ms) {
+          return fmt::format("rank {} did not receive what rank {} sent within {} ms", to, from,
+                             ms);
         })) {
       changed_.wait(lock, taken);  // however long the copy takes
     }
@@ -118,8 +119,9 @@ class Meeting {
     if (spins_) cpu::SpinUntil(offered);
     std::unique_lock lock(mutex_);
     if (!fault_.ok()) return;
-    if (!WaitFor(offered, lock, [&] {
-          return fmt::format("rank {} did not send what rank {} receives", from, to);
+    if (!WaitFor(offered, lock, [&](int64_t ms) {
+          return fmt::format("rank {} did not send what rank {} receives within {} ms", from, to,
+                             ms);
         })) {
       return;
     }
@@ -151,7 +153,7 @@ class Meeting {
   int size() const { return size_; }
 
  private:
-  // Until done(), within the time limit, whose passing is a fault that begins with late(). False:
+  // Until done(), within the time limit, whose passing is a fault, late(ms). False:
   // there is a fault. `lock`: of mutex_.
   template <typename Done, typename Late>
   bool WaitFor(const Done& done, std::unique_lock<std::mutex>& lock, const Late& late) {
@@ -162,9 +164,9 @@ class Meeting {
     }
     if (done()) return true;
     if (fault_.ok()) {
+      using std::chrono::milliseconds;
       FailLocked(absl::UnavailableError(
-          fmt::format("{} within {} ms", late(),
-                      std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count())));
+          late(std::chrono::duration_cast<milliseconds>(time_limit_).count())));
     }
     return false;
   }
