@@ -69,7 +69,7 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
 
 StackForward::Stream StackForward::Enter(const PackedTokens& tokens) const {
   if (spec_.begins()) return {Embed(tokens)};
-  const Tensor hidden = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
+  const Tensor hidden = Hidden(tokens.rows);
   stages_->Receive(hidden, stages_->rank() - 1);
   const NormWeights& pending = weights_.entry_norm;
   return {hidden, pending.gain.empty() ? nullptr : &pending};
@@ -79,6 +79,13 @@ Tensor StackForward::Leave(const Stream& stream) const {
   if (spec_.ends()) return LastHidden(stream);
   stages_->Send(stream.hidden, stages_->rank() + 1);
   return stream.hidden;
+}
+
+Tensor StackForward::Hidden(const PackedRows& rows) const {
+  Tensor hidden = View(activations_.hidden, rows.num_rows, spec_.hidden_size);
+  hidden.data = hidden.as<char>() +
+                static_cast<size_t>(rows.first_row) * spec_.hidden_size * SizeOf(hidden.dtype);
+  return hidden;
 }
 
 Tensor StackForward::Embed(const PackedTokens& tokens) const {
@@ -92,7 +99,7 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.type_table = weights_.type_table;
   embed.token_scale = spec_.token_scale;
   embed.norm = WithWeights(weights_.embedding_norm);
-  embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
+  embed.output = Hidden(tokens.rows);
   if (communicator_ == nullptr) {
     backend_.Embed(embed);
   } else {

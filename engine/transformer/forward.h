@@ -19,6 +19,7 @@ struct PackedRows {
   int num_sequences = 0;
   int max_length = 0;                // rows of the longest sequence
   const int32_t* offsets = nullptr;  // [num_sequences + 1]
+  int first_row = 0;                 // of the residual stream's, in its buffer
 };
 
 struct PackedTokens {
@@ -92,6 +93,7 @@ class StackForward {
   Stream Enter(const PackedTokens& tokens) const;
   // What becomes of the stream behind the last layer here.
   Tensor Leave(const Stream& stream) const;
+  Tensor Hidden(const PackedRows& rows) const;
   Tensor Embed(const PackedTokens& tokens) const;
   // The same of a rank's columns of the tables, gathered.
   void EmbedColumns(EmbedParams embed) const;

@@ -38,7 +38,52 @@ Tensor RankedTransformer::OnEveryRank(const Work& work) {
   return of_model;
 }
 
+namespace {
+
+// Of whole sequences, up to so many pieces of about as many tokens each.
+std::vector<EncoderBatch> Divide(const EncoderBatch& batch, int most) {
+  const auto num_tokens = static_cast<int64_t>(batch.token_ids.size());
+  std::vector<EncoderBatch> pieces;
+  for (int s = 0; s < batch.num_sequences();) {
+    EncoderBatch& piece = pieces.emplace_back();
+    const int32_t begin = batch.offsets[s];
+    const int64_t end = num_tokens * static_cast<int64_t>(pieces.size()) / most;
+    piece.first_row = begin;
+    piece.offsets = {0};
+    do {
+      piece.offsets.push_back(batch.offsets[++s] - begin);
+    } while (s < batch.num_sequences() && batch.offsets[s] < end);
+    const auto part = [&](const std::vector<int32_t>& of_batch) {
+      if (of_batch.empty()) return of_batch;
+      return std::vector<int32_t>(of_batch.begin() + begin, of_batch.begin() + batch.offsets[s]);
+    };
+    piece.token_ids = part(batch.token_ids);
+    piece.type_ids = part(batch.type_ids);
+  }
+  return pieces;
+}
+
+}  // namespace
+
+Tensor RankedTransformer::EncodePieces(const EncoderBatch& batch) {
+  const std::vector<EncoderBatch> pieces = Divide(batch, ranks_.num_stages());
+  Tensor whole;
+  for (const EncoderBatch& piece : pieces) {
+    ranks_.Start([this, &piece, &batch, &whole](int rank) {
+      const Tensor hidden = parts_[rank]->Encode(piece);
+      if (rank == ranks_.result_rank() && piece.first_row == 0) {
+        whole = Tensor(hidden.data, hidden.dtype,
+                       {static_cast<int64_t>(batch.token_ids.size()), hidden.dim(-1)});
+      }
+      return absl::OkStatus();
+    });
+  }
+  ranks_.Drain();
+  return whole;
+}
+
 Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
+  if (ranks_.num_stages() > 1 && !ranks_.backend(0).Records()) return EncodePieces(batch);
   return OnEveryRank([&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->Encode(batch);
     return absl::OkStatus();

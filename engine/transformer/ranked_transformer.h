@@ -30,6 +30,7 @@ class RankedTransformer final : public Transformer {
 
   // What these return lies on the rank that has the results. After a fault, which
   // RankGroup::status() tells, it is undefined, or an empty tensor.
+  // Stages compute pieces of the batch at the same time, on devices that record no steps.
   Tensor Encode(const EncoderBatch& batch) override;
   Tensor EncodeMemory(const EncoderBatch& batch) override;
   // Gathers the logits, which serving never does (engine/runahead/ranked_step.h).
@@ -53,6 +54,8 @@ class RankedTransformer final : public Transformer {
   // Runs `work` on every rank; returns the result of the one that has the results.
   template <typename Work>
   Tensor OnEveryRank(const Work& work);
+  // The whole of pieces that the stages compute one behind the other.
+  Tensor EncodePieces(const EncoderBatch& batch);
   absl::Status GatherLogits(int rank, Tensor logits, Tensor& whole);
 
   const TransformerSpec spec_;

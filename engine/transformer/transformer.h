@@ -33,6 +33,9 @@ struct EncoderBatch {
   std::vector<int32_t> offsets;    // [num_sequences + 1]
   // Encoder-decoder models: the cache slot of each position's cross-attention keys and values.
   std::vector<int32_t> slots;  // [num_tokens]
+  // Of a batch that is a piece of a larger one: where its hidden states go, behind those of the
+  // pieces before it.
+  int32_t first_row = 0;
 
   int num_sequences() const { return static_cast<int>(offsets.size()) - 1; }
 };

@@ -1,6 +1,7 @@
 // Models whose stages compute them one behind the other answer as one rank does: every kind of
 // decoding, embeddings and scores, alone and on a grid; several steps are under way at a time; and
-// when a rank fails, everybody is told.
+// when a rank fails, everybody is told. Long because it shows of stages all that
+// tensor_parallel_test.cc shows of ranks, and that they compute at the same time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,7 +106,7 @@ TEST(PipelineParallelTest, EmbeddingsAreThoseOfOneRank) {
     for (int word = 0; word < i; ++word) text += " with version " + std::to_string(word * i);
     request.inputs.emplace_back(text);
   }
-  for (const int32_t num_stages : {2, 4}) {
+  for (const int32_t num_stages : {2, 3, 4}) {
     const auto staged = ServeOne(OnStages(Demo("embed-en"), num_stages));
     ASSERT_NE(staged, nullptr);
     for (const bool per_token : {false, true}) {
@@ -239,24 +240,27 @@ TEST(PipelineParallelTest, RequestsThatEndEarlyLeaveTheOthersAlone) {
   EXPECT_EQ(staged->Stats("write-en")->used_blocks, 0);
 }
 
-// Who holds the last stage at its first step until the first stage is at another one.
+// Lets the last stage begin a step, or a piece of a batch, when the first one is at a later one,
+// and remembers that it was. Gives up for the step after a while: others may not have come yet.
 class Gate {
  public:
-  void FirstStageEmbeds() { ++embedded_; }
-  void LastStageBegins() {
-    const int before = embedded_;
-    if (passed_ || before == 0) return;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (embedded_ == before && std::chrono::steady_clock::now() < deadline) {
+  void FirstStageBegins() { ++begun_; }
+  void LastStageWorks() {
+    const int later = finished_ + 2;
+    if (passed_ || std::exchange(waited_for_, later) == later) return;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (begun_ < later && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
-    passed_ = embedded_ > before;
+    passed_ = begun_ >= later;
   }
+  void LastStageEnds() { ++finished_; }
   bool passed() const { return passed_; }
 
  private:
-  std::atomic<int> embedded_ = 0;
+  std::atomic<int> begun_ = 0;
   std::atomic<bool> passed_ = false;
+  int finished_ = 0, waited_for_ = 0;  // of the last stage's thread
 };
 
 class GatedBackend : public LateBackend {
@@ -267,18 +271,21 @@ class GatedBackend : public LateBackend {
 
  private:
   void Compute(const Operation& operation) override {
-    if (is_first_ && std::holds_alternative<const EmbedParams*>(operation))
-      gate_.FirstStageEmbeds();
-    if (is_last_) gate_.LastStageBegins();
+    if (is_first_ && std::holds_alternative<const EmbedParams*>(operation)) {
+      gate_.FirstStageBegins();
+    }
+    if (is_last_) gate_.LastStageWorks();
     LateBackend::Compute(operation);
+    // The last norm of all.
+    if (is_last_ && std::holds_alternative<const NormParams*>(operation)) gate_.LastStageEnds();
   }
 
   Gate& gate_;
   const bool is_first_, is_last_;
 };
 
-// The last stage does not go on before the first one computes the step of another lane: with one
-// step at a time it would wait for ever.
+// The first stage is at another lane's step while the last one is in the middle of one, which with
+// one step at a time it would never be.
 TEST(PipelineParallelTest, StagesComputeAtTheSameTime) {
   for (const int num_stages : {2, 3}) {
     Gate gate;
@@ -288,7 +295,8 @@ TEST(PipelineParallelTest, StagesComputeAtTheSameTime) {
     std::vector<GenerateRequest> requests;
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (int i = 0; i < 6; ++i) {
-      requests.push_back(Write("Package: lib" + std::to_string(i) + "\nSynopsis:", 20));
+      requests.push_back(Write("Package: lib" + std::to_string(i) + "\nSynopsis:", 30));
+      requests.back().limits.ignore_eos = true;
       sinks.push_back(std::make_shared<RecordingSink>());
       ranks.Submit(requests.back(), sinks.back());
     }
@@ -300,6 +308,26 @@ TEST(PipelineParallelTest, StagesComputeAtTheSameTime) {
     }
     EXPECT_TRUE(gate.passed());
   }
+}
+
+// So do an encoder's, on pieces of one batch.
+TEST(PipelineParallelTest, StagesOfAnEncoderComputeAtTheSameTime) {
+  Gate gate;
+  LateRanks ranks("embed-en", 1, 3, [&](int rank) {
+    return std::make_unique<GatedBackend>(gate, rank == 0, rank == 2);
+  });
+  EncodeRequest request;
+  request.model = "embed-en";
+  for (int i = 0; i < 9; ++i) request.inputs.emplace_back("text " + std::string(1 + i, 'a'));
+  auto sink = std::make_shared<RecordingEncodeSink>();
+  ranks.Submit(request, sink);
+  const auto actual = sink->Wait();
+  const auto expected = SharedEngine().EncodeAndWait(request);
+  ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    EXPECT_EQ(actual->embeddings[i].values, expected->embeddings[i].values);
+  }
+  EXPECT_TRUE(gate.passed());
 }
 
 // `fail` makes the replica's ranks fail at some time soon.
