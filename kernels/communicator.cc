@@ -1,6 +1,7 @@
 #include "kernels/communicator.h"
 
 #include "base/check.h"
+#include "fmt/format.h"
 #include "kernels/operators.h"
 
 namespace beamline {
@@ -30,6 +31,27 @@ void Communicator::Broadcast(const Tensor& x, int root) {
   CheckWithoutGaps(x);
   BEAMLINE_CHECK(root >= 0 && root < size_);
   if (x.num_elements() > 0) DoBroadcast(x, root);
+}
+
+void Communicator::Send(const Tensor& x, int to) {
+  CheckWithoutGaps(x);
+  BEAMLINE_CHECK(to >= 0 && to < size_ && to != rank_);
+  if (x.num_elements() > 0) DoSend(x, to);
+}
+
+void Communicator::Receive(const Tensor& x, int from) {
+  CheckWithoutGaps(x);
+  BEAMLINE_CHECK(from >= 0 && from < size_ && from != rank_);
+  if (x.num_elements() > 0) DoReceive(x, from);
+}
+
+void Communicator::DoSend(const Tensor& /*x*/, int to) {
+  Abort(absl::UnimplementedError(fmt::format("rank {} cannot send to rank {} alone", rank_, to)));
+}
+
+void Communicator::DoReceive(const Tensor& /*x*/, int from) {
+  Abort(absl::UnimplementedError(
+      fmt::format("rank {} cannot receive of rank {} alone", rank_, from)));
 }
 
 void Communicator::MergeCandidates(const MergeCandidatesParams& params) {

@@ -68,6 +68,13 @@ class Communicator {
   void Broadcast(const Tensor& x, int root);
   void MergeCandidates(const MergeCandidatesParams& params);
 
+  // Of two ranks alone: x of the one that sends becomes the x of the one that receives, which has
+  // the same shape and type. What one rank sends another arrives in the order in which it was sent.
+  // When Send is done x may be written again; it may wait for the other's Receive. Rows as of
+  // AllReduceSum. A rank that does not come within the time limit is a fault as in a collective.
+  void Send(const Tensor& x, int to);
+  void Receive(const Tensor& x, int from);
+
   // OK, or UNAVAILABLE with the first fault. Thread-safe.
   virtual absl::Status status() const = 0;
   // Fails all ranks for good, for the reason that `why` gives. Only the first fault counts.
@@ -80,6 +87,9 @@ class Communicator {
   virtual void DoAllGather(const Tensor& part, const Tensor& whole) = 0;
   virtual void DoBroadcast(const Tensor& x, int root) = 0;
   virtual void DoMergeCandidates(const MergeCandidatesParams& params) = 0;
+  // A communicator that connects no two ranks alone fails with UNIMPLEMENTED's text.
+  virtual void DoSend(const Tensor& x, int to);
+  virtual void DoReceive(const Tensor& x, int from);
 
   const int rank_;
   const int size_;

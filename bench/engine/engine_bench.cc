@@ -118,10 +118,11 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   setting("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
   setting("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
   setting("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step");
-  setting("--tensor-parallel", model.tensor_parallel, "Ranks; with --device cuda a GPU each");
+  setting("--tensor-parallel", model.tensor_parallel, "Ranks that share each layer; with --device cuda a GPU each");
   app.add_option("--warm-up", model.warm_up, "Whether loading runs the usual steps once")
       ->check(CLI::IsMember({"auto", "true", "false"}))
       ->capture_default_str();
+  setting("--pipeline-parallel", model.pipeline_parallel, "Stages, each some of the layers");
   number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
   number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
   number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);

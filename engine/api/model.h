@@ -48,6 +48,7 @@ struct ModelOptions {
   bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
   int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step
   int32_t tensor_parallel = 1;         // ranks that compute the model together, a part each
+  int32_t pipeline_parallel = 1;       // stages that compute it one behind the other, layers each
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU.

@@ -97,6 +97,12 @@ inline constexpr std::array kModelSettings = {
                          "GPU for each, or threads",
                  .min = 1,
                  .max = 8},
+    ModelSetting{.name = "pipeline_parallel",
+                 .member = &ModelOptions::pipeline_parallel,
+                 .help = "stages that compute the model one behind the other, each some of the "
+                         "layers, on tensor_parallel ranks; on the CPU",
+                 .min = 1,
+                 .max = 8},
     ModelSetting{.name = "max_queued_requests",
                  .member = &ModelOptions::max_queued_requests,
                  .help = "accepted and not yet running; more are RESOURCE_EXHAUSTED",

@@ -22,6 +22,7 @@
 #include "engine/text/error_line.h"
 #include "engine/transformer/ranked_transformer.h"
 #include "engine/transformer/shard.h"
+#include "engine/transformer/stage.h"
 #include "fmt/format.h"
 #include "kernels/cpu/core_sets.h"
 
@@ -181,10 +182,20 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
                                      LoadedModel& model) {
   const ModelOptions& options = model.options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, context.cpu.num_threads));
-  const std::vector<std::string>& devices = placements.front().devices;
+  std::vector<std::string> devices = placements.front().devices;
+  const int num_stages = options.pipeline_parallel;
+  if (num_stages > 1) {
+    if (devices.front() != "cpu") {
+      return absl::UnimplementedError(fmt::format(
+          "pipeline_parallel is {}; accepted on device {}: 1 (several GPUs do not compute a model "
+          "one behind the other; threads of device cpu do)",
+          num_stages, devices.front()));
+    }
+    devices.assign(devices.size() * num_stages, "cpu");
+  }
   TakeCores(context, devices.front() != "cpu", model);
-  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
-                            MakeRanks(devices, needs, context.cpu, context.gpu_memory));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      auto ranked, MakeRanks(devices, needs, context.cpu, context.gpu_memory, num_stages));
   std::string reason = model.on_gpu ? "the GPUs were asked for" : "the CPU was asked for";
   if (options.devices.empty() && (options.device.empty() || options.device == "auto")) {
     reason = model.on_gpu ? "GPUs are there" : "there is no GPU";
@@ -200,7 +211,10 @@ absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) 
   const TransformerSpec& spec = model.description.spec;
   const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
-  if (options.tensor_parallel > 1) return PlaceRanks(needs, context, model);
+  BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
+  if (options.tensor_parallel * options.pipeline_parallel > 1) {
+    return PlaceRanks(needs, context, model);
+  }
   BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
                             MakeBackend(options.device.empty() ? "auto" : options.device, needs,
                                         context.cpu, context.gpu_memory));
@@ -240,7 +254,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   }
   model->memory =
       PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
-                 limits, options.tensor_parallel);
+                 limits, options.tensor_parallel, options.pipeline_parallel);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer,

@@ -43,6 +43,7 @@ StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& d
       std::max({options.max_batch_tokens, limits.max_sequences, max_input_tokens});
   limits.max_logits_rows = std::max(limits.max_sequences, kMinLogitsRows);
   limits.max_candidates = std::min(kMostCandidates, description.spec.vocab_size);
+  limits.num_lanes = options.pipeline_parallel;
   limits.num_blocks =
       NumCacheBlocks(options, description, limits, cache_dtype, default_cache_bytes);
   return limits;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -15,26 +15,21 @@
 namespace beamline {
 namespace {
 
-std::unique_ptr<RankedBackend> Together(std::vector<std::unique_ptr<Backend>> backends,
-                                        std::vector<std::unique_ptr<Communicator>> communicators) {
-  std::vector<RankGroup::Rank> ranks;
-  for (size_t i = 0; i < backends.size(); ++i) {
-    ranks.push_back({std::move(backends[i]), std::move(communicators[i])});
-  }
+std::unique_ptr<RankedBackend> Together(std::vector<RankGroup::Rank> ranks) {
   return std::make_unique<RankedBackend>(std::make_unique<RankGroup>(std::move(ranks)));
 }
 
-std::unique_ptr<RankedBackend> MakeCpuRanks(int num_ranks, const CpuShare& cpu) {
+std::vector<std::unique_ptr<Backend>> MakeCpuDevices(size_t num_ranks, const CpuShare& cpu) {
   const int all = cpu.num_threads > 0 ? cpu.num_threads : cpu::AvailableCpus();
   // Threads of their own: ranks compute at the same time, and wait for each other.
-  const int share = std::max(1, all / num_ranks);
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    backends.push_back(MakeCpuBackend({.num_threads = share,
-                                       .own_threads = share > 1,
-                                       .cores = share > 1 ? cpu.cores : std::vector<int>()}));
+  const int share = std::max(1, all / static_cast<int>(num_ranks));
+  std::vector<std::unique_ptr<Backend>> devices(num_ranks);
+  for (std::unique_ptr<Backend>& device : devices) {
+    device = MakeCpuBackend({.num_threads = share,
+                             .own_threads = share > 1,
+                             .cores = share > 1 ? cpu.cores : std::vector<int>()});
   }
-  return Together(std::move(backends), MakeThreadCommunicators(num_ranks));
+  return devices;
 }
 
 }  // namespace
@@ -42,22 +37,51 @@ std::unique_ptr<RankedBackend> MakeCpuRanks(int num_ranks, const CpuShare& cpu) 
 absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::string> devices,
                                                          const ModelNeeds& needs,
                                                          const CpuShare& cpu,
-                                                         const GpuMemoryLimit& memory) {
-  if (devices.front() == "cpu") return MakeCpuRanks(static_cast<int>(devices.size()), cpu);
-  std::vector<std::unique_ptr<Backend>> backends;
+                                                         const GpuMemoryLimit& memory,
+                                                         int num_stages) {
+  if (devices.front() == "cpu") {
+    return Together(ConnectThreads(MakeCpuDevices(devices.size(), cpu), num_stages));
+  }
+  BEAMLINE_CHECK(num_stages == 1);
+  std::vector<RankGroup::Rank> ranks;
   std::vector<Backend*> gpus;
   for (const std::string& device : devices) {
     BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend(device, needs, cpu, memory));
     gpus.push_back(chosen.backend.get());
-    backends.push_back(std::move(chosen.backend));
+    ranks.emplace_back().backend = std::move(chosen.backend);
   }
   auto communicators = MakeCudaCommunicators(gpus);
-  if (communicators.ok()) return Together(std::move(backends), *std::move(communicators));
-  return absl::Status(
-      communicators.status().code(),
-      fmt::format("tensor_parallel is {} on {}, which do not compute together here: {}",
-                  devices.size(), fmt::join(devices, ", "),
-                  std::string(communicators.status().message())));
+  if (!communicators.ok()) {
+    return absl::Status(
+        communicators.status().code(),
+        fmt::format("tensor_parallel is {} on {}, which do not compute together here: {}",
+                    devices.size(), fmt::join(devices, ", "),
+                    std::string(communicators.status().message())));
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].communicator = std::move((*communicators)[i]);
+  }
+  return Together(std::move(ranks));
+}
+
+std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,
+                                            int num_stages) {
+  const auto num_ranks = static_cast<int>(devices.size()) / num_stages;
+  std::vector<RankGroup::Rank> ranks(devices.size());
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i].backend = std::move(devices[i]);
+  for (int stage = 0; num_ranks > 1 && stage < num_stages; ++stage) {
+    auto shares = MakeThreadCommunicators(num_ranks);
+    for (int i = 0; i < num_ranks; ++i) {
+      ranks[stage * num_ranks + i].communicator = std::move(shares[i]);
+    }
+  }
+  for (int i = 0; num_stages > 1 && i < num_ranks; ++i) {
+    auto stages = MakeThreadCommunicators(num_stages);
+    for (int stage = 0; stage < num_stages; ++stage) {
+      ranks[stage * num_ranks + i].stages = std::move(stages[stage]);
+    }
+  }
+  return ranks;
 }
 
 }  // namespace beamline

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/loading/make_backend.h"
@@ -13,11 +14,17 @@ namespace beamline {
 
 // A rank on each of `devices`, at least two, as MakeBackend takes them: different GPUs, or "cpu" as
 // often as there are ranks: threads, each with its part of what `cpu` says, which inherit the cores
-// of the calling thread. Errors as MakeBackend's; of GPUs that cannot be ranks together as
-// MakeCudaCommunicators'. REQUIRES: CheckDivides of the model.
+// of the calling thread. They are those of the stages one behind the other. Errors as MakeBackend's;
+// of GPUs that cannot be ranks together as MakeCudaCommunicators'. REQUIRES: CheckDivides and
+// CheckStages of the model; one stage on GPUs.
 absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::string> devices,
                                                          const ModelNeeds& needs,
                                                          const CpuShare& cpu,
-                                                         const GpuMemoryLimit& memory = {});
+                                                         const GpuMemoryLimit& memory = {},
+                                                         int num_stages = 1);
+
+// Connects devices of this process, which are those of the stages one behind the other.
+std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,
+                                            int num_stages);
 
 }  // namespace beamline

@@ -7,6 +7,7 @@
 #include "engine/loading/cache_size.h"
 #include "engine/runahead/vocabulary_split.h"
 #include "engine/transformer/shard.h"
+#include "engine/transformer/stage.h"
 #include "fmt/format.h"
 #include "kernels/cpu/host_memory.h"
 
@@ -18,7 +19,7 @@ namespace {
 std::set<std::string> TablesOf(const TransformerSpec& spec) {
   std::set<std::string> names;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
-    if (!stack.has_value()) continue;
+    if (!stack.has_value() || !stack->begins()) continue;
     for (const std::string* name : {&stack->token_table, &stack->type_table}) {
       if (!name->empty()) names.insert(*name);
     }
@@ -37,19 +38,31 @@ int64_t ComputedElements(const TransformerSpec& spec) {
   return elements;
 }
 
-// Of the norms, which every rank has.
+int64_t ElementsOf(const NormNames& names, const StackSpec& stack) {
+  return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * stack.hidden_size;
+}
+
+// Of the norms, which every rank of a stage has.
 int64_t NormElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (!stack.has_value()) continue;
-    const auto of_norm = [&](const NormNames& names) {
-      return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} *
-             stack->hidden_size;
-    };
+    const auto of_norm = [&](const NormNames& names) { return ElementsOf(names, *stack); };
     const LayerNames& layer = stack->layers;
     elements += of_norm(stack->embedding_norm) + of_norm(stack->final_norm);
     elements += stack->num_layers * (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
                                      of_norm(layer.feed_forward_norm));
+  }
+  return elements;
+}
+
+// Of the norms that a stage has besides those of its layers.
+int64_t EntryNormElements(const TransformerSpec& part) {
+  int64_t elements = 0;
+  for (const auto& stack : {part.encoder, part.decoder}) {
+    if (!stack.has_value() || stack->num_layers == 0 || stack->begins()) continue;
+    if (stack->placement != NormPlacement::kPost) continue;
+    elements += ElementsOf(stack->layers.feed_forward_norm, *stack);
   }
   return elements;
 }
@@ -62,7 +75,8 @@ int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
 }  // namespace
 
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const StepLimits& limits, int num_ranks) {
+                      DType activation_dtype, const StepLimits& limits, int num_ranks,
+                      int num_stages) {
   MemoryPlan plan;
   const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
   const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));
@@ -76,11 +90,21 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   plan.cache =
       limits.num_blocks * Transformer::BlockBytes(spec, activation_dtype, limits.block_size);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    const TransformerSpec part = SpecOf(spec, {rank, num_ranks});
-    plan.activations += Transformer::BufferBytes(part, activation_dtype, limits);
-    if (num_ranks > 1 && spec.decoder.has_value()) {
-      plan.activations += VocabularySplit::GatheredBytes(spec.vocab_size);
+  std::set<std::string> stored;  // tables; a later stage that reads one has one of its own
+  for (const Stage& stage : DivideLayers(spec, num_stages)) {
+    const TransformerSpec of_stage = SpecOf(spec, stage);
+    plan.weights += num_ranks * EntryNormElements(of_stage) * of_activation;
+    for (const std::string& name : TablesOf(of_stage)) {
+      if (stored.insert(name).second) continue;
+      plan.weights += NumElements(checkpoint, name) * of_activation;
+    }
+    const bool has_head = of_stage.decoder.has_value() && of_stage.decoder->ends();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      const TransformerSpec part = SpecOf(of_stage, Shard{rank, num_ranks});
+      plan.activations += Transformer::BufferBytes(part, activation_dtype, limits);
+      if (num_ranks > 1 && has_head) {
+        plan.activations += VocabularySplit::GatheredBytes(spec.vocab_size);
+      }
     }
   }
   return plan;

@@ -2,7 +2,6 @@
 // requests are; only which sequences there are is decided here.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -60,7 +59,7 @@ class SyntheticSteps {
   GroupCache cache_;
   std::vector<std::unique_ptr<Group>> groups_;
   StepBuilder builder_;
-  const std::array<std::unique_ptr<DeviceStep>, 2> steps_;  // of which one is used
+  const std::vector<std::unique_ptr<DeviceStep>> steps_;  // of which one is used
 };
 
 }  // namespace beamline

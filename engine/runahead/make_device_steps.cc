@@ -3,22 +3,32 @@
 #include <utility>
 
 #include "engine/runahead/ranked_step.h"
+#include "engine/runahead/staged_step.h"
 #include "engine/runahead/transformer_step.h"
 
 namespace beamline {
 
-std::array<std::unique_ptr<DeviceStep>, 2> MakeDeviceSteps(Transformer& transformer,
-                                                           Backend& backend) {
+std::vector<std::unique_ptr<DeviceStep>> MakeDeviceSteps(Transformer& transformer,
+                                                         Backend& backend) {
+  std::vector<std::unique_ptr<DeviceStep>> steps;
   RankedTransformer* const ranked = transformer.ranked();
   if (ranked == nullptr) {
-    return {std::make_unique<TransformerStep>(transformer, backend),
-            std::make_unique<TransformerStep>(transformer, backend)};
+    for (int i = 0; i < 2; ++i) {
+      steps.push_back(std::make_unique<TransformerStep>(transformer, backend));
+    }
+  } else if (ranked->ranks().num_stages() > 1) {
+    for (int stage = 0; stage < ranked->ranks().num_stages(); ++stage) {
+      steps.push_back(std::make_unique<StagedStep>(*ranked));
+    }
+  } else {
+    auto one = std::make_unique<RankedStep>(*ranked);
+    auto other = std::make_unique<RankedStep>(*ranked);
+    one->ReadWordsOf(*other);
+    other->ReadWordsOf(*one);
+    steps.push_back(std::move(one));
+    steps.push_back(std::move(other));
   }
-  auto one = std::make_unique<RankedStep>(*ranked);
-  auto other = std::make_unique<RankedStep>(*ranked);
-  one->ReadWordsOf(*other);
-  other->ReadWordsOf(*one);
-  return {std::move(one), std::move(other)};
+  return steps;
 }
 
 }  // namespace beamline

@@ -9,6 +9,11 @@
 
 namespace beamline {
 
+Pipeline::Pipeline(DeviceSteps device_steps, Scheduler& scheduler)
+    : device_steps_(std::move(device_steps)), scheduler_(scheduler) {
+  BEAMLINE_CHECK(static_cast<int32_t>(device_steps_.size()) == (num_lanes() > 1 ? num_lanes() : 2));
+}
+
 std::optional<size_t> Pipeline::Step::FindRange(const Group& group) {
   for (size_t tried = 0; tried < ranges.size(); ++tried) {
     const size_t range = (last_found + tried) % ranges.size();
@@ -23,8 +28,8 @@ int32_t Pipeline::Step::LaunchedRow(size_t range, int32_t row) const {
 }
 
 bool Pipeline::PrepareLaunch() {
-  if (!last_.has_value()) return true;
-  Step& step = *last_;
+  if (StepBefore() == nullptr) return true;
+  Step& step = *StepBefore();
   std::vector<std::span<const AssumedRow>> rows(step.ranges.size());
   for (size_t i = 0; i < step.ranges.size(); ++i) {
     if (step.ranges[i].group->done) continue;
@@ -64,24 +69,42 @@ void Pipeline::AssumeRows(Step& step, size_t range, std::span<const AssumedRow> 
 }
 
 const Pipeline::Assumption* Pipeline::AssumptionOf(const Group& group) {
-  if (!earlier_.has_value()) return nullptr;
-  const std::optional<size_t> range = earlier_->FindRange(group);
-  if (!range.has_value() || earlier_->assumptions[*range].rows.empty()) return nullptr;
-  return &earlier_->assumptions[*range];
+  Step* const before = StepBefore();
+  if (before == nullptr) return nullptr;
+  const std::optional<size_t> range = before->FindRange(group);
+  if (!range.has_value() || before->assumptions[*range].rows.empty()) return nullptr;
+  return &before->assumptions[*range];
+}
+
+std::optional<int32_t> Pipeline::PrepareStep(Clock::time_point now) {
+  for (int32_t tried = 0; tried < num_lanes(); ++tried) {
+    const int32_t lane = (next_lane_ + tried) % num_lanes();
+    // One of several lanes goes on from results, a lane that is alone from what is assumed of them.
+    if (num_lanes() > 1 && std::ranges::find(steps_, lane, &Step::lane) != steps_.end()) continue;
+    if (!scheduler_.PrepareStep(now, lane)) continue;
+    next_lane_ = (lane + 1) % num_lanes();
+    return lane;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<bool> Pipeline::Launch(Clock::time_point now) {
-  BEAMLINE_CHECK(!earlier_.has_value());
-  earlier_ = std::exchange(last_, std::nullopt);
-  BEAMLINE_CHECK(!earlier_.has_value() || earlier_->assumptions.size() == earlier_->ranges.size());
-  if (!scheduler_.PrepareStep(now)) return false;
+  BEAMLINE_CHECK(steps_.size() < device_steps_.size());
+  const Step* const before = StepBefore();
+  BEAMLINE_CHECK(before == nullptr || before->assumptions.size() == before->ranges.size());
+  idle_ = true;
+  const std::optional<int32_t> lane = PrepareStep(now);
+  if (!lane.has_value()) return false;
   Step step = Describe(now);
+  step.lane = *lane;
   step.device = device_steps_[next_device_step_].get();
-  next_device_step_ = 1 - next_device_step_;
   WriteEdits();
   CollectRequests(step);
   BEAMLINE_RETURN_IF_ERROR(step.device->Start(scheduler_.step(), edits_, requests_, searches_));
-  last_ = std::move(step);
+  next_device_step_ = (next_device_step_ + 1) % device_steps_.size();
+  for (const LogitsRange& range : step.ranges) range.group->awaits_results = num_lanes() > 1;
+  steps_.push_back(std::move(step));
+  idle_ = false;
   return true;
 }
 
@@ -101,13 +124,14 @@ Pipeline::Step Pipeline::Describe(Clock::time_point now) const {
 }
 
 void Pipeline::WriteEdits() {
-  edits_.words = earlier_.has_value() ? earlier_->device->words() : nullptr;
+  const Step* const before = StepBefore();
+  edits_.words = before != nullptr ? before->device->words() : nullptr;
   edits_.fills.clear();
   edits_.beam_tables.clear();
   for (const UnknownToken& unknown : scheduler_.step().unknown_tokens()) {
     const Assumption* assumption = AssumptionOf(*unknown.group);
     BEAMLINE_CHECK(assumption != nullptr);
-    const int32_t word = earlier_->token_words[assumption->first_token_word + unknown.row];
+    const int32_t word = before->token_words[assumption->first_token_word + unknown.row];
     edits_.fills.push_back({word, unknown.token});
     if (assumption->parents_unknown && unknown.row == 0) AddBeamTables(unknown, *assumption);
   }
@@ -164,7 +188,10 @@ void Pipeline::AppendSearch(const LogitsRange& range, const Assumption* assumpti
 }
 
 absl::StatusOr<StepReport> Pipeline::Land(Advance advance) {
-  Step step = *std::exchange(earlier_.has_value() ? earlier_ : last_, std::nullopt);
+  BEAMLINE_CHECK(!empty());
+  Step step = std::move(steps_.front());
+  steps_.pop_front();
+  for (const LogitsRange& range : step.ranges) range.group->awaits_results = false;
   BEAMLINE_RETURN_IF_ERROR(step.device->Wait());
   for (size_t i = 0; i < step.ranges.size(); ++i) {
     Group& group = *step.ranges[i].group;
@@ -217,10 +244,11 @@ void Pipeline::Continue(const Step& step, size_t range,
     return;
   }
   Settle(group, step.assumptions[range], continuations);
-  if (!last_.has_value()) return;
-  const std::optional<size_t> next = last_->FindRange(group);
+  if (empty()) return;
+  Step& behind = steps_.back();
+  const std::optional<size_t> next = behind.FindRange(group);
   if (!next.has_value()) return;
-  std::vector<int32_t>& live_rows = last_->live_rows[*next].emplace();
+  std::vector<int32_t>& live_rows = behind.live_rows[*next].emplace();
   for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
 }
 
@@ -248,8 +276,8 @@ void Pipeline::Settle(Group& group, const Assumption& assumption,
 }
 
 void Pipeline::RemoveDone() {
-  if (last_.has_value()) {
-    scheduler_.RemoveDone(last_->ended);
+  if (!empty()) {
+    scheduler_.RemoveDone(steps_.back().ended);
   } else {
     scheduler_.RemoveDone();
   }

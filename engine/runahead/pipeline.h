@@ -6,11 +6,15 @@
 // are read, the rows whose sequences have ended are dropped, and what the step behind computed for
 // them is not looked at. A step whose results decide what comes next (edits that depend on the
 // tokens) is read first.
+//
+// Where the running groups are divided into lanes (StepLimits::num_lanes), each lane has a step
+// under way at a time, and nothing is assumed: what keeps the device busy while one is read are the
+// others.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,22 +34,24 @@ class Pipeline {
   // What a group makes of its results: its next rows. Not looked at when the group is done then.
   using Advance = absl::FunctionRef<std::vector<Continuation>(Group& group,
                                                               std::span<const RowResult> results)>;
-  using DeviceSteps = std::array<std::unique_ptr<DeviceStep>, 2>;
+  using DeviceSteps = std::vector<std::unique_ptr<DeviceStep>>;
 
-  // The scheduler outlives the pipeline.
-  Pipeline(DeviceSteps device_steps, Scheduler& scheduler)
-      : device_steps_(std::move(device_steps)), scheduler_(scheduler) {}
+  // The scheduler outlives the pipeline. device_steps: two for one lane, else one for each.
+  Pipeline(DeviceSteps device_steps, Scheduler& scheduler);
 
-  bool empty() const { return !earlier_.has_value() && !last_.has_value(); }
-  // Whether the results of the last step launched are there to be read.
-  bool LastIsDone() { return last_.has_value() && last_->device->Done(); }
-  // Whether a step waits to land that was launched before the last Launch.
-  bool HasEarlier() const { return earlier_.has_value(); }
+  bool empty() const { return steps_.empty(); }
+  // Whether the results of the earliest step under way are there to be read.
+  bool EarliestIsDone() { return !empty() && steps_.front().device->Done(); }
+  // After Launch: whether the earliest step must land before the next Launch. There are as many as
+  // can be, or nothing else is to be computed.
+  bool MustLand() const { return !empty() && (idle_ || steps_.size() == device_steps_.size()); }
 
   // Before Launch: false when the last step's results decide what the next one is, so that it must
-  // land first. Else the groups have the rows now that its results will most likely give them.
+  // land first. Else the groups have the rows now that its results will most likely give them. Of
+  // several lanes there is nothing to prepare.
   bool PrepareLaunch();
-  // Plans a step and gives it to the device. False when there is nothing to compute.
+  // Plans a step, of the next lane that has none under way, and gives it to the device. False when
+  // there is nothing to compute. REQUIRES: there are not as many under way as can be.
   absl::StatusOr<bool> Launch(Clock::time_point now);
   // Waits for the results of the earliest step under way, hands them to the groups that are not
   // done, and gives these their next rows. An error is the step's. REQUIRES: !empty().
@@ -75,6 +81,7 @@ class Pipeline {
     // Groups that ended while this was the last step launched: it may still refer to them.
     std::vector<std::unique_ptr<Group>> ended;
     DeviceStep* device = nullptr;
+    int32_t lane = 0;
     Clock::time_point started;
     StepReport report;
     size_t last_found = 0;
@@ -86,8 +93,13 @@ class Pipeline {
   };
 
   void AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows);
-  // What is assumed of a group by the step before the one that is being launched; null: nothing.
+  // The step that the one being launched goes on from; null: none.
+  Step* StepBefore() { return num_lanes() > 1 || empty() ? nullptr : &steps_.back(); }
+  // What is assumed of a group by StepBefore(); null: nothing.
   const Assumption* AssumptionOf(const Group& group);
+  int32_t num_lanes() const { return scheduler_.num_lanes(); }
+  // Plans a step of the next lane that has something to compute; nullopt: none has.
+  std::optional<int32_t> PrepareStep(Clock::time_point now);
   Step Describe(Clock::time_point now) const;
   void WriteEdits();
   void AddBeamTables(const UnknownToken& first, const Assumption& assumption);
@@ -106,7 +118,9 @@ class Pipeline {
   const DeviceSteps device_steps_;
   Scheduler& scheduler_;
   size_t next_device_step_ = 0;
-  std::optional<Step> earlier_, last_;  // earlier_: from Launch to Land
+  int32_t next_lane_ = 0;
+  bool idle_ = false;       // the last Launch found nothing to compute
+  std::deque<Step> steps_;  // under way, in the order of their launch
   Clock::time_point last_landing_;
 
   // Of the step being launched or landed; kept for their memory.

@@ -27,13 +27,16 @@ class TransformerStep final : public DeviceStep {
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override {
-    if (!built.copies().empty()) transformer_.CopyBlocks(built.copies());
-    if (built.encoder_batch().num_sequences() > 0) transformer_.EncodeMemory(built.encoder_batch());
-    Tensor logits;
-    if (built.step_batch().num_sequences() > 0) {
-      logits = transformer_.Decode(built.step_batch(), edits);
-    }
+    const Tensor logits = Compute(transformer_, built, edits);
     return selector_.Start(logits, requests, searches, edits.words);
+  }
+  // The logits of a step; of a stage that does not end the model what the next one needs of it.
+  static Tensor Compute(Transformer& transformer, const StepBuilder& built,
+                        const DeviceEdits& edits) {
+    if (!built.copies().empty()) transformer.CopyBlocks(built.copies());
+    if (built.encoder_batch().num_sequences() > 0) transformer.EncodeMemory(built.encoder_batch());
+    if (built.step_batch().num_sequences() == 0) return Tensor();
+    return transformer.Decode(built.step_batch(), edits);
   }
   bool Done() override { return selector_.Done(); }
   absl::Status Wait() override { return selector_.Wait(); }

@@ -20,26 +20,34 @@ int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed;
 class Planner {
  public:
   Planner(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-          Clock::time_point now, StepPlan& plan)
+          Clock::time_point now, int32_t lane, StepPlan& plan)
       : groups_(groups),
         limits_(limits),
         now_(now),
+        lane_(lane),
         plan_(plan),
+        rows_of_lanes_(limits.num_lanes, 0),
         free_blocks_(free_blocks),
         free_tokens_(limits.max_batch_tokens),
         free_logits_(limits.max_logits_rows) {}
 
   void Plan(bool may_admit) {
-    std::vector<int32_t> running, waiting;
+    std::vector<int32_t> own, waiting;
     int32_t used_rows = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
-      (groups_[i].running ? running : waiting).push_back(i);
-      if (groups_[i].running) used_rows += groups_[i].max_rows;
+      const GroupState& group = groups_[i];
+      if (group.running) {
+        if (group.lane == lane_) own.push_back(i);
+        rows_of_lanes_[group.lane] += group.max_rows;
+        used_rows += group.max_rows;
+      } else if (!group.awaits_results) {
+        waiting.push_back(i);
+      }
     }
-    std::sort(running.begin(), running.end(),
+    std::sort(own.begin(), own.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
-    if (!PlanRunning(running)) return;
-    if (may_admit) Admit(waiting, running.empty(), limits_.max_sequences - used_rows);
+    if (!PlanRunning(own)) return;
+    if (may_admit) Admit(waiting, used_rows == 0, limits_.max_sequences - used_rows);
   }
 
  private:
@@ -51,7 +59,7 @@ class Planner {
     for (const int32_t group : running) {
       if (PlanGroup(group)) continue;
       plan_.Clear();
-      plan_.preempt = WorstRanked(running);
+      plan_.preempt = WorstRanked();
       return false;
     }
     return true;
@@ -67,16 +75,17 @@ class Planner {
            });
   }
 
-  // The lowest priority, then the last admitted.
-  int32_t WorstRanked(const std::vector<int32_t>& running) const {
-    return *std::min_element(running.begin(), running.end(), [this](int32_t a, int32_t b) {
-      const GroupState& left = groups_[a];
-      const GroupState& right = groups_[b];
-      if (left.rank.priority != right.rank.priority) {
-        return left.rank.priority < right.rank.priority;
-      }
-      return left.admission > right.admission;
-    });
+  // Of those that run, the lowest priority, then the last admitted.
+  int32_t WorstRanked() const {
+    const auto worst =
+        std::ranges::min_element(groups_, [](const GroupState& left, const GroupState& right) {
+          if (left.running != right.running) return left.running;
+          if (left.rank.priority != right.rank.priority) {
+            return left.rank.priority < right.rank.priority;
+          }
+          return left.admission > right.admission;
+        });
+    return static_cast<int32_t>(worst - groups_.begin());
   }
 
   // Plans what fits of a running group. False when blocks are missing to get on at all.
@@ -147,20 +156,35 @@ class Planner {
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
       if (group.max_rows > free_rows || free_tokens_ == 0) return;
-      if (!HasBlocksToStart(group, alone) || !AdmitOne(index)) return;
+      const int32_t blocks = BlocksToStart(group);
+      if (blocks + (alone ? 0 : limits_.watermark_blocks()) > free_blocks_) return;
+      const int32_t lane = EmptiestLane();
+      if (lane != lane_) {
+        free_blocks_ -= blocks;
+      } else if (!AdmitOne(index)) {
+        return;
+      }
+      rows_of_lanes_[lane] += group.max_rows;
       free_rows -= group.max_rows;
       alone = false;
     }
   }
 
+  // The step's own, unless another has fewer rows.
+  int32_t EmptiestLane() const {
+    const auto fewest = std::ranges::min_element(rows_of_lanes_);
+    if (rows_of_lanes_[lane_] == *fewest) return lane_;
+    return static_cast<int32_t>(fewest - rows_of_lanes_.begin());
+  }
+
   // A group starts when its whole prompt fits beside the watermark, so that it does not start only
   // to be preempted. Alone it may use everything.
-  bool HasBlocksToStart(const GroupState& group, bool alone) const {
+  int32_t BlocksToStart(const GroupState& group) const {
     int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size);
     for (const RowState& row : group.rows) {
       blocks += row.prefix_free_blocks + BlocksToGrow(row, Pending(row), limits_.block_size);
     }
-    return blocks + (alone ? 0 : limits_.watermark_blocks()) <= free_blocks_;
+    return blocks;
   }
 
   bool AdmitOne(int32_t index) {
@@ -179,7 +203,9 @@ class Planner {
   std::span<const GroupState> groups_;
   const StepLimits& limits_;
   Clock::time_point now_;
+  const int32_t lane_;
   StepPlan& plan_;
+  std::vector<int32_t> rows_of_lanes_;  // that their groups may come to have
   int32_t free_blocks_;
   int32_t free_tokens_;
   int32_t free_logits_;
@@ -196,9 +222,9 @@ void StepPlan::Clear() {
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan) {
+              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, now, plan).Plan(may_admit);
+  Planner(groups, free_blocks, limits, now, lane, plan).Plan(may_admit);
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

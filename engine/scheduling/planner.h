@@ -13,6 +13,16 @@
 //    free, and not at all in a step that preempted.
 //    The first that does not fit ends admission, so that a big request is not passed over for ever.
 //
+// Where the running groups are divided into lanes (StepLimits::num_lanes), a step computes those of
+// one lane, while steps of the others are under way:
+// - A group stays in its lane while it runs. Each that waits is meant, in the order of admission,
+//   for the lane with the fewest rows by then, for the step's own where that is one of them. The
+//   step admits those that are meant for its lane; for the others it leaves rows and blocks, which
+//   the next steps of their lanes take.
+// - Any running group may be given up, those in other lanes too: what a step under way still does
+//   in their blocks comes before anything that a later step does there. A group is not admitted
+//   before its results have been read.
+//
 // Rank: engine/scheduling/waiting_order.h.
 #pragma once
 
@@ -41,6 +51,8 @@ struct GroupState {
   uint64_t admission = 0;     // order of admission of the running
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
+  int32_t lane = 0;           // of the running
+  bool awaits_results = false;
   std::span<const RowState> rows;  // at least one
 };
 
@@ -60,9 +72,9 @@ struct StepPlan {
   void Clear();
 };
 
-// Fills `plan` (its memory is reused from step to step).
+// Fills `plan` (its memory is reused from step to step) with a step of `lane`.
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan);
+              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane = 0);
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares
 // to the pool.

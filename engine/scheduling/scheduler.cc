@@ -7,19 +7,20 @@ namespace beamline {
 Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes)
     : limits_(limits), cache_(limits.num_blocks, limits.block_size, share_prefixes) {}
 
-bool Scheduler::PrepareStep(Clock::time_point now) {
+bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane) {
   num_preempted_ = 0;
   num_cached_tokens_ = 0;
-  for (Plan(now, /*may_admit=*/true); plan_.preempt >= 0; Plan(now, /*may_admit=*/false)) {
+  for (Plan(now, lane, /*may_admit=*/true); plan_.preempt >= 0;
+       Plan(now, lane, /*may_admit=*/false)) {
     Preempt(*groups()[plan_.preempt]);
     ++num_preempted_;
   }
-  for (const int32_t index : plan_.admit) Admit(*groups()[index], now);
+  for (const int32_t index : plan_.admit) Admit(*groups()[index], lane, now);
   builder_.Build(plan_, groups(), cache_);
   return plan_.num_tokens > 0;
 }
 
-void Scheduler::Plan(Clock::time_point now, bool may_admit) {
+void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
   row_states_.clear();
   group_states_.clear();
   // Under load most groups wait for rows: what the cache holds of them does not matter yet.
@@ -33,6 +34,8 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
     state.running = group->running;
     state.rank = group->rank;
     state.admission = group->admission;
+    state.lane = group->lane;
+    state.awaits_results = group->awaits_results;
     state.max_rows = group->decoder->max_rows();
     if (group->memory.empty()) {
       state.memory_tokens = static_cast<int32_t>(group->encoder_ids.size());
@@ -41,7 +44,7 @@ void Scheduler::Plan(Clock::time_point now, bool may_admit) {
     first_row += group->rows.size();
     group_states_.push_back(state);
   }
-  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_);
+  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_, lane);
 }
 
 RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix) const {
@@ -66,9 +69,10 @@ void Scheduler::Preempt(Group& group) {
   group.running = false;
 }
 
-void Scheduler::Admit(Group& group, Clock::time_point now) {
+void Scheduler::Admit(Group& group, int32_t lane, Clock::time_point now) {
   const bool first_time = !group.begun();
   group.running = true;
+  group.lane = lane;
   group.admission = next_admission_++;
   groups_.Begin(group, now);
   for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);

@@ -24,9 +24,9 @@ class Scheduler {
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
-  // Plans the next step, preempts, admits and builds its batches. False when there is nothing to
-  // compute.
-  bool PrepareStep(Clock::time_point now);
+  // Plans the next step, of a lane that has none under way, preempts, admits and builds its
+  // batches. False when there is nothing to compute.
+  bool PrepareStep(Clock::time_point now, int32_t lane = 0);
   // The prepared step, until the next PrepareStep.
   const StepBuilder& step() const { return builder_; }
   int32_t num_step_tokens() const { return plan_.num_tokens; }
@@ -50,6 +50,7 @@ class Scheduler {
   std::span<const std::unique_ptr<Group>> groups() const { return groups_.jobs(); }
   bool empty() const { return groups_.empty(); }
   int32_t block_size() const { return limits_.block_size; }
+  int32_t num_lanes() const { return limits_.num_lanes; }
   const BlockPool& pool() const { return cache_.pool(); }
   int32_t num_running_rows() const;
   int32_t num_reserved_rows() const;  // that the running groups may come to have
@@ -58,10 +59,10 @@ class Scheduler {
   absl::Status Verify() const;
 
  private:
-  void Plan(Clock::time_point now, bool may_admit);
+  void Plan(Clock::time_point now, int32_t lane, bool may_admit);
   RowState StateOf(const Group& group, Sequence& row, bool find_prefix) const;
   void Preempt(Group& group);
-  void Admit(Group& group, Clock::time_point now);
+  void Admit(Group& group, int32_t lane, Clock::time_point now);
 
   StepLimits limits_;
   GroupCache cache_;

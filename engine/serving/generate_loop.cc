@@ -23,7 +23,7 @@ void GenerateLoop::Run() {
   while (true) {
     // A device that waits already gets its next step first: reading takes the host as long as
     // launching.
-    if (!context().backend.Records() && pipeline_.LastIsDone()) Land();
+    if (!context().backend.Records() && pipeline_.EarliestIsDone()) Land();
     const bool wait = scheduler_.empty() && pipeline_.empty();
     if (!Receive(wait, posted, scheduler_.jobs())) break;
     const Clock::time_point now = Clock::now();
@@ -32,7 +32,7 @@ void GenerateLoop::Run() {
     if (!pipeline_.PrepareLaunch()) Land();
     posted.HandOver();
     Launch(now);
-    if (pipeline_.HasEarlier()) {
+    if (pipeline_.MustLand()) {
       Land();
     } else {
       RemoveFinished();

@@ -26,6 +26,7 @@ struct Widths {
   int64_t hidden = 0, query = 0, key = 0, inner = 0;
 
   void Include(const StackSpec& stack) {
+    if (stack.num_layers == 0) return;  // another stage's
     hidden = std::max<int64_t>(hidden, stack.hidden_size);
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
     key = std::max(key, int64_t{stack.num_kv_heads} * stack.head_dim);
@@ -54,12 +55,12 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       {&Activations::workspace, tokens, widths.query + 2 * widths.key, dtype},
       {&Activations::inner, tokens, widths.inner, dtype},
   };
-  if (spec.decoder.has_value()) {
+  if (spec.decoder.has_value() && spec.decoder->ends()) {
     const int64_t rows = limits.max_logits_rows;
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
     parts.push_back({&Activations::selected, rows, widths.hidden, dtype});
     parts.push_back({&Activations::logits, rows, padded, DType::kFloat32});
-  } else {
+  } else if (!spec.decoder.has_value() && spec.encoder->ends()) {
     parts.push_back({&Activations::pooled, limits.max_sequences, widths.hidden, DType::kFloat32});
   }
   return parts;
@@ -75,7 +76,7 @@ absl::StatusOr<Activations> PlanActivations(const TransformerSpec& spec, DType a
         plan.*part.tensor, Allocate({part.rows, part.width}, part.dtype, MemoryKind::kActivations,
                                     backend, plan.buffers));
   }
-  if (spec.decoder.has_value()) plan.logits = plan.logits.Columns(0, spec.vocab_size);
+  if (!plan.logits.empty()) plan.logits = plan.logits.Columns(0, spec.vocab_size);
   return plan;
 }
 

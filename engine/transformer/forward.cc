@@ -20,21 +20,22 @@ void ReadPages(const KvLayer& layer, const PagedContext& context, AttentionParam
 
 StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
                            std::span<const KvLayer> cache, const Activations& activations,
-                           Backend& backend, Communicator* communicator)
+                           Backend& backend, Communicator* communicator, Communicator* stages)
     : spec_(spec),
       weights_(weights),
       cache_(cache),
       activations_(activations),
       backend_(backend),
-      communicator_(communicator) {}
+      communicator_(communicator),
+      stages_(stages) {}
 
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
-  Stream stream = {Embed(tokens)};
+  Stream stream = Enter(tokens);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
     PackedSelfAttention(layer, tokens.rows, stream);
     FeedForward(layer, stream);
   }
-  return LastHidden(stream);
+  return Leave(stream);
 }
 
 void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
@@ -49,10 +50,10 @@ void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const
 
 Tensor StackForward::Decode(const DecoderInputs& inputs) const {
   PackedRows rows = inputs.tokens.rows;
-  Stream stream = {Embed(inputs.tokens)};
+  Stream stream = Enter(inputs.tokens);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
     CachedSelfAttention(layer, inputs, stream);
-    if (layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
+    if (spec_.ends() && layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
       // Every key and value is stored: from here on only the wanted rows matter.
       rows = inputs.wanted_rows;
       const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
@@ -63,7 +64,28 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
     if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, stream);
     FeedForward(layer, stream);
   }
-  return LastHidden(stream);
+  return Leave(stream);
+}
+
+StackForward::Stream StackForward::Enter(const PackedTokens& tokens) const {
+  if (spec_.begins()) return {Embed(tokens)};
+  const Tensor hidden = Hidden(tokens.rows);
+  stages_->Receive(hidden, stages_->rank() - 1);
+  const NormWeights& pending = weights_.entry_norm;
+  return {hidden, pending.gain.empty() ? nullptr : &pending};
+}
+
+Tensor StackForward::Leave(const Stream& stream) const {
+  if (spec_.ends()) return LastHidden(stream);
+  stages_->Send(stream.hidden, stages_->rank() + 1);
+  return stream.hidden;
+}
+
+Tensor StackForward::Hidden(const PackedRows& rows) const {
+  Tensor hidden = View(activations_.hidden, rows.num_rows, spec_.hidden_size);
+  hidden.data = hidden.as<char>() +
+                static_cast<size_t>(rows.first_row) * spec_.hidden_size * SizeOf(hidden.dtype);
+  return hidden;
 }
 
 Tensor StackForward::Embed(const PackedTokens& tokens) const {
@@ -77,7 +99,7 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.type_table = weights_.type_table;
   embed.token_scale = spec_.token_scale;
   embed.norm = WithWeights(weights_.embedding_norm);
-  embed.output = View(activations_.hidden, tokens.rows.num_rows, spec_.hidden_size);
+  embed.output = Hidden(tokens.rows);
   if (communicator_ == nullptr) {
     backend_.Embed(embed);
   } else {
@@ -215,8 +237,9 @@ FusedNorm StackForward::WithWeights(const NormWeights& weights) const {
 }
 
 float StackForward::AttentionScale(int layer) const {
-  return spec_.scale_by_inverse_layer ? spec_.attention_scale / static_cast<float>(layer + 1)
-                                      : spec_.attention_scale;
+  return spec_.scale_by_inverse_layer
+             ? spec_.attention_scale / static_cast<float>(spec_.first_layer + layer + 1)
+             : spec_.attention_scale;
 }
 
 void StackForward::Product(const BranchInput& x, const LinearWeights& linear,

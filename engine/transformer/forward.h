@@ -19,6 +19,7 @@ struct PackedRows {
   int num_sequences = 0;
   int max_length = 0;                // rows of the longest sequence
   const int32_t* offsets = nullptr;  // [num_sequences + 1]
+  int first_row = 0;                 // of the residual stream's, in its buffer
 };
 
 struct PackedTokens {
@@ -49,16 +50,21 @@ struct DecoderInputs {
 class StackForward {
  public:
   // Everything must outlive this object. `cache` has one entry per layer of a decoder. The spec and
-  // the weights are those of one rank where there is a communicator; null: of the whole.
+  // the weights are those of one rank where there is a communicator; null: of the whole. Where
+  // there are `stages` (stage.h) they are those of one stage: hidden states come from the one
+  // before it, unless it begins the stack, and go to the one behind it, unless it ends the stack.
   StackForward(const StackSpec& spec, const StackWeights& weights, std::span<const KvLayer> cache,
-               const Activations& activations, Backend& backend, Communicator* communicator);
+               const Activations& activations, Backend& backend, Communicator* communicator,
+               Communicator* stages);
 
-  // The last hidden states of an encoder, [num_rows, hidden_size].
+  // The last hidden states of an encoder, [num_rows, hidden_size]; of a stage that does not end it
+  // those that it leaves to the next.
   Tensor Encode(const PackedTokens& tokens) const;
   // Stores the keys and values that every layer of a decoder with cross attention makes of the
   // encoder's last hidden states, [num_rows, hidden_size], at `slots`, [num_rows].
   void StoreMemory(const Tensor& memory, const int32_t* slots) const;
-  // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size].
+  // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size]; of a stage
+  // that does not end it as Encode.
   Tensor Decode(const DecoderInputs& inputs) const;
 
  private:
@@ -83,6 +89,11 @@ class StackForward {
     }
   };
 
+  // What the first layer here reads.
+  Stream Enter(const PackedTokens& tokens) const;
+  // What becomes of the stream behind the last layer here.
+  Tensor Leave(const Stream& stream) const;
+  Tensor Hidden(const PackedRows& rows) const;
   Tensor Embed(const PackedTokens& tokens) const;
   // The same of a rank's columns of the tables, gathered.
   void EmbedColumns(EmbedParams embed) const;
@@ -116,6 +127,7 @@ class StackForward {
   const Activations& activations_;
   Backend& backend_;
   Communicator* const communicator_;
+  Communicator* const stages_;
 };
 
 }  // namespace beamline

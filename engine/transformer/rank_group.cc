@@ -7,12 +7,25 @@
 
 namespace beamline {
 
-RankGroup::RankGroup(std::vector<Rank> ranks) : ranks_(std::move(ranks)) {
-  BEAMLINE_CHECK(size() >= 2);
+RankGroup::RankGroup(std::vector<Rank> ranks)
+    : ranks_(std::move(ranks)),
+      num_stages_(ranks_.front().stages == nullptr ? 1 : ranks_.front().stages->size()) {
+  BEAMLINE_CHECK(size() >= 2 && size() % num_stages_ == 0);
+  const int share = ranks_per_stage();
   for (int rank = 0; rank < size(); ++rank) {
-    BEAMLINE_CHECK(communicator(rank).rank() == rank && communicator(rank).size() == size());
+    Communicator* const shared = shares(rank);
+    Communicator* const staged = stages(rank);
+    BEAMLINE_CHECK((shared != nullptr) == (share > 1) && (staged != nullptr) == (num_stages_ > 1));
+    if (shared != nullptr) {
+      BEAMLINE_CHECK(shared->rank() == rank % share && shared->size() == share);
+      if (shared->rank() == 0) connections_.push_back(shared);
+    }
+    if (staged != nullptr) {
+      BEAMLINE_CHECK(staged->rank() == rank / share && staged->size() == num_stages_);
+      if (staged->rank() == 0) connections_.push_back(staged);
+    }
   }
-  for (int rank = 1; rank < size(); ++rank) {
+  for (int rank = num_stages_ > 1 ? 0 : 1; rank < size(); ++rank) {
     workers_.emplace_back([this, rank] { WorkerLoop(rank); });
   }
 }
@@ -30,39 +43,73 @@ RankGroup::~RankGroup() {
 
 absl::Status RankGroup::Run(Work work) {
   BEAMLINE_RETURN_IF_ERROR(status());
+  const uint64_t call = Post(work);
+  if (num_stages_ == 1) RunRank(0, work);
+  return Wait(call);
+}
+
+uint64_t RankGroup::Start(std::function<absl::Status(int rank)> work) {
+  BEAMLINE_CHECK(num_stages_ > 1);
+  return Post(std::move(work));
+}
+
+uint64_t RankGroup::Post(std::function<absl::Status(int rank)> work) {
+  uint64_t call = 0;
   {
     std::lock_guard lock(mutex_);
-    work_ = &work;
-    ++num_calls_;
-    num_running_ = size() - 1;
+    call = first_call_ + calls_.size();
+    calls_.push_back({std::move(work), static_cast<int>(workers_.size())});
   }
   called_.notify_all();
-  RunRank(0, work);
+  return call;
+}
+
+bool RankGroup::Done(uint64_t call) const {
+  std::lock_guard lock(mutex_);
+  return DoneLocked(call);
+}
+
+absl::Status RankGroup::Wait(uint64_t call) {
   {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return num_running_ == 0; });
-    work_ = nullptr;
+    done_.wait(lock, [&] { return DoneLocked(call); });
   }
   return status();
 }
 
-void RankGroup::WorkerLoop(int rank) {
-  uint64_t seen = 0;
+void RankGroup::Drain() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    called_.wait(lock, [&] { return stopping_ || num_calls_ != seen; });
-    if (stopping_) return;
-    seen = num_calls_;
-    const Work work = *work_;
+  done_.wait(lock, [&] { return calls_.empty(); });
+}
+
+void RankGroup::WorkerLoop(int rank) {
+  std::unique_lock lock(mutex_);
+  for (uint64_t next = 0;; ++next) {
+    const auto called = [&] { return next < first_call_ + calls_.size(); };
+    called_.wait(lock, [&] { return stopping_ || called(); });
+    if (!called()) return;
+    Call& call = calls_[next - first_call_];  // stays where it is until all are done with it
     lock.unlock();
-    RunRank(rank, work);
+    RunRank(rank, call.work);
     lock.lock();
-    if (--num_running_ == 0) done_.notify_one();
+    --call.num_left;
+    bool any_done = false;
+    for (; !calls_.empty() && calls_.front().num_left == 0; any_done = true) {
+      calls_.pop_front();
+      ++first_call_;
+    }
+    if (any_done) done_.notify_all();
   }
 }
 
 void RankGroup::RunRank(int rank, Work work) {
-  if (const absl::Status status = work(rank); !status.ok()) Fail(status);
+  if (num_stages_ > 1 && !status().ok()) return;
+  absl::Status result = work(rank);
+  // A fault of its connections is one of the ranks that are not on them too.
+  for (const Communicator* connection : {shares(rank), stages(rank)}) {
+    if (result.ok() && connection != nullptr) result = connection->status();
+  }
+  if (!result.ok()) Fail(result);
 }
 
 void RankGroup::Fail(const absl::Status& fault) {
@@ -70,7 +117,7 @@ void RankGroup::Fail(const absl::Status& fault) {
     std::lock_guard lock(mutex_);
     if (fault_.ok()) fault_ = fault;
   }
-  ranks_.front().communicator->Abort(fault);
+  for (Communicator* connection : connections_) connection->Abort(fault);
 }
 
 absl::Status RankGroup::status() const {
@@ -78,7 +125,10 @@ absl::Status RankGroup::status() const {
     std::lock_guard lock(mutex_);
     if (!fault_.ok()) return fault_;
   }
-  return ranks_.front().communicator->status();
+  for (const Communicator* connection : connections_) {
+    if (absl::Status status = connection->status(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace beamline

@@ -1,9 +1,12 @@
-// The ranks of one model: a thread, a device and a communicator each, that do the same work at the
-// same time on parts of their own.
+// The ranks of one model: a thread and a device each, that compute parts of it. Ranks that share
+// layers do the same work at the same time; stages, which have layers of their own, do the same
+// work one behind the other, and may have several pieces of it between them.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,13 +23,17 @@ class RankGroup {
  public:
   struct Rank {
     std::unique_ptr<Backend> backend;
+    // Of the ranks that share the stage's layers; null: it has them alone.
     std::unique_ptr<Communicator> communicator;
+    // Of the ranks that have the same share in each stage; null: there is one stage.
+    std::unique_ptr<Communicator> stages = nullptr;
   };
   using Work = absl::FunctionRef<absl::Status(int rank)>;
 
-  // Starts a thread for every rank but the first, whose thread is the one that calls Run.
-  // REQUIRES: in the order of their communicators' ranks; at least two.
+  // Starts a thread for every rank; with one stage not for the first, whose thread is the one that
+  // calls Run. REQUIRES: stage by stage, in the order of their communicators' ranks; at least two.
   explicit RankGroup(std::vector<Rank> ranks);
+  // What has been started is done first.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
@@ -34,12 +41,32 @@ class RankGroup {
   int size() const { return static_cast<int>(ranks_.size()); }
   Backend& backend(int rank) { return *ranks_[rank].backend; }
   const Backend& backend(int rank) const { return *ranks_[rank].backend; }
+  // REQUIRES: several ranks to a stage.
   Communicator& communicator(int rank) { return *ranks_[rank].communicator; }
+  // Of the ranks of a stage, null for one; and of the stages, null for one.
+  Communicator* shares(int rank) { return ranks_[rank].communicator.get(); }
+  Communicator* stages(int rank) { return ranks_[rank].stages.get(); }
+
+  int num_stages() const { return num_stages_; }
+  int ranks_per_stage() const { return size() / num_stages_; }
+  int StageOf(int rank) const { return rank / ranks_per_stage(); }
+  // The first of those that have the last layers: where results are.
+  int result_rank() const { return size() - ranks_per_stage(); }
 
   // Calls `work` on the thread of each rank and returns when all are done: OK, or the fault. A
-  // rank's error fails the group, which ends the others' collectives. After a fault nothing runs.
-  // One thread at a time.
+  // rank's error fails the group, which ends the others' waits. After a fault nothing runs.
+  // One thread at a time, for this and for Start.
   absl::Status Run(Work work);
+
+  // The same without waiting, of several stages: each rank does what was started in this order.
+  // Returns the number of the call. REQUIRES: num_stages() > 1.
+  uint64_t Start(std::function<absl::Status(int rank)> work);
+  // Whether all ranks are done with the call of this number.
+  bool Done(uint64_t call) const;
+  // Waits for that: OK, or the fault.
+  absl::Status Wait(uint64_t call);
+  // Waits for everything that was started.
+  void Drain();
 
   // Fails the group for good. Only the first fault counts. Thread-safe.
   void Fail(const absl::Status& fault);
@@ -47,18 +74,26 @@ class RankGroup {
   absl::Status status() const;
 
  private:
+  struct Call {
+    std::function<absl::Status(int rank)> work;
+    int num_left = 0;  // threads that are not done with it
+  };
+
+  uint64_t Post(std::function<absl::Status(int rank)> work);
   void WorkerLoop(int rank);
   void RunRank(int rank, Work work);
+  bool DoneLocked(uint64_t call) const { return call < first_call_; }
 
   std::vector<Rank> ranks_;
-  mutable std::mutex mutex_;  // guards all below
+  const int num_stages_;
+  std::vector<Communicator*> connections_;  // one end of each
+  mutable std::mutex mutex_;                // guards all below
   std::condition_variable called_, done_;
-  const Work* work_ = nullptr;
-  uint64_t num_calls_ = 0;
-  int num_running_ = 0;  // workers
+  std::deque<Call> calls_;
+  uint64_t first_call_ = 0;  // the number of calls_.front(); the calls before it are done
   bool stopping_ = false;
   absl::Status fault_;
-  std::vector<std::thread> workers_;  // of ranks 1, 2, ...
+  std::vector<std::thread> workers_;
 };
 
 }  // namespace beamline

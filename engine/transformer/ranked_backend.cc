@@ -9,16 +9,16 @@
 namespace beamline {
 
 std::string RankedBackend::Name() const {
-  std::string names = first().Name();
+  std::string names = ranks_->backend(0).Name();
   for (int rank = 1; rank < ranks_->size(); ++rank) {
     const std::string name = ranks_->backend(rank).Name();
-    if (name != first().Name()) names += "," + name;
+    if (name != ranks_->backend(0).Name()) names += "," + name;
   }
   return names;
 }
 
 std::optional<size_t> RankedBackend::FreeMemory() const {
-  std::optional<size_t> least = first().FreeMemory();
+  std::optional<size_t> least = ranks_->backend(0).FreeMemory();
   for (int rank = 1; rank < ranks_->size() && least.has_value(); ++rank) {
     least = std::min(*least, ranks_->backend(rank).FreeMemory().value_or(*least));
   }
@@ -27,11 +27,15 @@ std::optional<size_t> RankedBackend::FreeMemory() const {
 }
 
 std::string RankedBackend::Description() const {
-  return fmt::format("{} ranks, each on {}", ranks_->size(), first().Description());
+  if (ranks_->num_stages() == 1) {
+    return fmt::format("{} ranks, each on {}", ranks_->size(), result().Description());
+  }
+  return fmt::format("{} ranks in {} stages, each on {}", ranks_->size(), ranks_->num_stages(),
+                     result().Description());
 }
 
 std::vector<MemoryUse> RankedBackend::MemoryUsage() const {
-  std::vector<MemoryUse> sums = first().MemoryUsage();
+  std::vector<MemoryUse> sums = ranks_->backend(0).MemoryUsage();
   for (int rank = 1; rank < ranks_->size(); ++rank) {
     for (const MemoryUse& use : ranks_->backend(rank).MemoryUsage()) {
       const auto sum = std::find_if(sums.begin(), sums.end(),
@@ -48,13 +52,14 @@ std::vector<MemoryUse> RankedBackend::MemoryUsage() const {
 
 absl::Status RankedBackend::CopyToHost(const void* device, void* host, size_t bytes) {
   BEAMLINE_RETURN_IF_ERROR(ranks_->status());
-  const absl::Status status = first().CopyToHost(device, host, bytes);
+  const absl::Status status = result().CopyToHost(device, host, bytes);
   if (!status.ok()) ranks_->Fail(status);
   // Of an asynchronous device a fault may have ended what was waited for.
   return ranks_->status();
 }
 
 absl::Status RankedBackend::Synchronize() {
+  ranks_->Drain();
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const absl::Status status = ranks_->backend(rank).Synchronize();
     if (!status.ok()) ranks_->Fail(status);
@@ -64,7 +69,7 @@ absl::Status RankedBackend::Synchronize() {
 
 void RankedBackend::SetLog(Log log) {
   // All of them choose alike.
-  first().SetLog(std::move(log));
+  ranks_->backend(0).SetLog(std::move(log));
 }
 
 }  // namespace beamline

@@ -1,6 +1,6 @@
-// A transformer that several ranks compute together, each with the heads, inner features and
-// columns of the logits of its shard. Every rank gets the same batches and has all of the hidden
-// states.
+// A transformer that several ranks compute together, each with the layers of its stage, and of
+// these the heads, inner features and columns of the logits of its shard. Every rank gets the same
+// batches and has all of the hidden states.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace beamline {
 class RankedTransformer final : public Transformer {
  public:
   // As Transformer::Create, for each rank; `ranks` outlives it. INVALID_ARGUMENT naming
-  // tensor_parallel when the model does not divide.
+  // tensor_parallel or pipeline_parallel when the model does not divide.
   static absl::StatusOr<std::unique_ptr<RankedTransformer>> Create(const TransformerSpec& spec,
                                                                    const Checkpoint& checkpoint,
                                                                    DType dtype,
@@ -24,11 +24,13 @@ class RankedTransformer final : public Transformer {
                                                                    RankGroup& ranks);
 
   RankGroup& ranks() { return ranks_; }
-  // The part of one rank, for the thread of that rank. Its logits are those of its columns.
+  // The part of one rank, for the thread of that rank. Its logits are those of its columns, where
+  // it has the last layer.
   Transformer& part(int rank) { return *parts_[rank]; }
 
-  // What these return lies on the first rank. After a fault, which RankGroup::status() tells, it is
-  // undefined, or an empty tensor.
+  // What these return lies on the rank that has the results. After a fault, which
+  // RankGroup::status() tells, it is undefined, or an empty tensor.
+  // Stages compute pieces of the batch at the same time, on devices that record no steps.
   Tensor Encode(const EncoderBatch& batch) override;
   Tensor EncodeMemory(const EncoderBatch& batch) override;
   // Gathers the logits, which serving never does (engine/runahead/ranked_step.h).
@@ -49,10 +51,12 @@ class RankedTransformer final : public Transformer {
                     RankGroup& ranks)
       : spec_(spec), ranks_(ranks), parts_(std::move(parts)), gathered_(parts_.size()) {}
 
-  // Runs `work` on every rank; returns the first one's result.
+  // Runs `work` on every rank; returns the result of the one that has the results.
   template <typename Work>
   Tensor OnEveryRank(const Work& work);
-  absl::Status GatherLogits(int rank, const Tensor& logits, Tensor& whole);
+  // The whole of pieces that the stages compute one behind the other.
+  Tensor EncodePieces(const EncoderBatch& batch);
+  absl::Status GatherLogits(int rank, Tensor logits, Tensor& whole);
 
   const TransformerSpec spec_;
   RankGroup& ranks_;

@@ -39,7 +39,14 @@ struct LayerNames {
 
 // One stack of layers: an encoder or a decoder.
 struct StackSpec {
+  // Whether the first, or the last, of the stack's layers is among these.
+  bool begins() const { return num_layers > 0 && first_layer == 0; }
+  bool ends() const { return num_layers > 0 && layers_after == 0; }
+
   int32_t num_layers = 0;
+  // Of a stage's part of a stack (stage.h): the layers before its own, and those behind them.
+  int32_t first_layer = 0;
+  int32_t layers_after = 0;
   int32_t hidden_size = 0;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;

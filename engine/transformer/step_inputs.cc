@@ -55,6 +55,9 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   arrays_.Clear();
   EncoderInputs inputs;
   inputs.tokens.rows = PutRows(batch.offsets, num_tokens);
+  BEAMLINE_CHECK(batch.first_row >= 0);
+  BEAMLINE_CHECK(batch.first_row + inputs.tokens.rows.num_rows <= limits_.max_batch_tokens);
+  inputs.tokens.rows.first_row = batch.first_row;
   encoder_offsets_ = batch.offsets;
   device_encoder_offsets_ = inputs.tokens.rows.offsets;
   BEAMLINE_CHECK(inputs.tokens.rows.max_length <= stack.max_positions);

@@ -14,6 +14,9 @@ struct StepLimits {
   int32_t max_candidates = 1;       // best tokens that a logits row is usually asked for
   int32_t num_blocks = 0;           // KV cache blocks, shared by self attention and encoder memory
   int32_t block_size = 16;          // positions per block
+  // The running groups are divided into so many lanes, each of which may have a step under way: one
+  // for each stage of a model whose layers are divided.
+  int32_t num_lanes = 1;
 
   // Sequences that may compute one token each and want its logits.
   int32_t max_decode_rows() const {

@@ -92,14 +92,13 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
         fmt::format("{}: tensor \"{}\": shape [{}] is expected by config.json, found [{}]",
                     tensor.file, name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
   }
-  if (!read_.insert(name).second) return tensor;
   // One rank looks at all of it.
-  if (shard_.rank == 0 &&
+  if (keeps_ && shard_.rank == 0 && checked_.insert(name).second &&
       !AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\" holds NaN or infinity", tensor.file, name));
   }
-  weights_.num_parameters += NumElements(shape);
+  if (read_.insert(name).second) weights_.num_parameters += NumElements(shape);
   return tensor;
 }
 
@@ -114,6 +113,7 @@ absl::StatusOr<void*> TensorReader::UploadBytes(std::span<const std::byte> bytes
 
 absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows, int64_t columns) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
+  if (!keeps_) return Tensor();
   const auto known = tables_.find(name);
   if (known != tables_.end()) return known->second;
   BEAMLINE_ASSIGN_OR_RETURN(const Tensor table,
@@ -171,7 +171,7 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
   for (size_t i = 0; i < names.size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(stored.emplace_back(), Find(names[i], {sizes[i]}));
   }
-  if (ranges.empty()) return Tensor();
+  if (ranges.empty() || !keeps_) return Tensor();
   std::vector<std::byte> bytes;
   int64_t size = 0;
   for (const OutputRange& range : ranges) {
@@ -203,16 +203,18 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   const int64_t num_in = split == LinearSplit::kIn ? shard_.Width(in_features) : in_features;
   std::deque<std::vector<std::byte>> copies;
   std::vector<HostMatrix> parts;
-  for (const OutputRange& range : ranges) {
+  for (const OutputRange& range : keeps_ ? ranges : std::vector<OutputRange>()) {
     const HostMatrix& from = stored[range.tensor];
     parts.push_back(names.transposed
                         ? Block(from, first_in, num_in, range.begin, range.size, copies)
                         : Block(from, range.begin, range.size, first_in, num_in, copies));
   }
   LinearWeights linear;
-  BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, dtype_));
-  weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
-                    static_cast<int64_t>(SizeOf(dtype_));
+  if (keeps_) {
+    BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, dtype_));
+    weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
+                      static_cast<int64_t>(SizeOf(dtype_));
+  }
   if (!names.biases.empty()) {
     // Of a sum only the first term has it.
     const bool has_bias = split == LinearSplit::kOut || shard_.rank == 0;
@@ -225,6 +227,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
 
 absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t size) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {size}));
+  if (!keeps_) return Tensor();
   const int64_t width = shard_.Width(size);
   const int64_t padded = RoundUp(width, kLogitsPadding);
   const size_t offset = static_cast<size_t>(shard_.Begin(size)) * SizeOf(stored.dtype);
@@ -254,6 +257,7 @@ absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t s
 absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64_t rows,
                                             int64_t columns) {
   BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
+  if (!keeps_) return Tensor();
   return UploadColumns(values.data(), DType::kFloat32, rows, columns);
 }
 

@@ -29,6 +29,10 @@ class TensorReader {
   TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype, Backend& backend,
                TransformerWeights& weights);
 
+  // Whether what is asked for from now on is read. Of what is not, names and shapes are checked and
+  // the result is empty. As it begins: it is.
+  void Keep(bool keeps) { keeps_ = keeps; }
+
   // [rows, columns] in the activation type; read once even when several stacks name it. Of a rank,
   // its columns.
   absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
@@ -72,7 +76,9 @@ class TensorReader {
   const DType activation_dtype_;
   Backend& backend_;
   TransformerWeights& weights_;
-  std::set<std::string> read_;
+  bool keeps_ = true;
+  std::set<std::string> read_;     // or left to another stage
+  std::set<std::string> checked_;  // of them, those whose values are
   std::map<std::string, Tensor> tables_;
 };
 

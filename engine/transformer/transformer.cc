@@ -25,15 +25,20 @@ class PlannedTransformer final : public Transformer {
   };
 
   PlannedTransformer(std::unique_ptr<const Parts> parts, const StepLimits& limits,
-                     StepInputs inputs, Backend& backend, Communicator* communicator)
-      : parts_(std::move(parts)), limits_(limits), inputs_(std::move(inputs)), backend_(backend) {
+                     StepInputs inputs, Backend& backend, Communicator* communicator,
+                     Communicator* stages)
+      : parts_(std::move(parts)),
+        limits_(limits),
+        inputs_(std::move(inputs)),
+        backend_(backend),
+        stages_(stages) {
     if (parts_->spec.encoder.has_value()) {
       encoder_.emplace(*parts_->spec.encoder, *parts_->weights.encoder, std::span<const KvLayer>(),
-                       parts_->activations, backend, communicator);
+                       parts_->activations, backend, communicator, stages);
     }
     if (parts_->spec.decoder.has_value()) {
       decoder_.emplace(*parts_->spec.decoder, *parts_->weights.decoder, parts_->cache.layers,
-                       parts_->activations, backend, communicator);
+                       parts_->activations, backend, communicator, stages);
     }
   }
 
@@ -48,14 +53,18 @@ class PlannedTransformer final : public Transformer {
     const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
     BEAMLINE_CHECK(inputs.slots != nullptr);
     return RunEncoder(batch, [&] {
-      const Tensor memory = encoder_->Encode(inputs.tokens);
+      const Tensor memory = Memory(inputs.tokens);
+      if (spec().encoder->layers_after > 0) return memory;
       decoder_->StoreMemory(memory, inputs.slots);
+      // Every layer of the decoder, on whichever stage, reads it.
+      if (!spec().decoder->ends()) stages_->Send(memory, stages_->rank() + 1);
       return memory;
     });
   }
 
   Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) override {
     BEAMLINE_CHECK(decoder_.has_value());
+    if (spec().decoder->num_layers == 0) return Tensor();  // later stages have the decoder
     if (!backend_.Records() || !IsDecodeStep(batch)) {
       ComputeLogits(inputs_.PutStepBatch(batch, edits, parts_->cache.layers));
     } else {
@@ -63,6 +72,7 @@ class PlannedTransformer final : public Transformer {
       const DecoderInputs inputs = inputs_.PutStepBatch(padded_, edits, parts_->cache.layers);
       backend_.Replay(shape, [&] { ComputeLogits(inputs); });
     }
+    if (!spec().decoder->ends()) return Tensor();
     return parts_->activations.logits.First(static_cast<int64_t>(batch.logits_rows.size()));
   }
 
@@ -100,9 +110,21 @@ class PlannedTransformer final : public Transformer {
                   {static_cast<int64_t>(batch.token_ids.size()), spec().encoder->hidden_size});
   }
 
+  // The encoder's last hidden states, or those that it leaves to the next stage. Behind the stage
+  // that ends it, they come from there.
+  Tensor Memory(const PackedTokens& tokens) const {
+    if (spec().encoder->num_layers > 0) return encoder_->Encode(tokens);
+    const Tensor& hidden = parts_->activations.hidden;
+    const Tensor memory(hidden.data, hidden.dtype,
+                        {tokens.rows.num_rows, spec().encoder->hidden_size});
+    stages_->Receive(memory, stages_->rank() - 1);
+    return memory;
+  }
+
   void ComputeLogits(const DecoderInputs& inputs) {
     MatMulParams head;
     head.x = decoder_->Decode(inputs);
+    if (!spec().decoder->ends()) return;
     head.weight = parts_->weights.head.weight.get();
     head.bias = parts_->weights.head.bias;
     head.y = parts_->activations.logits.First(head.x.dim(0));
@@ -115,6 +137,7 @@ class PlannedTransformer final : public Transformer {
   StepInputs inputs_;
   StepBatch padded_;  // kept for its memory
   Backend& backend_;
+  Communicator* const stages_;
   std::optional<StackForward> encoder_;
   std::optional<StackForward> decoder_;
 };
@@ -137,7 +160,8 @@ absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) 
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-    const StepLimits& limits, Backend& backend, Communicator* communicator) {
+    const StepLimits& limits, Backend& backend, Communicator* communicator,
+    const StagePart* stage) {
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
@@ -146,8 +170,10 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   auto parts = std::make_unique<PlannedTransformer::Parts>();
   const Shard shard =
       communicator == nullptr ? Shard() : Shard{communicator->rank(), communicator->size()};
-  parts->spec = SpecOf(spec, shard);
-  BEAMLINE_ASSIGN_OR_RETURN(parts->weights, LoadWeights(spec, shard, checkpoint, dtype, backend));
+  const Stage layers = stage == nullptr ? DivideLayers(spec, 1).front() : stage->layers;
+  parts->spec = SpecOf(SpecOf(spec, layers), shard);
+  BEAMLINE_ASSIGN_OR_RETURN(parts->weights,
+                            LoadWeights(spec, layers, shard, checkpoint, dtype, backend));
   BEAMLINE_ASSIGN_OR_RETURN(parts->activations,
                             PlanActivations(parts->spec, activation_dtype, limits, backend));
   if (spec.decoder.has_value()) {
@@ -156,7 +182,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   }
   BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
   return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend,
-                                              communicator);
+                                              communicator,
+                                              stage == nullptr ? nullptr : stage->stages);
 }
 
 int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/transformer/spec.h"
+#include "engine/transformer/stage.h"
 #include "engine/transformer/step_limits.h"
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
@@ -18,6 +19,13 @@ namespace beamline {
 
 class RankedTransformer;
 
+// The stage of a model whose layers are divided, on one of its ranks.
+struct StagePart {
+  Stage layers;
+  // Of the stages, whose number is their rank there. Outlives the transformer.
+  Communicator* stages = nullptr;
+};
+
 // A batch for the encoder, in host memory. Sequence s owns tokens offsets[s] .. offsets[s + 1].
 struct EncoderBatch {
   std::vector<int32_t> token_ids;  // [num_tokens]
@@ -25,6 +33,9 @@ struct EncoderBatch {
   std::vector<int32_t> offsets;    // [num_sequences + 1]
   // Encoder-decoder models: the cache slot of each position's cross-attention keys and values.
   std::vector<int32_t> slots;  // [num_tokens]
+  // Of a batch that is a piece of a larger one: where its hidden states go, behind those of the
+  // pieces before it.
+  int32_t first_row = 0;
 
   int num_sequences() const { return static_cast<int>(offsets.size()) - 1; }
 };
@@ -70,11 +81,14 @@ class Transformer {
   // With a communicator, which outlives it too, it is the part of one rank (engine/transformer/
   // shard.h), whose spec() is that of the part: hidden states are whole, logits those of its
   // columns. All ranks must make the same calls. REQUIRES: CheckDivides.
+  // With a stage it has the stage's layers and computes what the one before it has sent; its
+  // results are the model's where the stage ends it, and else nobody's to read.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
                                                              const Checkpoint& checkpoint,
                                                              DType dtype, const StepLimits& limits,
                                                              Backend& backend,
-                                                             Communicator* communicator = nullptr);
+                                                             Communicator* communicator = nullptr,
+                                                             const StagePart* stage = nullptr);
   virtual ~Transformer() = default;
 
   // Encoder-only models: the last hidden states, [num_tokens, hidden_size]. Valid until the next

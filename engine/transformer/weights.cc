@@ -69,8 +69,10 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   return layer;
 }
 
-absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, TensorReader& reader) {
+absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
+                                       TensorReader& reader) {
   StackWeights stack;
+  reader.Keep(own.size() > 0 && own.begin == 0);
   BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
                             reader.Table(spec.token_table, spec.vocab_size, spec.hidden_size));
   const int64_t num_positions = int64_t{spec.position_offset} + spec.max_positions;
@@ -97,25 +99,35 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, TensorReader& read
   BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm,
                             reader.Norm(spec.embedding_norm, spec.hidden_size));
   for (int32_t index = 0; index < spec.num_layers; ++index) {
+    const bool is_own = index >= own.begin && index < own.end;
+    reader.Keep(is_own);
     BEAMLINE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(spec, index, reader));
-    stack.layers.push_back(std::move(layer));
+    if (is_own) stack.layers.push_back(std::move(layer));
   }
+  if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
+    reader.Keep(true);
+    const NormNames& before = spec.layers.feed_forward_norm;
+    BEAMLINE_ASSIGN_OR_RETURN(stack.entry_norm,
+                              reader.Norm(OfLayer(before, own.begin - 1), spec.hidden_size));
+  }
+  reader.Keep(own.size() > 0 && own.end == spec.num_layers);
   BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm, reader.Norm(spec.final_norm, spec.hidden_size));
   return stack;
 }
 
 }  // namespace
 
-absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Shard& shard,
-                                               const Checkpoint& checkpoint, DType dtype,
-                                               Backend& backend) {
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
+                                               const Shard& shard, const Checkpoint& checkpoint,
+                                               DType dtype, Backend& backend) {
   TransformerWeights weights;
   TensorReader reader(checkpoint, shard, dtype, backend, weights);
   if (spec.encoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, stage.encoder, reader));
   }
   if (spec.decoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, stage.decoder, reader));
+    // The stage that has the last layer has the head.
     BEAMLINE_ASSIGN_OR_RETURN(weights.head,
                               reader.Linear({{spec.head}, {}, false}, {spec.vocab_size},
                                             spec.decoder->hidden_size, LinearSplit::kOut));

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/spec.h"
+#include "engine/transformer/stage.h"
 #include "kernels/backend.h"
 
 namespace beamline {
@@ -34,12 +35,16 @@ struct LayerWeights {
   LinearWeights feed_forward_in, feed_forward_out;
 };
 
-// The tables of a rank have a part of the columns.
+// The tables of a rank have a part of the columns. A stage has its layers; what stands before the
+// first layer of the stack, or behind the last, has the stage that has this layer.
 struct StackWeights {
   Tensor token_table;     // [vocab_size, hidden_size]
   Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
   Tensor type_table;      // [num_types, hidden_size]; may be empty
   NormWeights embedding_norm;
+  // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
+  // none.
+  NormWeights entry_norm;
   std::vector<LayerWeights> layers;
   NormWeights final_norm;
 };
@@ -59,9 +64,10 @@ struct TransformerWeights {
 // differ, and naming the tensors that neither the spec uses nor its ignored_tensors lists.
 // `spec`: of the whole. A rank reads its shard: the rows of queries, keys, values, feed_forward_in
 // and the head, the columns of what their outputs go into and of the tables. Biases of products
-// that the ranks add up are the first rank's alone; norms are everyone's.
-absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Shard& shard,
-                                               const Checkpoint& checkpoint, DType dtype,
-                                               Backend& backend);
+// that the ranks add up are the first rank's alone; norms are everyone's. Of what other stages hold
+// names and shapes are checked, and nothing is read.
+absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
+                                               const Shard& shard, const Checkpoint& checkpoint,
+                                               DType dtype, Backend& backend);
 
 }  // namespace beamline

@@ -31,11 +31,22 @@ struct Sending {
 };
 using Call = std::variant<Tensor, Gathering, Sending, const MergeCandidatesParams*>;
 
+// What one rank sends another, one thing at a time: the sender offers, the receiver takes.
+struct Channel {
+  enum class State : uint8_t { kFree, kOffered, kTaking, kTaken };
+  Tensor x;                                 // while it is not free
+  std::atomic<State> state = State::kFree;  // written with the meeting's mutex
+};
+
 // Where the ranks meet.
 class Meeting {
  public:
   Meeting(int size, std::chrono::nanoseconds time_limit)
-      : size_(size), spins_(size <= cpu::AvailableCpus()), time_limit_(time_limit), calls_(size) {}
+      : size_(size),
+        spins_(size <= cpu::AvailableCpus()),
+        time_limit_(time_limit),
+        calls_(size),
+        channels_(static_cast<size_t>(size) * size) {}
 
   // Comes with a call and waits for the others'. False: there is a fault, and nobody may touch
   // another's memory.
@@ -54,19 +65,10 @@ class Meeting {
     const auto begun = [&] { return num_begun_.load() != meeting; };
     if (spins_ && cpu::SpinUntil(begun)) return true;
     lock.lock();
-    // In halves: of a process that was stopped one of them is over when it goes on, and the others
-    // have the time of the next.
-    for (int half = 0; half < 2; ++half) {
-      changed_.wait_for(lock, time_limit_ / 2, [&] { return begun() || !fault_.ok(); });
-    }
     // That all came counts more than what happened since: they rely on this rank.
-    if (begun()) return true;
-    if (fault_.ok()) {
-      FailLocked(absl::UnavailableError(
-          fmt::format("{} of {} ranks did not come within {} ms", size_ - num_in_, size_,
-                      std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count())));
-    }
-    return false;
+    return WaitFor(begun, lock, [&](int64_t ms) {
+      return fmt::format("{} of {} ranks did not come within {} ms", size_ - num_in_, size_, ms);
+    });
   }
 
   // Waits until all that have entered are done, however long that takes: they may be at this rank's
@@ -85,6 +87,51 @@ class Meeting {
     if (spins_ && cpu::SpinUntil(ended)) return;
     lock.lock();
     changed_.wait(lock, ended);
+  }
+
+  // Returns when x has been taken, or when there is a fault and nobody looks at it.
+  void Send(int from, int to, const Tensor& x) {
+    Channel& channel = channels_[static_cast<size_t>(from) * size_ + to];
+    std::unique_lock lock(mutex_);
+    if (!fault_.ok()) return;
+    BEAMLINE_CHECK(channel.state == Channel::State::kFree);
+    channel.x = x;
+    channel.state = Channel::State::kOffered;
+    changed_.notify_all();
+    lock.unlock();
+    const auto begun = [&] { return channel.state.load() != Channel::State::kOffered; };
+    const auto taken = [&] { return channel.state.load() == Channel::State::kTaken; };
+    if (spins_) cpu::SpinUntil(taken);
+    lock.lock();
+    if (WaitFor(begun, lock, [&](int64_t ms) {
+          return fmt::format("rank {} did not receive what rank {} sent within {} ms", to, from,
+                             ms);
+        })) {
+      changed_.wait(lock, taken);  // however long the copy takes
+    }
+    channel.state = Channel::State::kFree;
+  }
+
+  // Leaves x undefined when there is a fault.
+  void Receive(int from, int to, const Tensor& x) {
+    Channel& channel = channels_[static_cast<size_t>(from) * size_ + to];
+    const auto offered = [&] { return channel.state.load() == Channel::State::kOffered; };
+    if (spins_) cpu::SpinUntil(offered);
+    std::unique_lock lock(mutex_);
+    if (!fault_.ok()) return;
+    if (!WaitFor(offered, lock, [&](int64_t ms) {
+          return fmt::format("rank {} did not send what rank {} receives within {} ms", from, to,
+                             ms);
+        })) {
+      return;
+    }
+    channel.state = Channel::State::kTaking;
+    lock.unlock();
+    BEAMLINE_CHECK(channel.x.dtype == x.dtype && channel.x.num_elements() == x.num_elements());
+    std::memcpy(x.data, channel.x.data, static_cast<size_t>(x.num_elements()) * SizeOf(x.dtype));
+    lock.lock();
+    channel.state = Channel::State::kTaken;
+    changed_.notify_all();
   }
 
   void Fail(const absl::Status& why) {
@@ -106,6 +153,24 @@ class Meeting {
   int size() const { return size_; }
 
  private:
+  // Until done(), within the time limit, whose passing is a fault, late(ms). False:
+  // there is a fault. `lock`: of mutex_.
+  template <typename Done, typename Late>
+  bool WaitFor(const Done& done, std::unique_lock<std::mutex>& lock, const Late& late) {
+    // In halves: of a process that was stopped one of them is over when it goes on, and the others
+    // have the time of the next.
+    for (int half = 0; half < 2; ++half) {
+      changed_.wait_for(lock, time_limit_ / 2, [&] { return done() || !fault_.ok(); });
+    }
+    if (done()) return true;
+    if (fault_.ok()) {
+      using std::chrono::milliseconds;
+      FailLocked(absl::UnavailableError(
+          late(std::chrono::duration_cast<milliseconds>(time_limit_).count())));
+    }
+    return false;
+  }
+
   void FailLocked(absl::Status fault) {
     fault_ = std::move(fault);
     changed_.notify_all();
@@ -115,6 +180,7 @@ class Meeting {
   const bool spins_;  // with fewer cores than ranks, the one waited for may need this core
   const std::chrono::nanoseconds time_limit_;
   std::vector<Call> calls_;
+  std::vector<Channel> channels_;  // [from, to]
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   absl::Status fault_;                   // guarded by mutex_
@@ -201,6 +267,9 @@ class ThreadCommunicator final : public Communicator {
       BEAMLINE_CHECK(first_column == whole.dim(-1));
     });
   }
+
+  void DoSend(const Tensor& x, int to) override { meeting_->Send(rank(), to, x); }
+  void DoReceive(const Tensor& x, int from) override { meeting_->Receive(from, rank(), x); }
 
   void DoBroadcast(const Tensor& x, int root) override {
     Meet(Sending{x, root}, [&] {

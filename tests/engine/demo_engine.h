@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,14 @@ inline ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
   return options;
 }
 
+// The same model in so many stages, each of so many ranks.
+inline ModelOptions OnStages(ModelOptions options, int32_t num_stages, int32_t num_ranks = 1) {
+  options = OnRanks(std::move(options), num_ranks);
+  options.pipeline_parallel = num_stages;
+  if (num_stages > 1) options.device = "cpu";
+  return options;
+}
+
 // As many ranks as a demo model divides into.
 inline int32_t MostRanks(const std::string& name) { return name == "write-en" ? 3 : 4; }
 
@@ -33,16 +42,19 @@ inline int32_t MostRanks(const std::string& name) { return name == "write-en" ? 
 inline int32_t TestRanks(const std::string& name) {
   const char* const ranks = std::getenv("BEAMLINE_TEST_RANKS");
   if (ranks == nullptr) return 1;
-  if (std::string(ranks) == "most") return MostRanks(name);
+  if (std::string_view(ranks) == "most") return MostRanks(name);
   return MostRanks(name) % 2 == 0 ? 2 : 1;
 }
 
+// With BEAMLINE_TEST_RANKS=stages in three stages.
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;
   options.name = name;
   options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
   options.dtype = dtype;
   options.device = TestDevice();
+  const char* const ranks = std::getenv("BEAMLINE_TEST_RANKS");
+  if (ranks != nullptr && std::string_view(ranks) == "stages") return OnStages(options, 3);
   return OnRanks(options, TestRanks(name));
 }
 

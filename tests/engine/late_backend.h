@@ -146,7 +146,7 @@ class LateBackend : public Backend {
     work();
   }
 
- private:
+ protected:
   void Compute(const Operation& operation) override {
     if (const auto* const* fill = std::get_if<const FillTokensParams*>(&operation)) {
       num_filled_ += static_cast<int64_t>((*fill)->fills.size());
@@ -157,6 +157,8 @@ class LateBackend : public Backend {
     Measure(operation);
     cpu_->Run(operation);
   }
+
+ private:
   void Measure(const Operation& operation) {
     const auto grow = [](int64_t& most, int64_t size) { most = std::max(most, size); };
     std::lock_guard lock(mutex_);

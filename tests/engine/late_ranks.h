@@ -3,33 +3,40 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/loading/make_ranks.h"
 #include "engine/transformer/ranked_backend.h"
 #include "engine/transformer/ranked_transformer.h"
-#include "kernels/cpu/thread_communicator.h"
 #include "tests/engine/hand_in.h"
 #include "tests/engine/late_replica.h"
 
 namespace beamline {
 
-// A replica of a demo model on ranks whose devices are late, and may break.
+// A replica of a demo model on ranks whose devices are late, and may break; in so many stages of so
+// many ranks each.
 class LateRanks {
  public:
-  LateRanks(const std::string& name, int num_ranks) {
+  using MakeDevice = std::function<std::unique_ptr<LateBackend>(int rank)>;
+
+  LateRanks(
+      const std::string& name, int num_ranks, int num_stages = 1,
+      const MakeDevice& make = [](int) { return std::make_unique<LateBackend>(1); }) {
     auto model =
         LoadedModel::Load(Demo(name), {.cpu = {.num_threads = 1}, .gpu_memory = kTestGpuMemory});
     EXPECT_TRUE(model.ok()) << model.status();
-    std::vector<RankGroup::Rank> ranks;
-    for (auto& communicator : MakeThreadCommunicators(num_ranks)) {
-      auto backend = std::make_unique<LateBackend>(1);
+    (*model)->limits.num_lanes = num_stages;
+    std::vector<std::unique_ptr<Backend>> devices;
+    for (int rank = 0; rank < num_stages * num_ranks; ++rank) {
+      auto backend = make(rank);
       backends_.push_back(backend.get());
-      ranks.push_back({std::move(backend), std::move(communicator)});
+      devices.push_back(std::move(backend));
     }
-    auto group = std::make_unique<RankGroup>(std::move(ranks));
+    auto group = std::make_unique<RankGroup>(ConnectThreads(std::move(devices), num_stages));
     group_ = group.get();
     auto checkpoint = Checkpoint::Open((*model)->options.folder);
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();

@@ -93,3 +93,4 @@ class ModelSettings(TypedDict, total=False):
     max_queued_requests: int | None
     warm_up: Literal["auto", "true", "false"] | None
     tensor_parallel: int | None
+    pipeline_parallel: int | None

@@ -107,6 +107,33 @@ TEST(MemoryPlanTest, RanksAreCountedTogether) {
   EXPECT_LT(held(*three, "weights"), held(*one, "weights") * 5 / 4);  // packing pads each part
 }
 
+// Stages hold layers of their own, and besides these a norm, and a table that a second one reads.
+TEST(MemoryPlanTest, StagesAreCountedTogether) {
+  for (const std::string name : {"write-en", "translate-en-de", "embed-en"}) {
+    const auto load = [&](int32_t num_stages, int32_t num_ranks) {
+      ModelOptions options = OnStages(Demo(name), num_stages, num_ranks);
+      options.device = "cpu";
+      options.cache_bytes = 4 << 20;
+      auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+      EXPECT_TRUE(model.ok()) << model.status();
+      return *std::move(model);
+    };
+    const auto one = load(1, 1);
+    // The bias of divided logits is padded to tiles on each rank, which no plan counts.
+    const int32_t most = name == "translate-en-de" ? 1 : MostRanks(name);
+    for (const auto& [stages, ranks] : {std::pair(2, 1), {3, 1}, {4, 1}, {2, most}}) {
+      SCOPED_TRACE(name + " in " + std::to_string(stages));
+      const auto staged = load(stages, ranks);
+      EXPECT_EQ(staged->memory.cache, one->memory.cache);
+      EXPECT_EQ(staged->limits.num_blocks, one->limits.num_blocks);
+      EXPECT_EQ(staged->memory.weights - one->memory.weights,
+                staged->info.weight_bytes - one->info.weight_bytes);
+      EXPECT_EQ(staged->info.num_parameters, one->info.num_parameters);
+      EXPECT_LT(staged->info.weight_bytes, one->info.weight_bytes * 5 / 4);
+    }
+  }
+}
+
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {
   const auto stats = SharedEngine().Stats("write-en");
   const auto info = SharedEngine().FindModel("write-en");

@@ -42,14 +42,21 @@ class PipelineTest : public testing::Test {
     });
   }
 
-  Group& Add(FakeKind kind, int32_t max_rows) {
+  Pipeline::DeviceSteps MakeSteps(int count) {
+    Pipeline::DeviceSteps steps;
+    for (int i = 0; i < count; ++i) steps.push_back(MakeStep());
+    return steps;
+  }
+
+  Group& Add(FakeKind kind, int32_t max_rows) { return Add(kind, max_rows, scheduler_); }
+  static Group& Add(FakeKind kind, int32_t max_rows, Scheduler& scheduler) {
     auto group = std::make_unique<Group>();
     group->sink = std::make_shared<StatusSink>();
     group->rows.resize(1);
     group->rows[0].tokens = {1, 2, 3};
     group->decoder = std::make_unique<FakeDecoder>(max_rows, kSteps, kind, 7);
-    scheduler_.Add(std::move(group));
-    return *scheduler_.groups().back();
+    scheduler.Add(std::move(group));
+    return *scheduler.groups().back();
   }
   static std::optional<absl::Status> Answer(const Group& group) {
     return static_cast<const StatusSink&>(*group.sink).status;
@@ -76,22 +83,22 @@ class PipelineTest : public testing::Test {
   int64_t num_tokens_ = 0;
   DeviceEdits edits_;  // of the last step
   Scheduler scheduler_{{.num_blocks = 64}, /*share_prefixes=*/true};
-  Pipeline pipeline_{{MakeStep(), MakeStep()}, scheduler_};
+  Pipeline pipeline_{MakeSteps(2), scheduler_};
 };
 
 TEST_F(PipelineTest, LaunchesBehindAStepThatNobodyHasRead) {
   const Group& group = Add(FakeKind::kIndependent, 1);
   ASSERT_TRUE(Launch());
-  EXPECT_FALSE(pipeline_.HasEarlier());
+  EXPECT_FALSE(pipeline_.MustLand());
   ASSERT_TRUE(pipeline_.PrepareLaunch());
   EXPECT_EQ(group.rows[0].tokens, (TokenIds{1, 2, 3, kUnknownToken}));
   ASSERT_TRUE(Launch());
-  EXPECT_TRUE(pipeline_.HasEarlier());
+  EXPECT_TRUE(pipeline_.MustLand());
   ASSERT_EQ(edits_.fills.size(), 1u);
   EXPECT_EQ(edits_.fills[0].target, 0);
   const int32_t token = edits_.words[edits_.fills[0].source];
   EXPECT_EQ(Land(), 1);
-  EXPECT_FALSE(pipeline_.HasEarlier());
+  EXPECT_FALSE(pipeline_.MustLand());
   EXPECT_FALSE(pipeline_.empty());
   EXPECT_EQ(group.rows[0].tokens, (TokenIds{1, 2, 3, token}));
   EXPECT_EQ(Land(), 1);
@@ -108,7 +115,7 @@ TEST_F(PipelineTest, AStepThatDecidesWhatComesNextLandsFirst) {
   EXPECT_EQ(Land(), 2);
   EXPECT_TRUE(pipeline_.PrepareLaunch());
   ASSERT_TRUE(Launch());
-  EXPECT_FALSE(pipeline_.HasEarlier());
+  EXPECT_FALSE(pipeline_.MustLand());
   EXPECT_TRUE(edits_.fills.empty());
 }
 
@@ -147,7 +154,7 @@ TEST_F(PipelineTest, AStepThatCannotStartLeavesTheEarlierOneToLand) {
   start_status_ = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(pipeline_.Launch(Clock::time_point()).status().code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(pipeline_.HasEarlier());
+  EXPECT_TRUE(pipeline_.MustLand());
   EXPECT_EQ(Land(), 1);
   EXPECT_TRUE(pipeline_.empty());
   EXPECT_GE(group.rows[0].tokens.back(), 0);
@@ -165,6 +172,56 @@ TEST_F(PipelineTest, GroupsLastAsLongAsAStepRefersToThem) {
   EXPECT_EQ(Land(), 0);  // nor does it advance
   EXPECT_TRUE(sink.expired());
   EXPECT_FALSE(Launch());
+}
+
+// Of three lanes as many steps are under way, each behind its own last one alone.
+TEST_F(PipelineTest, EachLaneHasAStepUnderWay) {
+  Scheduler scheduler({.num_blocks = 64, .num_lanes = 3}, /*share_prefixes=*/true);
+  Pipeline pipeline(MakeSteps(3), scheduler);
+  std::vector<Group*> groups;
+  for (int i = 0; i < 3; ++i) groups.push_back(&Add(FakeKind::kIndependent, 1, scheduler));
+  const auto launch = [&] {
+    EXPECT_TRUE(pipeline.PrepareLaunch());
+    const auto launched = pipeline.Launch(Clock::time_point());
+    return launched.ok() && *launched;
+  };
+  std::vector<const Group*> advanced;
+  const auto land = [&] {
+    advanced.clear();
+    EXPECT_TRUE(pipeline
+                    .Land([&](Group& group, std::span<const RowResult> results) {
+                      advanced.push_back(&group);
+                      return group.decoder->Advance(results);
+                    })
+                    .ok());
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(pipeline.MustLand());
+    ASSERT_TRUE(launch());
+    EXPECT_TRUE(groups[i]->awaits_results);
+    EXPECT_EQ(groups[i]->lane, i);
+  }
+  EXPECT_TRUE(pipeline.MustLand());
+  for (int step = 0; step < 9; ++step) {
+    land();
+    EXPECT_EQ(advanced, (std::vector<const Group*>{groups[step % 3]}));
+    EXPECT_FALSE(groups[step % 3]->awaits_results);
+    EXPECT_GE(groups[step % 3]->rows[0].tokens.back(), 0);  // nothing is assumed
+    ASSERT_TRUE(launch());
+    EXPECT_TRUE(edits_.words == nullptr && edits_.fills.empty());
+    EXPECT_TRUE(pipeline.MustLand());
+  }
+  // A lane without groups has no steps; the others go on.
+  groups[0]->done = true;
+  pipeline.RemoveDone();
+  land();
+  EXPECT_TRUE(advanced.empty());
+  EXPECT_FALSE(launch());
+  EXPECT_TRUE(pipeline.MustLand());
+  land();
+  EXPECT_EQ(advanced, (std::vector<const Group*>{groups[1]}));
+  ASSERT_TRUE(launch());
+  EXPECT_FALSE(pipeline.MustLand());
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/engine/scheduling/fake_decoder.h"
 #include "tests/engine/scheduling/simulator.h"
@@ -44,6 +47,34 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
     EXPECT_GT(cached_tokens, 50000);
     EXPECT_GT(assumed_tokens, 100000);
     EXPECT_GT(reordered_searches, 10000);
+  }
+}
+
+TEST(SchedulerTest, LanesHoldTheInvariantsUnderRandomSchedules) {
+  constexpr uint64_t kNumSchedules = 6000;
+  uint64_t first = 0, last = kNumSchedules;
+  if (const char* seed = std::getenv("BEAMLINE_SIMULATION_SEED")) {
+    first = std::strtoull(seed, nullptr, 10);
+    last = first + 1;
+  }
+  int64_t finished = 0, preemptions = 0, cached_tokens = 0, overlapped = 0, awaiting = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    const auto num_lanes = static_cast<int32_t>(2 + seed % 4);
+    const SimulationResult result = Simulate({.seed = seed, .num_lanes = num_lanes});
+    ASSERT_EQ(result.error, "") << num_lanes << " lanes";
+    EXPECT_EQ(result.assumed_tokens, 0);
+    finished += result.finished;
+    preemptions += result.preemptions;
+    cached_tokens += result.cached_tokens;
+    overlapped += result.overlapped_steps;
+    awaiting += result.preempted_awaiting;
+  }
+  if (last - first == kNumSchedules) {
+    EXPECT_GT(finished, 30000);
+    EXPECT_GT(preemptions, 3000);
+    EXPECT_GT(cached_tokens, 10000);
+    EXPECT_GT(overlapped, 100000);
+    EXPECT_GT(awaiting, 500);
   }
 }
 
@@ -143,6 +174,63 @@ TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
   // ceil(1000 / 16) = 63 blocks of the prompt, and of each row's 63 generated tokens at most 5
   // more.
   EXPECT_LE(most_blocks, 63 + 8 * 5);
+}
+
+// The lanes of the running groups, in the order of their arrival; -1: it waits.
+std::vector<int32_t> Lanes(const Scheduler& scheduler) {
+  std::vector<int32_t> lanes;
+  for (const auto& group : scheduler.groups()) lanes.push_back(group->running ? group->lane : -1);
+  return lanes;
+}
+
+TEST(SchedulerTest, AStepLeavesTheOtherLanesTheirShareOfThoseThatWait) {
+  StepLimits limits;
+  limits.num_blocks = 256;
+  limits.num_lanes = 3;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  for (int i = 0; i < 7; ++i) scheduler.Add(MakeGroup(4 + i, 9, 0, now));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 1));
+  EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{1, -1, -1, 1, -1, -1, 1}));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 2));
+  EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{1, 2, -1, 1, 2, -1, 1}));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 0));
+  EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{1, 2, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(scheduler.step().step_batch().num_sequences(), 2);
+}
+
+// Rows count, not groups: a wide search is as much as many single rows.
+TEST(SchedulerTest, LanesAreBalancedByRows) {
+  StepLimits limits;
+  limits.num_blocks = 256;
+  limits.num_lanes = 2;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  scheduler.Add(MakeGroup(4, 9, 0, now));
+  scheduler.groups()[0]->decoder = std::make_unique<FakeDecoder>(5, 9, FakeKind::kSearch, 3);
+  for (int i = 0; i < 6; ++i) scheduler.Add(MakeGroup(5 + i, 9, 0, now));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 0));
+  EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{0, -1, -1, -1, -1, -1, 0}));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 1));
+  EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{0, 1, 1, 1, 1, 1, 0}));
+}
+
+// What the cache has room for is divided, too: no lane takes all of it.
+TEST(SchedulerTest, AFullCacheIsSharedByTheLanes) {
+  StepLimits limits;
+  limits.block_size = 4;
+  limits.num_blocks = 8;
+  limits.num_lanes = 2;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  for (int i = 0; i < 12; ++i) scheduler.Add(MakeGroup(4, 4, 0, now));
+  int number = 0;
+  for (const auto& group : scheduler.groups()) group->cache_salt = std::to_string(number++);
+  ASSERT_TRUE(scheduler.PrepareStep(now, 0));
+  ASSERT_TRUE(scheduler.PrepareStep(now, 1));
+  const std::vector<int32_t> lanes = Lanes(scheduler);
+  EXPECT_EQ(std::count(lanes.begin(), lanes.end(), 0), 4);
+  EXPECT_EQ(std::count(lanes.begin(), lanes.end(), 1), 4);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Simulator {
         random_(options.seed),
         limits_(RandomLimits()),
         scheduler_(limits_, /*share_prefixes=*/options.seed % 4 != 0),
-        pipeline_({MakeStep(), MakeStep()}, scheduler_),
+        pipeline_(MakeSteps(), scheduler_),
         memory_(static_cast<size_t>(limits_.num_blocks) * limits_.block_size, 0) {}
 
   SimulationResult Run() {
@@ -85,7 +85,14 @@ class Simulator {
     limits.max_batch_tokens = Uniform(16, 64);
     limits.max_sequences = Uniform(8, 16);
     limits.num_blocks = Uniform(8, 96);
+    limits.num_lanes = options_.num_lanes;
     return limits;
+  }
+
+  Pipeline::DeviceSteps MakeSteps() {
+    Pipeline::DeviceSteps steps;
+    for (int32_t i = 0; i < std::max(limits_.num_lanes, 2); ++i) steps.push_back(MakeStep());
+    return steps;
   }
 
   std::unique_ptr<DeviceStep> MakeStep() {
@@ -102,10 +109,10 @@ class Simulator {
     if (!pipeline_.empty() && (must_read || !pipeline_.PrepareLaunch())) Land();
     const absl::StatusOr<bool> launched = pipeline_.Launch(now_);
     if (!launched.ok()) Error(std::string(launched.status().message()));
-    if (launched.ok() && !*launched && !scheduler_.empty() && !pipeline_.HasEarlier()) {
+    if (launched.ok() && !*launched && !scheduler_.empty() && !pipeline_.MustLand()) {
       Error("groups wait and nothing runs");
     }
-    if (pipeline_.HasEarlier()) Land();
+    if (pipeline_.MustLand()) Land();
     pipeline_.RemoveDone();
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
   }
@@ -218,6 +225,13 @@ class Simulator {
   void ComputeStep(const StepBuilder& built, const DeviceEdits& edits,
                    std::span<const BeamSearch> searches, FakeStep& step) {
     result_.preemptions += scheduler_.num_preempted();
+    result_.overlapped_steps += limits_.num_lanes > 1 && !pipeline_.empty() ? 1 : 0;
+    for (const LogitsRange& range : built.logits_ranges()) {
+      if (range.group->awaits_results) Error("a group is computed before its results are read");
+    }
+    for (const auto& group : scheduler_.groups()) {
+      result_.preempted_awaiting += group->awaits_results && !group->running ? 1 : 0;
+    }
     if (scheduler_.num_step_tokens() > limits_.max_batch_tokens) Error("token budget exceeded");
     if (scheduler_.num_running_rows() > limits_.max_sequences) Error("too many rows run");
     for (const BlockCopy& copy : built.copies()) {

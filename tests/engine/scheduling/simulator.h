@@ -21,6 +21,7 @@ struct SimulationOptions {
   uint64_t seed = 0;
   int32_t num_requests = 20;
   int32_t max_steps = 20000;
+  int32_t num_lanes = 1;
 };
 
 struct SimulationResult {
@@ -34,6 +35,8 @@ struct SimulationResult {
   int64_t cached_tokens = 0;
   int64_t assumed_tokens = 0;      // computed before anybody had read them
   int64_t reordered_searches = 0;  // computed before anybody knew their rows' parents
+  int64_t overlapped_steps = 0;    // of several lanes: launched while another was under way
+  int64_t preempted_awaiting = 0;  // groups that were given up while their logits were computed
 };
 
 // A pure function of the options.

@@ -20,6 +20,7 @@ constexpr float kLeastTolerance = 2e-5f;
 struct Model {
   const char* folder;
   int num_ranks = 1;
+  int num_stages = 1;
 };
 
 class RandomModelTest : public ::testing::TestWithParam<Model> {
@@ -27,7 +28,7 @@ class RandomModelTest : public ::testing::TestWithParam<Model> {
   void SetUp() override {
     const std::string folder = std::string("random/") + GetParam().folder;
     auto runner = ModelRunner::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/" + folder,
-                                    DType::kFloat32, GetParam().num_ranks);
+                                    DType::kFloat32, GetParam().num_ranks, GetParam().num_stages);
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
     rows_ = GoldenFile(folder + "/expected.json")["rows"];
@@ -95,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
                          ::testing::Values(Model{"roberta-3x16"}, Model{"xlm-roberta-2x24"}));
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomEncoderTest,
                          ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
-                                           Model{"xlm-roberta-2x24", 2}));
+                                           Model{"xlm-roberta-2x24", 2},
+                                           Model{"bert-5x8-deep", 1, 3}));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
@@ -168,7 +170,10 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecoderTest,
                          ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
                                            Model{"marian-2x16-target", 2},
-                                           Model{"marian-2x16-untied", 2}));
+                                           Model{"marian-2x16-untied", 2},
+                                           Model{"gpt2-5x8-deep", 1, 4},
+                                           Model{"marian-5x8-deep", 1, 5},
+                                           Model{"marian-2x16-target", 2, 2}));
 
 }  // namespace
 }  // namespace beamline

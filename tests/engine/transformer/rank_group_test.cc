@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <set>
 #include <string>
@@ -65,6 +67,86 @@ TEST(RankGroupTest, OneRanksErrorEndsTheOthersWaitAndStays) {
     EXPECT_EQ(group->Run(work), absl::ResourceExhaustedError("no memory"));
     EXPECT_EQ(calls, 3);  // nothing runs any more
     EXPECT_EQ(group->status(), absl::ResourceExhaustedError("no memory"));
+  }
+}
+
+// Of so many stages with a rank each.
+std::unique_ptr<RankGroup> MakeStages(int size) {
+  std::vector<RankGroup::Rank> ranks;
+  for (auto& communicator : MakeThreadCommunicators(size)) {
+    ranks.push_back({MakeCpuBackend({.num_threads = 1}), nullptr, std::move(communicator)});
+  }
+  return std::make_unique<RankGroup>(std::move(ranks));
+}
+
+TEST(RankGroupTest, StagesDoWhatWasStartedInItsOrder) {
+  constexpr int kCalls = 40;
+  std::vector<std::vector<int>> done(3);
+  std::vector<float> sums(kCalls, 0.0f);
+  const auto group = MakeStages(3);
+  EXPECT_EQ(group->num_stages(), 3);
+  EXPECT_EQ(group->result_rank(), 2);
+  std::vector<uint64_t> calls;
+  for (int call = 0; call < kCalls; ++call) {
+    calls.push_back(group->Start([&, call](int rank) {
+      done[rank].push_back(call);
+      float x = static_cast<float>(call);
+      const Tensor tensor(&x, DType::kFloat32, {1});
+      if (rank > 0) group->stages(rank)->Receive(tensor, rank - 1);
+      ++x;
+      if (rank < 2) group->stages(rank)->Send(tensor, rank + 1);
+      if (rank == 2) sums[call] = x;
+      return absl::OkStatus();
+    }));
+  }
+  for (int call = 0; call < kCalls; ++call) {
+    EXPECT_TRUE(group->Wait(calls[call]).ok());
+    EXPECT_TRUE(group->Done(calls[call]));
+    EXPECT_EQ(sums[call], static_cast<float>(call + 3));
+  }
+  for (const auto& of_rank : done) {
+    EXPECT_EQ(of_rank.size(), size_t{kCalls});
+    EXPECT_TRUE(std::is_sorted(of_rank.begin(), of_rank.end()));
+  }
+}
+
+// The first stage is at its third piece of work while the last one has the first: each waits for
+// the other to be there, so that nothing would get on if they took turns.
+TEST(RankGroupTest, StagesWorkAtTheSameTime) {
+  const auto group = MakeStages(3);
+  std::atomic<int> first_at = -1;
+  std::atomic<bool> met = false;
+  uint64_t last = 0;
+  for (int call = 0; call < 3; ++call) {
+    last = group->Start([&, call](int rank) {
+      if (rank == 0) first_at = call;
+      if (rank != 2 || call != 0) return absl::OkStatus();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (first_at < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      met = first_at == 2;
+      return absl::OkStatus();
+    });
+  }
+  EXPECT_TRUE(group->Wait(last).ok());
+  EXPECT_TRUE(met);
+}
+
+TEST(RankGroupTest, OneStagesErrorEndsTheOthersWaitAndStays) {
+  for (int failing = 0; failing < 3; ++failing) {
+    const auto group = MakeStages(3);
+    const auto work = [&](int rank) -> absl::Status {
+      if (rank == failing) return absl::ResourceExhaustedError("no memory");
+      float x = 1.0f;
+      const Tensor tensor(&x, DType::kFloat32, {1});
+      if (rank > 0) group->stages(rank)->Receive(tensor, rank - 1);
+      if (rank < 2) group->stages(rank)->Send(tensor, rank + 1);
+      return absl::OkStatus();
+    };
+    uint64_t last = 0;
+    for (int call = 0; call < 5; ++call) last = group->Start(work);
+    EXPECT_EQ(group->Wait(last), absl::ResourceExhaustedError("no memory"));
+    EXPECT_EQ(group->Run(work), absl::ResourceExhaustedError("no memory"));
+    group->Drain();
   }
 }
 

@@ -43,6 +43,7 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_prefix_cache(false);
   settings.set_speculative_tokens(5);
   settings.set_tensor_parallel(4);
+  settings.set_pipeline_parallel(3);
   settings.set_max_queued_requests(-3);
   settings.set_warm_up("true");
   settings.set_replicas("2");
@@ -61,6 +62,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .prefix_cache = false,
                                  .speculative_tokens = 5,
                                  .tensor_parallel = 4,
+                                 .pipeline_parallel = 3,
                                  .max_queued_requests = -3,
                                  .warm_up = "true"};
   EXPECT_EQ(*ToModelOptions(message), expected);
