@@ -118,7 +118,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   setting("--max-batch-tokens", model.max_batch_tokens, "Tokens of one step");
   setting("--cache-bytes", model.cache_bytes, "Key/value cache; 0: the engine's default");
   setting("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step");
-  setting("--tensor-parallel", model.tensor_parallel, "Ranks that share each layer; with --device cuda a GPU each");
+  setting("--tensor-parallel", model.tensor_parallel,
+          "Ranks that share each layer; with --device cuda a GPU each");
   app.add_option("--warm-up", model.warm_up, "Whether loading runs the usual steps once")
       ->check(CLI::IsMember({"auto", "true", "false"}))
       ->capture_default_str();

@@ -194,8 +194,8 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
     devices.assign(devices.size() * num_stages, "cpu");
   }
   TakeCores(context, devices.front() != "cpu", model);
-  BEAMLINE_ASSIGN_OR_RETURN(
-      auto ranked, MakeRanks(devices, needs, context.cpu, context.gpu_memory, num_stages));
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
+                            MakeRanks(devices, needs, context.cpu, context.gpu_memory, num_stages));
   std::string reason = model.on_gpu ? "the GPUs were asked for" : "the CPU was asked for";
   if (options.devices.empty() && (options.device.empty() || options.device == "auto")) {
     reason = model.on_gpu ? "GPUs are there" : "there is no GPU";
