@@ -265,8 +265,16 @@ class Gate {
 
 class GatedBackend : public LateBackend {
  public:
-  GatedBackend(Gate& gate, bool is_first, bool is_last)
-      : LateBackend(1), gate_(gate), is_first_(is_first), is_last_(is_last) {}
+  // End: the last operation of a step, or of a piece.
+  template <typename End>
+  GatedBackend(Gate& gate, bool is_first, bool is_last, const End*)
+      : LateBackend(1),
+        gate_(gate),
+        is_first_(is_first),
+        is_last_(is_last),
+        ends_([](const Operation& operation) {
+          return std::holds_alternative<const End*>(operation);
+        }) {}
   bool Records() const override { return false; }
 
  private:
@@ -276,12 +284,12 @@ class GatedBackend : public LateBackend {
     }
     if (is_last_) gate_.LastStageWorks();
     LateBackend::Compute(operation);
-    // The last norm of all.
-    if (is_last_ && std::holds_alternative<const NormParams*>(operation)) gate_.LastStageEnds();
+    if (is_last_ && ends_(operation)) gate_.LastStageEnds();
   }
 
   Gate& gate_;
   const bool is_first_, is_last_;
+  bool (*const ends_)(const Operation& operation);
 };
 
 // The first stage is at another lane's step while the last one is in the middle of one, which with
@@ -290,7 +298,8 @@ TEST(PipelineParallelTest, StagesComputeAtTheSameTime) {
   for (const int num_stages : {2, 3}) {
     Gate gate;
     LateRanks ranks("write-en", 1, num_stages, [&](int rank) {
-      return std::make_unique<GatedBackend>(gate, rank == 0, rank + 1 == num_stages);
+      return std::make_unique<GatedBackend>(gate, rank == 0, rank + 1 == num_stages,
+                                            static_cast<const TopCandidatesParams*>(nullptr));
     });
     std::vector<GenerateRequest> requests;
     std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -314,7 +323,8 @@ TEST(PipelineParallelTest, StagesComputeAtTheSameTime) {
 TEST(PipelineParallelTest, StagesOfAnEncoderComputeAtTheSameTime) {
   Gate gate;
   LateRanks ranks("embed-en", 1, 3, [&](int rank) {
-    return std::make_unique<GatedBackend>(gate, rank == 0, rank == 2);
+    return std::make_unique<GatedBackend>(gate, rank == 0, rank == 2,
+                                          static_cast<const NormParams*>(nullptr));
   });
   EncodeRequest request;
   request.model = "embed-en";
