@@ -184,15 +184,7 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
   BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, context.cpu.num_threads));
   std::vector<std::string> devices = placements.front().devices;
   const int num_stages = options.pipeline_parallel;
-  if (num_stages > 1) {
-    if (devices.front() != "cpu") {
-      return absl::UnimplementedError(fmt::format(
-          "pipeline_parallel is {}; accepted on device {}: 1 (several GPUs do not compute a model "
-          "one behind the other; threads of device cpu do)",
-          num_stages, devices.front()));
-    }
-    devices.assign(devices.size() * num_stages, "cpu");
-  }
+  if (devices.front() == "cpu") devices.assign(devices.size() * num_stages, "cpu");
   TakeCores(context, devices.front() != "cpu", model);
   BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
                             MakeRanks(devices, needs, context.cpu, context.gpu_memory, num_stages));

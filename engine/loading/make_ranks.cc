@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -42,7 +41,12 @@ absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::st
   if (devices.front() == "cpu") {
     return Together(ConnectThreads(MakeCpuDevices(devices.size(), cpu), num_stages));
   }
-  BEAMLINE_CHECK(num_stages == 1);
+  if (num_stages > 1) {
+    return absl::UnimplementedError(fmt::format(
+        "pipeline_parallel is {}; accepted on device {}: 1 (several GPUs do not compute a model "
+        "one behind the other; threads of device cpu do)",
+        num_stages, devices.front()));
+  }
   std::vector<RankGroup::Rank> ranks;
   std::vector<Backend*> gpus;
   for (const std::string& device : devices) {

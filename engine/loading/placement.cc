@@ -75,7 +75,9 @@ absl::StatusOr<std::vector<std::string>> DevicesWithoutList(const ModelOptions& 
                                                             size_t asked) {
   const std::string device = options.device.empty() ? "auto" : options.device;
   const size_t wanted = std::max<size_t>(asked, 1) * static_cast<size_t>(options.tensor_parallel);
-  if (wanted == 1 || device == kCpu) return std::vector(wanted, device);
+  // Of several stages it is to be known where they are.
+  const bool may_stay_open = options.pipeline_parallel == 1 || device != "auto";
+  if ((wanted == 1 && may_stay_open) || device == kCpu) return std::vector(wanted, device);
   const bool counts_from_first = device == "auto" || (device == "cuda" && asked <= 1);
   if (!counts_from_first) {
     const std::string why = fmt::format(", as device is '{}'; devices names several GPUs", device);

@@ -194,15 +194,9 @@ TEST(PipelineParallelTest, MoreStagesThanLayersAreRefused) {
               HasSubstr("pipeline_parallel is 9; accepted: 1 to 8"));
 }
 
-// A device under another name than the CPU's.
-class NamedBackend : public LateBackend {
- public:
-  NamedBackend() : LateBackend(1) {}
-  std::string Name() const override { return "cuda:0"; }
-};
-
 TEST(PipelineParallelTest, GpusAreRefused) {
-  const absl::Status status = MakeRanks(1, NamedBackend(), {}, 2).status();
+  const std::vector<std::string> gpu = {"cuda:0"};
+  const absl::Status status = MakeRanks(gpu, {}, {}, {}, 2).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("pipeline_parallel is 2; accepted on device cuda:0: 1"));
