@@ -37,7 +37,7 @@ void MatMulBFloat16(benchmark::State& state) {
   RunMatMul(state, DType::kBFloat16, Activation::kNone);
 }
 
-void Shapes(benchmark::internal::Benchmark* benchmark) {
+void ProductShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->UseRealTime();
   for (int64_t rows : {1, 4, 8, 37, 64, 512, 4096}) {
     benchmark->Args({rows, 192, 576})->Args({rows, 256, 256})->Args({rows, 256, 1024});
@@ -47,8 +47,8 @@ void Shapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({1, 4096, 4096})->Args({64, 4096, 4096})->Args({512, 1024, 4096});
 }
 
-BENCHMARK(MatMulFloat32)->Apply(Shapes);
-BENCHMARK(MatMulBFloat16)->Apply(Shapes);
+BENCHMARK(MatMulFloat32)->Apply(ProductShapes);
+BENCHMARK(MatMulBFloat16)->Apply(ProductShapes);
 BENCHMARK(MatMulFloat32Gelu)->UseRealTime()->Args({1, 256, 1024})->Args({512, 256, 1024});
 
 }  // namespace

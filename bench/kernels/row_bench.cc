@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kVocabSize = 8000;
 
-void Shapes(benchmark::internal::Benchmark* benchmark) {
+void RowShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->UseRealTime();
   for (int64_t rows : {1, 8, 64, 2048}) benchmark->Args({rows, 192})->Args({rows, 256});
 }
@@ -26,7 +26,7 @@ void LayerNormResidual(benchmark::State& state) {
   for (auto _ : state) TheBackend().Norm(params);
   CountBytes(state, 12.0 * static_cast<double>(state.range(0) * state.range(1)));
 }
-BENCHMARK(LayerNormResidual)->Apply(Shapes);
+BENCHMARK(LayerNormResidual)->Apply(RowShapes);
 
 void EmbedTokens(benchmark::State& state) {
   Matrix table(kVocabSize, state.range(1));
@@ -48,7 +48,7 @@ void EmbedTokens(benchmark::State& state) {
   for (auto _ : state) TheBackend().Embed(params);
   CountBytes(state, 12.0 * static_cast<double>(state.range(0) * state.range(1)));
 }
-BENCHMARK(EmbedTokens)->Apply(Shapes);
+BENCHMARK(EmbedTokens)->Apply(RowShapes);
 
 // Sequences of 32 tokens.
 void MeanPool(benchmark::State& state) {
