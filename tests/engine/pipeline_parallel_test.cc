@@ -401,12 +401,11 @@ TEST(PipelineParallelTest, EncodersFailAsGeneratorsDo) {
     if (before) {
       ranks.group().stages(3)->Abort(absl::UnavailableError("the late device broke"));
     } else {
-      ranks.backend(2).BreakAfter(2);
+      ranks.backend(2).BreakAfter(0);
     }
     EncodeRequest request;
     request.model = "embed-en";
     for (int i = 0; i < 6; ++i) request.inputs.emplace_back("text " + std::to_string(i));
-    request.per_token = true;  // each is read by itself
     auto sink = std::make_shared<RecordingEncodeSink>();
     ranks.Submit(request, sink);
     const absl::Status status = sink->Wait().status();
