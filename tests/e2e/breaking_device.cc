@@ -2,6 +2,7 @@
 // a GPU. The first backend made breaks when, once the file BEAMLINE_TEST_BREAK_FILE is there, ten
 // more results have been read: loading reads some too.
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "absl/status/status.h"
 #include "kernels/cuda_module.h"
 #include "tests/engine/late_backend.h"
 
@@ -55,5 +57,12 @@ EXPORTED int beamline_cuda_count(int, int* count, char*, size_t) {
   return 0;
 }
 
+EXPORTED int beamline_cuda_connect(int, beamline::Backend* const*, int, beamline::Communicator**,
+                                   char* error, size_t error_size) {
+  std::snprintf(error, error_size, "these devices do not compute together");
+  return static_cast<int>(absl::StatusCode::kUnimplemented);
+}
+
 static_assert(std::is_same_v<decltype(beamline_cuda_create), beamline::CudaCreateFunction>);
 static_assert(std::is_same_v<decltype(beamline_cuda_count), beamline::CudaCountFunction>);
+static_assert(std::is_same_v<decltype(beamline_cuda_connect), beamline::CudaConnectFunction>);
