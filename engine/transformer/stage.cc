@@ -14,6 +14,10 @@
 namespace beamline {
 namespace {
 
+// Of a model that several stages divide, which takes the square of their number. No model has as
+// many; a damaged config.json may say so.
+constexpr int32_t kMostLayers = 4096;
+
 int32_t NumLayers(const std::optional<StackSpec>& stack) {
   return stack.has_value() ? stack->num_layers : 0;
 }
@@ -84,19 +88,24 @@ LayerRange Within(int32_t begin, int32_t end, int32_t first, int32_t num_layers)
 
 absl::Status CheckStages(const TransformerSpec& spec, int32_t num_stages) {
   const int32_t num_layers = NumLayers(spec.encoder) + NumLayers(spec.decoder);
-  if (num_stages >= 1 && num_stages <= num_layers) return absl::OkStatus();
+  const int32_t most = num_layers <= kMostLayers ? num_layers : 1;
+  if (num_stages >= 1 && num_stages <= most) return absl::OkStatus();
   FieldFault fault;
   fault.field = "pipeline_parallel";
   fault.value = std::to_string(num_stages);
-  fault.accepted = fmt::format("1 to {}", num_layers);
-  fault.text = fmt::format("pipeline_parallel is {}, more than the {} layers of the model",
-                           num_stages, num_layers);
+  fault.accepted = fmt::format("1 to {}", most);
+  fault.text = num_stages > num_layers
+                   ? fmt::format("pipeline_parallel is {}, more than the {} layers of the model",
+                                 num_stages, num_layers)
+                   : fmt::format("pipeline_parallel is {}; accepted: 1, as the model has {} layers",
+                                 num_stages, num_layers);
   return FieldError(fault);
 }
 
 std::vector<Stage> DivideLayers(const TransformerSpec& spec, int32_t num_stages) {
   BEAMLINE_CHECK(CheckStages(spec, num_stages).ok());
   const int32_t num_encoder = NumLayers(spec.encoder), num_decoder = NumLayers(spec.decoder);
+  if (num_stages == 1) return {{{0, num_encoder}, {0, num_decoder}}};
   const std::vector<double> costs = Costs(spec);
   constexpr double kAny = std::numeric_limits<double>::infinity();
   const std::vector<int32_t> cheapest = BestEnds(

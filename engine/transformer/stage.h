@@ -27,7 +27,8 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-// INVALID_ARGUMENT naming pipeline_parallel, unless every stage gets a layer.
+// INVALID_ARGUMENT naming pipeline_parallel, unless every stage gets a layer, or where there are
+// more layers than several stages divide (4096).
 absl::Status CheckStages(const TransformerSpec& spec, int32_t num_stages);
 
 // The layers in so many ranges, of which the most expensive is as cheap as can be; beside it the

@@ -115,6 +115,12 @@ TEST(StageTest, NoOtherDivisionIsCheaper) {
 
 TEST(StageTest, MoreStagesThanLayersAreRefused) {
   EXPECT_TRUE(CheckStages(Decoder(3, 64), 3).ok());
+  // As many as a damaged config.json says: nobody waits for their division.
+  EXPECT_TRUE(CheckStages(Decoder(1 << 20, 64), 1).ok());
+  EXPECT_EQ(DivideLayers(Decoder(1 << 20, 64), 1).size(), 1);
+  EXPECT_EQ(CheckStages(Decoder(1 << 20, 64), 2).message(),
+            "pipeline_parallel is 2; accepted: 1, as the model has 1048576 layers");
+  EXPECT_EQ(DivideLayers(Decoder(4096, 64), 8).size(), 8);
   EXPECT_EQ(CheckStages(Decoder(3, 64), 4).message(),
             "pipeline_parallel is 4, more than the 3 layers of the model; accepted: 1 to 3");
   TransformerSpec spec = Decoder(3, 64);
