@@ -93,11 +93,11 @@ absl::Status CheckStages(const TransformerSpec& spec, int32_t num_stages) {
   FieldFault fault;
   fault.field = "pipeline_parallel";
   fault.value = std::to_string(num_stages);
-  fault.accepted = fmt::format("1 to {}", most);
+  fault.accepted = most > 1 ? fmt::format("1 to {}", most) : "1";
   fault.text = num_stages > num_layers
                    ? fmt::format("pipeline_parallel is {}, more than the {} layers of the model",
                                  num_stages, num_layers)
-                   : fmt::format("pipeline_parallel is {}; accepted: 1, as the model has {} layers",
+                   : fmt::format("pipeline_parallel is {}, which does not divide {} layers",
                                  num_stages, num_layers);
   return FieldError(fault);
 }

@@ -119,7 +119,7 @@ TEST(StageTest, MoreStagesThanLayersAreRefused) {
   EXPECT_TRUE(CheckStages(Decoder(1 << 20, 64), 1).ok());
   EXPECT_EQ(DivideLayers(Decoder(1 << 20, 64), 1).size(), 1);
   EXPECT_EQ(CheckStages(Decoder(1 << 20, 64), 2).message(),
-            "pipeline_parallel is 2; accepted: 1, as the model has 1048576 layers");
+            "pipeline_parallel is 2, which does not divide 1048576 layers; accepted: 1");
   EXPECT_EQ(DivideLayers(Decoder(4096, 64), 8).size(), 8);
   EXPECT_EQ(CheckStages(Decoder(3, 64), 4).message(),
             "pipeline_parallel is 4, more than the 3 layers of the model; accepted: 1 to 3");
