@@ -88,7 +88,7 @@ run_tests release 900 --test-dir build/release -j 2 "${filter[@]}"
 if [[ $sanitizers == yes ]]; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  export TSAN_OPTIONS=halt_on_error=1
+  export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan_suppressions.txt"
   step "configure asan" 120 cmake --preset asan
   asan_parts=(base kernels engine server client fuzz)
   asan_targets=()
