@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<RankedTransformer>> RankedTransformer::Create(
 }
 
 template <typename Work>
-Tensor RankedTransformer::OnEveryRank(const Work& work) {
-  Tensor of_model;
+Tensor RankedTransformer::OnEveryRank(Tensor absent, const Work& work) {
+  Tensor of_model = absent;
   // The fault stays with the group.
   static_cast<void>(ranks_.Run([&](int rank) {
     Tensor result;
@@ -67,13 +67,12 @@ std::vector<EncoderBatch> Divide(const EncoderBatch& batch, int most) {
 
 Tensor RankedTransformer::EncodePieces(const EncoderBatch& batch) {
   const std::vector<EncoderBatch> pieces = Divide(batch, ranks_.num_stages());
-  Tensor whole;
+  Tensor whole = NoStates(batch);
   for (const EncoderBatch& piece : pieces) {
-    ranks_.Start([this, &piece, &batch, &whole](int rank) {
+    ranks_.Start([this, &piece, &whole](int rank) {
       const Tensor hidden = parts_[rank]->Encode(piece);
       if (rank == ranks_.result_rank() && piece.first_row == 0) {
-        whole = Tensor(hidden.data, hidden.dtype,
-                       {static_cast<int64_t>(batch.token_ids.size()), hidden.dim(-1)});
+        whole = Tensor(hidden.data, hidden.dtype, {whole.dim(0), hidden.dim(-1)});
       }
       return absl::OkStatus();
     });
@@ -82,23 +81,30 @@ Tensor RankedTransformer::EncodePieces(const EncoderBatch& batch) {
   return whole;
 }
 
+Tensor RankedTransformer::NoStates(const EncoderBatch& batch) const {
+  return Tensor(nullptr, DType::kFloat32,
+                {static_cast<int64_t>(batch.token_ids.size()), spec_.encoder->hidden_size});
+}
+
 Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
   if (ranks_.num_stages() > 1 && !ranks_.backend(0).Records()) return EncodePieces(batch);
-  return OnEveryRank([&](int rank, Tensor& hidden) {
+  return OnEveryRank(NoStates(batch), [&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->Encode(batch);
     return absl::OkStatus();
   });
 }
 
 Tensor RankedTransformer::EncodeMemory(const EncoderBatch& batch) {
-  return OnEveryRank([&](int rank, Tensor& hidden) {
+  return OnEveryRank(NoStates(batch), [&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->EncodeMemory(batch);
     return absl::OkStatus();
   });
 }
 
 Tensor RankedTransformer::Decode(const StepBatch& batch, const DeviceEdits& edits) {
-  return OnEveryRank([&](int rank, Tensor& logits) {
+  const Tensor none(nullptr, DType::kFloat32,
+                    {static_cast<int64_t>(batch.logits_rows.size()), spec_.vocab_size});
+  return OnEveryRank(none, [&](int rank, Tensor& logits) {
     logits = parts_[rank]->Decode(batch, edits);
     const bool divided = ranks_.shares(rank) != nullptr && rank >= ranks_.result_rank();
     return divided ? GatherLogits(rank, logits, logits) : absl::OkStatus();
@@ -126,7 +132,7 @@ Tensor RankedTransformer::Pool(const EncoderBatch& batch, const Tensor& hidden, 
 }
 
 void RankedTransformer::CopyBlocks(std::span<const BlockCopy> copies) {
-  OnEveryRank([&](int rank, Tensor&) {
+  OnEveryRank(Tensor(), [&](int rank, Tensor&) {
     parts_[rank]->CopyBlocks(copies);
     return absl::OkStatus();
   });

@@ -29,7 +29,7 @@ class RankedTransformer final : public Transformer {
   Transformer& part(int rank) { return *parts_[rank]; }
 
   // What these return lies on the rank that has the results. After a fault, which
-  // RankGroup::status() tells, it is undefined, or an empty tensor.
+  // RankGroup::status() tells, it has the usual shape, and is undefined or without memory.
   // Stages compute pieces of the batch at the same time, on devices that record no steps.
   Tensor Encode(const EncoderBatch& batch) override;
   Tensor EncodeMemory(const EncoderBatch& batch) override;
@@ -51,9 +51,12 @@ class RankedTransformer final : public Transformer {
                     RankGroup& ranks)
       : spec_(spec), ranks_(ranks), parts_(std::move(parts)), gathered_(parts_.size()) {}
 
-  // Runs `work` on every rank; returns the result of the one that has the results.
+  // Runs `work` on every rank; returns the result of the one that has the results, `absent` if a
+  // fault keeps it from having one.
   template <typename Work>
-  Tensor OnEveryRank(const Work& work);
+  Tensor OnEveryRank(Tensor absent, const Work& work);
+  // Hidden states of a batch without memory.
+  Tensor NoStates(const EncoderBatch& batch) const;
   // The whole of pieces that the stages compute one behind the other.
   Tensor EncodePieces(const EncoderBatch& batch);
   absl::Status GatherLogits(int rank, Tensor logits, Tensor& whole);
