@@ -50,10 +50,16 @@ if(BEAMLINE_WARNINGS_AS_ERRORS)
 endif()
 target_include_directories(beamline_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 if(BEAMLINE_SANITIZER)
-  # -O1 compiles in three quarters of -O2's time. Ending at the first fault, which a test does anyway,
+  # -Og compiles in less than half of -O2's time. Ending at the first fault, which a test does anyway,
   # takes another quarter off: UBSan's checks then have no way back into the code.
-  add_compile_options(-fsanitize=${BEAMLINE_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1 -O1)
+  add_compile_options(-fsanitize=${BEAMLINE_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1 -Og)
   add_link_options(-fsanitize=${BEAMLINE_SANITIZER})
+  if(BEAMLINE_SANITIZER MATCHES "undefined")
+    # A check of every pointer, a fifth of the time to compile. AddressSanitizer sees null pointers where they are
+    # read; folders that cast bytes to numbers turn the other one on again.
+    add_compile_options(-fno-sanitize=null,alignment)
+    set(BEAMLINE_SANITIZE_CASTS -fsanitize=alignment)
+  endif()
 endif()
 if(BEAMLINE_LIBFUZZER)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
