@@ -149,7 +149,8 @@ TEST(ScoreTest, SurvivesATightCache) {
     options.cache_bytes = 1;  // raised to one request of full length
     options.max_sequences = 64;
     const std::unique_ptr<Engine> tight = MakeEngine(options);
-    const std::vector<json> rows = RowsOf(name);
+    std::vector<json> rows = RowsOf(name);
+    if (kSanitized) rows.resize((rows.size() + 1) / 2);
     std::vector<std::shared_ptr<RecordingScoreSink>> scores;
     std::vector<std::shared_ptr<RecordingSink>> others;
     for (const json& row : rows) {

@@ -26,6 +26,7 @@ namespace {
 constexpr std::chrono::seconds kLong{600};
 // Enough for every kind of step, and sooner done than the default.
 constexpr int32_t kBatchTokens = kSanitized ? 128 : 768;
+constexpr int32_t kSequences = kSanitized ? 16 : 256;
 
 // With a sanitizer, which is slow, the one that has an encoder as well as a decoder.
 std::vector<std::string> Models() {
@@ -134,6 +135,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Serve(const std::string& name, const std
   options.gpu_memory = kTestGpuMemory;
   options.models[0].warm_up = warm_up;
   options.models[0].max_batch_tokens = kBatchTokens;
+  options.models[0].max_sequences = kSequences;
   return Engine::Create(options);
 }
 
@@ -299,6 +301,7 @@ TEST(RehearseUsualTest, RequestsMeetRecordedShapes) {
   for (const std::string& model : Generators()) {
     ModelOptions options = Demo(model);
     options.max_batch_tokens = kBatchTokens;
+    options.max_sequences = kSequences;
     LateReplica replica(options);
     const auto report =
         RehearseUsual(replica.limits(), replica.transformer(), replica.backend(), kLong);
