@@ -191,7 +191,8 @@ void RankLinks::TellFault() {
 }
 
 void RankLinks::Lose(const Link& link, std::string_view how) {
-  SetFault(absl::UnavailableError(fmt::format("rank {} at {} {}", link.rank, link.address, how)));
+  const std::string why = fmt::format("rank {} at {} {}", link.rank, link.address, how);
+  SetFault(absl::UnavailableError(why));
 }
 
 void RankLinks::TakeFault(const Link& link, const std::string& why, Kind kind) {
@@ -248,7 +249,7 @@ bool RankLinks::MoveAll(std::span<Progress> moving, const Patience& patience) {
     const int num_ready = poll(waits.data(), waits.size(), static_cast<int>(kLook.count()));
     if (!fault().ok()) return false;
     if (patience.stop != nullptr && *patience.stop) {
-      SetFault(absl::UnavailableError(fmt::format("rank {} was stopped", rank_)));
+      SetFault(absl::UnavailableError(fmt::format("rank {} was stopped while it waited", rank_)));
       return false;
     }
     if (num_ready != 0) continue;
@@ -278,7 +279,7 @@ bool RankLinks::GoOnSending(Progress& each) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
     const std::string error = SystemError(errno);
     LookForLost(each.link);  // it may have said why
-    Lose(each.link, fmt::format("is lost: {}", error));
+    Lose(each.link, fmt::format("lost its connection: {}", error));
     return false;
   }
   const size_t of_header = std::min(static_cast<size_t>(sent), parts[0].iov_len);
@@ -325,7 +326,7 @@ bool RankLinks::GoOnReceiving(Progress& each) {
   const ssize_t received = recv(each.link.socket, target, left, MSG_DONTWAIT);
   if (received < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
-    Lose(each.link, fmt::format("is lost: {}", SystemError(errno)));
+    Lose(each.link, fmt::format("lost its connection: {}", SystemError(errno)));
     return false;
   }
   if (received == 0) {
@@ -345,7 +346,7 @@ void RankLinks::LookForLost(const Link& link) {
   const ssize_t seen = recv(link.socket, &header, sizeof(header), MSG_DONTWAIT | MSG_PEEK);
   if (seen == 0) return Lose(link, "closed the connection");
   if (seen < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-    return Lose(link, fmt::format("is lost: {}", SystemError(errno)));
+    return Lose(link, fmt::format("lost its connection: {}", SystemError(errno)));
   }
   if (seen != sizeof(header) || header.magic != kMagic) return;
   if (header.kind != Kind::kFault && header.kind != Kind::kEnd) return;

@@ -167,6 +167,32 @@ std::vector<Setting> DeviceSettings(ServerConfig& c) {
   };
 }
 
+std::vector<Setting> RankSettings(ServerConfig& c) {
+  return {
+      {.name = "rank_address",
+       .value = &c.rank_address,
+       .choices = {"off"},
+       .help = "address where the front meets the other ranks of the model that tensor_parallel "
+               "divides, each a process; off: ranks are threads",
+       .is_address = true},
+      {"rank",
+       &c.rank,
+       0,
+       7,
+       {},
+       "with rank_address, which rank this process is; 0: the front, which answers"},
+      {.name = "rank_secret_file",
+       .value = &c.rank_secret_file,
+       .help = "with rank_address, file of what all ranks know and nobody else"},
+      {"rank_timeout_ms",
+       &c.rank_timeout_ms,
+       1,
+       86400000,
+       {},
+       "with rank_address, how long ranks wait until all are there"},
+  };
+}
+
 std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   return {
       {"max_connections",
@@ -258,7 +284,9 @@ std::vector<Setting> Settings(ServerConfig& c) {
        "what the log has"},
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
+  const std::vector<Setting> ranks = RankSettings(c);
   settings.insert(settings.end(), devices.begin(), devices.end());
+  settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;
