@@ -26,7 +26,7 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path) {
     return secret;
   }
   return FieldError("rank_secret_file",
-                    fmt::format("'{}', whose first line has {} bytes", path, secret.size()),
+                    fmt::format("'{}', which has {} bytes", path, secret.size()),
                     fmt::format("{} to {}", ProcessOptions::kFewestSecretBytes,
                                 ProcessOptions::kMostSecretBytes));
 }
