@@ -81,16 +81,17 @@ class Communicator {
   // Thread-safe.
   virtual void Abort(const absl::Status& why) = 0;
 
+ protected:
+  // A communicator that connects no two ranks alone fails with UNIMPLEMENTED's text.
+  virtual void DoSend(const Tensor& x, int to);
+  virtual void DoReceive(const Tensor& x, int from);
+
  private:
   // Of arguments that this rank's part of the contract holds for.
   virtual void DoAllReduceSum(const Tensor& x) = 0;
   virtual void DoAllGather(const Tensor& part, const Tensor& whole) = 0;
   virtual void DoBroadcast(const Tensor& x, int root) = 0;
   virtual void DoMergeCandidates(const MergeCandidatesParams& params) = 0;
-  // A communicator that connects no two ranks alone fails with UNIMPLEMENTED's text.
-  virtual void DoSend(const Tensor& x, int to);
-  virtual void DoReceive(const Tensor& x, int from);
-
   const int rank_;
   const int size_;
 };

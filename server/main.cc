@@ -18,6 +18,7 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
+#include "engine/api/follower.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "server/accept/descriptors.h"
@@ -25,6 +26,7 @@
 #include "server/config/config_file.h"
 #include "server/config/environment.h"
 #include "server/config/flags.h"
+#include "server/config/process_options.h"
 #include "server/health_check.h"
 #include "server/logging.h"
 #include "server/metrics/metrics.h"
@@ -58,8 +60,9 @@ int PrintHealth(const std::string& address) {
   return *is_serving ? status : 1;
 }
 
-EngineOptions ToEngineOptions(const ServerConfig& config) {
+EngineOptions ToEngineOptions(const ServerConfig& config, ProcessOptions processes) {
   EngineOptions options;
+  options.processes = std::move(processes);
   options.models = config.models;
   for (ModelOptions& model : options.models) FillFrom(config, model);
   options.num_threads = config.threads;
@@ -87,6 +90,14 @@ void PrintStartLine(const Server& server) {
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
+// A rank that another process answers with, until no front comes any more.
+int Follow(const EngineOptions& options) {
+  spdlog::info("{}", VersionLine("beamline-server"));
+  const absl::Status status =
+      FollowFronts(options, [](const std::string& line) { spdlog::info("{}", line); });
+  return Fail(1, status);
+}
+
 void TellManager(const std::string& state) {
   if (!Notify(state))
     spdlog::warn("systemd could not be told: {}", state.substr(0, state.find('\n')));
@@ -111,9 +122,13 @@ int Main(int argc, char** argv) {
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   RaiseDescriptorLimit();
+  auto processes = ReadProcessOptions(config);
+  if (!processes.ok()) return Fail(2, processes.status());
+  const EngineOptions options = ToEngineOptions(config, *std::move(processes));
+  if (options.processes.rank > 0) return Follow(options);
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
-  auto engine = Engine::Create(ToEngineOptions(config), metrics.get());
+  auto engine = Engine::Create(options, metrics.get());
   if (!engine.ok()) return Fail(1, engine.status());
   const std::vector<ModelInfo> models = (*engine)->Models();
   std::atomic<bool> faulted = false;

@@ -19,6 +19,19 @@ namespace beamline {
 
 class Tokenizer;
 
+// The ranks of a model as processes, one of which answers.
+struct ProcessOptions {
+  static constexpr size_t kFewestSecretBytes = 16;
+  static constexpr size_t kMostSecretBytes = 256;
+
+  // Where rank 0, the front, waits for the others; port 0: ranks are threads.
+  std::string host;
+  int port = 0;
+  int rank = 0;                                 // of this process
+  std::string secret;                           // of all of them
+  std::chrono::milliseconds time_limit{60000};  // for all to come
+};
+
 struct EngineOptions {
   static constexpr int kMostThreads = 4096;
   static constexpr int kMostTokenizerThreads = 256;
@@ -27,6 +40,8 @@ struct EngineOptions {
   int num_threads = 0;            // compute threads of the CPU, at most kMostThreads; 0: all
   int num_tokenizer_threads = 2;  // 1 .. kMostTokenizerThreads
   GpuMemoryLimit gpu_memory;      // of each GPU that a model names
+  // Of those of `models` that tensor_parallel divides, of which there is one then.
+  ProcessOptions processes;
 };
 
 // An INTERNAL error with this payload has a message that a client may read.

@@ -17,6 +17,7 @@
 #include "engine/loading/make_ranks.h"
 #include "engine/loading/model_options_check.h"
 #include "engine/loading/placement.h"
+#include "engine/loading/rank_terms.h"
 #include "engine/loading/rehearsal.h"
 #include "engine/loading/stoppable_checkpoint.h"
 #include "engine/text/error_line.h"
@@ -178,6 +179,20 @@ void TakeCores(const LoadContext& context, bool on_gpu, LoadedModel& model) {
   cpu::RunOn(model.cores);
 }
 
+// The front of a model's processes, once all are there.
+absl::StatusOr<Placement> PlaceFront(const LoadContext& context, LoadedModel& model) {
+  BEAMLINE_RETURN_IF_ERROR(CheckProcesses(model.options));
+  TakeCores(context, /*on_gpu=*/false, model);
+  model.num_processes = model.options.tensor_parallel;
+  RankDoor door = DoorOf(*context.processes, model.num_processes);
+  door.stop = context.stop;
+  BEAMLINE_ASSIGN_OR_RETURN(auto links, RankLinks::Gather(door));
+  auto rank = MakeProcessRank(std::move(links), context.cpu);
+  Placement placement = {"its ranks are processes", &rank->ranks()};
+  model.backend = std::move(rank);
+  return placement;
+}
+
 absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext& context,
                                      LoadedModel& model) {
   const ModelOptions& options = model.options;
@@ -204,6 +219,7 @@ absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) 
   const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
+  if (context.processes != nullptr) return PlaceFront(context, model);
   if (options.tensor_parallel * options.pipeline_parallel > 1) {
     return PlaceRanks(needs, context, model);
   }
@@ -215,14 +231,30 @@ absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) 
   return Placement{std::move(chosen.reason)};
 }
 
+// Of what all ranks together take, what this process does.
+MemoryPlan OwnPlan(const LoadedModel& model) {
+  MemoryPlan plan = model.memory;
+  plan.weights /= model.num_processes;
+  plan.cache /= model.num_processes;
+  plan.activations /= model.num_processes;
+  return plan;
+}
+
 // On the model's backend, or on each of its ranks.
 absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& model,
                                                              const Checkpoint& checkpoint,
-                                                             RankGroup* ranks) {
+                                                             RankGroup* ranks,
+                                                             const std::atomic<bool>* stop) {
   const TransformerSpec& spec = model.description.spec;
   const DType dtype = model.options.dtype;
   if (ranks != nullptr) {
-    return RankedTransformer::Create(spec, checkpoint, dtype, model.limits, *ranks);
+    RankLinks* const followers = ranks->followers();
+    if (followers != nullptr) OfferTerms(TermsOf(checkpoint, dtype, model.limits), *followers);
+    auto transformer = RankedTransformer::Create(spec, checkpoint, dtype, model.limits, *ranks);
+    if (transformer.ok() && followers != nullptr) {
+      BEAMLINE_RETURN_IF_ERROR(AwaitFollowers(*followers, stop));
+    }
+    return transformer;
   }
   return Transformer::Create(spec, checkpoint, dtype, model.limits, *model.backend);
 }
@@ -247,10 +279,10 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->memory =
       PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
                  limits, options.tensor_parallel, options.pipeline_parallel);
-  if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(model->memory, *model->backend));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      model->transformer,
-      MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop), placement.ranks));
+  if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));
+  BEAMLINE_ASSIGN_OR_RETURN(model->transformer,
+                            MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop),
+                                            placement.ranks, context.stop));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));
@@ -273,7 +305,7 @@ int64_t LoadedModel::PromisedHostBytes() const {
   if (backend->FreeMemory().has_value()) return 0;  // its memory is not the host's
   int64_t held = 0;
   for (const MemoryUse& use : backend->MemoryUsage()) held += static_cast<int64_t>(use.bytes);
-  return std::max<int64_t>(memory.total() - held, 0);
+  return std::max<int64_t>(memory.total() / num_processes - held, 0);
 }
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadedModel::Load(const ModelOptions& options,

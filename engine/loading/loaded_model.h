@@ -28,6 +28,9 @@ struct LoadContext {
   // Asked before anything of the device's memory is taken; its error ends the load. May be empty.
   std::function<absl::Status(const MemoryPlan& plan, const Backend& backend)> admit;
   const std::atomic<bool>* stop = nullptr;  // once set, the load ends with CANCELLED; may be null
+  // Where the model's ranks come together as processes, of which this one is the front; null: they
+  // are threads.
+  const ProcessOptions* processes = nullptr;
   // The calling thread gives way to others, from now on and for good. With cpu.cores it stays on
   // these.
   bool yields = false;
@@ -49,6 +52,7 @@ struct LoadedModel : ModelFacts {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
   bool on_gpu = false;
+  int num_processes = 1;  // that have about as much of `memory` each
   // Where the threads that compute it belong; empty: anywhere.
   std::vector<int> cores;
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/api/engine.h"
 #include "engine/loading/make_backend.h"
 #include "engine/transformer/ranked_backend.h"
+#include "kernels/rank_links.h"
 
 namespace beamline {
 
@@ -22,6 +24,15 @@ absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::st
                                                          const CpuShare& cpu,
                                                          const GpuMemoryLimit& memory = {},
                                                          int num_stages = 1);
+
+// The one rank of this process on the CPU, with all that `cpu` says.
+std::unique_ptr<RankedBackend> MakeProcessRank(std::shared_ptr<RankLinks> links,
+                                               const CpuShare& cpu);
+
+// Where the processes of a model of so many ranks come together.
+RankDoor DoorOf(const ProcessOptions& options, int num_ranks);
+// UNIMPLEMENTED naming the setting of a model whose ranks cannot be processes.
+absl::Status CheckProcesses(const ModelOptions& options);
 
 // Connects devices of this process, which are those of the stages one behind the other.
 std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,

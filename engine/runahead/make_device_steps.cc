@@ -21,8 +21,8 @@ std::vector<std::unique_ptr<DeviceStep>> MakeDeviceSteps(Transformer& transforme
       steps.push_back(std::make_unique<StagedStep>(*ranked));
     }
   } else {
-    auto one = std::make_unique<RankedStep>(*ranked);
-    auto other = std::make_unique<RankedStep>(*ranked);
+    auto one = std::make_unique<RankedStep>(*ranked, 0);
+    auto other = std::make_unique<RankedStep>(*ranked, 1);
     one->ReadWordsOf(*other);
     other->ReadWordsOf(*one);
     steps.push_back(std::move(one));

@@ -4,11 +4,14 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/runahead/step_call.h"
 #include "engine/runahead/vocabulary_split.h"
+#include "engine/transformer/rank_call.h"
 
 namespace beamline {
 
-RankedStep::RankedStep(RankedTransformer& transformer) : ranks_(transformer.ranks()) {
+RankedStep::RankedStep(RankedTransformer& transformer, int32_t number)
+    : ranks_(transformer.ranks()), number_(number) {
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     Backend& backend = ranks_.backend(rank);
     steps_.push_back(std::make_unique<TransformerStep>(
@@ -24,6 +27,9 @@ absl::Status RankedStep::Start(const StepBuilder& built, const DeviceEdits& edit
   BEAMLINE_RETURN_IF_ERROR(ranks_.status());
   BEAMLINE_CHECK(edits.words == nullptr || (other_ != nullptr && edits.words == other_->words()));
   BEAMLINE_RETURN_IF_ERROR(Prepare(requests, searches));
+  TellFollowers(ranks_, RankCall::kStep, [&](ByteWriter& message) {
+    WriteStepCall(number_, built, edits, requests, searches, message);
+  });
   return ranks_.Run([&](int rank) {
     if (rank == 0 || edits.words == nullptr) {
       return steps_[rank]->Start(built, edits, requests, searches);

@@ -1,5 +1,5 @@
-// A step that several ranks compute together: the same inputs to all of them, the results of the
-// first.
+// A step that several ranks compute together: the same inputs to all of them, those of other
+// processes too; the results of the first.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace beamline {
 
 class RankedStep final : public DeviceStep {
  public:
-  // The transformer outlives the step.
-  explicit RankedStep(RankedTransformer& transformer);
+  // The transformer outlives the step, which followers know by its number.
+  RankedStep(RankedTransformer& transformer, int32_t number);
   // The step whose results the inputs of this one may be taken from, out of each rank's own words.
   void ReadWordsOf(const RankedStep& other) { other_ = &other; }
 
@@ -42,6 +42,7 @@ class RankedStep final : public DeviceStep {
                        std::span<const BeamSearch> searches);
 
   RankGroup& ranks_;
+  const int32_t number_;
   std::vector<std::unique_ptr<TransformerStep>> steps_;  // of each rank
   const RankedStep* other_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduling/group.h"
@@ -35,6 +36,16 @@ class StepBuilder {
   // Allocates from the cache, fills the batches and marks the planned tokens as computed.
   void Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
              GroupCache& cache);
+
+  // What was built elsewhere, as far as a device needs it.
+  static StepBuilder Of(EncoderBatch encoder_batch, StepBatch step_batch,
+                        std::vector<BlockCopy> copies) {
+    StepBuilder builder;
+    builder.encoder_batch_ = std::move(encoder_batch);
+    builder.step_batch_ = std::move(step_batch);
+    builder.copies_ = std::move(copies);
+    return builder;
+  }
 
   const EncoderBatch& encoder_batch() const {
     return encoder_batch_;

@@ -160,6 +160,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Lifecycle::LoadReplica(const ModelO
   context.cpu = cpu;
   context.stop = &stop_loads_;
   if (!way.is_again) context.later_models = way.later_models;
+  const bool is_divided = options.tensor_parallel > 1 && way.is_configured;
+  if (is_divided && options_.processes.port != 0) context.processes = &options_.processes;
   // Of a model that is alone on its device at the start, what fits is seen when it is there.
   if (!way.is_configured || !way.is_alone || way.is_again) {
     context.admit = [this, promised = way.promised_bytes](const MemoryPlan& plan,

@@ -7,18 +7,36 @@
 
 namespace beamline {
 
-RankGroup::RankGroup(std::vector<Rank> ranks)
-    : ranks_(std::move(ranks)),
+namespace {
+
+std::vector<RankGroup::Rank> Alone(RankGroup::Rank rank) {
+  std::vector<RankGroup::Rank> ranks;
+  ranks.push_back(std::move(rank));
+  return ranks;
+}
+
+}  // namespace
+
+RankGroup::RankGroup(std::vector<Rank> ranks) : RankGroup(std::move(ranks), nullptr) {}
+
+RankGroup::RankGroup(Rank rank, std::shared_ptr<RankLinks> links)
+    : RankGroup(Alone(std::move(rank)), std::move(links)) {}
+
+RankGroup::RankGroup(std::vector<Rank> ranks, std::shared_ptr<RankLinks> links)
+    : links_(std::move(links)),
+      ranks_(std::move(ranks)),
       num_stages_(ranks_.front().stages == nullptr ? 1 : ranks_.front().stages->size()) {
-  BEAMLINE_CHECK(size() >= 2 && size() % num_stages_ == 0);
+  BEAMLINE_CHECK(num_ranks() >= 2 && num_ranks() % num_stages_ == 0);
+  BEAMLINE_CHECK(links_ == nullptr || num_stages_ == 1);
   const int share = ranks_per_stage();
   for (int rank = 0; rank < size(); ++rank) {
     Communicator* const shared = shares(rank);
     Communicator* const staged = stages(rank);
     BEAMLINE_CHECK((shared != nullptr) == (share > 1) && (staged != nullptr) == (num_stages_ > 1));
     if (shared != nullptr) {
-      BEAMLINE_CHECK(shared->rank() == rank % share && shared->size() == share);
-      if (shared->rank() == 0) connections_.push_back(shared);
+      BEAMLINE_CHECK(shared->rank() == (links_ != nullptr ? links_->rank() : rank % share));
+      BEAMLINE_CHECK(shared->size() == share);
+      if (rank % share == 0) connections_.push_back(shared);
     }
     if (staged != nullptr) {
       BEAMLINE_CHECK(staged->rank() == rank / share && staged->size() == num_stages_);
@@ -43,6 +61,10 @@ RankGroup::~RankGroup() {
 
 absl::Status RankGroup::Run(Work work) {
   BEAMLINE_RETURN_IF_ERROR(status());
+  if (workers_.empty()) {
+    RunRank(0, work);
+    return status();
+  }
   const uint64_t call = Post(work);
   if (num_stages_ == 1) RunRank(0, work);
   return Wait(call);

@@ -1,6 +1,7 @@
 // The ranks of one model: a thread and a device each, that compute parts of it. Ranks that share
 // layers do the same work at the same time; stages, which have layers of their own, do the same
-// work one behind the other, and may have several pieces of it between them.
+// work one behind the other, and may have several pieces of it between them. They are threads of
+// one process; or each is a process with a group of its own, whose one rank it is.
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "kernels/communicator.h"
+#include "kernels/rank_links.h"
 
 namespace beamline {
 
@@ -33,12 +35,20 @@ class RankGroup {
   // Starts a thread for every rank; with one stage not for the first, whose thread is the one that
   // calls Run. REQUIRES: stage by stage, in the order of their communicators' ranks; at least two.
   explicit RankGroup(std::vector<Rank> ranks);
+  // The part of one process: a rank of those that `links` connect, in one stage.
+  RankGroup(Rank rank, std::shared_ptr<RankLinks> links);
   // What has been started is done first.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
+  // Of this process; they are numbered from 0.
   int size() const { return static_cast<int>(ranks_.size()); }
+  // Of the front: the connections with the ranks that are to be told what is called. Null: there
+  // are none.
+  RankLinks* followers() {
+    return links_ != nullptr && links_->rank() == 0 ? links_.get() : nullptr;
+  }
   Backend& backend(int rank) { return *ranks_[rank].backend; }
   const Backend& backend(int rank) const { return *ranks_[rank].backend; }
   // REQUIRES: several ranks to a stage.
@@ -48,10 +58,12 @@ class RankGroup {
   Communicator* stages(int rank) { return ranks_[rank].stages.get(); }
 
   int num_stages() const { return num_stages_; }
-  int ranks_per_stage() const { return size() / num_stages_; }
+  // Of all processes.
+  int ranks_per_stage() const { return links_ != nullptr ? links_->size() : size() / num_stages_; }
+  int num_ranks() const { return ranks_per_stage() * num_stages_; }
   int StageOf(int rank) const { return rank / ranks_per_stage(); }
   // The first of those that have the last layers: where results are.
-  int result_rank() const { return size() - ranks_per_stage(); }
+  int result_rank() const { return links_ != nullptr ? 0 : size() - ranks_per_stage(); }
 
   // Calls `work` on the thread of each rank and returns when all are done: OK, or the fault. A
   // rank's error fails the group, which ends the others' waits. After a fault nothing runs.
@@ -74,6 +86,8 @@ class RankGroup {
   absl::Status status() const;
 
  private:
+  RankGroup(std::vector<Rank> ranks, std::shared_ptr<RankLinks> links);
+
   struct Call {
     std::function<absl::Status(int rank)> work;
     int num_left = 0;  // threads that are not done with it
@@ -84,6 +98,7 @@ class RankGroup {
   void RunRank(int rank, Work work);
   bool DoneLocked(uint64_t call) const { return call < first_call_; }
 
+  const std::shared_ptr<RankLinks> links_;  // null: all ranks are of this process
   std::vector<Rank> ranks_;
   const int num_stages_;
   std::vector<Communicator*> connections_;  // one end of each

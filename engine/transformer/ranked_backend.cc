@@ -22,13 +22,15 @@ std::optional<size_t> RankedBackend::FreeMemory() const {
   for (int rank = 1; rank < ranks_->size() && least.has_value(); ++rank) {
     least = std::min(*least, ranks_->backend(rank).FreeMemory().value_or(*least));
   }
-  if (least.has_value()) *least *= static_cast<size_t>(ranks_->size());
+  if (least.has_value()) *least *= static_cast<size_t>(ranks_->num_ranks());
   return least;
 }
 
 std::string RankedBackend::Description() const {
   if (ranks_->num_stages() == 1) {
-    return fmt::format("{} ranks, each on {}", ranks_->size(), result().Description());
+    return fmt::format("{} ranks{}, each on {}", ranks_->num_ranks(),
+                       ranks_->followers() != nullptr ? " as processes" : "",
+                       result().Description());
   }
   return fmt::format("{} ranks in {} stages, each on {}", ranks_->size(), ranks_->num_stages(),
                      result().Description());

@@ -31,7 +31,7 @@ class RankedBackend final : public Backend {
     return result().SupportsHiddenSize(hidden_size);
   }
   DType ActivationDType(DType dtype) const override { return result().ActivationDType(dtype); }
-  // Of all ranks together.
+  // Of all ranks of this process together.
   std::vector<MemoryUse> MemoryUsage() const override;
   // What all ranks together may take, each as much as the others.
   std::optional<size_t> FreeMemory() const override;

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
+#include "engine/transformer/rank_call.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/stage.h"
 
@@ -88,6 +90,8 @@ Tensor RankedTransformer::NoStates(const EncoderBatch& batch) const {
 
 Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
   if (ranks_.num_stages() > 1 && !ranks_.backend(0).Records()) return EncodePieces(batch);
+  TellFollowers(ranks_, RankCall::kEncode,
+                [&](ByteWriter& message) { VisitEncoderBatch(message, batch); });
   return OnEveryRank(NoStates(batch), [&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->Encode(batch);
     return absl::OkStatus();
@@ -95,6 +99,7 @@ Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
 }
 
 Tensor RankedTransformer::EncodeMemory(const EncoderBatch& batch) {
+  BEAMLINE_CHECK(ranks_.followers() == nullptr);
   return OnEveryRank(NoStates(batch), [&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->EncodeMemory(batch);
     return absl::OkStatus();
@@ -102,6 +107,7 @@ Tensor RankedTransformer::EncodeMemory(const EncoderBatch& batch) {
 }
 
 Tensor RankedTransformer::Decode(const StepBatch& batch, const DeviceEdits& edits) {
+  BEAMLINE_CHECK(ranks_.followers() == nullptr);
   const Tensor none(nullptr, DType::kFloat32,
                     {static_cast<int64_t>(batch.logits_rows.size()), spec_.vocab_size});
   return OnEveryRank(none, [&](int rank, Tensor& logits) {
@@ -132,6 +138,7 @@ Tensor RankedTransformer::Pool(const EncoderBatch& batch, const Tensor& hidden, 
 }
 
 void RankedTransformer::CopyBlocks(std::span<const BlockCopy> copies) {
+  BEAMLINE_CHECK(ranks_.followers() == nullptr);
   OnEveryRank(Tensor(), [&](int rank, Tensor&) {
     parts_[rank]->CopyBlocks(copies);
     return absl::OkStatus();

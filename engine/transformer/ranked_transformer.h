@@ -15,8 +15,10 @@ namespace beamline {
 
 class RankedTransformer final : public Transformer {
  public:
-  // As Transformer::Create, for each rank; `ranks` outlives it. INVALID_ARGUMENT naming
-  // tensor_parallel or pipeline_parallel when the model does not divide.
+  // As Transformer::Create, for each rank of this process; `ranks` outlives it. What a front is
+  // called to encode its followers are told (engine/transformer/rank_call.h); steps are told of by
+  // RankedStep, and EncodeMemory, Decode and CopyBlocks are of groups without followers alone.
+  // INVALID_ARGUMENT naming tensor_parallel or pipeline_parallel when the model does not divide.
   static absl::StatusOr<std::unique_ptr<RankedTransformer>> Create(const TransformerSpec& spec,
                                                                    const Checkpoint& checkpoint,
                                                                    DType dtype,
@@ -42,7 +44,7 @@ class RankedTransformer final : public Transformer {
 
   const TransformerSpec& spec() const override { return spec_; }
   int64_t num_parameters() const override { return parts_.front()->num_parameters(); }
-  // Of all ranks together.
+  // Of all ranks of this process together.
   int64_t weight_bytes() const override;
   RankedTransformer* ranked() override { return this; }
 

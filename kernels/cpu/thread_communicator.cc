@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
-#include <limits>
 #include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +13,7 @@
 #include "base/check.h"
 #include "fmt/format.h"
 #include "kernels/cpu/cpu_count.h"
+#include "kernels/cpu/merge_candidates.h"
 #include "kernels/cpu/spin.h"
 
 namespace beamline {
@@ -194,25 +192,6 @@ std::pair<int64_t, int64_t> Share(int64_t num_items, int rank, int size) {
   return {num_items * rank / size, num_items * (rank + 1) / size};
 }
 
-// NaN counts as -infinity, as in the operators.
-float Comparable(float value) {
-  return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
-}
-
-// log(sum(exp(normalizers))); an infinite maximum is the answer itself.
-float MergeNormalizers(std::span<const float> normalizers) {
-  float maximum = -std::numeric_limits<float>::infinity();
-  for (const float normalizer : normalizers) {
-    if (std::isnan(normalizer)) return normalizer;
-    maximum = std::max(maximum, normalizer);
-  }
-  if (std::isinf(maximum)) return maximum;
-  double sum = 0.0;
-  for (const float normalizer : normalizers)
-    sum += std::exp(static_cast<double>(normalizer) - maximum);
-  return static_cast<float>(maximum + std::log(sum));
-}
-
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(int rank, std::shared_ptr<Meeting> meeting)
@@ -285,56 +264,15 @@ class ThreadCommunicator final : public Communicator {
   void DoMergeCandidates(const MergeCandidatesParams& params) override {
     Meet(&params, [&] {
       const auto num_rows = static_cast<int64_t>(params.counts.size());
+      std::vector<const MergeCandidatesParams*> ranks;
       for (int r = 0; r < size(); ++r) {
-        BEAMLINE_CHECK(CandidatesOf(r).counts.size() == params.counts.size());
-        BEAMLINE_CHECK(CandidatesOf(r).max_count == params.max_count);
+        ranks.push_back(meeting_->CallOf<const MergeCandidatesParams*>(r));
+        BEAMLINE_CHECK(ranks.back()->counts.size() == params.counts.size());
+        BEAMLINE_CHECK(ranks.back()->max_count == params.max_count);
       }
       const auto [begin, end] = Share(num_rows, rank(), size());
-      for (int64_t row = begin; row < end; ++row) MergeRow(row, params);
+      for (int64_t row = begin; row < end; ++row) cpu::MergeCandidatesOfRow(ranks, row, ranks);
     });
-  }
-
-  void MergeRow(int64_t row, const MergeCandidatesParams& params) {
-    const int64_t first = row * params.max_count;
-    const int32_t count = params.counts[row];
-    std::vector<int32_t> next(size(), 0);  // of each rank's candidates
-    for (int32_t i = 0; i < count; ++i) {
-      const int best = BestRank(first, count, next);
-      if (best < 0) break;  // fewer columns than candidates wanted
-      const MergeCandidatesParams& from = CandidatesOf(best);
-      const int64_t source = first + next[best]++;
-      for (int r = 0; r < size(); ++r) {
-        const MergeCandidatesParams& to = CandidatesOf(r);
-        to.merged_values[first + i] = from.values[source];
-        to.merged_ids[first + i] = from.first_column + from.ids[source];
-        if (to.raw_values != nullptr) to.merged_raw_values[first + i] = from.raw_values[source];
-      }
-    }
-    if (params.log_normalizers == nullptr) return;
-    std::vector<float> normalizers;
-    for (int r = 0; r < size(); ++r) normalizers.push_back(CandidatesOf(r).log_normalizers[row]);
-    const float merged = MergeNormalizers(normalizers);
-    for (int r = 0; r < size(); ++r) CandidatesOf(r).merged_log_normalizers[row] = merged;
-  }
-
-  // Whose next candidate is the best; ranks hold ascending columns, so the lower one wins ties. -1:
-  // nobody has one.
-  int BestRank(int64_t first, int32_t count, std::span<const int32_t> next) const {
-    int best = -1;
-    float best_value = 0.0f;
-    for (int r = 0; r < size(); ++r) {
-      const MergeCandidatesParams& candidates = CandidatesOf(r);
-      if (next[r] >= std::min(count, candidates.num_columns)) continue;
-      const float value = Comparable(candidates.values[first + next[r]]);
-      if (best >= 0 && value <= best_value) continue;
-      best = r;
-      best_value = value;
-    }
-    return best;
-  }
-
-  const MergeCandidatesParams& CandidatesOf(int r) const {
-    return *meeting_->CallOf<const MergeCandidatesParams*>(r);
   }
 
   template <typename Work>

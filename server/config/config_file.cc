@@ -93,6 +93,9 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
       if (key == "algorithm_file" && IsAlgorithmPath(config.algorithm_file)) {
         config.algorithm_file = BesideFile(path, config.algorithm_file);
       }
+      if (key == "rank_secret_file" && !config.rank_secret_file.empty()) {
+        config.rank_secret_file = BesideFile(path, config.rank_secret_file);
+      }
       if (key == "model_root" && !config.model_root.empty()) {
         config.model_root = BesideFile(path, config.model_root);
       }
@@ -137,6 +140,7 @@ std::string PrintConfig(ServerConfig config) {
     config.algorithm_file = Absolute(config.algorithm_file);
   }
   if (!config.model_root.empty()) config.model_root = Absolute(config.model_root);
+  if (!config.rank_secret_file.empty()) config.rank_secret_file = Absolute(config.rank_secret_file);
   for (ModelOptions& model : config.models) {
     model.folder = Absolute(model.folder);
     FillFrom(config, model);

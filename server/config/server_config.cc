@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "base/field_error.h"
 #include "base/status.h"
-#include "base/text.h"
 #include "engine/api/model_settings.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -167,6 +165,32 @@ std::vector<Setting> DeviceSettings(ServerConfig& c) {
   };
 }
 
+std::vector<Setting> RankSettings(ServerConfig& c) {
+  return {
+      {.name = "rank_address",
+       .value = &c.rank_address,
+       .choices = {"off"},
+       .help = "address where the front meets the other ranks of the model that tensor_parallel "
+               "divides, each a process; off: ranks are threads",
+       .is_address = true},
+      {"rank",
+       &c.rank,
+       0,
+       7,
+       {},
+       "with rank_address, which rank this process is; 0: the front, which answers"},
+      {.name = "rank_secret_file",
+       .value = &c.rank_secret_file,
+       .help = "with rank_address, file of what all ranks know and nobody else"},
+      {"rank_timeout_ms",
+       &c.rank_timeout_ms,
+       1,
+       86400000,
+       {},
+       "with rank_address, how long ranks wait until all are there"},
+  };
+}
+
 std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   return {
       {"max_connections",
@@ -258,7 +282,9 @@ std::vector<Setting> Settings(ServerConfig& c) {
        "what the log has"},
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
+  const std::vector<Setting> ranks = RankSettings(c);
   settings.insert(settings.end(), devices.begin(), devices.end());
+  settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;
@@ -320,79 +346,6 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& setting_name, const st
     }
   }
   return FieldError(setting_name, fmt::format("'{}'", text), "host:port, as 127.0.0.1:50051");
-}
-
-namespace {
-
-absl::Status CheckModelName(const std::string& name) {
-  if (name == "none") {
-    return FieldError({.field = "name",
-                       .value = "'none'",
-                       .accepted = "another name",
-                       .text = "model is named 'none', which metrics call no model"});
-  }
-  if (name.find(kVersionSeparator) != std::string::npos) {
-    const std::string value = fmt::format("'{}'", Shorten(name));
-    return FieldError({.field = "name",
-                       .value = value,
-                       .accepted = fmt::format("a name without {}", kVersionSeparator),
-                       .text = fmt::format("model is named {}", value)});
-  }
-  if (!IsPlainText(name)) {
-    const std::string value = fmt::format("'{}'", Shorten(name));
-    return FieldError({.field = "name",
-                       .value = value,
-                       .accepted = "UTF-8 without control characters and others that do not show",
-                       .text = fmt::format("model is named {}", value)});
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status CheckLoadName(std::string_view name) {
-  constexpr size_t kMostBytes = 128;
-  constexpr std::string_view kLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-  const std::string allowed = std::string(kLetters) + "._-";
-  if (!name.empty() && name.size() <= kMostBytes && name != "none" &&
-      kLetters.find(name[0]) != std::string_view::npos &&
-      name.find_first_not_of(allowed) == std::string_view::npos) {
-    return absl::OkStatus();
-  }
-  return FieldError("name", fmt::format("'{}'", Shorten(name)),
-                    "1 to 128 letters, digits, dots, underscores and hyphens, a letter or a digit "
-                    "first; not 'none'");
-}
-
-absl::Status CheckConfig(const ServerConfig& config) {
-  BEAMLINE_RETURN_IF_ERROR(ParseHostPort("listen", config.listen).status());
-  if (config.metrics_listen != "off") {
-    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
-  }
-  if (config.admin_listen != "off") {
-    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("admin_listen", config.admin_listen).status());
-    if (config.model_root.empty()) {
-      return FieldError({.field = "model_root",
-                         .value = "empty",
-                         .accepted = "a folder",
-                         .text = "admin_listen is set, and model_root is empty"});
-    }
-  }
-  std::set<std::pair<std::string, int32_t>> names;
-  for (const ModelOptions& model : config.models) {
-    if (model.name.empty() || model.folder.empty()) {
-      const char* const field = model.name.empty() ? "name" : "folder";
-      return FieldError(
-          {.field = field, .text = fmt::format("model '{}' has no {}", model.name, field)});
-    }
-    BEAMLINE_RETURN_IF_ERROR(CheckModelName(model.name));
-    if (!names.insert({model.name, model.version}).second) {
-      return FieldError(
-          {.field = "name", .text = fmt::format("model '{}' is given twice", model.name)});
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace beamline

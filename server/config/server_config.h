@@ -22,6 +22,10 @@ struct ServerConfig {
   std::string device = "auto";                     // of models that name none: auto, cpu, ...
   std::string replicas = "auto";                   // of models that name no number
   GpuMemoryLimit gpu_memory;                       // taken of each GPU at start
+  std::string rank_address = "off";                // host:port of the front of a model's processes
+  int32_t rank = 0;                                // of this process; 0: the front
+  std::string rank_secret_file;                    // of all of them; needed with rank_address
+  int32_t rank_timeout_ms = 60000;                 // for all of them to come
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
   int32_t writer_threads = 1;

@@ -1,0 +1,135 @@
+#include "engine/loading/rank_terms.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "base/build_info.h"
+#include "engine/transformer/rank_call.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+using Kind = RankLinks::Kind;
+using Transfer = RankLinks::Transfer;
+
+// FNV-1a of 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/).
+class Fingerprint {
+ public:
+  void Add(std::string_view bytes) {
+    for (const char byte : bytes) {
+      hash_ = (hash_ ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+    }
+  }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+// From the beginning to the end, as many as reading a large checkpoint at every start allows.
+void AddSamples(const CheckpointTensor& tensor, Fingerprint& fingerprint) {
+  constexpr size_t kSamples = 8, kSampleBytes = 256;
+  const std::string_view bytes(static_cast<const char*>(tensor.data), tensor.size);
+  if (bytes.size() <= kSamples * kSampleBytes) return fingerprint.Add(bytes);
+  for (size_t i = 0; i < kSamples; ++i) {
+    const size_t begin = (bytes.size() - kSampleBytes) / (kSamples - 1) * i;
+    fingerprint.Add(bytes.substr(begin, kSampleBytes));
+  }
+}
+
+template <typename Message, typename Terms>
+void VisitTerms(Message& message, Terms& terms) {
+  message(terms.build, terms.checkpoint, terms.dtype, terms.limits);
+}
+
+}  // namespace
+
+uint64_t FingerprintOf(const Checkpoint& checkpoint) {
+  Fingerprint fingerprint;
+  fingerprint.Add(checkpoint.config().dump());
+  for (const std::string& name : checkpoint.TensorNames()) {
+    fingerprint.Add(name);
+    const auto tensor = checkpoint.Find(name);
+    if (!tensor.ok()) continue;  // of a type that nobody computes with
+    fingerprint.Add(Name(tensor->dtype));
+    for (const int64_t size : tensor->shape) fingerprint.Add(fmt::format(",{}", size));
+    AddSamples(*tensor, fingerprint);
+  }
+  return fingerprint.hash();
+}
+
+RankTerms TermsOf(const Checkpoint& checkpoint, DType dtype, const StepLimits& limits) {
+  return {.build = fmt::format("{} ({})", ThisBuild().version, ThisBuild().revision),
+          .checkpoint = FingerprintOf(checkpoint),
+          .dtype = dtype,
+          .limits = limits};
+}
+
+absl::Status CheckSame(const RankTerms& of_front, const RankTerms& own, const std::string& folder) {
+  if (own.build != of_front.build) {
+    return absl::FailedPreconditionError(
+        fmt::format("Beamline is {}; accepted: {}, as the front", own.build, of_front.build));
+  }
+  if (own.dtype != of_front.dtype) {
+    return absl::FailedPreconditionError(fmt::format("dtype is {}; accepted: {}, as of the front",
+                                                     Name(own.dtype), Name(of_front.dtype)));
+  }
+  if (own.checkpoint != of_front.checkpoint) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the checkpoint in {} is another one than the front's (fingerprint {:016x}; accepted: "
+        "{:016x})",
+        folder, own.checkpoint, of_front.checkpoint));
+  }
+  return absl::OkStatus();
+}
+
+void OfferTerms(const RankTerms& terms, RankLinks& followers) {
+  ByteWriter message;
+  message(RankCall::kLoad);
+  VisitTerms(message, terms);
+  followers.Tell(Kind::kCall, message.bytes());
+}
+
+absl::Status AwaitFollowers(RankLinks& followers, const std::atomic<bool>* stop) {
+  const std::vector<int> ranks = followers.others();
+  std::vector<std::string> replies(ranks.size());
+  std::vector<Transfer> transfers;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    transfers.push_back(Transfer::From(ranks[i], Kind::kReply, replies[i]));
+  }
+  followers.Move(transfers, {.limited = false, .stop = stop});
+  // One that could not load ends, so that its reason counts more than its loss.
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (replies[i].empty() || replies[i] == "ready") continue;
+    return absl::FailedPreconditionError(fmt::format("{} does not compute with this front: {}",
+                                                     followers.NameOf(ranks[i]), replies[i]));
+  }
+  return followers.fault();
+}
+
+absl::Status TakeCall(RankLinks& front, std::string& call) {
+  const Transfer transfer = Transfer::From(0, Kind::kCall, call);
+  front.Move({&transfer, 1}, {.limited = false});
+  return front.fault();
+}
+
+absl::StatusOr<RankTerms> ReadTerms(const std::string& call) {
+  ByteReader message(call);
+  RankCall what = RankCall::kStep;
+  RankTerms terms;
+  message(what);
+  VisitTerms(message, terms);
+  if (what == RankCall::kLoad && message.done()) return terms;
+  return absl::InvalidArgumentError("the front began with another call than that to load");
+}
+
+void ReplyTerms(const absl::Status& status, RankLinks& front) {
+  const std::string reply = status.ok() ? "ready" : std::string(status.message());
+  const Transfer transfer = Transfer::To(0, Kind::kReply, reply.data(), reply.size());
+  front.Move({&transfer, 1});
+}
+
+}  // namespace beamline

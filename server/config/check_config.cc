@@ -1,0 +1,87 @@
+// What a configuration must be beyond each of its settings (server/config/server_config.h).
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/field_error.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "server/config/server_config.h"
+
+namespace beamline {
+namespace {
+
+absl::Status CheckModelName(const std::string& name) {
+  if (name == "none") {
+    return FieldError({.field = "name",
+                       .value = "'none'",
+                       .accepted = "another name",
+                       .text = "model is named 'none', which metrics call no model"});
+  }
+  if (name.find(kVersionSeparator) != std::string::npos) {
+    const std::string value = fmt::format("'{}'", Shorten(name));
+    return FieldError({.field = "name",
+                       .value = value,
+                       .accepted = fmt::format("a name without {}", kVersionSeparator),
+                       .text = fmt::format("model is named {}", value)});
+  }
+  if (!IsPlainText(name)) {
+    const std::string value = fmt::format("'{}'", Shorten(name));
+    return FieldError({.field = "name",
+                       .value = value,
+                       .accepted = "UTF-8 without control characters and others that do not show",
+                       .text = fmt::format("model is named {}", value)});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckLoadName(std::string_view name) {
+  constexpr size_t kMostBytes = 128;
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  const std::string allowed = std::string(kLetters) + "._-";
+  if (!name.empty() && name.size() <= kMostBytes && name != "none" &&
+      kLetters.find(name[0]) != std::string_view::npos &&
+      name.find_first_not_of(allowed) == std::string_view::npos) {
+    return absl::OkStatus();
+  }
+  return FieldError("name", fmt::format("'{}'", Shorten(name)),
+                    "1 to 128 letters, digits, dots, underscores and hyphens, a letter or a digit "
+                    "first; not 'none'");
+}
+
+absl::Status CheckConfig(const ServerConfig& config) {
+  BEAMLINE_RETURN_IF_ERROR(ParseHostPort("listen", config.listen).status());
+  if (config.metrics_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
+  }
+  if (config.admin_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("admin_listen", config.admin_listen).status());
+    if (config.model_root.empty()) {
+      return FieldError({.field = "model_root",
+                         .value = "empty",
+                         .accepted = "a folder",
+                         .text = "admin_listen is set, and model_root is empty"});
+    }
+  }
+  std::set<std::pair<std::string, int32_t>> names;
+  for (const ModelOptions& model : config.models) {
+    if (model.name.empty() || model.folder.empty()) {
+      const char* const field = model.name.empty() ? "name" : "folder";
+      return FieldError(
+          {.field = field, .text = fmt::format("model '{}' has no {}", model.name, field)});
+    }
+    BEAMLINE_RETURN_IF_ERROR(CheckModelName(model.name));
+    if (!names.insert({model.name, model.version}).second) {
+      return FieldError(
+          {.field = "name", .text = fmt::format("model '{}' is given twice", model.name)});
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

@@ -1,0 +1,350 @@
+// Models whose ranks are processes answer as those whose ranks are threads, to the last bit; and
+// when a process is lost, everybody is told once, and it may come back. The followers are this
+// program with arguments.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/api/follower.h"
+#include "tests/engine/request_catalogue.h"
+#include "tests/rank_door.h"
+#include "tests/scratch_path.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+ModelOptions OnCpu(const std::string& name, int num_ranks) {
+  ModelOptions options;
+  options.name = name;
+  options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
+  options.device = "cpu";
+  options.tensor_parallel = num_ranks;
+  return options;
+}
+
+EngineOptions AsProcess(const ModelOptions& model, const RankDoor& door, int rank = 0) {
+  EngineOptions options;
+  options.models = {model};
+  options.num_threads = 1;
+  options.processes = {.host = door.host,
+                       .port = door.port,
+                       .rank = rank,
+                       .secret = door.secret,
+                       .time_limit = seconds(60)};
+  return options;
+}
+
+// A follower as a process: this program with its place.
+class FollowerProcess {
+ public:
+  FollowerProcess(const ModelOptions& model, const RankDoor& door, int rank) {
+    std::vector<std::string> arguments = {"follower",
+                                          model.name,
+                                          model.folder,
+                                          std::string(Name(model.dtype)),
+                                          std::to_string(door.size),
+                                          std::to_string(rank),
+                                          door.host,
+                                          std::to_string(door.port)};
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&id_, "/proc/self/exe", nullptr, nullptr, argv.data(), environ), 0);
+  }
+  FollowerProcess(FollowerProcess&& other) noexcept : id_(std::exchange(other.id_, 0)) {}
+  FollowerProcess& operator=(FollowerProcess&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~FollowerProcess() { Kill(); }
+  void Kill() {
+    if (id_ <= 0) return;
+    kill(id_, SIGKILL);
+    waitpid(id_, nullptr, 0);
+    id_ = 0;
+  }
+  int Wait() {
+    int status = 0;
+    waitpid(id_, &status, 0);
+    id_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t id_ = 0;
+};
+
+// A front in this process, and its followers.
+struct Processes {
+  explicit Processes(const ModelOptions& of) : model(of), door(DoorFor(of.tensor_parallel)) {
+    for (int rank = 1; rank < door.size; ++rank) followers.emplace_back(model, door, rank);
+    auto created = Engine::Create(AsProcess(model, door));
+    EXPECT_TRUE(created.ok()) << created.status();
+    if (created.ok()) engine = *std::move(created);
+  }
+
+  const ModelOptions model;
+  const RankDoor door;
+  std::vector<FollowerProcess> followers;
+  std::unique_ptr<Engine> engine;
+};
+
+// The same with threads, one of computing for each rank.
+std::unique_ptr<Engine> WithThreads(const ModelOptions& model) {
+  EngineOptions options;
+  options.models = {model};
+  options.num_threads = model.tensor_parallel;
+  auto engine = Engine::Create(options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return engine.ok() ? *std::move(engine) : nullptr;
+}
+
+void ExpectSameBits(const GenerateResult& actual, const GenerateResult& expected) {
+  ExpectSameAnswer(actual, expected);
+  for (size_t i = 0; i < actual.sequences.size(); ++i) {
+    EXPECT_EQ(actual.sequences[i].score, expected.sequences[i].score);
+    EXPECT_EQ(actual.sequences[i].cumulative_logprob, expected.sequences[i].cumulative_logprob);
+  }
+}
+
+TEST(RankProcessesTest, RequestsOfEveryKindAreAnsweredAsByThreads) {
+  for (const ModelOptions& model : {OnCpu("write-en", 3), OnCpu("translate-en-de", 2)}) {
+    SCOPED_TRACE(model.name);
+    const Processes processes(model);
+    const auto threads = WithThreads(model);
+    ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
+    EXPECT_THAT(processes.engine->FindModel(model.name)->device_description,
+                HasSubstr("ranks as processes, each on "));
+    std::vector<GenerateRequest> requests = RequestsOfEveryKind();
+    std::erase_if(requests, [&](const auto& request) { return request.model != model.name; });
+    // One after the other, so that both plan the same steps; the second time all at once.
+    for (const GenerateRequest& request : requests) {
+      const auto actual = processes.engine->GenerateAndWait(request);
+      const auto expected = threads->GenerateAndWait(request);
+      ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+      ExpectSameBits(*actual, *expected);
+    }
+    const auto together = RunTogether(requests, *processes.engine);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto expected = threads->GenerateAndWait(requests[i]);
+      ASSERT_TRUE(together[i].ok() && expected.ok()) << together[i].status();
+      ExpectSameAnswer(*together[i], *expected);
+    }
+  }
+}
+
+TEST(RankProcessesTest, CachedBeginningsAreSharedByAllRanks) {
+  const Processes processes(OnCpu("write-en", 3));
+  const auto threads = WithThreads(OnCpu("write-en", 3));
+  ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
+  std::string beginning = "Package: editor\nDescription:";
+  for (int i = 0; i < 30; ++i) beginning += " a tool that edits";
+  for (int i = 0; i < 3; ++i) {
+    const GenerateRequest request = Write(beginning + std::to_string(i), 12);
+    const auto actual = processes.engine->GenerateAndWait(request);
+    const auto expected = threads->GenerateAndWait(request);
+    ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+    ExpectSameBits(*actual, *expected);
+  }
+  EXPECT_GT(processes.engine->Stats("write-en")->cached_prompt_tokens, 0u);
+}
+
+TEST(RankProcessesTest, EmbeddingsAreThoseOfThreads) {
+  const ModelOptions model = OnCpu("embed-en", 2);
+  const Processes processes(model);
+  const auto threads = WithThreads(model);
+  ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
+  EncodeRequest request;
+  request.model = "embed-en";
+  for (int i = 0; i < 10; ++i) {
+    std::string text = "How do I install a package";
+    for (int word = 0; word < i; ++word) text += " with version " + std::to_string(word * i);
+    request.inputs.emplace_back(text);
+  }
+  const auto actual = processes.engine->EncodeAndWait(request);
+  const auto expected = threads->EncodeAndWait(request);
+  ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    EXPECT_EQ(actual->embeddings[i].values, expected->embeddings[i].values);
+  }
+}
+
+TEST(RankProcessesTest, StepsAreRehearsedByAllRanks) {
+  ModelOptions model = OnCpu("translate-en-de", 2);
+  model.max_sequences = 8;  // what the model's own beams take
+  model.max_batch_tokens = 256;
+  model.warm_up = "true";
+  const Processes processes(model);
+  ASSERT_NE(processes.engine, nullptr);
+  EXPECT_GT(processes.engine->FindModel(model.name)->warm_up.num_steps, 0);
+}
+
+// Under load; every request is answered once, and rightly or with UNAVAILABLE.
+TEST(RankProcessesTest, AKilledFollowerEndsEveryRequestOnceAndMayComeBack) {
+  const ModelOptions model = OnCpu("write-en", 3);
+  Processes processes(model);
+  ASSERT_NE(processes.engine, nullptr);
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 60; ++i) {
+    requests.push_back(Write("Package: lib" + std::to_string(i) + "\nSynopsis:", 60));
+    requests.back().limits.ignore_eos = true;
+  }
+  const std::string lost = "rank 2 at " + processes.door.host.substr(0, 4);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (const GenerateRequest& request : requests) {
+    sinks.push_back(std::make_shared<RecordingSink>(/*stream=*/true));
+    ASSERT_TRUE(processes.engine->Generate(request, sinks.back()).ok());
+  }
+  sinks.front()->WaitForFirstDelta();
+  processes.followers[1].Kill();
+  const auto begin = Clock::now();
+  size_t num_lost = 0;
+  std::string first_message;
+  for (const auto& sink : sinks) {
+    const auto result = sink->Wait();  // a second answer would throw
+    if (result.ok()) continue;
+    ++num_lost;
+    EXPECT_TRUE(absl::IsUnavailable(result.status())) << result.status();
+    EXPECT_THAT(std::string(result.status().message()),
+                testing::AnyOf(HasSubstr(lost), HasSubstr("replica")));
+    if (first_message.empty()) first_message = std::string(result.status().message());
+  }
+  EXPECT_GT(num_lost, 0u);
+  EXPECT_LT(Clock::now() - begin, seconds(20));
+  EXPECT_THAT(first_message, HasSubstr("model 'write-en' cannot answer: its device cpu failed: "));
+  EXPECT_FALSE(processes.engine->Stats("write-en")->replicas.front().can_answer);
+
+  processes.followers[1] = FollowerProcess(model, processes.door, 2);
+  while (!processes.engine->Stats("write-en")->replicas.front().can_answer) {
+    ASSERT_LT(Clock::now() - begin, seconds(100));
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  const auto threads = WithThreads(model);
+  for (size_t i = 0; i < 4; ++i) {
+    const auto actual = processes.engine->GenerateAndWait(requests[i]);
+    const auto expected = threads->GenerateAndWait(requests[i]);
+    ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+    ExpectSameBits(*actual, *expected);
+  }
+}
+
+TEST(RankProcessesTest, AFollowerOutlivesItsFront) {
+  const ModelOptions model = OnCpu("translate-en-de", 2);
+  const RankDoor door = DoorFor(2);
+  const FollowerProcess follower(model, door, 1);
+  for (int round = 0; round < 3; ++round) {
+    const auto engine = Engine::Create(AsProcess(model, door));
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_TRUE((*engine)->GenerateAndWait(Translate("Press any key.", GreedyOptions())).ok());
+  }
+}
+
+std::string FrontsError(const ModelOptions& of_front, const ModelOptions& of_follower) {
+  const RankDoor door = DoorFor(2);
+  FollowerProcess follower(of_follower, door, 1);
+  const absl::Status status = Engine::Create(AsProcess(of_front, door)).status();
+  EXPECT_EQ(follower.Wait(), 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(RankProcessesTest, WhatDiffersIsNamed) {
+  const ModelOptions model = OnCpu("embed-en", 2);
+  ModelOptions other = model;
+  other.dtype = DType::kBFloat16;
+  EXPECT_THAT(FrontsError(model, other),
+              HasSubstr("does not compute with this front: dtype is bfloat16; accepted: float32"));
+
+  other = model;
+  other.folder = ScratchPath("other");
+  std::filesystem::copy(model.folder, other.folder, std::filesystem::copy_options::recursive);
+  {
+    std::fstream weights(other.folder + "/model.safetensors",
+                         std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(weights.is_open());
+    weights.seekg(-2, std::ios::end);
+    const char byte = static_cast<char>(weights.get() ^ 1);
+    weights.seekp(-2, std::ios::end);
+    weights.put(byte);
+  }
+  EXPECT_THAT(FrontsError(model, other),
+              HasSubstr("is another one than the front's (fingerprint "));
+
+  other.folder = ScratchPath("nothing");
+  EXPECT_THAT(FrontsError(model, other), HasSubstr("rank 1 at 127."));
+}
+
+TEST(RankProcessesTest, MissingRanksAreNamedAtTheStart) {
+  const ModelOptions model = OnCpu("write-en", 3);
+  const RankDoor door = DoorFor(3);
+  EngineOptions options = AsProcess(model, door);
+  options.processes.time_limit = milliseconds(300);
+  const absl::Status status = Engine::Create(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 1, 2 of 3 did not come to 127."));
+}
+
+TEST(RankProcessesTest, AFrontThatNeverComesEndsTheFollower) {
+  EngineOptions options = AsProcess(OnCpu("write-en", 3), DoorFor(3), 1);
+  options.processes.time_limit = milliseconds(300);
+  const absl::Status status = FollowFronts(options, [](const std::string&) {});
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the front did not come to 127."));
+}
+
+TEST(RankProcessesTest, WhatProcessesDoNotDoIsRefused) {
+  ModelOptions model = OnCpu("write-en", 3);
+  model.pipeline_parallel = 2;
+  EXPECT_THAT(std::string(Engine::Create(AsProcess(model, DoorFor(3))).status().message()),
+              HasSubstr("pipeline_parallel is 2; accepted with rank_address: 1"));
+  model = OnCpu("write-en", 3);
+  model.replicas = "2";
+  EXPECT_THAT(
+      std::string(
+          FollowFronts(AsProcess(model, DoorFor(3), 1), [](const std::string&) {}).message()),
+      HasSubstr("replicas is 2; accepted with rank_address: 1"));
+}
+
+}  // namespace
+
+int RunFollower(char** arguments) {
+  ModelOptions model;
+  model.name = arguments[1];
+  model.folder = arguments[2];
+  if (std::string(arguments[3]) == "bfloat16") model.dtype = DType::kBFloat16;
+  model.device = "cpu";
+  model.tensor_parallel = std::atoi(arguments[4]);
+  const RankDoor door = {.host = arguments[6],
+                         .port = std::atoi(arguments[7]),
+                         .size = model.tensor_parallel,
+                         .secret = kRankSecret};
+  const absl::Status status =
+      FollowFronts(AsProcess(model, door, std::atoi(arguments[5])), [](const std::string&) {});
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace beamline
+
+int main(int argc, char** argv) {
+  if (argc == 8 && std::string(argv[0]) == "follower") return beamline::RunFollower(argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,134 @@
+// Who is let in where the processes of a model come together, and how long each waits.
+#include "tests/rank_door.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/process_communicator.h"
+#include "tests/test_seed.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+// One rank's sum of ones.
+void Sum(std::shared_ptr<RankLinks> links) {
+  float x = 1.0f;
+  MakeProcessCommunicator(std::move(links))->AllReduceSum(Tensor(&x, DType::kFloat32, {1}));
+  EXPECT_EQ(x, 3.0f);
+}
+
+TEST(RankDoorTest, MissingRanksAreNamed) {
+  RankDoor door = DoorFor(4);
+  door.join_limit = milliseconds(700);
+  std::thread follower([&] { EXPECT_TRUE(RankLinks::Join(door, 2).ok()); });
+  const absl::Status status = RankLinks::Gather(door).status();
+  follower.join();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_EQ(status.message(), fmt::format("ranks 1, 3 of 4 did not come to {}:{} within 700 ms",
+                                          door.host, door.port))
+      << status;
+}
+
+TEST(RankDoorTest, AFrontThatNeverComes) {
+  RankDoor door = DoorFor(2);
+  door.join_limit = milliseconds(300);
+  const absl::Status status = RankLinks::Join(door, 1).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr(fmt::format("the front did not come to {}:{} within 300 ms: Connection refused",
+                            door.host, door.port)));
+}
+
+TEST(RankDoorTest, StopEndsTheWaiting) {
+  std::atomic<bool> stop = true;
+  RankDoor door = DoorFor(2);
+  door.stop = &stop;
+  EXPECT_TRUE(absl::IsCancelled(RankLinks::Gather(door).status()));
+  EXPECT_TRUE(absl::IsCancelled(RankLinks::Join(door, 1).status()));
+}
+
+TEST(RankDoorTest, AnAddressThatIsNotOfThisHost) {
+  RankDoor door = DoorFor(2);
+  door.host = "192.0.2.1";  // of documentation (RFC 5737)
+  const absl::Status status = RankLinks::Gather(door).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("192.0.2.1:"));
+}
+
+// A connection that says `message`, or nothing.
+int Stranger(const RankDoor& door, const std::string& message) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(door.port));
+  inet_pton(AF_INET, door.host.c_str(), &address.sin_addr);
+  while (true) {
+    const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+      EXPECT_EQ(send(connection, message.data(), message.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(message.size()));
+      return connection;
+    }
+    close(connection);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+TEST(RankDoorTest, WhoDoesNotBelongIsSentAwayAndTheRestComesTogether) {
+  const RankDoor door = DoorFor(3);
+  std::thread front([&] {
+    const auto links = RankLinks::Gather(door);
+    ASSERT_TRUE(links.ok()) << links.status();
+    Sum(*links);
+  });
+  std::vector<int> strangers = {Stranger(door, ""), Stranger(door, std::string(1000, 'x')),
+                                Stranger(door, std::string("RB")),
+                                Stranger(door, std::string(300, '\0'))};
+  std::mt19937 random(TestSeed());
+  for (int i = 0; i < 50; ++i) {
+    std::string noise(random() % 400, ' ');
+    for (char& byte : noise) byte = static_cast<char>(random());
+    strangers.push_back(Stranger(door, noise));
+  }
+  const auto reason = [&](RankDoor other, int rank) {
+    other.join_limit = std::chrono::seconds(5);
+    const absl::Status status = RankLinks::Join(other, rank).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    return std::string(status.message());
+  };
+  RankDoor wrong = door;
+  wrong.secret = "a secret of the testz";
+  EXPECT_THAT(reason(wrong, 1), HasSubstr("sends rank 1 away: its secret is another one"));
+  wrong.secret = std::string(kRankSecret) + "!";
+  EXPECT_THAT(reason(wrong, 1), HasSubstr("its secret is another one"));
+  wrong = door;
+  wrong.size = 4;
+  EXPECT_THAT(reason(wrong, 1), HasSubstr("it is one of 4 ranks; accepted: 3"));
+  const auto one = RankLinks::Join(door, 1);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(reason(door, 1), HasSubstr("rank 1 is there already, at 127."));
+  const auto two = RankLinks::Join(door, 2);
+  ASSERT_TRUE(two.ok()) << two.status();
+  std::thread follower([&] { Sum(*one); });
+  Sum(*two);
+  follower.join();
+  front.join();
+  for (const int connection : strangers) close(connection);
+}
+
+}  // namespace
+}  // namespace beamline
