@@ -96,9 +96,9 @@ void Scheduler::RemoveDone() {
   RemoveDone(removed);
 }
 
-bool Scheduler::has_waiting() const {
-  return std::ranges::any_of(
-      groups(), [](const auto& group) { return !group->running && !group->awaits_results; });
+int32_t Scheduler::num_waiting() const {
+  return static_cast<int32_t>(std::ranges::count_if(
+      groups(), [](const auto& group) { return !group->running && !group->awaits_results; }));
 }
 
 int32_t Scheduler::num_running_rows() const {

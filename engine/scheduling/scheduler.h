@@ -52,8 +52,8 @@ class Scheduler {
   JobList<Group>& jobs() { return groups_; }
   std::span<const std::unique_ptr<Group>> groups() const { return groups_.jobs(); }
   bool empty() const { return groups_.empty(); }
-  // Whether there are groups that could run and do not.
-  bool has_waiting() const;
+  // Groups that could run and do not.
+  int32_t num_waiting() const;
   int32_t block_size() const { return limits_.block_size; }
   int32_t num_lanes() const { return limits_.num_lanes; }
   const BlockPool& pool() const { return cache_.pool(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -59,11 +60,21 @@ class WaitingWork {
     const auto& clients = own->second.clients;
     const auto account = clients.find(client);
     const int64_t before = account == clients.end() ? 0 : account->second.cost;
+    // Clients may invent names, and everybody who comes asks: of many only a bound is told.
+    if (clients.size() > kMostExact) {
+      const auto others = static_cast<int64_t>(clients.size()) - (account == clients.end() ? 0 : 1);
+      const int64_t of_others = own->second.cost - before;
+      const bool all = (of_others / others) < before + cost;
+      return ahead + before + (all ? of_others : others * (before + cost));
+    }
     for (const auto& [name, other] : clients) {
       ahead += name == client ? before : std::min(other.cost, before + cost);
     }
     return ahead;
   }
+
+  // Up to so many clients of a priority it is exact, beyond it may be more.
+  static constexpr size_t kMostExact = 64;
 
   int64_t input_tokens() const { return input_tokens_; }
   bool empty() const { return arrivals_.empty(); }

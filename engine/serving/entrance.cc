@@ -23,7 +23,9 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, std::unique_ptr<
   }
   acceptance.waiting = *std::move(waiting);
   // Before its tokens are known it can be seen already that it would wait too long.
-  BEAMLINE_RETURN_IF_ERROR(pool.CheckDeadline(asker, {}).status());
+  if (asker.deadline.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(pool.CheckDeadline(asker, {}).status());
+  }
   return acceptance;
 }
 

@@ -30,8 +30,8 @@ void GenerateLoop::Run() {
     const Clock::time_point now = Clock::now();
     // Something that runs shows how long requests take: only then is one given up for that.
     const bool runs = stats().running_sequences > 0;
-    const auto could_run =
-        static_cast<int32_t>(std::min(scheduler_.groups().size(), size_t(max_sequences_)));
+    const int32_t could_run =
+        std::min(max_sequences_, scheduler_.num_reserved_rows() + scheduler_.num_waiting());
     const bool pressed =
         EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs, width_.StepSeconds(could_run));
     scheduler_.SetWidth(pressed ? width_.Enough(max_sequences_) : max_sequences_);
@@ -52,7 +52,7 @@ void GenerateLoop::Run() {
 
 void GenerateLoop::Launch(Clock::time_point now) {
   const absl::StatusOr<bool> launched = pipeline_.Launch(now);
-  SetLeftWaiting(scheduler_.has_waiting());
+  SetLeftWaiting(scheduler_.num_waiting() > 0);
   if (launched.ok() && !*launched) return;
   CountStep();
   if (!launched.ok()) FailStep(launched.status());

@@ -129,14 +129,14 @@ TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {
   scheduler.SetWidth(3);
   RunStep(scheduler, now);
   EXPECT_EQ(scheduler.num_running_rows(), 3);
-  EXPECT_TRUE(scheduler.has_waiting());
+  EXPECT_EQ(scheduler.num_waiting(), 17);
   scheduler.SetWidth(1);  // who runs goes on
   RunStep(scheduler, now);
   EXPECT_EQ(scheduler.num_running_rows(), 3);
   scheduler.SetWidth(100);
   RunStep(scheduler, now);
   EXPECT_EQ(scheduler.num_running_rows(), limits.max_sequences);
-  EXPECT_TRUE(scheduler.has_waiting());
+  EXPECT_EQ(scheduler.num_waiting(), 4);
   // A group of many rows begins below the width, whatever its own.
   Scheduler wide(limits, /*share_prefixes=*/true);
   wide.SetWidth(2);
@@ -146,7 +146,7 @@ TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {
   wide.Add(MakeGroup(4, 1000, 0, now));
   RunStep(wide, now);
   EXPECT_EQ(wide.num_reserved_rows(), 8);
-  EXPECT_TRUE(wide.has_waiting());
+  EXPECT_EQ(wide.num_waiting(), 1);
 }
 
 TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {

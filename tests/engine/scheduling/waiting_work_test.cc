@@ -40,6 +40,30 @@ TEST(WaitingWorkTest, AnotherClientGoesBeforeWithNoMoreThanItsShare) {
   EXPECT_EQ(work.Ahead(0, "busy", 10), 10000 + 10);
 }
 
+TEST(WaitingWorkTest, OfManyClientsABoundIsTold) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    WaitingWork work;
+    std::vector<int64_t> costs;
+    const auto clients = WaitingWork::kMostExact + 1 + random() % 50;
+    int64_t sum = 0;
+    for (size_t c = 0; c < clients; ++c) {
+      costs.push_back(static_cast<int64_t>(random() % 1000));
+      work.Add(Of(std::to_string(c), costs.back()));
+      sum += costs.back();
+    }
+    const auto cost = static_cast<int64_t>(random() % 2000);
+    int64_t before = 0, exact = 0;
+    if (round % 2 == 0) before = costs[0];
+    for (size_t c = 0; c < clients; ++c) {
+      exact += round % 2 == 0 && c == 0 ? before : std::min(costs[c], before + cost);
+    }
+    const int64_t told = work.Ahead(0, round % 2 == 0 ? "0" : "new", cost);
+    EXPECT_GE(told, exact);
+    EXPECT_LE(told, sum);
+  }
+}
+
 TEST(WaitingWorkTest, HigherPrioritiesGoBeforeAndLowerOnesBehind) {
   WaitingWork work;
   work.Add(Of("a", 10, /*priority=*/3));
