@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "base/field_error.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
@@ -18,6 +20,16 @@ namespace {
 constexpr std::chrono::milliseconds kRetryDelay{200};
 // Status and details travel in headers, of which clients take 8 KiB and else lose the error.
 constexpr size_t kMaxMessageBytes = 1000;
+
+// As the engine says, where it knows.
+std::chrono::milliseconds RetryDelay(const absl::Status& status) {
+  int64_t delay_ms = 0;
+  const auto known = status.GetPayload(kRetryAfterPayload);
+  if (known.has_value() && absl::SimpleAtoi(std::string(*known), &delay_ms)) {
+    return std::chrono::milliseconds(delay_ms);
+  }
+  return kRetryDelay;
+}
 
 }  // namespace
 
@@ -54,8 +66,10 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
               !status.GetPayload(kNotSoonPayload).has_value()) ||
              status.GetPayload(kReplicaEndedPayload).has_value()) {
     google::rpc::RetryInfo retry;
+    const std::chrono::milliseconds delay = RetryDelay(status);
+    retry.mutable_retry_delay()->set_seconds(delay / std::chrono::seconds(1));
     retry.mutable_retry_delay()->set_nanos(
-        static_cast<int32_t>(std::chrono::nanoseconds(kRetryDelay).count()));
+        static_cast<int32_t>(std::chrono::nanoseconds(delay % std::chrono::seconds(1)).count()));
     details.add_details()->PackFrom(retry);
   }
   details.set_message(Shorten(message, kMaxMessageBytes));

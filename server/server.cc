@@ -54,7 +54,8 @@ class ServerImpl final : public Server {
                   *metrics_,
                   writers_,
                   text_workers_,
-                  {config.max_outstanding_per_stream, config.max_send_bytes}} {}
+                  {config.max_outstanding_per_stream, config.max_send_bytes, config.max_priority}} {
+  }
 
   ~ServerImpl() override {
     metrics_endpoint_.reset();

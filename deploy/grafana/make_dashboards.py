@@ -113,7 +113,9 @@ OVERVIEW = [
            (f"sum by (model) (beamline_waiting_requests{{{MODEL}}})", "{{model}} waiting")]),
     graph("Refused before any work", "By reason; draining is that of a server that stops.",
           [(total("beamline_rejected_total", "reason", SERIES), "{{reason}}")], "reqps"),
-    graph("Cancelled", "Requests whose client went away or cancelled.", [(total("beamline_cancelled_total", "model"), "{{model}}")], "reqps"),
+    graph("Cancelled and given up", "Requests whose client went away or cancelled; whose deadline was too near when their turn came.",
+          [(total("beamline_cancelled_total", "model"), "{{model}} cancelled"),
+           (total("beamline_hopeless_total", "model"), "{{model}} given up")], "reqps"),
 ]
 
 LATENCY = [
@@ -122,6 +124,13 @@ LATENCY = [
     heatmap("First token", "How many requests had their first token within which time.", "beamline_time_to_first_token_seconds"),
     heatmap("Between tokens", "How many requests had which mean time between their tokens.", "beamline_inter_token_seconds"),
     graph("Queue", "From acceptance to the first step.", quantiles("beamline_queue_seconds"), "s"),
+    graph("Queue, as expected", "What it was expected to be when requests came.", quantiles("beamline_expected_queue_seconds"), "s"),
+    graph("Expected queue and true one", "Its mean as requests were told and as it was; the oldest request that waits; the wait behind all.",
+          [(mean("beamline_expected_queue_seconds"), "{{model}} expected"), (mean("beamline_queue_seconds"), "{{model}} was"),
+           (f"max by (model) (beamline_oldest_waiting_seconds{{{MODEL}}})", "{{model}} oldest"),
+           (f"max by (model) (beamline_expected_wait_seconds{{{MODEL}}})", "{{model}} behind all")], "s"),
+    graph("Waiting tokens", "To be read, of the requests that wait.",
+          [(f"sum by (model) (beamline_waiting_tokens{{{MODEL}}})", "{{model}}")]),
     graph("Prefill", "From the first step to the first token.", quantiles("beamline_prefill_seconds"), "s"),
     graph("Mean shares of the first token", "What it consists of.",
           [(mean("beamline_queue_seconds"), "{{model}} queue"), (mean("beamline_prefill_seconds"), "{{model}} prefill")], "s"),

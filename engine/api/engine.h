@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,6 +54,14 @@ inline constexpr char kModelNotReadyPayload[] = "beamline.model_not_ready";
 // one, or the same after its restart, may answer it.
 inline constexpr char kReplicaEndedPayload[] = "beamline.replica_ended";
 
+// A RESOURCE_EXHAUSTED error with this payload is about a limit of a request: the name of the
+// reason, kRefusedByTokens or kRefusedByDeadline.
+inline constexpr char kRefusalPayload[] = "beamline.refusal";
+inline constexpr std::string_view kRefusedByTokens = "queued_tokens";
+inline constexpr std::string_view kRefusedByDeadline = "deadline";
+// After how many milliseconds another try may be taken, in decimal.
+inline constexpr char kRetryAfterPayload[] = "beamline.retry_after_ms";
+
 // Names one running request. Cancelling a finished one does nothing.
 class RequestHandle {
  public:
@@ -71,7 +80,8 @@ class Engine {
 
   // Validates, then queues; thread safe, returns at once. Errors (the sink is not called then):
   // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
-  // RESOURCE_EXHAUSTED queue full; UNAVAILABLE draining, or no replica of the model can answer.
+  // RESOURCE_EXHAUSTED queue full, or the deadline passes before the request could be answered, as
+  // the model's steps take; UNAVAILABLE draining, or no replica of the model can answer.
   // Errors that only tokenizing can find (prompt too long) come to the sink, and so do those of
   // computing: UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when
   // the model computed NaN or infinity for this request.

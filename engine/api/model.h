@@ -50,6 +50,8 @@ struct ModelOptions {
   int32_t tensor_parallel = 1;         // ranks that compute the model together, a part each
   int32_t pipeline_parallel = 1;       // stages that compute it one behind the other, layers each
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
+  // Of the requests that wait, the tokens that are to be read; 0: what 256 full steps read.
+  int64_t max_queued_tokens = 0;
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU.
   std::string warm_up = "auto";
@@ -144,6 +146,9 @@ struct ReplicaState {
 struct ModelStats {
   bool can_answer = true;  // false while a replica cannot
   int64_t waiting_requests = 0;
+  int64_t waiting_tokens = 0;         // that these are to read
+  double oldest_waiting_seconds = 0;  // since the first of them came
+  double expected_queue_seconds = 0;  // of a request behind all that wait
   int64_t running_sequences = 0;
   int64_t used_blocks = 0;
   int64_t total_blocks = 0;
@@ -154,6 +159,7 @@ struct ModelStats {
   uint64_t encoded_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t cancelled = 0;
+  uint64_t hopeless = 0;                      // requests ended whose deadline was out of reach
   uint64_t rerun = 0;                         // requests that were begun again at another replica
   uint64_t speculative_proposed = 0;          // tokens guessed
   uint64_t speculative_accepted = 0;          // of them, those that were right

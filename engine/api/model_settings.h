@@ -108,6 +108,12 @@ inline constexpr std::array kModelSettings = {
                  .help = "accepted and not yet running; more are RESOURCE_EXHAUSTED",
                  .min = 1,
                  .max = 1 << 20},
+    ModelSetting{.name = "max_queued_tokens",
+                 .member = &ModelOptions::max_queued_tokens,
+                 .help = "to be read, of requests that wait; more are RESOURCE_EXHAUSTED; 0: what "
+                         "256 full steps read",
+                 .min = 0,
+                 .max = int64_t{1} << 50},
     ModelSetting{.name = "warm_up",
                  .member = &ModelOptions::warm_up,
                  .help = "whether loading runs the usual steps once; auto: on a GPU",

@@ -130,9 +130,10 @@ struct Usage {
 };
 
 struct Timing {
-  std::chrono::nanoseconds queue{};        // submission to the first step
-  std::chrono::nanoseconds first_token{};  // to the first token; encode and score: zero
-  std::chrono::nanoseconds total{};        // submission to the end
+  std::chrono::nanoseconds queue{};             // submission to the first step
+  std::chrono::nanoseconds expected_queue{-1};  // as it was told at submission; < 0: it was not
+  std::chrono::nanoseconds first_token{};       // to the first token; encode and score: zero
+  std::chrono::nanoseconds total{};             // submission to the end
 };
 
 // What became certain since the last delta of a stream. Never retracted.

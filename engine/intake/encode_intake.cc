@@ -90,6 +90,8 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
     job.cost += static_cast<int64_t>(ids.size());
     job.inputs.push_back(std::move(ids));
   }
+  job.input_tokens = job.cost;
+  job.steps = 1 + job.cost / model_->limits.max_batch_tokens;
   job.embeddings.resize(job.inputs.size());
   return CheckAnswerSize(LeastAnswerBytes(job, model_->info.embedding_dimensions),
                          request_.max_answer_bytes);

@@ -156,6 +156,9 @@ absl::Status GenerateIntake::Complete(Group& group) {
   group.decoder = GroupDecoder::Create(decoding_, std::move(prompt), *model_->tokenizer,
                                        wants_deltas, model_->speculation.get());
   group.cost = group.prompt_tokens + int64_t{group.decoder->max_rows()} * decoding_.max_new_tokens;
+  group.input_tokens = group.prompt_tokens;
+  group.steps = decoding_.max_new_tokens;
+  group.may_be_cut = wants_deltas;
   BEAMLINE_RETURN_IF_ERROR(CheckCacheFits(group));
   if (request_.output.prompt_logprobs.has_value()) {
     AddPromptLogprobs(*request_.output.prompt_logprobs, *model_, group);

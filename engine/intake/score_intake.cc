@@ -143,6 +143,7 @@ absl::Status ScoreIntake::Complete(Group& group) {
   const ScoreLimits limits = LimitsFor(group, continuations, prompt_tokens, *model_);
   group.cost = group.prompt_tokens;
   for (const TokenIds& ids : continuations) group.cost += static_cast<int64_t>(ids.size());
+  group.input_tokens = group.cost;
   auto decoder = std::make_unique<ScoreDecoder>(prompt.back(), std::move(continuations), limits);
   Sequence& row = group.rows.emplace_back();
   row.tokens = std::move(prompt);

@@ -46,6 +46,13 @@ struct ModelFacts {
   MemoryPlan memory;
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
   std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing
+
+  // What options.max_queued_tokens means.
+  int64_t max_queued_tokens() const {
+    constexpr int64_t kSteps = 256;
+    return options.max_queued_tokens > 0 ? options.max_queued_tokens
+                                         : kSteps * limits.max_batch_tokens;
+  }
 };
 
 struct LoadedModel : ModelFacts {

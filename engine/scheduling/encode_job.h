@@ -20,6 +20,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   int32_t dimensions = 0;    // of the answer; 0: all
   bool renormalize = false;  // what is left of a vector with `dimensions`
 
+  int64_t computed_tokens = 0;
   size_t num_started = 0;             // inputs handed to a batch so far, in order
   std::vector<Embedding> embeddings;  // as many as inputs
 
@@ -31,6 +32,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
     }
     result.embeddings = std::move(embeddings);
     result.timing.queue = queue_time;
+    result.timing.expected_queue = expected_queue;
     result.timing.total = now - rank.arrival;
     Answer(std::move(result));
   }

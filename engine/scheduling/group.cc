@@ -20,6 +20,7 @@ void Group::Finish(Clock::time_point now) {
   result.seed = seed;
   result.prompt_logprobs = decoder->TakePromptLogprobs();
   result.timing.queue = std::max(queue_time, std::chrono::nanoseconds(0));
+  result.timing.expected_queue = expected_queue;
   result.timing.first_token = std::max(first_token_time, std::chrono::nanoseconds(0));
   result.timing.total = now - rank.arrival;
   Answer(std::move(result));

@@ -34,6 +34,12 @@ inline absl::Status OverdueError() {
   return absl::DeadlineExceededError("the deadline passed before the answer was complete");
 }
 
+// The answer to a job that waits and whose deadline would pass before it was answered.
+inline absl::Status HopelessError() {
+  return absl::DeadlineExceededError(
+      "the deadline was too near to be met when the request's turn came");
+}
+
 template <typename SinkType, typename ResultType>
 struct Job {
   using Sink = SinkType;
@@ -46,10 +52,14 @@ struct Job {
   std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
   std::optional<Clock::time_point> deadline;
   WaitingRank rank;
-  std::string client;                       // who shares fairly with whom
-  int64_t cost = 1;                         // tokens that it may come to compute
-  std::chrono::nanoseconds queue_time{-1};  // arrival to the first step; < 0: not yet
-  bool done = false;                        // answered
+  std::string client;                           // who shares fairly with whom
+  int64_t cost = 1;                             // tokens that it may come to compute
+  int64_t input_tokens = 0;                     // of them, those that it brings
+  int64_t steps = 1;                            // that it may take, about
+  bool may_be_cut = false;                      // a beginning of the answer is of use too
+  std::chrono::nanoseconds expected_queue{-1};  // told when it came; < 0: not known
+  std::chrono::nanoseconds queue_time{-1};      // arrival to the first step; < 0: not yet
+  bool done = false;                            // answered
 
   // It is in a step, the first time or once more.
   void Begin(Clock::time_point now) {
@@ -58,6 +68,8 @@ struct Job {
     waiting.Leave();
   }
   bool begun() const { return queue_time.count() >= 0; }
+  // Until what it asks for is of use.
+  int64_t steps_to_use() const { return may_be_cut ? 1 : steps; }
 
   // The one answer. What comes after the first is dropped: a request that its client has cancelled
   // may be met by a fault as well.

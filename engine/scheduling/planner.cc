@@ -20,11 +20,12 @@ int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed;
 class Planner {
  public:
   Planner(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-          Clock::time_point now, int32_t lane, StepPlan& plan)
+          Clock::time_point now, int32_t lane, int32_t width, StepPlan& plan)
       : groups_(groups),
         limits_(limits),
         now_(now),
         lane_(lane),
+        width_(width),
         plan_(plan),
         rows_of_lanes_(limits.num_lanes, 0),
         free_blocks_(free_blocks),
@@ -47,7 +48,7 @@ class Planner {
     std::sort(own.begin(), own.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
     if (!PlanRunning(own)) return;
-    if (may_admit) Admit(waiting, used_rows == 0, limits_.max_sequences - used_rows);
+    if (may_admit) Admit(waiting, used_rows);
   }
 
  private:
@@ -148,14 +149,16 @@ class Planner {
     plan_.num_tokens += tokens;
   }
 
-  void Admit(std::vector<int32_t>& waiting, bool alone, int32_t free_rows) {
+  void Admit(std::vector<int32_t>& waiting, int32_t used_rows) {
+    bool alone = used_rows == 0;
     WaitingOrder order(now_);
     for (const int32_t index : waiting) order.Add(groups_[index].rank);
     std::sort(waiting.begin(), waiting.end(),
               [&](int32_t a, int32_t b) { return order(groups_[a].rank, groups_[b].rank); });
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
-      if (group.max_rows > free_rows || free_tokens_ == 0) return;
+      if (used_rows >= width_ || group.max_rows > limits_.max_sequences - used_rows) return;
+      if (free_tokens_ == 0) return;
       const int32_t blocks = BlocksToStart(group);
       if (blocks + (alone ? 0 : limits_.watermark_blocks()) > free_blocks_) return;
       const int32_t lane = EmptiestLane();
@@ -165,7 +168,7 @@ class Planner {
         return;
       }
       rows_of_lanes_[lane] += group.max_rows;
-      free_rows -= group.max_rows;
+      used_rows += group.max_rows;
       alone = false;
     }
   }
@@ -204,6 +207,7 @@ class Planner {
   const StepLimits& limits_;
   Clock::time_point now_;
   const int32_t lane_;
+  const int32_t width_;
   StepPlan& plan_;
   std::vector<int32_t> rows_of_lanes_;  // that their groups may come to have
   int32_t free_blocks_;
@@ -222,9 +226,9 @@ void StepPlan::Clear() {
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane) {
+              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane, int32_t width) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, now, lane, plan).Plan(may_admit);
+  Planner(groups, free_blocks, limits, now, lane, width, plan).Plan(may_admit);
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

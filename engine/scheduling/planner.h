@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -72,9 +73,11 @@ struct StepPlan {
   void Clear();
 };
 
-// Fills `plan` (its memory is reused from step to step) with a step of `lane`.
+// Fills `plan` (its memory is reused from step to step) with a step of `lane`. A group is admitted
+// while fewer than `width` rows run.
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane = 0);
+              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane = 0,
+              int32_t width = std::numeric_limits<int32_t>::max());
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares
 // to the pool.

@@ -1,11 +1,14 @@
 #include "engine/scheduling/scheduler.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace beamline {
 
 Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes)
-    : limits_(limits), cache_(limits.num_blocks, limits.block_size, share_prefixes) {}
+    : limits_(limits),
+      cache_(limits.num_blocks, limits.block_size, share_prefixes),
+      width_(limits.max_sequences) {}
 
 bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane) {
   num_preempted_ = 0;
@@ -24,7 +27,7 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
   row_states_.clear();
   group_states_.clear();
   // Under load most groups wait for rows: what the cache holds of them does not matter yet.
-  may_admit = may_admit && num_reserved_rows() < limits_.max_sequences;
+  may_admit = may_admit && num_reserved_rows() < std::min(limits_.max_sequences, width_);
   for (const auto& group : groups()) {
     for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row, may_admit));
   }
@@ -44,7 +47,7 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
     first_row += group->rows.size();
     group_states_.push_back(state);
   }
-  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_, lane);
+  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_, lane, width_);
 }
 
 RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix) const {
@@ -91,6 +94,11 @@ void Scheduler::RemoveDone(std::vector<std::unique_ptr<Group>>& removed) {
 void Scheduler::RemoveDone() {
   std::vector<std::unique_ptr<Group>> removed;
   RemoveDone(removed);
+}
+
+int32_t Scheduler::num_waiting() const {
+  return static_cast<int32_t>(std::ranges::count_if(
+      groups(), [](const auto& group) { return !group->running && !group->awaits_results; }));
 }
 
 int32_t Scheduler::num_running_rows() const {

@@ -24,6 +24,9 @@ class Scheduler {
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
+  // From the next step on, groups are admitted while fewer rows than this run, at least 1;
+  // max_sequences of the limits stays the most that run.
+  void SetWidth(int32_t width) { width_ = width; }
   // Plans the next step, of a lane that has none under way, preempts, admits and builds its
   // batches. False when there is nothing to compute.
   bool PrepareStep(Clock::time_point now, int32_t lane = 0);
@@ -49,6 +52,8 @@ class Scheduler {
   JobList<Group>& jobs() { return groups_; }
   std::span<const std::unique_ptr<Group>> groups() const { return groups_.jobs(); }
   bool empty() const { return groups_.empty(); }
+  // Groups that could run and do not.
+  int32_t num_waiting() const;
   int32_t block_size() const { return limits_.block_size; }
   int32_t num_lanes() const { return limits_.num_lanes; }
   const BlockPool& pool() const { return cache_.pool(); }
@@ -68,6 +73,7 @@ class Scheduler {
   GroupCache cache_;
   JobList<Group> groups_;
   uint64_t next_admission_ = 0;
+  int32_t width_;
 
   // Of the current step; kept to reuse their memory.
   std::vector<GroupState> group_states_;

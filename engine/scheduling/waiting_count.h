@@ -1,21 +1,34 @@
-// How many requests of a replica are accepted and not yet in a step. The number changes here alone:
-// each of these requests holds a WaitingCount.
+// The requests of a model that are accepted and not yet in a step: how many, and how much they ask
+// for. Both change here alone: each of these requests holds a WaitingCount.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include "engine/scheduling/waiting_work.h"
 
 namespace beamline {
 
+// Any thread.
 class WaitingCounter {
  public:
   int64_t count() const { return count_.load(); }
+  // Calls `read` with the WaitingWork, which changes no more meanwhile.
+  template <typename Read>
+  auto Look(const Read& read) const {
+    std::lock_guard lock(mutex_);
+    return read(work_);
+  }
 
  private:
   friend class WaitingCount;
   std::atomic<int64_t> count_ = 0;
+  mutable std::mutex mutex_;
+  WaitingWork work_;  // guarded by mutex_
 };
 
 // One request among those that wait. The counter outlives it.
@@ -31,20 +44,45 @@ class WaitingCount {
     return WaitingCount(counter);
   }
   ~WaitingCount() { Leave(); }
-  WaitingCount(WaitingCount&& other) noexcept : counter_(std::exchange(other.counter_, nullptr)) {}
+  WaitingCount(WaitingCount&& other) noexcept
+      : counter_(std::exchange(other.counter_, nullptr)), waiter_(std::move(other.waiter_)) {
+    other.waiter_.reset();
+  }
   WaitingCount& operator=(WaitingCount&& other) noexcept {
     std::swap(counter_, other.counter_);
+    std::swap(waiter_, other.waiter_);
     return *this;
   }
 
+  // What it asks for, as far as it waits somewhere; once. Nullopt, or what its tokens would have
+  // made of those that wait when that is more than `most_tokens`: nothing is added then. Who waits
+  // alone may bring any number.
+  std::optional<int64_t> Describe(Waiter waiter, int64_t most_tokens) {
+    if (counter_ == nullptr) return std::nullopt;
+    std::lock_guard lock(counter_->mutex_);
+    WaitingWork& work = counter_->work_;
+    const int64_t tokens = work.input_tokens() + waiter.input_tokens;
+    if (!work.empty() && tokens > most_tokens) return tokens;
+    work.Add(waiter);
+    waiter_ = std::move(waiter);
+    return std::nullopt;
+  }
+
   void Leave() {
-    if (counter_ != nullptr) --std::exchange(counter_, nullptr)->count_;
+    if (counter_ == nullptr) return;
+    if (waiter_.has_value()) {
+      std::lock_guard lock(counter_->mutex_);
+      counter_->work_.Remove(*waiter_);
+    }
+    waiter_.reset();
+    --std::exchange(counter_, nullptr)->count_;
   }
 
  private:
   explicit WaitingCount(WaitingCounter& counter) : counter_(&counter) {}
 
   WaitingCounter* counter_ = nullptr;
+  std::optional<Waiter> waiter_;  // described
 };
 
 }  // namespace beamline

@@ -44,12 +44,19 @@ class WorkShare {
     return *this;
   }
 
-  // So many of its tokens are computed by now.
-  void Reach(int64_t done) {
+  // So many of its tokens are computed by now. Returns how many of them were not before.
+  int64_t Reach(int64_t done) {
     const int64_t before = std::exchange(done_, std::clamp(done, done_, std::max(done_, tokens_)));
     if (counter_ != nullptr && done_ > before) {
       counter_->tokens_.fetch_sub(done_ - before, std::memory_order_relaxed);
     }
+    return done_ - before;
+  }
+  // The answer is complete: the rest is not needed. Returns the rest.
+  int64_t Complete() { return Reach(tokens_); }
+  // The share of its tokens that are still to be computed.
+  double left() const {
+    return tokens_ <= 0 ? 1.0 : 1.0 - static_cast<double>(done_) / static_cast<double>(tokens_);
   }
 
  private:

@@ -42,10 +42,12 @@ void EncodeLoop::Run() {
   WorkBatch posted;  // of all that sinks post
   while (Receive(/*wait=*/jobs_.empty(), posted, jobs_)) {
     const Clock::time_point now = Clock::now();
-    EndOverdue(now, jobs_);
+    EndOverdue(now, jobs_, /*may_give_up=*/HasBegun());
     RemoveFinished();
     posted.HandOver();
     builder_.Build(jobs_, now);
+    SetLeftWaiting(std::ranges::any_of(
+        jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
     if (!builder_.slices().empty()) {
       if (absl::Status status = Compute(); status.ok()) {
         FinishCompleteJobs();
@@ -124,8 +126,20 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
 void EncodeLoop::FinishCompleteJobs() {
   const Clock::time_point now = Clock::now();
   for (const EncodeSlice& slice : builder_.slices()) {
-    if (!slice.job->done && slice.end == slice.job->inputs.size()) slice.job->Finish(now);
+    EncodeJob& job = *slice.job;
+    if (job.done) continue;
+    for (size_t i = slice.begin; i < slice.end; ++i) {
+      job.computed_tokens += static_cast<int64_t>(job.inputs[i].size());
+    }
+    CountServed(job.work.Reach(job.computed_tokens));
+    if (slice.end < job.inputs.size()) continue;
+    CountAnswer(job, now);
+    job.Finish(now);
   }
+}
+
+bool EncodeLoop::HasBegun() const {
+  return std::ranges::any_of(jobs_.jobs(), [](const auto& job) { return job->begun(); });
 }
 
 void EncodeLoop::RemoveFinished() {

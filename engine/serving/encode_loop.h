@@ -36,6 +36,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // slice's begin. A job whose values are not finite fails.
   const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);
   void FinishCompleteJobs();
+  // Whether some job waits for the rest of its inputs alone.
+  bool HasBegun() const;
   void RemoveFinished();
   void ReportBatch(Clock::time_point started);
 

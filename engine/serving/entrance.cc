@@ -7,9 +7,9 @@
 namespace beamline {
 
 absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, std::unique_ptr<Ticket> ticket,
-                                             Clock::time_point arrival) {
+                                             const Asker& asker) {
   Acceptance acceptance;
-  acceptance.arrival = arrival;
+  acceptance.arrival = asker.arrival;
   // Who drains sets draining_ before it waits for tickets, so that it misses nobody.
   acceptance.ticket = std::move(ticket);
   if (draining_) return absl::UnavailableError("the server is draining");
@@ -22,6 +22,10 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, std::unique_ptr<
                     pool.facts().options.name, limit));
   }
   acceptance.waiting = *std::move(waiting);
+  // Before its tokens are known it can be seen already that it would wait too long.
+  if (asker.deadline.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(pool.CheckDeadline(asker, {}).status());
+  }
   return acceptance;
 }
 

@@ -40,7 +40,7 @@ class Entrance {
   class Handle;
 
   absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, std::unique_ptr<Ticket> ticket,
-                                     Clock::time_point arrival);
+                                     const Asker& asker);
   // Runs now or on a tokenizer thread, by size.
   template <typename Work>
   void RunTokenizing(size_t bytes, Work work);
@@ -65,19 +65,19 @@ template <typename Intake>
 absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
     typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink, Place place) {
   const Clock::time_point arrival = Clock::now();
+  const Asker asker = {request.priority, request.client, request.deadline, arrival};
   const std::shared_ptr<ReplicaPool> pool = std::move(place.pool);
   auto handle = std::make_shared<Handle>();
   auto guard = std::make_shared<RerunSink<Intake>>(
       pool, std::move(sink), request,
       typename RerunSink<Intake>::Kept{handle->cancelled(), arrival});
   BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), pool->facts()));
-  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance,
-                            CountIn(*pool, std::move(place.ticket), arrival));
+  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker));
   acceptance.cancelled = handle->cancelled();
   auto job = intake.Start(std::move(acceptance), std::move(guard));
   const size_t bytes = intake.text_bytes();
   RunTokenizing(bytes, [pool, intake = std::move(intake), job = std::move(job)]() mutable {
-    Begin(*pool, intake, std::move(job));
+    Begin(*pool, intake, std::move(job), QueueLimits::kAll);
   });
   return handle;
 }

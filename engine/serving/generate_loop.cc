@@ -13,6 +13,7 @@ namespace beamline {
 GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
                            const LoopContext& context)
     : StepLoop(context),
+      max_sequences_(limits.max_sequences),
       scheduler_(limits, share_prefixes),
       pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_) {
   stats().total_blocks = limits.num_blocks;
@@ -27,7 +28,13 @@ void GenerateLoop::Run() {
     const bool wait = scheduler_.empty() && pipeline_.empty();
     if (!Receive(wait, posted, scheduler_.jobs())) break;
     const Clock::time_point now = Clock::now();
-    EndOverdue(now, scheduler_.jobs());
+    // Something that runs shows how long requests take: only then is one given up for that.
+    const bool runs = stats().running_sequences > 0;
+    const int32_t could_run =
+        std::min(max_sequences_, scheduler_.num_reserved_rows() + scheduler_.num_waiting());
+    const bool pressed =
+        EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs, width_.StepSeconds(could_run));
+    scheduler_.SetWidth(pressed ? width_.Enough(max_sequences_) : max_sequences_);
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
     posted.HandOver();
@@ -45,6 +52,7 @@ void GenerateLoop::Run() {
 
 void GenerateLoop::Launch(Clock::time_point now) {
   const absl::StatusOr<bool> launched = pipeline_.Launch(now);
+  SetLeftWaiting(scheduler_.num_waiting() > 0);
   if (launched.ok() && !*launched) return;
   CountStep();
   if (!launched.ok()) FailStep(launched.status());
@@ -54,6 +62,8 @@ void GenerateLoop::Land() {
   const absl::StatusOr<StepReport> landed = pipeline_.Land(
       [this](Group& group, std::span<const RowResult> results) { return Advance(group, results); });
   if (landed.ok()) {
+    width_.AddStep(landed->num_sequences, landed->num_tokens,
+                   std::chrono::duration<double>(landed->duration).count());
     Report(*landed);
   } else {
     FailStep(landed.status());
@@ -74,9 +84,11 @@ std::vector<Continuation> GenerateLoop::Advance(Group& group, std::span<const Ro
   }
   stats().generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
-  group.work.Reach(int64_t{group.prompt_tokens} + generated);
+  CountServed(group.work.Reach(int64_t{group.prompt_tokens} + generated));
   if (group.decoder->finished()) {
-    group.Finish(Clock::now());
+    const Clock::time_point now = Clock::now();
+    CountAnswer(group, now);
+    group.Finish(now);
   } else {
     group.SendDeltas();
   }

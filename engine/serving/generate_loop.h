@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "engine/runahead/pipeline.h"
 #include "engine/scheduling/group.h"
+#include "engine/scheduling/running_width.h"
 #include "engine/scheduling/scheduler.h"
 #include "engine/serving/step_loop.h"
 
@@ -35,6 +36,8 @@ class GenerateLoop : public StepLoop<Group> {
   void FailStep(const absl::Status& error);
   void RemoveFinished();
 
+  const int32_t max_sequences_;
+  RunningWidth width_;
   Scheduler scheduler_;
   Pipeline pipeline_;
 };

@@ -21,8 +21,8 @@ void AddCounts(const ModelStats& more, ModelStats& stats) {
   for (uint64_t ModelStats::*counter :
        {&ModelStats::steps, &ModelStats::prompt_tokens, &ModelStats::cached_prompt_tokens,
         &ModelStats::generated_tokens, &ModelStats::encoded_tokens, &ModelStats::preemptions,
-        &ModelStats::cancelled, &ModelStats::rerun, &ModelStats::speculative_proposed,
-        &ModelStats::speculative_accepted}) {
+        &ModelStats::cancelled, &ModelStats::hopeless, &ModelStats::rerun,
+        &ModelStats::speculative_proposed, &ModelStats::speculative_accepted}) {
     stats.*counter += more.*counter;
   }
 }

@@ -343,8 +343,16 @@ void ReplicaPool::AddCounters(ModelStats& stats) const {
 }
 
 void ReplicaPool::AddState(ModelStats& stats) const {
-  std::lock_guard lock(mutex_);
   stats.waiting_requests += waiting_.count();
+  const Clock::time_point now = Clock::now();
+  waiting_.Look([&](const WaitingWork& work) {
+    stats.waiting_tokens += work.input_tokens();
+    const double age = std::chrono::duration<double>(now - work.oldest().value_or(now)).count();
+    stats.oldest_waiting_seconds = std::max(stats.oldest_waiting_seconds, age);
+  });
+  stats.expected_queue_seconds =
+      std::max(stats.expected_queue_seconds, ExpectBehindAll(now).queue_seconds().value_or(0));
+  std::lock_guard lock(mutex_);
   const std::vector<double> waits = ExpectedWaits(Views());
   for (int i = 0; i < size(); ++i) {
     const Slot& slot = slots_[static_cast<size_t>(i)];

@@ -8,8 +8,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,12 +19,31 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "engine/api/engine.h"
 #include "engine/loading/loaded_model.h"
+#include "engine/serving/outlook.h"
 #include "engine/serving/pool_state.h"
 #include "engine/serving/replica.h"
 
 namespace beamline {
+
+// Who asks for an answer, and until when.
+struct Asker {
+  int32_t priority = 0;
+  std::string client;
+  std::optional<Clock::time_point> deadline;
+  Clock::time_point arrival;
+};
+
+// What is asked for, as far as it is known.
+struct Demand {
+  int64_t cost = 0;   // tokens
+  int64_t steps = 0;  // until the answer is of use
+};
+
+// Which limits of the queue a request must keep: one that is begun again has kept them once.
+enum class QueueLimits : uint8_t { kAll, kNone };
 
 // Any thread. The mutex is held for reading numbers and for choosing, never while something
 // computes, loads or ends.
@@ -54,6 +75,16 @@ class ReplicaPool {
   // OK while a replica can answer; else UNAVAILABLE, with kReplicaEndedPayload when one will again
   // without anybody's doing.
   absl::Status status() const;
+  // What a request that comes at `now` has before it.
+  Outlook Expect(const Asker& asker, const Demand& demand, Clock::time_point now) const;
+  // Of one that everybody who waits goes before.
+  Outlook ExpectBehindAll(Clock::time_point now) const;
+  // The outlook; RESOURCE_EXHAUSTED with kRefusedByDeadline when it does not meet the deadline.
+  absl::StatusOr<Outlook> CheckDeadline(const Asker& asker, const Demand& demand) const;
+  // Counts a request, whose tokens are known now, among those that wait. RESOURCE_EXHAUSTED when
+  // it cannot keep its deadline, or when its tokens are too many beside those that wait.
+  template <typename JobType>
+  absl::Status Queue(JobType& job, QueueLimits limits);
   // Hands the request to a replica, or answers it with status().
   void Submit(std::unique_ptr<Group> job);
   void Submit(std::unique_ptr<EncodeJob> job);
@@ -95,6 +126,7 @@ class ReplicaPool {
   ReplicaPool(Options options, std::vector<std::unique_ptr<LoadedModel>> models);
   template <typename JobType>
   void Route(std::unique_ptr<JobType> job, std::span<const Beginning> beginnings);
+  absl::Status TooManyTokens(int64_t tokens, int64_t sum) const;
   std::vector<ReplicaView> Views() const;  // REQUIRES: mutex_
   absl::Status StatusLocked() const;       // REQUIRES: mutex_
   // REQUIRES: mutex_, or nobody else knows the pool.
@@ -128,6 +160,25 @@ class ReplicaPool {
   ModelStats past_;   // counters of replicas that were replaced
   std::thread mender_;
 };
+
+template <typename JobType>
+absl::Status ReplicaPool::Queue(JobType& job, QueueLimits limits) {
+  int64_t most_tokens = std::numeric_limits<int64_t>::max();
+  if (limits == QueueLimits::kAll) {
+    most_tokens = facts_->max_queued_tokens();
+    const Asker asker = {job.rank.priority, job.client, job.deadline, job.rank.arrival};
+    BEAMLINE_ASSIGN_OR_RETURN(const Outlook outlook,
+                              CheckDeadline(asker, {job.cost, job.steps_to_use()}));
+    if (const std::optional<double> queue = outlook.queue_seconds(); queue.has_value()) {
+      job.expected_queue = std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(*queue));
+    }
+  }
+  const std::optional<int64_t> sum = job.waiting.Describe(
+      {job.rank.priority, job.client, job.cost, job.input_tokens, job.rank.arrival}, most_tokens);
+  if (sum.has_value()) return TooManyTokens(job.input_tokens, *sum);
+  return absl::OkStatus();
+}
 
 // What a request has at a model from its acceptance until after its answer.
 struct Place {

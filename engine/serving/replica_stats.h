@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/api/engine.h"
+#include "engine/scheduling/service_rate.h"
 #include "engine/scheduling/work_share.h"
 #include "engine/serving/step_rate.h"
 
@@ -13,6 +14,7 @@ namespace beamline {
 struct ReplicaStats {
   WorkCounter work;  // of its unanswered requests
   StepRate rate;
+  ServiceRate service;
   std::atomic<int64_t> running_sequences = 0;
   std::atomic<int64_t> used_blocks = 0;
   std::atomic<int64_t> total_blocks = 0;
@@ -23,6 +25,7 @@ struct ReplicaStats {
   std::atomic<uint64_t> encoded_tokens = 0;
   std::atomic<uint64_t> preemptions = 0;
   std::atomic<uint64_t> cancelled = 0;
+  std::atomic<uint64_t> hopeless = 0;
 
   ModelStats Read() const {
     ModelStats stats;
@@ -36,6 +39,7 @@ struct ReplicaStats {
     stats.encoded_tokens = encoded_tokens;
     stats.preemptions = preemptions;
     stats.cancelled = cancelled;
+    stats.hopeless = hopeless;
     return stats;
   }
 };

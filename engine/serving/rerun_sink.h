@@ -15,10 +15,13 @@
 
 namespace beamline {
 
-// Tokenizes, and hands the request to a replica, or answers it.
+// Tokenizes, and hands the request to a replica, or answers it. `limits`: those that it must keep.
 template <typename Intake>
-void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job) {
-  if (absl::Status status = intake.Complete(*job); !status.ok()) return job->Answer(status);
+void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job,
+           QueueLimits limits) {
+  absl::Status status = intake.Complete(*job);
+  if (status.ok()) status = pool.Queue(*job, limits);
+  if (!status.ok()) return job->Answer(status);
   pool.Submit(std::move(job));
 }
 
@@ -98,7 +101,7 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
         *WaitingCount::Enter(pool_->waiting(), std::numeric_limits<int64_t>::max());
     auto job = intake->Start(std::move(acceptance), this->shared_from_this());
     pool_->CountRerun();
-    Begin(*pool_, *intake, std::move(job));
+    Begin(*pool_, *intake, std::move(job), QueueLimits::kNone);
   }
 
   const std::shared_ptr<ReplicaPool> pool_;

@@ -53,9 +53,27 @@ class StepLoop {
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
     return open;
   }
-  void EndOverdue(Clock::time_point now, JobList<JobType>& jobs) {
-    stats().cancelled += jobs.EndOverdue(now);
+  // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns whether a deadline
+  // presses; `step_seconds` as JobList takes it.
+  bool EndOverdue(Clock::time_point now, JobList<JobType>& jobs, bool may_give_up,
+                  double step_seconds = 0) {
+    const auto ends = jobs.EndOverdue(now, stats().service, may_give_up, step_seconds);
+    stats().cancelled += static_cast<uint64_t>(ends.cancelled);
+    stats().hopeless += static_cast<uint64_t>(ends.hopeless);
+    return ends.deadlines_press;
   }
+  // So much of a job's cost needs no more computing.
+  void CountServed(int64_t cost) { served_ += cost; }
+  // A job has got its whole answer.
+  void CountAnswer(JobType& job, Clock::time_point now) {
+    served_ += job.work.Complete();
+    ++answers_;
+    stats().service.AddAnswer(
+        job.steps, std::chrono::duration<double>(now - job.rank.arrival - job.queue_time).count(),
+        now);
+  }
+  // A step began that left jobs waiting, or none.
+  void SetLeftWaiting(bool left_waiting) { left_waiting_ = left_waiting; }
   // A step's error goes to every job. A device that failed for good closes the inbox: the loop
   // ends.
   void FailStep(const absl::Status& error, JobList<JobType>& jobs) {
@@ -65,7 +83,13 @@ class StepLoop {
   }
   void Report(const StepReport& report) {
     ++stats().steps;
-    stats().rate.Add(report.num_tokens, std::chrono::duration<double>(report.duration).count());
+    const double seconds = std::chrono::duration<double>(report.duration).count();
+    stats().rate.Add(report.num_tokens, seconds);
+    stats().service.AddStep({.seconds = seconds,
+                             .served = std::exchange(served_, 0),
+                             .answers = std::exchange(answers_, 0),
+                             .left_waiting = left_waiting_},
+                            Clock::now());
     if (context_.observer != nullptr) context_.observer->OnStep(context_.model, report);
   }
 
@@ -90,6 +114,11 @@ class StepLoop {
   Inbox<std::unique_ptr<JobType>> inbox_;
   std::vector<std::unique_ptr<JobType>> received_;
   Clock::time_point received_at_;
+
+  // Of the step whose results are being read.
+  int64_t served_ = 0;
+  int32_t answers_ = 0;
+  bool left_waiting_ = false;
 };
 
 }  // namespace beamline

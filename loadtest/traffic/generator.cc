@@ -99,6 +99,7 @@ Ending Generator::Classify(const Call& call) const {
     case grpc::StatusCode::OK:
       if (!call.answer().HasFinishReason(v1::FINISH_REASON_DEADLINE)) return Ending::kOk;
       return request.deadline ? Ending::kDeadline : Ending::kError;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:  // a server that sees in advance that it is missed
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return request.deadline ? Ending::kDeadline : Ending::kError;
     case grpc::StatusCode::CANCELLED:

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "server/errors.h"
 #include "server/request_log.h"
 #include "server/wire.h"
@@ -37,6 +38,7 @@ absl::Status CallState::Admit() {
 }
 
 void CallState::RecordRefusal(const absl::Status& refusal) {
+  if (refusal.GetPayload(kRefusalPayload).has_value()) return;  // counted by Fail
   if (absl::IsResourceExhausted(refusal)) {
     services_.metrics.RecordRejection(Rejection::kQueueFull);
   } else if (absl::IsUnavailable(refusal)) {
@@ -48,6 +50,11 @@ void CallState::RecordRefusal(const absl::Status& refusal) {
 }
 
 google::rpc::Status CallState::Fail(const absl::Status& status) {
+  // Some refusals wait until a request's tokens are counted, and come as its answer.
+  if (const auto reason = status.GetPayload(kRefusalPayload); reason.has_value()) {
+    services_.metrics.RecordRejection(
+        std::string(*reason) == kRefusedByTokens ? Rejection::kQueuedTokens : Rejection::kDeadline);
+  }
   if (IsFaultOfTheServer(status.code())) record_.fault = std::string(status.message());
   google::rpc::Status error = ToRpcStatus(status);
   record_.code = static_cast<absl::StatusCode>(error.code());

@@ -12,6 +12,7 @@
 #include "base/field_error.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
+#include "engine/api/request_limits.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -26,6 +27,8 @@ struct StreamLimits {
   // stops.
   int32_t max_outstanding = 1024;
   int32_t max_send_bytes = 64 << 20;  // of every call, in one message
+  // Of every request of those that may be asked for, what it gets at most.
+  int32_t max_priority = static_cast<int32_t>(LimitOf("priority").value->max);
 };
 
 // What calls work with; outlives them.

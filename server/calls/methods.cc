@@ -1,5 +1,6 @@
 #include "server/calls/methods.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -59,6 +60,11 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   if (!request.ok()) return request;
   request->model = answer.model;
   request->client = caller.client;
+  // One that no request may ask for is refused by the engine.
+  const int32_t most = call.services().stream_limits.max_priority;
+  if (request->priority <= LimitOf("priority").value->max) {
+    request->priority = std::min(request->priority, most);
+  }
   request->max_answer_bytes = call.services().stream_limits.max_send_bytes;
   request->deadline =
       EngineDeadline(caller.deadline, std::chrono::system_clock::now(), Clock::now());

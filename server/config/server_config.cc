@@ -1,3 +1,4 @@
+// Long because every setting of the server has its row.
 #include "server/config/server_config.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/api/model_settings.h"
+#include "engine/api/request_limits.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -253,6 +255,12 @@ std::vector<Setting> Settings(ServerConfig& c) {
        1 << 20,
        {},
        "calls at once; more are RESOURCE_EXHAUSTED"},
+      {"max_priority",
+       &c.max_priority,
+       LimitOf("priority").value->min,
+       LimitOf("priority").value->max,
+       {},
+       "of requests: what they ask for beyond counts as this"},
       {"max_outstanding_per_stream",
        &c.max_outstanding_per_stream,
        1,

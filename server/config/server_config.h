@@ -30,6 +30,7 @@ struct ServerConfig {
   int32_t tokenizer_threads = 2;
   int32_t writer_threads = 1;
   int32_t max_concurrent_requests = 8192;
+  int32_t max_priority = 5;                   // a higher one of a request counts as this
   int32_t max_outstanding_per_stream = 1024;  // of GenerateMany, EncodeMany
   int32_t max_receive_bytes = 4 << 20;
   int32_t max_send_bytes = 64 << 20;

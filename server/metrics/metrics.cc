@@ -61,6 +61,9 @@ void Metrics::RecordCall(const CallRecord& record) {
   const Timing& timing = record.timing;
   if (timing.total.count() == 0) return;
   model.queue.Observe(Seconds(timing.queue));
+  if (timing.expected_queue.count() >= 0) {
+    model.expected_queue.Observe(Seconds(timing.expected_queue));
+  }
   if (timing.first_token.count() == 0) return;
   model.first_token.Observe(Seconds(timing.first_token));
   model.prefill.Observe(Seconds(timing.first_token - timing.queue));
@@ -139,6 +142,8 @@ void Metrics::CollectHistograms(std::vector<prometheus::MetricFamily>& families)
       {"beamline_inter_token_seconds", "Mean time between the tokens of one request",
        &ModelSeries::inter_token},
       {"beamline_queue_seconds", "From acceptance to the first step", &ModelSeries::queue},
+      {"beamline_expected_queue_seconds", "As it was expected when the request came",
+       &ModelSeries::expected_queue},
       {"beamline_prefill_seconds", "From the first step to the first token", &ModelSeries::prefill},
       {"beamline_batch_tokens", "Tokens of one step", &ModelSeries::batch_tokens},
       {"beamline_batch_sequences", "Sequences of one step", &ModelSeries::batch_sequences},

@@ -107,6 +107,10 @@ class Client {
     if (open.has_deadline) request.deadline = Clock::now() + microseconds(Draw(100'000));
     open.sink = std::make_shared<RecordingSink>(/*stream=*/Draw(2) == 0);
     auto handle = engine_.Generate(std::move(request), open.sink);
+    if (open.has_deadline && absl::IsResourceExhausted(handle.status())) {
+      ++cut_;
+      return open_.pop_back();
+    }
     ASSERT_TRUE(handle.ok()) << handle.status();
     open.handle = *std::move(handle);
     if (Draw(20) == 0) Cancel(open);  // before anybody can have looked at it
@@ -136,7 +140,8 @@ class Client {
     if (!result.ok()) {
       ++cut_;
       const bool asked = (open.cancelled && absl::IsCancelled(result.status())) ||
-                         (open.has_deadline && absl::IsDeadlineExceeded(result.status()));
+                         (open.has_deadline && (absl::IsDeadlineExceeded(result.status()) ||
+                                                absl::IsResourceExhausted(result.status())));
       EXPECT_TRUE(asked) << result.status();
       if (alone.sequences.size() == 1) {
         EXPECT_TRUE(StartsWith(alone.sequences[0].ids, open.sink->ids()));

@@ -274,6 +274,18 @@ TEST(RunTest, BatchingIsChecked) {
   EXPECT_EQ(RunLoadTest(flags, "test").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(RunTest, ARefusalOfAShortDeadlineIsNoFailure) {
+  ScriptedServer server({.fail_every = 4});
+  RunFlags flags = MakeFlags(100, 1);
+  flags.requests.deadline_share = 1;
+  flags.requests.deadline_ms = "30000";
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok()) << succeeded.status();
+  EXPECT_TRUE(*succeeded) << result["error_examples"];
+  EXPECT_GT(result["total"]["endings"]["deadline"], 5);
+  EXPECT_EQ(result["total"]["codes"]["RESOURCE_EXHAUSTED"], result["total"]["endings"]["deadline"]);
+}
+
 TEST(RunTest, CancellationsAndDeadlinesAreCountedAndNoFailures) {
   ScriptedServer server({.token_delay = milliseconds(10)});
   RunFlags flags = MakeFlags(100, 1);

@@ -73,6 +73,15 @@ TEST(Errors, OverloadTellsWhenToRetry) {
   EXPECT_GT(retry.retry_delay().nanos(), 0);
 }
 
+TEST(Errors, TheEngineMayKnowWhenToRetry) {
+  absl::Status refusal = absl::ResourceExhaustedError("later");
+  refusal.SetPayload(kRetryAfterPayload, absl::Cord("2345"));
+  google::rpc::RetryInfo retry;
+  ASSERT_TRUE(Details(ToGrpcStatus(refusal)).details(0).UnpackTo(&retry));
+  EXPECT_EQ(retry.retry_delay().seconds(), 2);
+  EXPECT_EQ(retry.retry_delay().nanos(), 345000000);
+}
+
 TEST(Errors, FaultsOfTheServerRevealNothing) {
   for (const absl::Status& fault :
        {absl::InternalError("/models/secret.bin is torn"), absl::UnknownError("/models/secret.bin"),

@@ -182,6 +182,42 @@ TEST_F(ServiceTest, RefusalsAreCountedByTheirReasons) {
   EXPECT_EQ(Counter(kRejected, "reason=overload"), 0);
 }
 
+// What the engine refuses at once, and what it answers so when it has read the request.
+TEST_F(ServiceTest, RefusalsOfTheQueueAreCountedOnceWheneverTheyCome) {
+  constexpr char kRejected[] = "beamline_rejected_total";
+  Serve();
+  absl::Status refusal = absl::ResourceExhaustedError("too late");
+  refusal.SetPayload(kRefusalPayload, absl::Cord(std::string(kRefusedByDeadline)));
+  engine_->Refuse(refusal);
+  EXPECT_FALSE(client_->Generate(Request(), kSoon).ok());
+  EXPECT_EQ(Counter(kRejected, "reason=deadline"), 1);
+  engine_->Refuse(absl::OkStatus());
+  refusal.SetPayload(kRefusalPayload, absl::Cord(std::string(kRefusedByTokens)));
+  auto call = std::async(std::launch::async, [&] { return client_->Generate(Request(), kSoon); });
+  engine_->Finish(engine_->WaitForRequest(0), refusal);
+  EXPECT_FALSE(call.get().ok());
+  EXPECT_EQ(Counter(kRejected, "reason=queued_tokens"), 1);
+  EXPECT_EQ(Counter(kRejected, "reason=deadline"), 1);
+  EXPECT_EQ(Counter(kRejected, "reason=queue_full"), 0);
+}
+
+TEST_F(ServiceTest, APriorityIsAtMostTheServers) {
+  ServerConfig config;
+  config.max_priority = 3;
+  Serve(config);
+  size_t number = 0;
+  for (const auto& [asked, gets] :
+       std::vector<std::pair<int, int>>{{100, 3}, {3, 3}, {-100, -100}, {101, 101}}) {
+    v1::GenerateRequest request = Request();
+    request.set_priority(asked);
+    auto call = std::async(std::launch::async, [&] { return client_->Generate(request, kSoon); });
+    const FakeRequest seen = engine_->WaitForRequest(number++);
+    EXPECT_EQ(seen.request.priority, gets);  // 101 is refused by a true engine
+    engine_->Finish(seen, TextResult("ok"));
+    EXPECT_TRUE(call.get().ok());
+  }
+}
+
 TEST_F(ServiceTest, RefusalsForLoadAreCounted) {
   constexpr char kRejected[] = "beamline_rejected_total";
   ServerConfig config;

@@ -91,6 +91,7 @@ class ModelSettings(TypedDict, total=False):
     prefix_cache: bool | None
     speculative_tokens: int | None
     max_queued_requests: int | None
+    max_queued_tokens: int | None
     warm_up: Literal["auto", "true", "false"] | None
     tensor_parallel: int | None
     pipeline_parallel: int | None

@@ -146,6 +146,7 @@ TEST_F(JobTest, AJobThatVanishesIsNotCounted) {
 
 TEST_F(JobTest, AListEndsWhatIsCancelledOrOverdueAndForgetsWhatIsDone) {
   const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  const ServiceRate rate;
   JobList<EncodeJob> jobs;
   jobs.Add(NewJob());
   jobs.Add(NewJob());
@@ -154,12 +155,12 @@ TEST_F(JobTest, AListEndsWhatIsCancelledOrOverdueAndForgetsWhatIsDone) {
   jobs.Add(NewJob());
   jobs.jobs()[2]->cancelled = std::make_shared<std::atomic<bool>>(false);
   jobs.jobs()[2]->deadline = now + std::chrono::nanoseconds(1);
-  EXPECT_EQ(jobs.EndOverdue(now), 0);
+  EXPECT_EQ(jobs.EndOverdue(now, rate, true).cancelled, 0);
   EXPECT_EQ(sink_->status.code(), absl::StatusCode::kDeadlineExceeded);
   *cancelled_ = true;
-  EXPECT_EQ(jobs.EndOverdue(now), 1);
+  EXPECT_EQ(jobs.EndOverdue(now, rate, true).cancelled, 1);
   EXPECT_EQ(sink_->status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(jobs.EndOverdue(now), 0);  // those that are done are left alone
+  EXPECT_EQ(jobs.EndOverdue(now, rate, true).cancelled, 0);  // those that are done are left alone
   EXPECT_EQ(sink_->num_answers, 2);
   EXPECT_EQ(counter_.count(), 1);
 
@@ -174,6 +175,64 @@ TEST_F(JobTest, AListEndsWhatIsCancelledOrOverdueAndForgetsWhatIsDone) {
   EXPECT_TRUE(jobs.empty());
   EXPECT_EQ(jobs.num_clients(), 0u);
   EXPECT_EQ(counter_.count(), 0);
+}
+
+TEST_F(JobTest, WhatWaitsWithoutHopeEndsWhileSomethingRuns) {
+  const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  ServiceRate rate;
+  rate.AddAnswer(/*steps=*/10, /*seconds=*/1, now);
+  const auto with_deadline = [&](double seconds, int64_t steps) {
+    auto job = NewJob();
+    job->deadline =
+        now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    job->steps = steps;
+    return job;
+  };
+  JobList<EncodeJob> jobs;
+  jobs.Add(with_deadline(0.9, 10));
+  EXPECT_EQ(jobs.EndOverdue(now, rate, /*may_give_up=*/false).hopeless, 0);
+  EXPECT_EQ(sink_->num_answers, 0);
+  const auto ends = jobs.EndOverdue(now, rate, /*may_give_up=*/true);
+  EXPECT_EQ(ends.hopeless, 1);
+  EXPECT_EQ(ends.cancelled, 0);
+  EXPECT_EQ(sink_->num_answers, 1);
+  EXPECT_EQ(sink_->status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(counter_.count(), 0);
+  // With time enough; one that has begun; one of which a beginning is of use.
+  jobs.Add(with_deadline(1.1, 10));
+  jobs.Add(with_deadline(0.5, 10));
+  jobs.jobs().back()->Begin(now);
+  jobs.Add(with_deadline(0.5, 10));
+  jobs.jobs().back()->may_be_cut = true;
+  EXPECT_EQ(jobs.EndOverdue(now, rate, true).hopeless, 0);
+  EXPECT_EQ(sink_->num_answers, 1);
+}
+
+TEST_F(JobTest, ADeadlinePressesWhenItsStepsTakeHalfOfIt) {
+  const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+  const ServiceRate rate;
+  JobList<EncodeJob> jobs;
+  jobs.Add(NewJob());  // without a deadline
+  jobs.Add(NewJob());
+  EncodeJob& job = *jobs.jobs().back();
+  job.steps = 10;
+  job.deadline = now + std::chrono::milliseconds(1900);
+  const auto press = [&](double step_seconds) {
+    return jobs.EndOverdue(now, rate, true, step_seconds).deadlines_press;
+  };
+  EXPECT_FALSE(press(0));  // nothing is known
+  EXPECT_TRUE(press(0.1));
+  EXPECT_FALSE(press(0.09));
+  // Of one that runs the rest counts.
+  WorkCounter work;
+  job.work = WorkShare(work, 100);
+  job.Begin(now);
+  EXPECT_TRUE(press(0.1));
+  EXPECT_EQ(job.work.Reach(60), 60);
+  EXPECT_FALSE(press(0.1));
+  EXPECT_EQ(job.work.Reach(50), 0);
+  EXPECT_EQ(job.work.Complete(), 40);
+  EXPECT_EQ(work.tokens(), 0);
 }
 
 }  // namespace

@@ -108,6 +108,47 @@ int RunStep(Scheduler& scheduler, Clock::time_point now) {
   return finished;
 }
 
+TEST(SchedulerTest, AWidthThatGoesUpAndDownHoldsTheInvariants) {
+  int64_t finished = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    const SimulationResult result = Simulate({.seed = seed, .vary_width = true});
+    ASSERT_EQ(result.error, "") << "seed " << seed;
+    finished += result.finished;
+  }
+  EXPECT_GT(finished, 15000);
+}
+
+TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {
+  StepLimits limits;
+  limits.max_batch_tokens = 256;
+  limits.max_sequences = 16;
+  limits.num_blocks = 256;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  for (int i = 0; i < 20; ++i) scheduler.Add(MakeGroup(4, 1000, 0, now));
+  scheduler.SetWidth(3);
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_running_rows(), 3);
+  EXPECT_EQ(scheduler.num_waiting(), 17);
+  scheduler.SetWidth(1);  // who runs goes on
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_running_rows(), 3);
+  scheduler.SetWidth(100);
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_running_rows(), limits.max_sequences);
+  EXPECT_EQ(scheduler.num_waiting(), 4);
+  // A group of many rows begins below the width, whatever its own.
+  Scheduler wide(limits, /*share_prefixes=*/true);
+  wide.SetWidth(2);
+  auto group = MakeGroup(4, 1000, 0, now);
+  group->decoder = std::make_unique<FakeDecoder>(8, 1000, FakeKind::kIndependent, 1);
+  wide.Add(std::move(group));
+  wide.Add(MakeGroup(4, 1000, 0, now));
+  RunStep(wide, now);
+  EXPECT_EQ(wide.num_reserved_rows(), 8);
+  EXPECT_EQ(wide.num_waiting(), 1);
+}
+
 TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
   StepLimits limits;
   limits.max_batch_tokens = 64;

@@ -22,6 +22,7 @@ struct SimulationOptions {
   int32_t num_requests = 20;
   int32_t max_steps = 20000;
   int32_t num_lanes = 1;
+  bool vary_width = false;  // of what runs, from step to step
 };
 
 struct SimulationResult {

@@ -107,6 +107,7 @@ class EntranceTest : public testing::Test {
     ModelOptions options = Demo(Kind::kModel);
     options.device = "cpu";
     options.max_queued_requests = 2;
+    options.max_queued_tokens = 50;
     return options;
   }
   WaitingCounter& waiting() { return late_.pool().waiting(); }
@@ -130,6 +131,22 @@ class EntranceTest : public testing::Test {
     EXPECT_FALSE(sink->called);
     EXPECT_EQ(sink.use_count(), 1);
     EXPECT_EQ(waiting().count(), before);
+  }
+
+  // Another request, which waits: of this client, cost and tokens.
+  WaitingCount Wait(const std::string& client, int64_t cost, int64_t input_tokens) {
+    WaitingCount waiter = *WaitingCount::Enter(waiting(), 10);
+    EXPECT_FALSE(waiter.Describe({0, client, cost, input_tokens, Clock::now()}, 50).has_value());
+    return waiter;
+  }
+  // The replica is known to serve so much a second.
+  void SetRate(double cost_per_second) {
+    ServiceRate& rate = late_.replica().stats().service;
+    rate.AddStep({.seconds = 1000 / cost_per_second,
+                  .served = 1000,
+                  .answers = ServiceRate::kLeastAnswers,
+                  .left_waiting = true},
+                 Clock::now());
   }
 
   bool Drain(std::chrono::milliseconds timeout) {
@@ -170,6 +187,68 @@ TYPED_TEST(EntranceTest, AFullQueueRefusesUntilThereIsRoom) {
   const Heard heard = sink->Wait();
   EXPECT_TRUE(heard.status.ok()) << heard.status;
   EXPECT_EQ(heard.waiting, 1);
+  EXPECT_TRUE(this->Drain(kLong));
+}
+
+TYPED_TEST(EntranceTest, ADeadlineBehindTheQueueIsRefusedAtOnce) {
+  auto request = TypeParam::Small();
+  request.deadline = Clock::now() + kLong;
+  WaitingCount other = this->Wait("", /*cost=*/1000, /*input_tokens=*/1);
+  const auto unknown = this->NewSink();  // how long it takes is not known
+  ASSERT_TRUE(this->Accept(request, unknown).ok());
+  EXPECT_TRUE(unknown->Wait().status.ok());
+  this->SetRate(1);
+  const auto refused = this->NewSink();
+  const absl::Status status = this->Accept(request, refused);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("with those before it; its deadline is in"));
+  EXPECT_EQ(std::string(*status.GetPayload(kRefusalPayload)), kRefusedByDeadline);
+  EXPECT_EQ(std::string(*status.GetPayload(kRetryAfterPayload)), "60000");
+  EXPECT_FALSE(refused->called);
+  EXPECT_EQ(this->waiting().count(), 1);
+  // Without a deadline, or when nobody is before it any more.
+  const auto patient = this->NewSink();
+  ASSERT_TRUE(this->Accept(TypeParam::Small(), patient).ok());
+  EXPECT_TRUE(patient->Wait().status.ok());
+  other.Leave();
+  const auto alone = this->NewSink();
+  ASSERT_TRUE(this->Accept(request, alone).ok());
+  EXPECT_TRUE(alone->Wait().status.ok());
+  EXPECT_TRUE(this->Drain(kLong));
+}
+
+TYPED_TEST(EntranceTest, OfAnotherClientsQueueOnlyAShareCounts) {
+  auto request = TypeParam::Small();
+  request.client = "quiet";
+  request.deadline = Clock::now() + kLong;
+  const WaitingCount busy = this->Wait("busy", /*cost=*/1000000, /*input_tokens=*/1);
+  this->SetRate(100);
+  const auto sink = this->NewSink();
+  ASSERT_TRUE(this->Accept(request, sink).ok());
+  EXPECT_TRUE(sink->Wait().status.ok());
+  // Its own tokens show that even a share is too much.
+  this->SetRate(1e-3);
+  const auto refused = this->NewSink();
+  ASSERT_TRUE(this->Accept(request, refused).ok());
+  const Heard heard = refused->Wait();
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kResourceExhausted) << heard.status;
+  EXPECT_TRUE(heard.status.GetPayload(kRefusalPayload).has_value());
+  EXPECT_TRUE(this->Drain(kLong));
+}
+
+TYPED_TEST(EntranceTest, TooManyTokensBesideThoseThatWaitAreRefused) {
+  WaitingCount other = this->Wait("", /*cost=*/1, /*input_tokens=*/50);
+  const auto refused = this->NewSink();
+  ASSERT_TRUE(this->Accept(TypeParam::Small(), refused).ok());
+  const Heard heard = refused->Wait();
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kResourceExhausted) << heard.status;
+  EXPECT_THAT(std::string(heard.status.message()), HasSubstr("accepted: at most 50"));
+  EXPECT_EQ(std::string(*heard.status.GetPayload(kRefusalPayload)), kRefusedByTokens);
+  EXPECT_EQ(heard.waiting, 1);
+  other.Leave();
+  const auto sink = this->NewSink();
+  ASSERT_TRUE(this->Accept(TypeParam::Small(), sink).ok());
+  EXPECT_TRUE(sink->Wait().status.ok());
   EXPECT_TRUE(this->Drain(kLong));
 }
 

@@ -139,6 +139,19 @@ TEST(SettingTexts, OfAModel) {
   });
 }
 
+TEST(SettingTexts, OfTheQueue) {
+  ExpectTexts({
+      {{"--model", "m=f,max_queued_tokens=-1"},
+       "--model 'm=f,max_queued_tokens=-1': max_queued_tokens is '-1'; accepted: 0 to "
+       "1125899906842624"},
+      {{"--model", "m=f,max_queued_tokens=1125899906842625"},
+       "--model 'm=f,max_queued_tokens=1125899906842625': max_queued_tokens is "
+       "'1125899906842625'; accepted: 0 to 1125899906842624"},
+      {{"--max-priority", "101"}, "--max-priority is '101'; accepted: -100 to 100"},
+      {{"--max-priority", "-101"}, "--max-priority is '-101'; accepted: -100 to 100"},
+  });
+}
+
 struct FileFault {
   std::string content;
   std::string text;  // behind the file's name

@@ -45,6 +45,7 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_tensor_parallel(4);
   settings.set_pipeline_parallel(3);
   settings.set_max_queued_requests(-3);
+  settings.set_max_queued_tokens(-4);
   settings.set_warm_up("true");
   settings.set_replicas("2");
   settings.add_devices("cuda:0");
@@ -64,6 +65,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .tensor_parallel = 4,
                                  .pipeline_parallel = 3,
                                  .max_queued_requests = -3,
+                                 .max_queued_tokens = -4,
                                  .warm_up = "true"};
   EXPECT_EQ(*ToModelOptions(message), expected);
   settings.set_dtype(v1::DATA_TYPE_INT8);

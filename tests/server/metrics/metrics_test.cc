@@ -86,6 +86,7 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   record.model = "b";
   record.duration = std::chrono::milliseconds(30);
   record.timing = {.queue = std::chrono::milliseconds(1),
+                   .expected_queue = std::chrono::milliseconds(3),
                    .first_token = std::chrono::milliseconds(11),
                    .total = std::chrono::milliseconds(29)};
   record.generated_tokens = 10;
@@ -112,6 +113,7 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   EXPECT_NEAR(sum("beamline_time_to_first_token_seconds"), 0.022, 1e-9);
   EXPECT_NEAR(sum("beamline_inter_token_seconds"), 0.004, 1e-9);
   EXPECT_NEAR(sum("beamline_queue_seconds"), 0.002, 1e-9);
+  EXPECT_NEAR(sum("beamline_expected_queue_seconds"), 0.006, 1e-9);
   EXPECT_NEAR(sum("beamline_prefill_seconds"), 0.020, 1e-9);
   for (const auto& metric : Find(families, "beamline_rejected_total").metric) {
     EXPECT_EQ(metric.counter.value, Label(metric, "reason") == "draining" ? 1 : 0);
@@ -121,6 +123,14 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   EXPECT_EQ(Label(durations.metric[0], "model"), "b");
   EXPECT_EQ(durations.metric[0].histogram.sample_count, 2u);
   EXPECT_NEAR(durations.metric[0].histogram.sample_sum, 0.060, 1e-9);
+}
+
+TEST(Metrics, TellNothingOfNoEngine) {
+  const Metrics metrics(TwoModels());
+  const auto none = metrics.Collect();
+  EXPECT_TRUE(std::none_of(none.begin(), none.end(), [](const MetricFamily& family) {
+    return family.name == "beamline_generated_tokens_total";
+  }));
 }
 
 // Every number of the engine's statistics, none of them the same, under its own name.
@@ -138,6 +148,10 @@ TEST(Metrics, TellWhatTheEngineCounts) {
   stats.preemptions = 15;
   stats.cancelled = 16;
   stats.rerun = 19;
+  stats.waiting_tokens = 23;
+  stats.oldest_waiting_seconds = 24;
+  stats.expected_queue_seconds = 25;
+  stats.hopeless = 26;
   stats.replicas = {{.phase = ReplicaPhase::kRestarting,
                      .restarts = 20,
                      .steps = 21,
@@ -148,10 +162,6 @@ TEST(Metrics, TellWhatTheEngineCounts) {
   engine.OnFault([](const ModelInfo&, const absl::Status&) {});
   engine.Break("embedder", absl::UnavailableError("it broke"));
   Metrics metrics(TwoModels());
-  const auto none = metrics.Collect();  // without an engine
-  EXPECT_TRUE(std::none_of(none.begin(), none.end(), [](const MetricFamily& family) {
-    return family.name == "beamline_generated_tokens_total";
-  }));
   metrics.SetEngine(&engine);
   std::map<std::string, double> values;
   for (const auto& family : metrics.Collect()) {
@@ -178,6 +188,10 @@ TEST(Metrics, TellWhatTheEngineCounts) {
       {"beamline_preemptions_total", 15},
       {"beamline_cancelled_total", 16},
       {"beamline_reruns_total", 19},
+      {"beamline_waiting_tokens", 23},
+      {"beamline_oldest_waiting_seconds", 24},
+      {"beamline_expected_wait_seconds", 25},
+      {"beamline_hopeless_total", 26},
       {"beamline_replica_restarting/0/fake:0/1", 1},
       {"beamline_replica_restarts_total/0/fake:0/1", 20},
       {"beamline_replica_steps_total/0/fake:0/1", 21},

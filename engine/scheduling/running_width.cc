@@ -1,0 +1,80 @@
+#include "engine/scheduling/running_width.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace beamline {
+
+// A step of s sequences takes about fixed + s * row + (tokens - s) * token seconds. Each step's
+// error grows with the step, so that the line is fitted to the seconds of a sequence.
+void RunningWidth::AddStep(int32_t sequences, int32_t tokens, double seconds) {
+  if (sequences <= 0 || seconds <= 0) return;
+  const double count = sequences;
+  const Row terms = {1 / count, 1, std::max(0, tokens - sequences) / count};
+  const double time = seconds / count;
+  for (size_t i = 0; i < kTerms; ++i) {
+    for (size_t j = 0; j < kTerms; ++j) {
+      products_[i][j] = kKept * products_[i][j] + terms[i] * terms[j];
+    }
+    times_[i] = kKept * times_[i] + terms[i] * time;
+  }
+  squares_ = kKept * squares_ + time * time;
+  steps_ = kKept * steps_ + 1;
+}
+
+RunningWidth::Fit RunningWidth::Solve() const {
+  // Gauss-Jordan beside the unit matrix, which becomes the inverse: its diagonal tells how far the
+  // terms are known. A term that never varied has next to no pivot.
+  std::array<std::array<double, 2 * kTerms>, kTerms> rows = {};
+  for (size_t i = 0; i < kTerms; ++i) {
+    std::copy(products_[i].begin(), products_[i].end(), rows[i].begin());
+    rows[i][i] += 1e-9 * products_[i][i] + 1e-12;
+    rows[i][kTerms + i] = 1;
+  }
+  for (size_t i = 0; i < kTerms; ++i) {
+    size_t pivot = i;
+    for (size_t j = i + 1; j < kTerms; ++j) {
+      if (std::abs(rows[j][i]) > std::abs(rows[pivot][i])) pivot = j;
+    }
+    std::swap(rows[i], rows[pivot]);
+    const double scale = rows[i][i];
+    for (double& value : rows[i]) value /= scale;
+    for (size_t j = 0; j < kTerms; ++j) {
+      if (j == i) continue;
+      const double factor = rows[j][i];
+      for (size_t k = 0; k < 2 * kTerms; ++k) rows[j][k] -= factor * rows[i][k];
+    }
+  }
+  Row terms = {};
+  double explained = 0;
+  for (size_t i = 0; i < kTerms; ++i) {
+    for (size_t j = 0; j < kTerms; ++j) terms[i] += rows[i][kTerms + j] * times_[j];
+    explained += terms[i] * times_[i];
+  }
+  const double variance = std::max(0.0, squares_ - explained) / steps_;
+  // A sequence more brings its share of the further tokens.
+  const double further = products_[1][2] / products_[1][1];
+  return {.fixed = std::max(0.0, terms[0]),
+          .fixed_error = std::sqrt(variance * std::max(0.0, rows[0][kTerms])),
+          .each = terms[1] + std::max(0.0, terms[2]) * further};
+}
+
+int32_t RunningWidth::Enough(int32_t most) const {
+  if (steps_ < 0.9 * kLeastSteps) return most;
+  const Fit fit = Solve();
+  // What is not known well counts as large: then more may run, and the steps show more.
+  const double enough = kShare / (1 - kShare) * (fit.fixed + 2 * fit.fixed_error) / fit.each;
+  if (!(fit.each > 0) || !(enough < most)) return most;
+  return std::clamp(static_cast<int32_t>(std::ceil(enough)), std::min(kLeast, most), most);
+}
+
+double RunningWidth::StepSeconds(int32_t sequences) const {
+  if (steps_ < 0.9 * kLeastSteps) return 0;
+  const Fit fit = Solve();
+  const double seconds = fit.fixed + fit.each * sequences;
+  return seconds > 0 && std::isfinite(seconds) ? seconds : 0;
+}
+
+}  // namespace beamline

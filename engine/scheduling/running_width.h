@@ -1,0 +1,50 @@
+// How many sequences need to run at once so that a device is used well: with more, each of them
+// takes longer and hardly more are done (docs/decisions/0026-admission.md). Measured by the steps
+// that are computed anyway. Pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace beamline {
+
+class RunningWidth {
+ public:
+  // A step of so many sequences and tokens took so long.
+  void AddStep(int32_t sequences, int32_t tokens, double seconds);
+
+  // Running sequences that reach kShare of what any number of them would, at least kLeast and at
+  // most `most`; `most` while the steps do not show it.
+  int32_t Enough(int32_t most) const;
+  // What a step takes while so many sequences run, and bring new tokens as they have; 0 while the
+  // steps do not show it.
+  double StepSeconds(int32_t sequences) const;
+
+  static constexpr double kShare = 0.95;
+  static constexpr int32_t kLeast = 16;
+  // Steps before anything is believed.
+  static constexpr int32_t kLeastSteps = 32;
+
+ private:
+  static constexpr double kKept = 0.999;  // of what was, at each step
+  static constexpr size_t kTerms = 3;
+  using Row = std::array<double, kTerms>;
+
+  // Seconds of a step, and of each sequence of it with its further tokens.
+  struct Fit {
+    double fixed = 0;
+    double fixed_error = 0;  // the standard one
+    double each = 0;
+  };
+  Fit Solve() const;
+
+  // Of the steps so far, sums of products of: 1 / sequences, 1, further tokens / sequences; and the
+  // seconds of a sequence.
+  std::array<Row, kTerms> products_ = {};
+  Row times_ = {};
+  double squares_ = 0;
+  double steps_ = 0;
+};
+
+}  // namespace beamline

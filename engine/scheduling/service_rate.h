@@ -1,0 +1,61 @@
+// How fast a replica serves requests, as its steps and answers show: what a request's wait and its
+// own time are told by (docs/decisions/0026-admission.md). One thread adds, any reads; no clock of
+// its own.
+//
+// Nothing is known until enough was measured, and what is known does not outlive what it was
+// measured by: an estimate that is wrong keeps nobody out for long.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "engine/api/request.h"
+
+namespace beamline {
+
+class ServiceRate {
+ public:
+  struct Step {
+    double seconds = 0;
+    int64_t served = 0;         // of the cost of its requests: computed, or not needed any more
+    int32_t answers = 0;        // that it completed
+    bool left_waiting = false;  // there was no room for all that waited
+  };
+  void AddStep(const Step& step, Clock::time_point now);
+  // From its first step to its whole answer, a request that may take `steps` took this long.
+  void AddAnswer(int64_t steps, double seconds, Clock::time_point now);
+
+  // The cost that is served in a second while requests wait. Nullopt: too little was measured
+  // lately, or nothing had to wait.
+  std::optional<double> cost_per_second(Clock::time_point now) const;
+  // What a request that may take `steps` takes, about, from its first step to its answer; 0 while
+  // nothing is known. Falls while no answer confirms it.
+  double SecondsFor(int64_t steps, Clock::time_point now) const;
+
+  // Answers that must have been seen before the rate is believed, or seconds of steps. (Without
+  // answers it is too low, by what requests do not need of their cost.)
+  static constexpr int32_t kLeastAnswers = 8;
+  static constexpr double kLeastSeconds = 1;
+  // How long a rate holds without a step that left requests waiting, at least, and an answer's time
+  // until it counts half.
+  static constexpr std::chrono::nanoseconds kHolds = std::chrono::seconds(1);
+
+ private:
+  static constexpr double kMemorySeconds = 2;  // of steps
+  static constexpr double kKept = 0.95;        // of what was, at each answer
+
+  double served_ = 0;
+  double seconds_ = 0;
+  int32_t answers_ = 0;
+  double answer_products_ = 0;
+  double answer_squares_ = 0;
+
+  std::atomic<double> cost_per_second_ = 0;  // 0: unknown
+  std::atomic<Clock::time_point> holds_until_ = Clock::time_point::min();
+  std::atomic<double> seconds_per_step_ = 0;  // 0: unknown
+  std::atomic<Clock::time_point> last_answer_ = Clock::time_point::min();
+};
+
+}  // namespace beamline

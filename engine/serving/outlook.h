@@ -1,0 +1,45 @@
+// What a request has before it when it comes, and whether its deadline leaves time for that
+// (docs/decisions/0026-admission.md). Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace beamline {
+
+// Of a request that comes now.
+struct Outlook {
+  // Of the cost that waits, what has its turn before it.
+  int64_t cost_ahead = 0;
+  // The cost that all replicas serve in a second; nullopt: not known of one of them, which may
+  // have room.
+  std::optional<double> cost_per_second;
+  // From its first step until its answer is of use; 0: not known.
+  double service_seconds = 0;
+
+  // Until its first step; nullopt: not known.
+  std::optional<double> queue_seconds() const {
+    if (cost_ahead <= 0) return 0;
+    if (!cost_per_second.has_value()) return std::nullopt;
+    return static_cast<double>(cost_ahead) / *cost_per_second;
+  }
+  // Whether it may be answered in `left` seconds. Who finds nobody before it always may, so that
+  // requests come through whatever the estimate is, and correct it.
+  bool Meets(double left) const {
+    const std::optional<double> queue = queue_seconds();
+    return cost_ahead <= 0 || !queue.has_value() || *queue + service_seconds <= kShare * left;
+  }
+  // Seconds until one like it would be accepted, as far as nobody else comes.
+  double RetryAfter(double left) const {
+    return std::clamp(queue_seconds().value_or(0) + service_seconds - kShare * left, kLeastRetry,
+                      kMostRetry);
+  }
+
+  // Of a deadline's time what the estimate may fill: the rest is for its error.
+  static constexpr double kShare = 0.8;
+  static constexpr double kLeastRetry = 0.02;
+  static constexpr double kMostRetry = 60;
+};
+
+}  // namespace beamline

@@ -1,0 +1,83 @@
+// What a pool refuses for the sake of the requests that it has: docs/decisions/0026-admission.md.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/cord.h"
+#include "engine/serving/replica_pool.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+absl::Status Refusal(std::string_view reason, double retry_after, const std::string& message) {
+  absl::Status status = absl::ResourceExhaustedError(message);
+  status.SetPayload(kRefusalPayload, absl::Cord(std::string(reason)));
+  status.SetPayload(
+      kRetryAfterPayload,
+      absl::Cord(fmt::to_string(static_cast<int64_t>(std::ceil(retry_after * 1000)))));
+  return status;
+}
+
+}  // namespace
+
+Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand, Clock::time_point now) const {
+  Outlook outlook;
+  outlook.cost_ahead = waiting_.Look([&](const WaitingWork& work) {
+    return work.Ahead(asker.priority, asker.client, demand.cost);
+  });
+  if (outlook.cost_ahead == 0) return outlook;
+  std::lock_guard lock(mutex_);
+  double sum = 0;
+  bool all_known = true;
+  std::optional<double> fastest;
+  for (int i = 0; i < size(); ++i) {
+    const Slot& slot = slots_[static_cast<size_t>(i)];
+    if (slot.replica == nullptr || state_.phase(i) != ReplicaPhase::kUp) continue;
+    const ServiceRate& service = slot.replica->stats().service;
+    const std::optional<double> rate = service.cost_per_second(now);
+    all_known = all_known && rate.has_value();
+    sum += rate.value_or(0);
+    const double seconds = service.SecondsFor(demand.steps, now);
+    fastest = std::min(fastest.value_or(seconds), seconds);
+  }
+  if (all_known && sum > 0) outlook.cost_per_second = sum;
+  outlook.service_seconds = fastest.value_or(0);
+  return outlook;
+}
+
+Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
+  const Asker last = {.priority = std::numeric_limits<int32_t>::min()};
+  return Expect(last, {.cost = std::numeric_limits<int64_t>::max() / 2}, now);
+}
+
+absl::StatusOr<Outlook> ReplicaPool::CheckDeadline(const Asker& asker, const Demand& demand) const {
+  const Clock::time_point now = Clock::now();
+  const Outlook outlook = Expect(asker, demand, now);
+  if (!asker.deadline.has_value()) return outlook;
+  const double left = std::chrono::duration<double>(*asker.deadline - now).count();
+  if (left <= 0 || outlook.Meets(left)) return outlook;
+  return Refusal(
+      kRefusedByDeadline, outlook.RetryAfter(left),
+      fmt::format("the request would take about {:.2f} s at model '{}', with those before it; its "
+                  "deadline is in {:.2f} s",
+                  *outlook.queue_seconds() + outlook.service_seconds, facts_->options.name, left));
+}
+
+absl::Status ReplicaPool::TooManyTokens(int64_t tokens, int64_t sum) const {
+  const int64_t most = facts_->max_queued_tokens();
+  const Outlook outlook = ExpectBehindAll(Clock::now());
+  double retry_after = Outlook::kLeastRetry;
+  if (const std::optional<double> queue = outlook.queue_seconds(); queue.has_value()) {
+    retry_after = std::clamp(*queue * static_cast<double>(sum - most) / static_cast<double>(sum),
+                             Outlook::kLeastRetry, Outlook::kMostRetry);
+  }
+  return Refusal(kRefusedByTokens, retry_after,
+                 fmt::format("the request's {} tokens and those that wait for model '{}' are {}; "
+                             "accepted: at most {} (max_queued_tokens)",
+                             tokens, facts_->options.name, sum, most));
+}
+
+}  // namespace beamline

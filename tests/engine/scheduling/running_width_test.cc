@@ -1,0 +1,107 @@
+// The width that steps of known durations show.
+#include "engine/scheduling/running_width.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/test_seed.h"
+
+namespace beamline {
+namespace {
+
+struct Device {
+  double fixed, row, token;  // seconds
+  double noise = 0;          // relative, of a step
+
+  double Step(int32_t rows, int32_t tokens, std::mt19937_64& random) const {
+    const double time = fixed + row * rows + token * (tokens - rows);
+    return time * std::exp(noise * std::normal_distribution<double>()(random));
+  }
+};
+
+// Steps of 1 to `most` rows, some of them with prompts.
+RunningWidth Watch(const Device& device, int most, int steps, std::mt19937_64& random) {
+  RunningWidth width;
+  for (int i = 0; i < steps; ++i) {
+    const auto rows = 1 + static_cast<int32_t>(random() % static_cast<uint64_t>(most));
+    const int32_t tokens = rows + (random() % 3 == 0 ? static_cast<int32_t>(random() % 40) : 0);
+    width.AddStep(rows, tokens, device.Step(rows, tokens, random));
+  }
+  return width;
+}
+
+TEST(RunningWidthTest, NothingIsHeldBackBeforeItIsMeasured) {
+  std::mt19937_64 random(TestSeed());
+  EXPECT_EQ(RunningWidth().Enough(256), 256);
+  const Device device = {.fixed = 1e-3, .row = 1e-3, .token = 1e-4};
+  EXPECT_EQ(Watch(device, 64, RunningWidth::kLeastSteps / 2, random).Enough(256), 256);
+}
+
+TEST(RunningWidthTest, ReachesTheShareOfWhatAnyWidthDoes) {
+  std::mt19937_64 random(TestSeed());
+  for (const double row : {2e-3, 1e-3, 5e-4, 2e-4}) {
+    const Device device = {.fixed = 2e-3, .row = row, .token = 0};
+    const int32_t enough = Watch(device, 64, 3000, random).Enough(1000);
+    const auto per_second = [&](double rows) { return rows / (device.fixed + device.row * rows); };
+    const double share = per_second(enough) * device.row;  // of the rate at no end of rows
+    EXPECT_GE(share, RunningWidth::kShare - 1e-3) << row;
+    EXPECT_LE(share, RunningWidth::kShare + 0.03) << row << ": " << enough;
+  }
+}
+
+TEST(RunningWidthTest, TellsWhatAStepOfAnyWidthTakes) {
+  std::mt19937_64 random(TestSeed());
+  EXPECT_EQ(RunningWidth().StepSeconds(10), 0);
+  const Device device = {.fixed = 2e-3, .row = 1e-3, .token = 0, .noise = 0.05};
+  const RunningWidth width = Watch(device, 32, 3000, random);
+  for (const int32_t rows : {1, 16, 256}) {
+    EXPECT_NEAR(width.StepSeconds(rows), device.Step(rows, rows, random),
+                0.2 * (2e-3 + 1e-3 * rows));
+  }
+}
+
+TEST(RunningWidthTest, ADeviceThatSharesAStepsTimeIsFilled) {
+  std::mt19937_64 random(TestSeed());
+  const Device gpu = {.fixed = 5e-3, .row = 1e-5, .token = 1e-6, .noise = 0.02};
+  EXPECT_EQ(Watch(gpu, 256, 3000, random).Enough(256), 256);
+}
+
+TEST(RunningWidthTest, NoiseWidensButDoesNotNarrow) {
+  std::mt19937_64 random(TestSeed());
+  const Device device = {.fixed = 1e-3, .row = 1e-3, .token = 3e-4, .noise = 0.3};
+  const int32_t enough = Watch(device, 64, 3000, random).Enough(256);
+  EXPECT_GE(enough, RunningWidth::kLeast);
+  EXPECT_LE(enough, 128);
+}
+
+// Steps all alike cannot tell a step's own time from that of its rows. More may run then, and the
+// larger steps tell.
+TEST(RunningWidthTest, StepsOfOneWidthNarrowNothingThatIsNotKnown) {
+  std::mt19937_64 random(TestSeed());
+  const Device gpu = {.fixed = 5e-3, .row = 1e-5, .token = 0, .noise = 0.05};
+  RunningWidth width;
+  for (int i = 0; i < 5000; ++i) width.AddStep(16, 16, gpu.Step(16, 16, random));
+  EXPECT_EQ(width.Enough(256), 256);
+}
+
+TEST(RunningWidthTest, NeverLeavesItsRange) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 300; ++round) {
+    const auto draw = [&](double most) {
+      return most * std::generate_canonical<double, 53>(random);
+    };
+    const Device device = {draw(1e-2), draw(1e-2), draw(1e-3), draw(2.0)};
+    const auto most = 1 + static_cast<int32_t>(random() % 300);
+    const RunningWidth width = Watch(device, 1 + static_cast<int>(random() % 200), 200, random);
+    EXPECT_GE(width.Enough(most), std::min(most, RunningWidth::kLeast));
+    EXPECT_LE(width.Enough(most), most);
+  }
+  RunningWidth odd;
+  for (int i = 0; i < 200; ++i) odd.AddStep(i % 3 - 1, 0, i % 2 == 0 ? 0.0 : 1e-3);
+  EXPECT_LE(odd.Enough(8), 8);
+}
+
+}  // namespace
+}  // namespace beamline
