@@ -13,8 +13,8 @@ build_packages=(
   libcurl4-openssl-dev libdnnl-dev libhwy-dev libicu-dev libpcre2-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file prometheus python3 python3-grpcio python3-protobuf
-  python3-numpy python3-venv python3-hatchling python3-yaml mypy zsh fish mandoc
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file haproxy openssl prometheus python3 python3-grpcio
+  python3-protobuf python3-numpy python3-venv python3-hatchling python3-yaml mypy zsh fish mandoc
   # Libraries alone, 20 MB: the example in Java is run where there is a JDK too.
   protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java libnetty-java libperfmark-java libguava-java
   libgeronimo-annotation-1.3-spec-java
@@ -60,7 +60,9 @@ if ! "${install[@]}" </dev/null; then
   "${as_root[@]}" apt-get update -q </dev/null || fail "apt-get update failed (no network?)."
   "${install[@]}" </dev/null || fail "apt-get install failed."
 fi
-# Its package starts a service, which nobody asked for here: tests start a Prometheus of their own.
-if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
-  "${as_root[@]}" systemctl disable --now prometheus </dev/null
-fi
+# Their packages start services, which nobody asked for here: tests start their own.
+for service in haproxy prometheus; do
+  if [[ " ${missing[*]} " == *" $service "* && -d /run/systemd/system ]]; then
+    "${as_root[@]}" systemctl disable --now "$service" </dev/null
+  fi
+done

@@ -13,6 +13,8 @@ import hashlib
 import http.server
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,10 @@ def pod(documents):
 def server(documents):
     container, = pod(documents)["containers"]
     return container
+
+
+def init_containers(documents):
+    return {container["name"]: container for container in pod(documents).get("initContainers", [])}
 
 
 def config(documents):
@@ -106,9 +112,12 @@ class Rendered(unittest.TestCase):
             with self.subTest(rendered=name):
                 settings = yaml.safe_load(config(documents))
                 ports = {port["name"]: port["containerPort"] for port in server(documents)["ports"]}
-                self.assertEqual(ports, {"grpc": port_of(settings["listen"]), "metrics": port_of(settings["metrics_listen"])})
+                grpc = "plain" if "tls" in init_containers(documents) else "grpc"
+                self.assertEqual(ports, {grpc: port_of(settings["listen"]), "metrics": port_of(settings["metrics_listen"])})
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                    self.assertEqual(server(documents)[probe]["grpc"]["port"], ports["grpc"])
+                    self.assertEqual(server(documents)[probe]["grpc"]["port"], ports[grpc])
+                for container in init_containers(documents).values():
+                    ports |= {port["name"]: port["containerPort"] for port in container.get("ports", [])}
                 used = [port["targetPort"] for one in of_kind(documents, "Service") for port in one["spec"]["ports"]]
                 used += [one["port"] for monitor in of_kind(documents, "PodMonitor") for one in monitor["spec"]["podMetricsEndpoints"]]
                 used += [port["port"] for policy in of_kind(documents, "NetworkPolicy") for rule in policy["spec"].get("ingress", [])
@@ -160,6 +169,26 @@ class Rendered(unittest.TestCase):
                 for container in pod(documents)["containers"] + pod(documents).get("initContainers", []):
                     self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
                                                                     "capabilities": {"drop": ["ALL"]}})
+
+    def test_tls_is_in_front_of_the_server(self):
+        documents = self.all["components/tls"]
+        proxy = init_containers(documents)["tls"]
+        self.assertEqual(proxy["restartPolicy"], "Always")  # else the pod would wait for its end
+        text, = [one["data"]["haproxy.cfg"] for one in of_kind(documents, "ConfigMap") if "haproxy.cfg" in one["data"]]
+        self.assertIn(f"bind :{proxy['ports'][0]['containerPort']} ssl ", text)
+        self.assertIn(f" 127.0.0.1:{port_of(yaml.safe_load(config(documents))['listen'])} proto h2", text)
+        mounts = [mount["mountPath"] + "/" for mount in proxy["volumeMounts"]]
+        for path in [proxy["args"][-1], *re.findall(r" crt (\S+)", text)]:
+            self.assertTrue(any(path.startswith(mount) for mount in mounts), path)
+        service, = of_kind(documents, "Service")
+        self.assertNotIn("appProtocol", service["spec"]["ports"][0])
+
+    def test_components_with_init_containers_go_together(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copytree(source("deploy"), os.path.join(scratch, "deploy"))
+            for names in (("tls", "model-download"), ("model-download", "tls")):
+                documents = manifests.with_components(os.path.join(scratch, manifests.FOLDER), *names)
+                self.assertEqual(sorted(init_containers(documents)), ["download", "tls"])
 
     def test_images_take_an_overlays_registry(self):
         for name, tag in (("cpu", "cpu"), ("gpu", "cuda")):
