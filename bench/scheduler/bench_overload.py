@@ -4,15 +4,15 @@ deadline, against the peak of a closed loop; how soon the others are refused; an
 and OUT.json with --out. bench/scheduler/bench_overload.sh builds and starts it."""
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
-import re
 import shlex
 import subprocess
 import tempfile
 import time
+
+from serving import serving
 
 MODEL = "write-en"
 # Texts of 8 to 56 new tokens.
@@ -20,23 +20,6 @@ REQUESTS = f"--kind generate --model {MODEL} --prompt-words uniform:5:30 --max-n
 CLOSED = 32  # requests at a time when the peak is measured
 EXPECTED = "--expect-code RESOURCE_EXHAUSTED --expect-code DEADLINE_EXCEEDED"
 NO_DEADLINE = 60  # seconds, longer than any run
-
-
-@contextlib.contextmanager
-def serving(options):
-    """A server on free ports; yields its address."""
-    command = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn",
-               "--model", f"{MODEL}=models/{MODEL}{options.settings}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        line = process.stdout.readline()
-        found = re.search(r"serving on (\S+)", line)
-        if not found:
-            raise SystemExit(f"the server did not start: {line}")
-        yield found.group(1).rstrip(":")
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def quantile(values, share):
@@ -98,10 +81,11 @@ class Bench:
 
     def run(self):
         rows = []
+        model = f"{MODEL}=models/{MODEL}{self.options.settings}"
         for deadline in self.options.deadlines:
             for load in self.options.loads:
                 # A server of its own for each, and the peak in the same minute.
-                with serving(self.options) as target:
+                with serving(self.options.server, ["--log-level", "warn", "--model", model]) as target:
                     self.load(target, f"--concurrency {CLOSED} --duration 1")
                     rows.append(self.overload(target, self.peak(target), load, deadline))
         return rows

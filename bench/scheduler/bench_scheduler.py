@@ -4,7 +4,6 @@ and OUT.json: continuous batching against static batches and one request at a ti
 against greedy; the memory of beams. bench/scheduler/bench_scheduler.sh builds and starts it."""
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
@@ -13,6 +12,8 @@ import shlex
 import subprocess
 import tempfile
 import time
+
+from serving import serving
 
 MODELS = {"write-en": "bench/workloads/mixed_lengths.yaml",
           "translate-en-de": "bench/workloads/mixed_lengths_translate.yaml"}
@@ -38,22 +39,10 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="bench_scheduler_")
         self.begin = time.monotonic()
 
-    @contextlib.contextmanager
     def server(self, settings=""):
-        """A server on free ports; yields its address."""
-        command = [self.options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off"]
-        for model in MODELS:
-            command += ["--model", f"{model}=models/{model}{CACHE}{settings}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            line = process.stdout.readline()
-            found = re.search(r"serving on (\S+)", line)
-            if not found:
-                raise SystemExit(f"the server did not start: {line}")
-            yield found.group(1).rstrip(":")
-        finally:
-            process.terminate()
-            process.wait()
+        """A server on a free port, for a with statement; its address."""
+        models = [["--model", f"{model}=models/{model}{CACHE}{settings}"] for model in MODELS]
+        return serving(self.options.server, sum(models, []))
 
     def load(self, target, label, arguments):
         """One run of beamline-loadtest; the figures that the tables need."""

@@ -1,4 +1,4 @@
-// Whole load tests against a server in this process.
+// Whole load tests against a server in this process. Long because each is a run of its own kind.
 #include "loadtest/run.h"
 
 #include <gmock/gmock.h>
