@@ -25,12 +25,6 @@ constexpr size_t kMostReasonBytes = 4096;
 // How often somebody looks whether the others are still there, and whether to stop.
 constexpr milliseconds kLook{100};
 
-struct Header {
-  uint32_t magic = kMagic;
-  RankLinks::Kind kind = RankLinks::Kind::kCall;
-  uint64_t bytes = 0;
-};
-
 const char* NameOfKind(RankLinks::Kind kind) {
   constexpr std::array kNames = {"a sum",  "columns", "a broadcast", "candidates", "rows",
                                  "a call", "a reply", "a fault",     "the end"};
@@ -39,6 +33,13 @@ const char* NameOfKind(RankLinks::Kind kind) {
 }
 
 }  // namespace
+
+// Of a message.
+struct RankLinks::Header {
+  uint32_t magic = kMagic;
+  Kind kind = Kind::kCall;
+  uint64_t bytes = 0;
+};
 
 RankLinks::Transfer RankLinks::Transfer::To(int rank, Kind kind, const void* data, size_t bytes) {
   return {.rank = rank,

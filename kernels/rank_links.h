@@ -114,6 +114,7 @@ class RankLinks {
     std::string address;
     bool cut = false;  // in the middle of a message that is sent: nothing more can be
   };
+  struct Header;
   struct Progress;
 
   RankLinks(const RankDoor& door, int rank, std::vector<Link> links);

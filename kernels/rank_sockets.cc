@@ -28,16 +28,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr uint32_t kMagic = 0x4c4d4252;  // in another byte order another number
+constexpr uint32_t kHelloMagic = 0x4c4d4252;  // in another byte order another number
 constexpr uint32_t kVersion = 1;
-constexpr milliseconds kLook{100};
+constexpr milliseconds kLookForStop{100};
 constexpr std::chrono::seconds kHandshakeTime{5};
 constexpr size_t kMostStrangers = 64;  // that have not shown who they are; more wait to be accepted
 constexpr size_t kReasonBytes = 256;
 
 // What a follower says.
 struct Hello {
-  uint32_t magic = kMagic;
+  uint32_t magic = kHelloMagic;
   uint32_t version = kVersion;
   uint32_t size = 0;
   uint32_t rank = 0;
@@ -47,7 +47,7 @@ struct Hello {
 
 // What the front says to it.
 struct Answer {
-  uint32_t magic = kMagic;
+  uint32_t magic = kHelloMagic;
   uint32_t accepted = 0;
   std::array<char, kReasonBytes> reason = {};  // ends with a zero
 };
@@ -185,7 +185,7 @@ class Reception {
     };
     if (strangers_.size() < kMostStrangers) add(listener_);
     for (const Stranger& stranger : strangers_) add(stranger.socket);
-    poll(waits.data(), waits.size(), static_cast<int>(kLook.count()));
+    poll(waits.data(), waits.size(), static_cast<int>(kLookForStop.count()));
   }
 
   void Accept() {
@@ -226,7 +226,7 @@ class Reception {
 
   // Of who does not know the secret nothing is said, and to it nothing else.
   std::string ReasonToRefuse(const Hello& hello) const {
-    if (hello.magic != kMagic) return "it is no rank";
+    if (hello.magic != kHelloMagic) return "it is no rank";
     if (!SameSecret(hello, door_.secret)) return "its secret is another one";
     if (hello.version != kVersion) {
       return fmt::format("its protocol is version {}; accepted: {}", hello.version, kVersion);
@@ -261,7 +261,7 @@ class Reception {
 bool WaitUntil(const RankDoor& door, int socket, short events, Clock::time_point end) {
   pollfd wait = {.fd = socket, .events = events, .revents = 0};
   while (!IsStopped(door) && Clock::now() < end) {
-    if (poll(&wait, 1, static_cast<int>(kLook.count())) > 0) return true;
+    if (poll(&wait, 1, static_cast<int>(kLookForStop.count())) > 0) return true;
   }
   return false;
 }
@@ -318,7 +318,7 @@ std::optional<Answer> Introduce(const RankDoor& door, int rank, const RankSocket
     heard += static_cast<size_t>(received);
   }
   answer.reason.back() = '\0';
-  if (answer.magic != kMagic) return std::nullopt;
+  if (answer.magic != kHelloMagic) return std::nullopt;
   return answer;
 }
 
@@ -363,7 +363,7 @@ absl::StatusOr<RankSocket> ConnectToFront(const RankDoor& door, int rank) {
       return absl::UnavailableError(fmt::format("the front did not come to {} within {} ms: {}",
                                                 NameOfDoor(door), InMs(door.join_limit), why));
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLookForStop);
   }
 }
 

@@ -252,6 +252,75 @@ class KServe(unittest.TestCase):
                                 pre_stop_s + settings["drain_timeout_ms"] / 1000 + CLOSE_SECONDS)
 
 
+class SeveralHosts(unittest.TestCase):
+    """deploy/kubernetes/several-hosts, whose pods are the ranks of one model."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.documents = manifests.several_hosts(options.source)
+        cls.set, = of_kind(cls.documents, "LeaderWorkerSet")
+        cls.group = cls.set["spec"]["leaderWorkerTemplate"]
+        cls.pods = [cls.group[name]["spec"] for name in ("leaderTemplate", "workerTemplate")]
+        cls.containers = [spec["containers"][0] for spec in cls.pods]
+
+    def test_fields_are_those_of_kubernetes(self):
+        fields = manifests.Fields(source("tests/deploy/kubernetes_fields.json"))
+        self.assertEqual([fault for document in self.documents for fault in fields.faults(document)], [])
+        wrong = copy.deepcopy(self.set)
+        wrong["spec"]["leaderWorkerTemplate"]["workerTemplates"] = {}
+        self.assertIn("unknown field workerTemplates", fields.faults(wrong)[0])
+
+    def settings(self, container, rank):
+        values = {"$(LWS_LEADER_ADDRESS)": "beamline-0.beamline.beamline", "$(RANK)": str(rank), "/models/": source("models/"),
+                  "/etc/beamline-ranks/secret": self.secret}
+        arguments = container["args"]
+        for name, value in values.items():
+            arguments = [one.replace(name, value) for one in arguments]
+        self.assertFalse([one for one in arguments if "$" in one])
+        done = subprocess.run([os.path.join(options.build, "server/beamline-server"), *arguments, "--print-config"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return yaml.safe_load(done.stdout)
+
+    def test_the_server_takes_the_arguments_of_every_rank(self):
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write("sixteen bytes and more")
+            file.flush()
+            self.secret = file.name
+            front, follower = [self.settings(container, rank) for rank, container in enumerate(self.containers)]
+        self.assertEqual((front["rank"], follower["rank"]), (0, 1))
+        self.assertEqual({**follower, "rank": 0}, front)
+        self.assertEqual(front["models"][0]["tensor_parallel"], self.group["size"])
+        ports = {port["name"]: port["containerPort"] for port in self.containers[0]["ports"]}
+        self.assertEqual(ports, {"grpc": port_of(front["listen"]), "metrics": port_of(front["metrics_listen"]),
+                                 "ranks": port_of(front["rank_address"])})
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(self.containers[0][probe]["grpc"]["port"], ports["grpc"])
+            self.assertNotIn(probe, self.containers[1])
+        # The front is given up no sooner than it gives up itself.
+        probe = self.containers[0]["startupProbe"]
+        self.assertGreater(probe["periodSeconds"] * probe["failureThreshold"], front["rank_timeout_ms"] / 1000)
+        pre_stop_s = self.containers[0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        self.assertGreaterEqual(self.pods[0]["terminationGracePeriodSeconds"],
+                                pre_stop_s + front["drain_timeout_ms"] / 1000 + CLOSE_SECONDS)
+
+    def test_a_rank_is_the_index_of_its_pod(self):
+        index = "leaderworkerset.sigs.k8s.io/worker-index"
+        for container in self.containers:
+            variable, = container["env"]
+            self.assertEqual((variable["name"], variable["valueFrom"]["fieldRef"]["fieldPath"]), ("RANK", f"metadata.labels['{index}']"))
+        service, = of_kind(self.documents, "Service")
+        policy, = of_kind(self.documents, "NetworkPolicy")
+        self.assertEqual(service["spec"]["selector"].pop(index), "0")
+        for selector in (service["spec"]["selector"], policy["spec"]["podSelector"]["matchLabels"],
+                         policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]):
+            for name in ("leaderTemplate", "workerTemplate"):
+                self.assertLessEqual(selector.items(), self.group[name]["metadata"]["labels"].items())
+        ports = {port["name"] for port in self.containers[0]["ports"]}
+        used = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+        self.assertEqual(used, ports)
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass

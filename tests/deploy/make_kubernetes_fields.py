@@ -20,7 +20,8 @@ META = {"name": "string", "namespace": "string", "labels": "{}string", "annotati
 CUSTOM = {
     "kinds": {"monitoring.coreos.com/v1 PodMonitor": "PodMonitor", "monitoring.coreos.com/v1 PrometheusRule": "PrometheusRule",
               "keda.sh/v1alpha1 ScaledObject": "ScaledObject", "serving.kserve.io/v1alpha1 ServingRuntime": "ServingRuntime",
-              "serving.kserve.io/v1beta1 InferenceService": "InferenceService"},
+              "serving.kserve.io/v1beta1 InferenceService": "InferenceService",
+              "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": "LeaderWorkerSet"},
     "objects": {
         "CustomMeta": {"fields": META, "required": ["name"]},
         "PodMonitor": {"fields": {"apiVersion": "string", "kind": "string", "metadata": "CustomMeta", "spec": "PodMonitorSpec"},
@@ -56,6 +57,13 @@ CUSTOM = {
                                  "model": "PredictorModel"}, "required": ["model"]},
         "PredictorModel": {"fields": {"modelFormat": "ModelFormat", "runtime": "string", "storageUri": "string", "args": "[]string",
                                       "resources": "core.v1.ResourceRequirements"}, "required": ["modelFormat"]},
+        "LeaderWorkerSet": {"fields": {"apiVersion": "string", "kind": "string", "metadata": "CustomMeta", "spec": "LeaderWorkerSetSpec"},
+                            "required": ["metadata", "spec"]},
+        "LeaderWorkerSetSpec": {"fields": {"replicas": "integer", "leaderWorkerTemplate": "LeaderWorkerTemplate", "startupPolicy": "string",
+                                           "rolloutStrategy": "any", "networkConfig": "any"}, "required": ["leaderWorkerTemplate"]},
+        "LeaderWorkerTemplate": {"fields": {"size": "integer", "restartPolicy": "string", "leaderTemplate": "core.v1.PodTemplateSpec",
+                                            "workerTemplate": "core.v1.PodTemplateSpec", "subGroupPolicy": "any"},
+                                 "required": ["workerTemplate"]},
         "Trigger": {"fields": {"type": "string", "metricType": "string", "name": "string", "metadata": "{}string"}, "required": ["type", "metadata"]},
     },
 }

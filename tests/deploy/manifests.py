@@ -55,6 +55,11 @@ def kserve(source):
     return render(os.path.join(source, FOLDER, "kserve"))
 
 
+def several_hosts(source):
+    """What deploy/kubernetes/several-hosts renders to: no Deployment, but a LeaderWorkerSet."""
+    return render(os.path.join(source, FOLDER, "several-hosts"))
+
+
 class Fields:
     """kubernetes_fields.json: the fields of Kubernetes's objects as far as our manifests have them (make_kubernetes_fields.py)."""
 
