@@ -26,7 +26,7 @@ ServerConfig Divided() {
   return config;
 }
 
-std::string Fault(const ServerConfig& config) {
+std::string FaultOf(const ServerConfig& config) {
   return std::string(ReadProcessOptions(config).status().message());
 }
 
@@ -47,24 +47,24 @@ TEST(ProcessOptions, AreReadOfTheSettings) {
 TEST(ProcessOptions, FaultsNameTheSetting) {
   ServerConfig config;
   config.rank = 1;
-  EXPECT_EQ(Fault(config), "rank is 1; accepted: 0 where rank_address is off");
+  EXPECT_EQ(FaultOf(config), "rank is 1; accepted: 0 where rank_address is off");
   config = Divided();
   config.rank = 3;
-  EXPECT_EQ(Fault(config), "rank is 3; accepted: 0 to 2, as tensor_parallel is 3");
+  EXPECT_EQ(FaultOf(config), "rank is 3; accepted: 0 to 2, as tensor_parallel is 3");
   config = Divided();
   config.rank_address = "10.0.0.1:0";
-  EXPECT_EQ(Fault(config),
+  EXPECT_EQ(FaultOf(config),
             "rank_address is '10.0.0.1:0'; accepted: an address with a port that all ranks know");
   config = Divided();
   config.models[0].tensor_parallel = 2;
-  EXPECT_EQ(Fault(config),
+  EXPECT_EQ(FaultOf(config),
             "rank_address is set, and 2 models have tensor_parallel above 1; accepted: 1, whose "
             "ranks meet there");
   config = Divided();
   config.rank_secret_file = "";
-  EXPECT_EQ(Fault(config), "rank_address is set, and rank_secret_file is empty; accepted: a file");
+  EXPECT_EQ(FaultOf(config), "rank_address is set, and rank_secret_file is empty; accepted: a file");
   config.rank_secret_file = FileOf("short\n");
-  EXPECT_EQ(Fault(config),
+  EXPECT_EQ(FaultOf(config),
             fmt::format("rank_secret_file is '{}', which has 5 bytes; accepted: 16 to "
                         "256",
                         config.rank_secret_file));
