@@ -62,7 +62,8 @@ TEST(ProcessOptions, FaultsNameTheSetting) {
             "ranks meet there");
   config = Divided();
   config.rank_secret_file = "";
-  EXPECT_EQ(FaultOf(config), "rank_address is set, and rank_secret_file is empty; accepted: a file");
+  EXPECT_EQ(FaultOf(config),
+            "rank_address is set, and rank_secret_file is empty; accepted: a file");
   config.rank_secret_file = FileOf("short\n");
   EXPECT_EQ(FaultOf(config),
             fmt::format("rank_secret_file is '{}', which has 5 bytes; accepted: 16 to "
