@@ -58,8 +58,8 @@ int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype) {
   return bytes;
 }
 
-MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
-                    std::span<const ModelOptions> later) {
+MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& checkpoint,
+                            std::span<const ModelOptions> later) {
   MemoryDemand demand;
   Add(options, checkpoint, options.tensor_parallel, demand);
   for (const ModelOptions& other : later) {

@@ -24,8 +24,8 @@ struct MemoryDemand {
 
 // Of `options` and of those of `later` that name the same device. A folder of `later` that cannot
 // be read counts as nothing: its own turn to load will tell.
-MemoryDemand Demand(const ModelOptions& options, const Checkpoint& checkpoint,
-                    std::span<const ModelOptions> later);
+MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& checkpoint,
+                            std::span<const ModelOptions> later);
 
 // The most that a cache gets which nobody sized. On a device that says how much memory is free:
 // what the weights and the caches of a given size leave is divided evenly among the other caches,

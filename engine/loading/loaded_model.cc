@@ -150,7 +150,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
 StepLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
                     const LoadContext& context) {
   const int64_t default_cache_bytes = DefaultCacheBytes(
-      model.backend->FreeMemory(), Demand(model.options, checkpoint, context.later_models));
+      model.backend->FreeMemory(), MemoryDemandOf(model.options, checkpoint, context.later_models));
   return MakeStepLimits(model.options, model.description,
                         MaxInputTokens(model.description, *model.tokenizer),
                         model.backend->ActivationDType(model.options.dtype), default_cache_bytes);

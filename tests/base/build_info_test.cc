@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::build_info_test {
 namespace {
 
 TEST(BuildInfo, SaysWhatWasBuiltOfWhatAndHow) {
@@ -25,4 +25,4 @@ TEST(BuildInfo, IsOneLine) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::build_info_test

@@ -10,7 +10,7 @@
 #include "base/command_documents.h"
 #include "base/command_line.h"
 
-namespace beamline {
+namespace beamline::command_help_test {
 namespace {
 
 using testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(CommandCompletion, IsOfTheShellThatIsNamed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::command_help_test

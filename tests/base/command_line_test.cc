@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace beamline {
+namespace beamline::command_line_test {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(CommandLine, HelpAndVersionAreTexts) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::command_line_test

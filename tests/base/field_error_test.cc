@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-namespace beamline {
+namespace beamline::field_error_test {
 namespace {
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
@@ -86,4 +86,4 @@ TEST(RangeChecks, AChoiceMayStandForNumbers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::field_error_test

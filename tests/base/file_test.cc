@@ -10,7 +10,7 @@
 
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST_F(FileTest, WhatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::file_test

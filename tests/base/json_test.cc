@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-namespace beamline {
+namespace beamline::json_test {
 namespace {
 
 std::string Fault(const std::string& text) {
@@ -70,4 +70,4 @@ TEST(Json, WholeNumbersAreNotCut) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::json_test

@@ -11,7 +11,7 @@
 
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::line_reader_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -106,4 +106,4 @@ TEST_F(LineReaderTest, AFolderIsAnError) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::line_reader_test

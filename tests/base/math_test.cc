@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace beamline {
+namespace beamline::math_test {
 namespace {
 
 TEST(Math, RoundsUp) {
@@ -36,4 +36,4 @@ TEST(Math, RoundsUpInDoublings) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::math_test

@@ -12,7 +12,7 @@
 
 #include "base/fd_stream.h"
 
-namespace beamline {
+namespace beamline::standard_streams_test {
 namespace {
 
 using testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(StandardStreams, TheFirstErrorIsKept) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::standard_streams_test

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-namespace beamline {
+namespace beamline::status_line_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -43,4 +43,4 @@ TEST(StatusLine, NothingIsShownWhereThereIsNoTerminal) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::status_line_test

@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-namespace beamline {
+namespace beamline::text_test {
 namespace {
 
 TEST(Text, ShortenLeavesShortTextsAsTheyAre) {
@@ -103,4 +103,4 @@ TEST(Text, ClosestFindsSlipsAndBeginnings) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::text_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace beamline {
+namespace beamline::utf8_test {
 namespace {
 
 TEST(Utf8Test, FindsTheFirstInvalidByte) {
@@ -26,4 +26,4 @@ TEST(Utf8Test, ValidIsWhatTheStandardSays) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::utf8_test

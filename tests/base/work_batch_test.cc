@@ -11,7 +11,7 @@
 
 #include "base/worker_pool.h"
 
-namespace beamline {
+namespace beamline::work_batch_test {
 namespace {
 
 constexpr std::chrono::milliseconds kMoment(50);
@@ -153,4 +153,4 @@ TEST(WorkBatchTest, LosesNothing) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::work_batch_test

@@ -7,7 +7,7 @@
 #include <future>
 #include <vector>
 
-namespace beamline {
+namespace beamline::worker_pool_test {
 namespace {
 
 TEST(WorkerPoolTest, OneThreadWorksInOrder) {
@@ -56,4 +56,4 @@ TEST(WorkerPoolTest, WorkMayPostMore) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::worker_pool_test

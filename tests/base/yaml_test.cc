@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::yaml_test {
 namespace {
 
 std::string Error(const std::string& text) {
@@ -41,4 +41,4 @@ TEST(Yaml, FaultsHaveTheirLine) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::yaml_test

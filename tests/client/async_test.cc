@@ -19,7 +19,7 @@
 #include "tests/client/held_server.h"
 #include "tests/client/recording_server.h"
 
-namespace beamline {
+namespace beamline::async_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -402,4 +402,4 @@ TEST_F(AsyncTest, AFunctionMayDestroyTheClient) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::async_test

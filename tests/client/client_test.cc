@@ -10,7 +10,7 @@
 #include "google/rpc/status.pb.h"
 #include "tests/client/recording_server.h"
 
-namespace beamline {
+namespace beamline::client_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -166,4 +166,4 @@ TEST_F(ClientTest, CallsOfManyThreadsShareOneClient) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::client_test

@@ -14,7 +14,7 @@
 #include "client/many_requests.h"
 #include "tests/client/failing_server.h"
 
-namespace beamline {
+namespace beamline::many_retry_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -173,4 +173,4 @@ TEST_F(ManyRetryTest, TheSourceIsAskedForNoMoreThanTheWindow) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::many_retry_test

@@ -13,7 +13,7 @@
 #include "beamline/v1/inference.grpc.pb.h"
 #include "client/client.h"
 
-namespace beamline {
+namespace beamline::many_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -159,4 +159,4 @@ TEST(ManyRequests, AllHaveAnAnswerWhenTheServerIsGone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::many_test

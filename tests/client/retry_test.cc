@@ -13,7 +13,7 @@
 #include "client/grpc_status.h"
 #include "tests/client/failing_server.h"
 
-namespace beamline {
+namespace beamline::retry_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -145,4 +145,4 @@ TEST(RetryDelay, GrowsAndHasItsLimits) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::retry_test

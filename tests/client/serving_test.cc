@@ -15,7 +15,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/client/recording_server.h"
 
-namespace beamline {
+namespace beamline::serving_test {
 namespace {
 
 using grpc::health::v1::HealthCheckRequest;
@@ -177,4 +177,4 @@ TEST(ServiceConfig, SpreadsCallsOverServers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::serving_test

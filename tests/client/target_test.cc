@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::target_test {
 namespace {
 
 TEST(Target, HasAPort) {
@@ -42,4 +42,4 @@ TEST(Target, HasAPort) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::target_test

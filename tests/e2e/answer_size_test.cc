@@ -9,7 +9,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::answer_size_test {
 namespace {
 
 using testing::HasSubstr;
@@ -179,4 +179,4 @@ TEST(AnswerSize, WhatTheRequestTellsIsNotComputed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::answer_size_test

@@ -9,7 +9,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::bad_input_test {
 namespace {
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(30)};
@@ -172,4 +172,4 @@ TEST(BadInput, TokensNameTheField) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::bad_input_test

@@ -12,7 +12,7 @@
 #include "tests/client/recording_server.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::cli_signals_test {
 namespace {
 
 bool Eventually(const std::function<bool()>& holds) {
@@ -55,4 +55,4 @@ TEST_P(CliSignals, CancelTheCall) {
 INSTANTIATE_TEST_SUITE_P(Signals, CliSignals, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::cli_signals_test

@@ -14,7 +14,7 @@
 
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::cli_test {
 namespace {
 
 using nlohmann::json;
@@ -352,4 +352,4 @@ TEST(Cli, WrongUseIsTwo) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::cli_test

@@ -14,7 +14,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/server/accept/raw_connection.h"
 
-namespace beamline {
+namespace beamline::connections_test {
 namespace {
 
 using testing::HasSubstr;
@@ -254,4 +254,4 @@ TEST(Connections, ListensOnNamesAndBothFamilies) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::connections_test

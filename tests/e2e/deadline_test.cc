@@ -12,7 +12,7 @@
 #include "beamline/v1/inference.pb.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::deadline_test {
 namespace {
 
 enum FrameType : uint8_t { kData = 0, kHeaders = 1, kSettings = 4 };
@@ -117,4 +117,4 @@ TEST(Deadline, OfAnyLengthIsKept) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::deadline_test

@@ -17,7 +17,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::device_fault_test {
 namespace {
 
 using testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(DeviceFault, TheOtherReplicaAnswers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::device_fault_test

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::example_test {
 namespace {
 
 using testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(Example, AModelThatCannotDoItIsOneLine) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::example_test

@@ -9,7 +9,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::golden_rpc_test {
 namespace {
 
 using nlohmann::json;
@@ -122,4 +122,4 @@ TEST(GoldenRpc, Embed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::golden_rpc_test

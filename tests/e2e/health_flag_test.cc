@@ -15,7 +15,7 @@
 #include "server/accept/unique_fd.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::health_flag_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(HealthFlag, ASignalIsNoHealth) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::health_flag_test

@@ -14,7 +14,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::hostile_arguments_test {
 namespace {
 
 using testing::AnyOf;
@@ -302,4 +302,4 @@ TEST_F(HostileArguments, LostOutputIsAnError) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hostile_arguments_test

@@ -11,7 +11,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::hostile_folder_test {
 namespace {
 
 struct HostileFolder {
@@ -82,4 +82,4 @@ TEST(HostileFolderTest, EndsTheServerWithOneLine) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hostile_folder_test

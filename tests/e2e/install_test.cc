@@ -11,7 +11,7 @@
 
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::install_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST_F(InstallTest, TheServerOpensTheCudaBackendInstalledBesideIt) {
 #endif
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::install_test

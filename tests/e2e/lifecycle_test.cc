@@ -11,7 +11,7 @@
 #include "tests/kernels/gpu_presence.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::lifecycle_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -144,4 +144,4 @@ TEST_F(DamagedModel, HostileFiles) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::lifecycle_test

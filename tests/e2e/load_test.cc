@@ -11,7 +11,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::load_test {
 namespace {
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
@@ -125,4 +125,4 @@ TEST(Load, ThirtyTwoClientsOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::load_test

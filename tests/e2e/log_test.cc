@@ -14,7 +14,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::log_test {
 namespace {
 
 using testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(Log, TheCommandLineSaysNothingOfItsLibraries) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::log_test

@@ -11,7 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::many_rpc_test {
 namespace {
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(60)};
@@ -216,4 +216,4 @@ TEST(PromptLogprobs, ComeWholeAndStreamed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::many_rpc_test

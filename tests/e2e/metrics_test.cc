@@ -19,7 +19,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::metrics_test {
 namespace {
 
 using Samples = std::map<std::string, double>;
@@ -312,4 +312,4 @@ TEST_F(MetricsTest, OfTheProcessAreTheSystems) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::metrics_test

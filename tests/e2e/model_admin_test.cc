@@ -18,7 +18,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::model_admin_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -336,4 +336,4 @@ TEST_F(ModelAdminE2e, ByTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_admin_test

@@ -14,7 +14,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::pool_test {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST_F(PoolE2e, SettingsThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::pool_test

@@ -17,7 +17,7 @@
 #include "tests/rank_door.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::rank_processes_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -125,4 +125,4 @@ TEST(RankProcessesE2e, WhoDoesNotComeOrDoesNotBelongIsNamed) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rank_processes_test

@@ -11,7 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::rpc_test {
 namespace {
 
 using testing::ElementsAre;
@@ -287,4 +287,4 @@ TEST(Rpc, MetricsTellWhatHappened) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rpc_test

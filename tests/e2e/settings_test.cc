@@ -10,7 +10,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::settings_test {
 namespace {
 
 using testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(Settings, TokenizerAndWriterThreadsAreAsManyAsAsked) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::settings_test

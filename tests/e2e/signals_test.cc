@@ -11,7 +11,7 @@
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
 
-namespace beamline {
+namespace beamline::signals_test {
 namespace {
 
 using testing::HasSubstr;
@@ -239,4 +239,4 @@ TEST(Signals, HangUpStaysIgnoredUnderNohup) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::signals_test

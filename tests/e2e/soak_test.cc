@@ -20,7 +20,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::soak_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,4 +160,4 @@ TEST(Soak, FiveHundredImpatientRequestsOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::soak_test

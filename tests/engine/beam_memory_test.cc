@@ -10,7 +10,7 @@
 #include "base/math.h"
 #include "tests/engine/demo_engine.h"
 
-namespace beamline {
+namespace beamline::beam_memory_test {
 namespace {
 
 constexpr int32_t kNewTokens = 100;  // 99 of them are computed: the last one is only returned
@@ -104,4 +104,4 @@ INSTANTIATE_TEST_SUITE_P(Models, BeamMemoryTest, testing::Values("write-en", "tr
                          });
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::beam_memory_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::chrf_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;
@@ -29,4 +29,4 @@ TEST(ChrfTest, ShortAndForeignTexts) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::chrf_test

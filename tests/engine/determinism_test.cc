@@ -10,7 +10,7 @@
 #include "tests/engine/request_catalogue.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::determinism_test {
 namespace {
 
 const std::vector<GenerateResult>& AnswersAlone() {
@@ -134,4 +134,4 @@ TEST(DeterminismTest, SeedsAreWhatTellsSamplesApart) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::determinism_test

@@ -11,7 +11,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::encode_batch_test {
 namespace {
 
 // The order of additions may depend on what shares the batch; the vectors' numbers are around 1.
@@ -96,4 +96,4 @@ TEST_F(EncodeBatchTest, EachGetsItsOwnVectors) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::encode_batch_test

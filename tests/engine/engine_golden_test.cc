@@ -8,7 +8,7 @@
 #include "tests/engine/demo_engine.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::engine_golden_test {
 namespace {
 
 using nlohmann::json;
@@ -147,4 +147,4 @@ TEST(EngineGoldenTest, EmbeddingsAloneAndTogether) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::engine_golden_test

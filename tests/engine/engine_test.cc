@@ -12,7 +12,7 @@
 
 #include "tests/engine/demo_engine.h"
 
-namespace beamline {
+namespace beamline::engine_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -303,4 +303,4 @@ TEST(EngineTest, NamesTheModelAndTheFaultWhenLoadingFails) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::engine_test

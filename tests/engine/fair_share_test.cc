@@ -8,7 +8,7 @@
 
 #include "tests/engine/demo_engine.h"
 
-namespace beamline {
+namespace beamline::fair_share_test {
 namespace {
 
 // Notes how many had finished before.
@@ -76,4 +76,4 @@ TEST(FairShareTest, ABigEncodeRequestLetsASmallOneThrough) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::fair_share_test

@@ -11,7 +11,7 @@
 #include "tests/engine/linked_model.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::generation_config_test {
 namespace {
 
 using nlohmann::json;
@@ -105,4 +105,4 @@ TEST(GenerationConfigTest, RequestsOfOtherKindsBesideDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::generation_config_test

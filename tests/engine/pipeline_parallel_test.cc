@@ -19,7 +19,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/engine/request_catalogue.h"
 
-namespace beamline {
+namespace beamline::pipeline_parallel_test {
 namespace {
 
 using testing::HasSubstr;
@@ -419,4 +419,4 @@ TEST(PipelineParallelTest, EncodersFailAsGeneratorsDo) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::pipeline_parallel_test

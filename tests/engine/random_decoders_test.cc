@@ -11,7 +11,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::random_decoders_test {
 namespace {
 
 using nlohmann::json;
@@ -154,4 +154,4 @@ INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
                          NameOf);
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::random_decoders_test

@@ -24,7 +24,7 @@
 #include "tests/engine/transformer/model_runner.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::reduced_precision_test {
 namespace {
 
 using nlohmann::json;
@@ -311,4 +311,4 @@ INSTANTIATE_TEST_SUITE_P(Types, ReducedPrecisionTest,
                          [](const auto& type) { return std::string(Name(type.param)); });
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::reduced_precision_test

@@ -14,7 +14,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/random_model.h"
 
-namespace beamline {
+namespace beamline::request_fuzz_test {
 namespace {
 
 constexpr uint64_t kSeed = 20261122;
@@ -327,4 +327,4 @@ TEST_F(RequestFuzzTest, TheLargestSearchIsAnswered) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::request_fuzz_test

@@ -15,7 +15,7 @@
 #include "tests/engine/demo_engine.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::score_test {
 namespace {
 
 using nlohmann::json;
@@ -318,4 +318,4 @@ TEST(CacheSaltTest, SharesCachedPromptsWithItsOwnOnly) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::score_test

@@ -14,7 +14,7 @@
 #include "tests/engine/request_catalogue.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::soak_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -247,4 +247,4 @@ TEST(SoakTest, ImpatientClientsOnATightCache) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::soak_test

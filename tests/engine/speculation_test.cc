@@ -13,7 +13,7 @@
 #include "tests/engine/demo_engine.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::speculation_test {
 namespace {
 
 std::unique_ptr<Engine> SpeculatingEngine(int32_t tokens, int64_t cache_bytes = 0) {
@@ -202,4 +202,4 @@ TEST(SpeculationTest, TheNumberOfTokensHasARange) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::speculation_test

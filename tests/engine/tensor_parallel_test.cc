@@ -14,7 +14,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/engine/request_catalogue.h"
 
-namespace beamline {
+namespace beamline::tensor_parallel_test {
 namespace {
 
 using testing::HasSubstr;
@@ -338,4 +338,4 @@ TEST(TensorParallelTest, EncodersFailAsGeneratorsDo) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::tensor_parallel_test

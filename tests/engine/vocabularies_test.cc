@@ -9,7 +9,7 @@
 
 #include "tests/engine/random_model.h"
 
-namespace beamline {
+namespace beamline::vocabularies_test {
 namespace {
 
 using testing::HasSubstr;
@@ -134,4 +134,4 @@ TEST(VocabulariesTest, AnEmptyPromptIsScoredFromTheBeginToken) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::vocabularies_test

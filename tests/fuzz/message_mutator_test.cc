@@ -16,7 +16,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace beamline {
+namespace beamline::message_mutator_test {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -232,4 +232,4 @@ TEST(IsFieldPath, FollowsTheFieldsOfAMessage) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::message_mutator_test

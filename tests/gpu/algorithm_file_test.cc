@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::algorithm_file_test {
 namespace {
 
 constexpr uint64_t kLibrary = 130100;
@@ -199,4 +199,4 @@ TEST_F(AlgorithmFileTest, AFolderThatCannotBeMadeIsAnError) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::algorithm_file_test

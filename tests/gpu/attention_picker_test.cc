@@ -3,7 +3,7 @@
 #include "base/math.h"
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::attention_picker_test {
 namespace {
 
 constexpr int kMultiprocessors = 132;
@@ -260,4 +260,4 @@ TEST_F(AttentionPickerTest, ChoicesOfAKindDifferInNumbersAlone) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::attention_picker_test

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::attention_tile_list_test {
 namespace {
 
 AttentionParams Params(int num_sequences, int num_heads, int num_kv_heads, int head_dim, int length,
@@ -82,4 +82,4 @@ TEST(TileListTest, RoundsAreCutByTheContexts) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::attention_tile_list_test

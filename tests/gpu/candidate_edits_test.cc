@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::candidate_edits_test {
 namespace {
 
 constexpr int32_t kVocabSize = 30000;
@@ -60,4 +60,4 @@ TEST(CandidateEditsTest, AForcedRowIsAnother) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::candidate_edits_test

@@ -4,7 +4,7 @@
 
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::copy_test {
 namespace {
 
 class CopyTest : public CudaTypedTest {
@@ -63,4 +63,4 @@ TEST_P(CopyTest, CopyBlocks) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::copy_test

@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/code_architecture.h"
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::device_test {
 namespace {
 
 using DeviceTest = CudaTest;
@@ -103,4 +103,4 @@ TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::device_test

@@ -19,7 +19,7 @@
 #include "tests/engine/request_catalogue.h"
 #include "tests/engine/transformer/model_runner.h"
 
-namespace beamline {
+namespace beamline::gpu_ranks_test {
 namespace {
 
 using testing::AllOf;
@@ -252,4 +252,4 @@ TEST(GpuRanksTest, AFaultIsTheWholeReplicas) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::gpu_ranks_test

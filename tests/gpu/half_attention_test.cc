@@ -8,7 +8,7 @@
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::half_attention_test {
 namespace {
 
 // Some fill the vectors of the kernels, some do not.
@@ -561,4 +561,4 @@ TEST_P(TensorCoreAttentionTest, ALooseBoundOnContextsChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::half_attention_test

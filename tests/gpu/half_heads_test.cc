@@ -4,7 +4,7 @@
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::half_heads_test {
 namespace {
 
 // ||stored - packed|| / ||packed|| over the tokens' slots; infinite when anything else was written.
@@ -121,4 +121,4 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::half_heads_test

@@ -3,7 +3,7 @@
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::half_input_norm_test {
 namespace {
 
 class HalfInputNormTest : public HalfOpTest {
@@ -115,4 +115,4 @@ TEST_P(HalfInputNormTest, NormsRowsOfOneNumberAndWithAnOutlier) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::half_input_norm_test

@@ -7,7 +7,7 @@
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::half_op_test {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Types, HalfOpTest,
@@ -293,4 +293,4 @@ TEST_P(HalfOpTest, PoolsEveryWay) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::half_op_test

@@ -8,7 +8,7 @@
 #include "tests/gpu/cuda_fixture.h"
 #include "tests/gpu/lt_case.h"
 
-namespace beamline {
+namespace beamline::lt_matmul_test {
 namespace {
 
 class LtMatMulTest : public CudaTypedTest {};
@@ -389,4 +389,4 @@ TEST_F(LtTest, RefusalsNameTheField) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::lt_matmul_test

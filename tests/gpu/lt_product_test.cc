@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::lt_product_test {
 namespace {
 
 class LtProductTest : public testing::Test {
@@ -186,4 +186,4 @@ TEST_F(LtProductTest, BucketsHoldAQuarterAtMost) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::lt_product_test

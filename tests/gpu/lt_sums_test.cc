@@ -16,7 +16,7 @@
 #include "tests/gpu/cuda_fixture.h"
 #include "tests/gpu/lt_case.h"
 
-namespace beamline {
+namespace beamline::lt_sums_test {
 namespace {
 
 constexpr LtEpilogue kSumEpilogues[] = {LtEpilogue::kDReluBgrad, LtEpilogue::kDGeluBgrad,
@@ -302,4 +302,4 @@ TEST_P(LtSumsTest, GroupOfProductsThatSum) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::lt_sums_test

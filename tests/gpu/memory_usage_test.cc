@@ -4,7 +4,7 @@
 
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::memory_usage_test {
 namespace {
 
 using Usage = std::map<std::string, size_t>;
@@ -266,4 +266,4 @@ TEST_F(MemoryUsageTest, DividedContextsTakeNoMoreThanTheFirstScratch) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::memory_usage_test

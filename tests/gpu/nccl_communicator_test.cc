@@ -10,7 +10,7 @@
 #include "tests/gpu/connected_gpus.h"
 #include "tests/gpu/typed_arrays.h"
 
-namespace beamline {
+namespace beamline::nccl_communicator_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -415,4 +415,4 @@ TEST_F(NcclCommunicatorTest, ManyCallsBehindEachOther) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::nccl_communicator_test

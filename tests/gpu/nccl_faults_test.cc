@@ -3,7 +3,7 @@
 #include "tests/gpu/connected_gpus.h"
 #include "tests/gpu/typed_arrays.h"
 
-namespace beamline {
+namespace beamline::nccl_faults_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -190,4 +190,4 @@ TEST(NcclRefusalTest, AGpuIsOneRank) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::nccl_faults_test

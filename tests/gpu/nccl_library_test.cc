@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::nccl_library_test {
 namespace {
 
 using testing::AllOf;
@@ -68,4 +68,4 @@ TEST(NcclLibraryTest, LeavesMulticastAndSharedAllocationsOff) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::nccl_library_test

@@ -5,7 +5,7 @@
 #include "tests/gpu/half_op_fixture.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::overlap_test {
 namespace {
 
 constexpr int kLayers = 6, kHidden = 256, kInner = 520, kHeadDim = 32;
@@ -139,4 +139,4 @@ TEST_P(OverlapTest, ChainsGiveTheBitsOfSeparateSteps) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::overlap_test

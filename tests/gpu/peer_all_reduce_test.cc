@@ -6,7 +6,7 @@
 
 #include "tests/gpu/peer_fixture.h"
 
-namespace beamline {
+namespace beamline::peer_all_reduce_test {
 namespace {
 
 using cuda::PeerAlgorithm;
@@ -115,4 +115,4 @@ TEST_F(PeerAllReduceTest, TakesWhatItIsFasterFor) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::peer_all_reduce_test

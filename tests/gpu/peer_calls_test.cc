@@ -7,7 +7,7 @@
 #include "tests/gpu/peer_fixture.h"
 #include "tests/gpu/peer_patterns.h"
 
-namespace beamline {
+namespace beamline::peer_calls_test {
 namespace {
 
 using cuda::PeerAlgorithm;
@@ -132,4 +132,4 @@ TEST_F(PeerCallsTest, RecordingsAreReplayedInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::peer_calls_test

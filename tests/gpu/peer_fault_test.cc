@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/gpu/peer_fixture.h"
 
-namespace beamline {
+namespace beamline::peer_fault_test {
 namespace {
 
 using cuda::PeerAlgorithm;
@@ -129,4 +129,4 @@ TEST_F(PeerFaultTest, OtherNumbersOfRanksAreRefused) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::peer_fault_test

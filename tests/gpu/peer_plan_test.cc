@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/test_seed.h"
 
-namespace beamline::cuda {
+namespace beamline::cuda::peer_plan_test {
 namespace {
 
 // Every vector is one block's, no block is without, and what a call sends has room.
@@ -86,4 +86,4 @@ TEST(PeerPlanTest, NothingIsCutAndNothingOverlaps) {
 }
 
 }  // namespace
-}  // namespace beamline::cuda
+}  // namespace beamline::cuda::peer_plan_test

@@ -5,7 +5,7 @@
 #include "kernels/cuda/epilogues/row_softmax.h"
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::query_scale_test {
 namespace {
 
 constexpr int64_t kLength = 64;
@@ -114,4 +114,4 @@ TEST_F(QueryScaleTest, SmallProductsAreAsAccurateEitherWay) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::query_scale_test

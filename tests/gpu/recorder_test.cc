@@ -4,7 +4,7 @@
 
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::recorder_test {
 namespace {
 
 constexpr int64_t kRows = 20;
@@ -167,4 +167,4 @@ TEST_F(RecorderTest, DoesNotRecordWhatTheHostWaitsFor) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::recorder_test

@@ -4,7 +4,7 @@
 
 #include "tests/gpu/cuda_fixture.h"
 
-namespace beamline {
+namespace beamline::row_softmax_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -134,4 +134,4 @@ TEST_P(RowSoftmaxTest, ManyRowsAndNone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::row_softmax_test

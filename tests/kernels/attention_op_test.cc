@@ -4,7 +4,7 @@
 #include "base/math.h"
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::attention_op_test {
 namespace {
 
 constexpr double kTolerance = 1e-5;
@@ -224,4 +224,4 @@ TEST_P(AttentionTest, ChunkedPrefillGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::attention_op_test

@@ -10,7 +10,7 @@
 #include "kernels/beam_tails.h"
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::beam_op_test {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -293,4 +293,4 @@ TEST_P(BeamOpTest, RowsReadWhatTheirParentsWrote) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::beam_op_test

@@ -11,7 +11,7 @@
 #include "kernels/beam_order.h"
 #include "kernels/beam_tails.h"
 
-namespace beamline {
+namespace beamline::beam_rules_test {
 namespace {
 
 TEST(BeamTailsTest, FirstChildrenStayAndOthersTakeWhatIsLeft) {
@@ -65,4 +65,4 @@ TEST(BeamOrderTest, NothingFollowsABanOrANan) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::beam_rules_test

@@ -7,7 +7,7 @@
 #include "tests/kernels/op_test.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::candidates_op_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -402,4 +402,4 @@ TEST_P(CandidatesTest, SurvivesNumbersThatAreNone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::candidates_op_test

@@ -7,7 +7,7 @@
 #include "tests/kernels/gpu_presence.h"
 #include "tests/kernels/test_gpu_memory.h"
 
-namespace beamline {
+namespace beamline::cuda_loader_test {
 namespace {
 
 using testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(CudaLoaderTest, RefusesAGpuThatDoesNotExist) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::cuda_loader_test

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace beamline {
+namespace beamline::device_memory_test {
 namespace {
 
 using testing::AllOf;
@@ -68,4 +68,4 @@ TEST(NoMemoryLeftTest, NamesWhatIsAskedUsedAndToBeRaised) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::device_memory_test

@@ -3,7 +3,7 @@
 
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::heads_op_test {
 namespace {
 
 constexpr double kTolerance = 1e-5;  // a rotation adds two errors, each times up to 4
@@ -164,4 +164,4 @@ TEST_P(ProjectHeadsTest, ProjectsManyHeads) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::heads_op_test

@@ -1,7 +1,7 @@
 // Products that norm their input on the way.
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::input_norm_op_test {
 namespace {
 
 constexpr double kNormTolerance = 4e-5;
@@ -199,4 +199,4 @@ TEST_P(InputNormTest, GivesWhatTwoOperatorsGive) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::input_norm_op_test

@@ -3,7 +3,7 @@
 #include "base/math.h"
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::matmul_op_test {
 namespace {
 
 constexpr double kTolerance = 1e-5;  // float32 sums of up to a few thousand products
@@ -238,4 +238,4 @@ TEST_P(MatMulTest, RowsDoNotDependOnTheirBatch) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::matmul_op_test

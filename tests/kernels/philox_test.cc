@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline {
+namespace beamline::philox_test {
 namespace {
 
 // The known answers of Random123's kat_vectors for philox4x32-10.
@@ -37,4 +37,4 @@ TEST(PhiloxTest, DrawsAreUniform) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::philox_test

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::range_allocator_test {
 namespace {
 
 constexpr size_t kUnit = RangeAllocator::kAlignment;
@@ -235,4 +235,4 @@ TEST(RangeAllocatorTest, RandomSequencesNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::range_allocator_test

@@ -3,7 +3,7 @@
 
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::row_op_test {
 namespace {
 
 constexpr double kTolerance = 3e-6;
@@ -263,4 +263,4 @@ TEST_P(RowOpTest, FillTokensTakesWordsOfAReadBack) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::row_op_test

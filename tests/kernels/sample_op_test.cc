@@ -4,7 +4,7 @@
 #include "tests/kernels/op_test.h"
 #include "tests/kernels/small_cases.h"
 
-namespace beamline {
+namespace beamline::sample_op_test {
 namespace {
 
 class SampleTest : public OpTest {
@@ -219,4 +219,4 @@ TEST_P(SampleTest, HonoursTheRowStride) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::sample_op_test

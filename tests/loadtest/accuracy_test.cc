@@ -22,7 +22,7 @@
 #include "tests/sanitized.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::accuracy_test {
 namespace {
 
 constexpr int kTokens = 3;
@@ -153,4 +153,4 @@ TEST(AccuracyTest, AnErrorIsADeviation) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::accuracy_test

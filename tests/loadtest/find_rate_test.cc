@@ -20,7 +20,7 @@
 #include "tests/loadtest/scripted_server.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::find_rate_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -251,4 +251,4 @@ TEST(FindRateTest, EveryFlagIsKept) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::find_rate_test

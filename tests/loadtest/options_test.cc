@@ -11,7 +11,7 @@
 
 #include "base/command_line.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::options_test {
 namespace {
 
 using testing::ElementsAre;
@@ -196,4 +196,4 @@ TEST(Options, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::options_test

@@ -13,7 +13,7 @@
 #include "tests/loadtest/scripted_server.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::plan_test {
 namespace {
 
 using nlohmann::json;
@@ -173,4 +173,4 @@ TEST(Plan, RefusesWhatHasNoTimesOrNoText) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::plan_test

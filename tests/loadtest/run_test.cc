@@ -19,7 +19,7 @@
 #include "tests/loadtest/scripted_server.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::run_test {
 namespace {
 
 using nlohmann::json;
@@ -409,4 +409,4 @@ TEST(RunTest, AnInterruptReportsWhatWasDone) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::run_test

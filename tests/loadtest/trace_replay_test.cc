@@ -13,7 +13,7 @@
 #include "tests/loadtest/scripted_server.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::trace_replay_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -163,4 +163,4 @@ TEST(TraceReplayTest, WhatCannotBeReplayedIsSaidFirst) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::trace_replay_test

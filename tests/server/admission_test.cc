@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace beamline {
+namespace beamline::admission_test {
 namespace {
 
 using testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST(Admission, NeverHasMoreThanItsLimitAmongThreads) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::admission_test

@@ -7,7 +7,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::call_records_test {
 namespace {
 
 constexpr char kRequests[] = "beamline_requests_total";
@@ -112,4 +112,4 @@ TEST_F(CallRecords, AStreamWhoseFirstRequestIsTooLargeIsNoCall) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::call_records_test

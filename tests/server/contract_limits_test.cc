@@ -37,6 +37,9 @@ static void PrintTo(const SizeRange& range, std::ostream* out) {
   *out << fmt::format("{} to {}", range.min, range.max);
 }
 
+}  // namespace beamline
+
+namespace beamline::contract_limits_test {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -385,4 +388,4 @@ TEST(ContractLimits, OfOtherFieldsAndTheModelAreKept) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::contract_limits_test

@@ -28,7 +28,7 @@
 #include "tests/fuzz/message_mutator.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::error_texts_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -210,4 +210,4 @@ TEST_F(ErrorTextsTest, AreThoseOfTheFile) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::error_texts_test

@@ -10,7 +10,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
-namespace beamline {
+namespace beamline::errors_test {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(Errors, TextsAreAlwaysUtf8) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::errors_test

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace beamline {
+namespace beamline::health_test {
 namespace {
 
 // What gRPC would answer.
@@ -92,4 +92,4 @@ TEST_F(HealthTest, DrainingIsForGood) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::health_test

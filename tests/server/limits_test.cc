@@ -11,7 +11,7 @@
 #include "tests/server/accept/raw_connection.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::limits_test {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST_F(ServiceTest, LetsClientsPingAsOftenAsTheyMay) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::limits_test

@@ -14,7 +14,7 @@
 #include "prometheus/metric_family.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::many_test {
 namespace {
 
 using testing::HasSubstr;
@@ -411,4 +411,4 @@ TEST_F(ServiceTest, ManyStreamsOfRequestsCancelledAtAnyMoment) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::many_test

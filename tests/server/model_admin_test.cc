@@ -14,7 +14,7 @@
 #include "tests/scratch_path.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::model_admin_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -268,4 +268,4 @@ TEST_F(ModelAdminTest, TheRootMustBeThere) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_admin_test

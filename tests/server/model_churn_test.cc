@@ -24,7 +24,7 @@
 #include "tests/sanitized.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::model_churn_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST_F(ModelChurn, OthersNoticeNothing) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_churn_test

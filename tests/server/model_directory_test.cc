@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::model_directory_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST(ModelDirectory, WhatItHandsOutOutlivesTheModel) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_directory_test

@@ -10,7 +10,7 @@
 #include "base/field_error.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::model_root_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ TEST_F(ModelRootTest, MustBeAFolder) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_root_test

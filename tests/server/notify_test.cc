@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-namespace beamline {
+namespace beamline::notify_test {
 namespace {
 
 // A manager that listens where NOTIFY_SOCKET says: at a path, or, with @, at an abstract name.
@@ -76,4 +76,4 @@ TEST(Notify, SaysWhenNobodyHears) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::notify_test

@@ -12,7 +12,7 @@
 #include "spdlog/spdlog.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::request_log_test {
 namespace {
 
 using testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST_F(RequestLogTest, FailedRequestsAreLoggedUnderTheirIds) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::request_log_test

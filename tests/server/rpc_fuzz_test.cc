@@ -29,7 +29,7 @@
 #include "tests/sanitized.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::rpc_fuzz_test {
 namespace {
 
 using google::protobuf::Message;
@@ -396,4 +396,4 @@ TEST_F(RpcFuzzTest, TheAdminAddressOutlivesEveryCall) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rpc_fuzz_test

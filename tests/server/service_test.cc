@@ -11,7 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::service_test {
 namespace {
 
 using testing::HasSubstr;
@@ -344,4 +344,4 @@ TEST_F(ServiceTest, SecondServerOnThePortIsAnError) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::service_test

@@ -7,7 +7,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
 
-namespace beamline {
+namespace beamline::stream_test {
 namespace {
 
 GenerateDelta TextDelta(const std::string& text, int32_t id) {
@@ -207,4 +207,4 @@ TEST_F(ServiceTest, StreamOfTooLargeAMessageEndsWithTheReason) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::stream_test

@@ -8,7 +8,7 @@
 
 #include "beamline/v1/inference.pb.h"
 
-namespace beamline {
+namespace beamline::wire_test {
 namespace {
 
 using testing::StartsWith;
@@ -129,4 +129,4 @@ TEST(Wire, IgnoresFieldsOfLaterContracts) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::wire_test

@@ -55,6 +55,14 @@ class CheckStyle(unittest.TestCase):
         self.assert_clean("engine/a.cc", '#include "kernels/backend.h"\n')
         self.assert_clean("engine/text/a.cc", '#include "engine/text/b.h"\n#include "kernels/backend.h"\n')
 
+    def test_tests_without_a_namespace_of_their_own_fail(self):
+        test = "TEST(Sums, Add) {}\n"
+        self.assert_fault("tests/engine/sums_test.cc", "namespace beamline {\n" + test + "}\n",
+                          "outside of a namespace beamline::sums_test")
+        self.assert_clean("tests/engine/sums_test.cc", "namespace beamline::sums_test {\n" + test + "}\n")
+        self.assert_clean("tests/engine/sums_test.cc", "namespace beamline::cli::sums_test {\n" + test + "}\n")
+        self.assert_clean("tests/engine/sums_test.cc", "namespace beamline {\n" + test + "}\nint main() {}\n")
+
     def test_a_library_outside_its_folders_fails(self):
         self.assert_fault("engine/a.cc", "#include <grpcpp/grpcpp.h>\n", "may be included only below server")
         self.assert_fault("engine/a.cc", '#include "grpcpp/grpcpp.h"\n', "may be included only below server")

@@ -9,7 +9,7 @@
 
 #include "tests/client/cli/cli_runner.h"
 
-namespace beamline::cli {
+namespace beamline::cli::cli_output_test {
 namespace {
 
 using testing::HasSubstr;
@@ -306,4 +306,4 @@ TEST(Errors, OfNumbersNameNoRangeThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::cli_output_test

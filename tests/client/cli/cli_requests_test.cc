@@ -10,7 +10,7 @@
 
 #include "tests/client/cli/cli_runner.h"
 
-namespace beamline::cli {
+namespace beamline::cli::cli_requests_test {
 namespace {
 
 using google::protobuf::TextFormat;
@@ -387,4 +387,4 @@ TEST(Calls, GoToTheAddressOfTheEnvironmentWhereNoneIsGiven) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::cli_requests_test

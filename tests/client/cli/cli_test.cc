@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-namespace beamline::cli {
+namespace beamline::cli::cli_test {
 namespace {
 
 using testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(Run, ACallThatFailsIsOneAndOneLine) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::cli_test

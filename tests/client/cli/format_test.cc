@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace beamline::cli {
+namespace beamline::cli::format_test {
 namespace {
 
 google::protobuf::Duration Duration(int64_t seconds, int32_t nanos) {
@@ -63,4 +63,4 @@ TEST(Format, JsonHasTheContractsNames) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::format_test

@@ -17,7 +17,7 @@
 #include "fmt/format.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace beamline::cli {
+namespace beamline::cli::generate_options_test {
 namespace {
 
 using testing::ElementsAre;
@@ -203,4 +203,4 @@ TEST(GenerateOptions, Ids) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::generate_options_test

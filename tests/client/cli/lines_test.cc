@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace beamline::cli {
+namespace beamline::cli::lines_test {
 namespace {
 
 using testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST_F(LinesTest, WhatCannotBeReadIsSaid) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::lines_test

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-namespace beamline::cli {
+namespace beamline::cli::ordered_answers_test {
 namespace {
 
 using Answers = OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse>;
@@ -85,4 +85,4 @@ TEST_F(OrderedAnswersTest, CsvHasARowForEachLineAndItsError) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::ordered_answers_test

@@ -11,7 +11,7 @@
 #include "client/cli/style.h"
 #include "tests/client/cli/cli_runner.h"
 
-namespace beamline::cli {
+namespace beamline::cli::output_format_test {
 namespace {
 
 using testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(ProgressTest, ABarWhereTheEndIsKnown) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::output_format_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::exposition_test {
 namespace {
 
 using testing::Pair;
@@ -42,4 +42,4 @@ TEST(Exposition, OfAnotherProgramIsRefused) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::exposition_test

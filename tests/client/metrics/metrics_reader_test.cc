@@ -9,7 +9,7 @@
 #include <array>
 #include <thread>
 
-namespace beamline {
+namespace beamline::metrics_reader_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -109,4 +109,4 @@ TEST(MetricsReaderTest, UrlsAreOfAHost) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::metrics_reader_test

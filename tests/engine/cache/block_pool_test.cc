@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::block_pool_test {
 namespace {
 
 TEST(BlockPoolTest, ReusesTheLongestFreeBlockFirst) {
@@ -58,4 +58,4 @@ TEST(BlockPoolDeathTest, ReleasingAFreeBlockIsAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::block_pool_test

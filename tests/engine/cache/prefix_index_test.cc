@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace beamline {
+namespace beamline::prefix_index_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
@@ -68,4 +68,4 @@ TEST(PrefixIndexTest, FindsWhatWasInsertedUntilItIsErased) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::prefix_index_test

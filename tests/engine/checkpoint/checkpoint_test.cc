@@ -11,7 +11,7 @@
 
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::checkpoint_test {
 namespace {
 
 using nlohmann::json;
@@ -203,4 +203,4 @@ TEST_F(CheckpointTest, RefusesATensorInTwoShards) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::checkpoint_test

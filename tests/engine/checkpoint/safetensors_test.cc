@@ -11,7 +11,7 @@
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::safetensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST(SafetensorsTest, MutatedFilesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::safetensors_test

@@ -13,7 +13,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::beam_decoder_test {
 namespace {
 
 ToyTokenizer PlainTokenizer(int32_t vocab_size) {
@@ -244,4 +244,4 @@ TEST(BeamDecoder, TheSettledPrefixIsStreamedBeforeTheEnd) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::beam_decoder_test

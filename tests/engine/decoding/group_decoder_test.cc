@@ -11,7 +11,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::group_decoder_test {
 namespace {
 
 constexpr int kRounds = 1500;
@@ -203,4 +203,4 @@ TEST(GroupDecoder, NothingAllowedEndsWithoutATokenInsteadOfABannedOne) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::group_decoder_test

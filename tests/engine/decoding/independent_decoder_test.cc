@@ -10,7 +10,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::independent_decoder_test {
 namespace {
 
 ResolvedDecoding Options(DecodingKind kind, int32_t num_sequences, int32_t max_new_tokens) {
@@ -127,4 +127,4 @@ TEST(IndependentDecoder, StopStringsEndAcrossTokensAndKeepAllIds) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::independent_decoder_test

@@ -13,7 +13,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::logits_shaper_test {
 namespace {
 
 constexpr float kBan = -std::numeric_limits<float>::infinity();
@@ -124,4 +124,4 @@ TEST(UneditedLogit, UndoesTheEdits) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::logits_shaper_test

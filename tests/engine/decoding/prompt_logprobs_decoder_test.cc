@@ -6,7 +6,7 @@
 
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::prompt_logprobs_decoder_test {
 namespace {
 
 // An inner group that takes one token and records what it was given.
@@ -116,4 +116,4 @@ TEST(PromptLogprobsDecoder, PromptOfOneTokenHasNone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::prompt_logprobs_decoder_test

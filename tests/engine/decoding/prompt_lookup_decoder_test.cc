@@ -8,7 +8,7 @@
 #include "tests/engine/decoding/random_options.h"
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::prompt_lookup_decoder_test {
 namespace {
 
 constexpr int32_t kMaxRows = 64;
@@ -144,4 +144,4 @@ TEST(PromptLookup, GuessesALoopAsALoop) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::prompt_lookup_decoder_test

@@ -10,7 +10,7 @@
 
 #include "tests/engine/decoding/toy_tokenizer.h"
 
-namespace beamline {
+namespace beamline::resolved_decoding_test {
 namespace {
 
 using testing::ElementsAre;
@@ -347,4 +347,4 @@ TEST(ResolveDecoding, TakesTheModelsAnswersAndStops) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::resolved_decoding_test

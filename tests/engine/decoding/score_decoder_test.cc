@@ -7,7 +7,7 @@
 
 #include "tests/engine/decoding/toy_loop.h"
 
-namespace beamline {
+namespace beamline::score_decoder_test {
 namespace {
 
 constexpr int32_t kVocab = 50;
@@ -141,4 +141,4 @@ TEST(ScoreDecoder, StopEndsIt) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::score_decoder_test

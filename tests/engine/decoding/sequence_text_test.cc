@@ -8,7 +8,7 @@
 #include "engine/decoding/stop_matcher.h"
 #include "tests/engine/decoding/random_options.h"
 
-namespace beamline {
+namespace beamline::sequence_text_test {
 namespace {
 
 TEST(StopMatcher, FindsOverlappingBeginnings) {
@@ -83,4 +83,4 @@ TEST(SequenceText, HoldsBackOnlyWhatMayBecomeAStop) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::sequence_text_test

@@ -13,7 +13,7 @@
 #include "tests/engine/decoding/toy_loop.h"
 #include "tests/engine/decoding/toy_tokenizer.h"
 
-namespace beamline {
+namespace beamline::transformers_fixtures_test {
 namespace {
 
 using nlohmann::json;
@@ -123,4 +123,4 @@ TEST(TransformersFixtures, EveryGroupSearchHasTheSameHypothesesAndScores) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::transformers_fixtures_test

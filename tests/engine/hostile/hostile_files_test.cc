@@ -11,7 +11,7 @@
 
 #include "tests/engine/hostile/hostile_folder.h"
 
-namespace beamline {
+namespace beamline::hostile_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -239,4 +239,4 @@ TEST(HostileFoldersTest, NamesWhatIsNoFolder) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hostile_files_test

@@ -17,7 +17,7 @@
 #include "tests/engine/hostile/hostile_folder.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::hostile_values_test {
 namespace {
 
 using nlohmann::json;
@@ -164,14 +164,14 @@ INSTANTIATE_TEST_SUITE_P(
         Value{kTranslate, "tokenizer_config.json", "/separate_vocabs", 3, "separate_vocabs"}),
     NameOf);
 
-TEST(HostileFoldersTest, IdsBeyondTheVocabularyOfAConfigWithoutGenerationConfig) {
+TEST(HostileValueFoldersTest, IdsBeyondTheVocabularyOfAConfigWithoutGenerationConfig) {
   HostileFolder folder("write-en");
   folder.files().Remove("generation_config.json");
   folder.Patch("config.json", "/eos_token_id", 6000);
   ExpectShortErrorWith(folder.Load(), "/config.json: eos_token_id is 6000; ids from 0 to 5999");
 }
 
-TEST(HostileFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
+TEST(HostileValueFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
   HostileFolder folder("write-en");
   folder.files().Remove("generation_config.json");
   folder.Patch("config.json", "/temperature", -1);
@@ -179,7 +179,7 @@ TEST(HostileFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
 }
 
 // Each was once compared with all before it, for minutes.
-TEST(HostileFoldersTest, HundredsOfThousandsOfSpecialTokens) {
+TEST(HostileValueFoldersTest, HundredsOfThousandsOfSpecialTokens) {
   constexpr int kCount = kSanitized ? 20000 : 200000;
   json names = json::array(), added = json::object();
   for (int i = 0; i < kCount; ++i) {
@@ -197,7 +197,7 @@ TEST(HostileFoldersTest, HundredsOfThousandsOfSpecialTokens) {
   }
 }
 
-TEST(HostileFoldersTest, TheDocumentsStateTheLimitsOfFiles) {
+TEST(HostileValueFoldersTest, TheDocumentsStateTheLimitsOfFiles) {
   std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/checkpoints.md");
   std::string page;
   for (std::string word; file >> word;) page += word + " ";
@@ -209,7 +209,7 @@ TEST(HostileFoldersTest, TheDocumentsStateTheLimitsOfFiles) {
 }
 
 // As large as the file may be, of the values that take the most memory for a byte.
-TEST(HostileFoldersTest, MillionsOfValues) {
+TEST(HostileValueFoldersTest, MillionsOfValues) {
   struct Values {
     const char* file;
     size_t bytes;
@@ -230,7 +230,7 @@ TEST(HostileFoldersTest, MillionsOfValues) {
 }
 
 // What the limit of values lets pass: a hash of the names and a tree, and the vocabulary of it.
-TEST(HostileFoldersTest, MillionsOfNames) {
+TEST(HostileValueFoldersTest, MillionsOfNames) {
   if (kSanitized) GTEST_SKIP() << "takes minutes; base_test has the limit itself";
   std::string names;
   for (size_t i = 0; i < kMaxJsonValues / 2 - 4; ++i) names += fmt::format("\"{0:x}\":{0},", i);
@@ -244,7 +244,7 @@ TEST(HostileFoldersTest, MillionsOfNames) {
   ExpectShortErrorWith(folder.Load(), "vocab.json: the special token");
 }
 
-TEST(HostileFoldersTest, ATokenizerLargerThanTheVocabularyNamesTheConfig) {
+TEST(HostileValueFoldersTest, ATokenizerLargerThanTheVocabularyNamesTheConfig) {
   HostileFolder folder("write-en");
   json tokenizer = folder.ReadJson("tokenizer.json");
   tokenizer["added_tokens"].push_back({{"id", 6100}, {"content", "<new>"}, {"special", true}});
@@ -269,7 +269,7 @@ struct Weights {
   std::string data;
 };
 
-TEST(HostileFoldersTest, WeightsThatAreNoNumbers) {
+TEST(HostileValueFoldersTest, WeightsThatAreNoNumbers) {
   for (const uint16_t bits : {uint16_t{0x7FC0}, uint16_t{0xFF80}}) {  // NaN, -infinity: bfloat16
     for (const char* tensor :
          {"embeddings.word_embeddings.weight", "encoder.layer.3.output.dense.weight",
@@ -286,7 +286,7 @@ TEST(HostileFoldersTest, WeightsThatAreNoNumbers) {
   }
 }
 
-TEST(HostileFoldersTest, HeadersOfWeights) {
+TEST(HostileValuesTest, HeadersOfWeights) {
   const HostileFolder folder("embed-en");
   const Weights whole(folder);
   const char* const tensor = "embeddings.LayerNorm.bias";
@@ -329,7 +329,7 @@ struct OtherFormat {
   const char* message;
 };
 
-TEST(HostileFoldersTest, SaysWhatAFolderHoldsInstead) {
+TEST(HostileValuesTest, SaysWhatAFolderHoldsInstead) {
   const char* const weights = "model.safetensors";
   const OtherFormat formats[] = {
       {{weights}, {}, "neither model.safetensors nor model.safetensors.index.json"},
@@ -363,7 +363,7 @@ TEST(HostileFoldersTest, SaysWhatAFolderHoldsInstead) {
 }
 
 // Who serves a llama in a .bin wants to hear of the llama.
-TEST(HostileFoldersTest, TheFamilyComesBeforeTheWeights) {
+TEST(HostileValuesTest, TheFamilyComesBeforeTheWeights) {
   HostileFolder folder("embed-en");
   folder.Patch("config.json", "/model_type", "llama");
   folder.files().Remove("model.safetensors");
@@ -371,4 +371,4 @@ TEST(HostileFoldersTest, TheFamilyComesBeforeTheWeights) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hostile_values_test

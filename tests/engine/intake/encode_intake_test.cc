@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "tests/engine/intake/complete_job.h"
 
-namespace beamline {
+namespace beamline::encode_intake_test {
 namespace {
 
 using testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(EncodeIntake, RefusesByName) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::encode_intake_test

@@ -12,7 +12,7 @@
 #include "base/field_error.h"
 #include "tests/engine/intake/complete_job.h"
 
-namespace beamline {
+namespace beamline::generate_intake_test {
 namespace {
 
 using testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST(GenerateIntake, ErrorsKnowTheirFields) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::generate_intake_test

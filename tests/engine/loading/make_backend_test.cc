@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace beamline {
+namespace beamline::make_backend_test {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST_F(MakeBackendTest, ATypeThatTheCpuDoesNotComputeInIsAnError) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::make_backend_test

@@ -4,7 +4,7 @@
 
 #include "engine/transformer/transformer.h"
 
-namespace beamline {
+namespace beamline::make_limits_test {
 namespace {
 
 constexpr int32_t kPositions = 100;  // seven blocks
@@ -99,4 +99,4 @@ TEST(MakeStepLimitsTest, WithoutADecoderThereIsNoCache) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::make_limits_test

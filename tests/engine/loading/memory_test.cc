@@ -13,7 +13,7 @@
 #include "engine/loading/loaded_model.h"
 #include "tests/engine/demo_engine.h"
 
-namespace beamline {
+namespace beamline::memory_test {
 namespace {
 
 TEST(CacheSizeTest, ModelsLoadedInTurnGetEvenShares) {
@@ -50,7 +50,7 @@ TEST(CacheSizeTest, DemandIsOfTheDevicesOtherModels) {
   later[0].cache_bytes = 1000;
   later[1].device = "elsewhere";
   later[2].folder = "/nonexistent";
-  const MemoryDemand demand = Demand(Demo("write-en"), **checkpoint, later);
+  const MemoryDemand demand = MemoryDemandOf(Demo("write-en"), **checkpoint, later);
   EXPECT_EQ(demand.weight_bytes, 3 * bytes);
   EXPECT_EQ(demand.fixed_cache_bytes, 1000);
   EXPECT_EQ(demand.num_open_caches, 2);
@@ -72,12 +72,12 @@ TEST(CacheSizeTest, DemandOfRanksIsOfAllTheirDevices) {
   later[0].cache_bytes = 1000;
   later[1].device = "cuda:2";
   later[2] = ranks;
-  const MemoryDemand demand = Demand(ranks, **checkpoint, later);
+  const MemoryDemand demand = MemoryDemandOf(ranks, **checkpoint, later);
   EXPECT_EQ(demand.weight_bytes, (1 + 2 + 1) * bytes);
   EXPECT_EQ(demand.fixed_cache_bytes, 4000 + 2 * 1000 + 4000);
   EXPECT_EQ(demand.num_open_caches, 0);
   // Seen from the single device, each of the others takes half of itself there.
-  EXPECT_EQ(Demand(later[0], **checkpoint, {&ranks, 1}).weight_bytes, bytes + bytes / 2);
+  EXPECT_EQ(MemoryDemandOf(later[0], **checkpoint, {&ranks, 1}).weight_bytes, bytes + bytes / 2);
 }
 
 // The plan of a model on several ranks has what they have of it more than one: norms, buffers.
@@ -164,4 +164,4 @@ TEST(EngineMemoryTest, LimitsOutOfRangeAreRefused) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::memory_test

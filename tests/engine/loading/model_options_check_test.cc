@@ -8,7 +8,7 @@
 #include "engine/api/model_settings.h"
 #include "fmt/format.h"
 
-namespace beamline {
+namespace beamline::model_options_check_test {
 namespace {
 
 template <typename Number>
@@ -60,4 +60,4 @@ TEST(CheckModelOptions, QueuesAsManyAsTheServerSays) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_options_check_test

@@ -16,7 +16,7 @@
 #include "kernels/cpu/cpu_count.h"
 #include "kernels/cuda_loader.h"
 
-namespace beamline {
+namespace beamline::placement_test {
 namespace {
 
 using testing::ElementsAre;
@@ -183,4 +183,4 @@ TEST(PlaceReplicasTest, WhatCannotBeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::placement_test

@@ -20,7 +20,7 @@
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
 
-namespace beamline {
+namespace beamline::rehearsal_test {
 namespace {
 
 constexpr std::chrono::seconds kLong{600};
@@ -357,4 +357,4 @@ TEST(RehearseUsualTest, EndsWhenItsTimeIsUpAndWhenTheDeviceBreaks) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rehearsal_test

@@ -8,7 +8,7 @@
 #include "engine/models/models.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::encoding_defaults_test {
 namespace {
 
 using nlohmann::json;
@@ -243,4 +243,4 @@ TEST_F(EncodingDefaultsTest, RefuseOtherSettingsOfTheModel) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::encoding_defaults_test

@@ -11,7 +11,7 @@
 #include "engine/models/models.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::generation_keys_test {
 namespace {
 
 using nlohmann::json;
@@ -170,4 +170,4 @@ TEST(GenerationKeysTest, KnowEveryKeyOfTransformers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::generation_keys_test

@@ -9,7 +9,7 @@
 
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::models_test {
 namespace {
 
 using nlohmann::json;
@@ -38,7 +38,9 @@ class Folder {
     folder_.WriteJson(file, value);
     return *this;
   }
-  absl::StatusOr<ModelDescription> Describe() const { return beamline::Describe(folder_.path()); }
+  absl::StatusOr<ModelDescription> Describe() const {
+    return models_test::Describe(folder_.path());
+  }
   ModelDescription Described() const {
     auto description = Describe();
     EXPECT_TRUE(description.ok()) << description.status();
@@ -349,4 +351,4 @@ TEST_F(GenerationDefaultsTest, NameTheirFaults) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::models_test

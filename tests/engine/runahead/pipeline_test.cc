@@ -14,7 +14,7 @@
 #include "tests/engine/scheduling/fake_decoder.h"
 #include "tests/engine/scheduling/fake_step.h"
 
-namespace beamline {
+namespace beamline::pipeline_test {
 namespace {
 
 class StatusSink final : public GenerateSink {
@@ -225,4 +225,4 @@ TEST_F(PipelineTest, EachLaneHasAStepUnderWay) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::pipeline_test

@@ -13,7 +13,7 @@
 #include "tests/engine/late_replica.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::run_ahead_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -241,4 +241,4 @@ TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::run_ahead_test

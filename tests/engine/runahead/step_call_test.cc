@@ -11,7 +11,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::step_call_test {
 namespace {
 
 template <typename Value>
@@ -124,4 +124,4 @@ TEST(StepCallTest, NoiseDoesNoHarm) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::step_call_test

@@ -14,7 +14,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_communicator.h"
 
-namespace beamline {
+namespace beamline::vocabulary_split_test {
 namespace {
 
 constexpr int32_t kVocabSize = 203;
@@ -181,4 +181,4 @@ TEST(VocabularySplitTest, LogProbabilitiesAreThoseOfWholeRows) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::vocabulary_split_test

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-namespace beamline {
+namespace beamline::encode_step_builder_test {
 namespace {
 
 class EncodeStepBuilderTest : public testing::Test {
@@ -69,4 +69,4 @@ TEST_F(EncodeStepBuilderTest, TheHigherPriorityIsPackedFirst) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::encode_step_builder_test

@@ -14,7 +14,7 @@
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/job_list.h"
 
-namespace beamline {
+namespace beamline::job_test {
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -236,4 +236,4 @@ TEST_F(JobTest, ADeadlinePressesWhenItsStepsTakeHalfOfIt) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::job_test

@@ -8,7 +8,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::running_width_test {
 namespace {
 
 struct Device {
@@ -104,4 +104,4 @@ TEST(RunningWidthTest, NeverLeavesItsRange) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::running_width_test

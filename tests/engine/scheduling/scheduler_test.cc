@@ -11,7 +11,7 @@
 #include "tests/engine/scheduling/fake_decoder.h"
 #include "tests/engine/scheduling/simulator.h"
 
-namespace beamline {
+namespace beamline::scheduler_test {
 namespace {
 
 // Replays one seed alone with BEAMLINE_SIMULATION_SEED=<seed>.
@@ -275,4 +275,4 @@ TEST(SchedulerTest, AFullCacheIsSharedByTheLanes) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::scheduler_test

@@ -7,7 +7,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::service_rate_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -115,4 +115,4 @@ TEST(ServiceRateTest, AWrongAnswerTimeIsCorrectedByFewAnswers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::service_rate_test

@@ -8,7 +8,7 @@
 
 #include "engine/scheduling/fair_queue.h"
 
-namespace beamline {
+namespace beamline::waiting_order_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -100,4 +100,4 @@ TEST(FairQueueTest, NothingIsLeftWhenNoRequestIs) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::waiting_order_test

@@ -11,7 +11,7 @@
 #include "engine/scheduling/waiting_count.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::waiting_work_test {
 namespace {
 
 constexpr Clock::time_point kStart;
@@ -114,7 +114,7 @@ TEST(WaitingWorkTest, WhatComesAndGoesLeavesNothing) {
   EXPECT_EQ(work.Ahead(-3, "x", 0), 0);
 }
 
-TEST(WaitingCountTest, TokensAreLimitedButForWhoWaitsAlone) {
+TEST(WaitingTokensTest, TokensAreLimitedButForWhoWaitsAlone) {
   WaitingCounter counter;
   const auto tokens = [&] {
     return counter.Look([](const WaitingWork& w) { return w.input_tokens(); });
@@ -150,4 +150,4 @@ TEST(WaitingCountTest, TokensAreLimitedButForWhoWaitsAlone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::waiting_work_test

@@ -16,7 +16,7 @@
 #include "engine/intake/score_intake.h"
 #include "tests/engine/late_replica.h"
 
-namespace beamline {
+namespace beamline::entrance_test {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TYPED_TEST(EntranceTest, ClosingLosesNobody) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::entrance_test

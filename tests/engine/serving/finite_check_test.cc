@@ -18,7 +18,7 @@
 #include "tests/engine/late_replica.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::finite_check_test {
 namespace {
 
 using testing::HasSubstr;
@@ -190,4 +190,4 @@ TEST(FiniteCheckTest, AnEncoderFailsTheRequestThatGetsThereAlone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::finite_check_test

@@ -10,7 +10,7 @@
 
 #include "tests/until_asleep.h"
 
-namespace beamline {
+namespace beamline::inbox_test {
 namespace {
 
 TEST(InboxTest, GivesEverythingAtOnceInItsOrder) {
@@ -99,4 +99,4 @@ TEST(InboxTest, LosesNothingOfManyThreads) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::inbox_test

@@ -20,7 +20,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::lifecycle_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -404,4 +404,4 @@ TEST_F(LifecycleTest, ComesAndGoesWhileOthersAskAndLook) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::lifecycle_test

@@ -18,7 +18,7 @@
 #include "engine/serving/outlook.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::overload_test {
 namespace {
 
 struct Counts {
@@ -353,4 +353,4 @@ TEST(OutlookTest, SaysWhatItKnows) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::overload_test

@@ -9,7 +9,7 @@
 
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::pool_simulator_test {
 namespace {
 
 constexpr int kSchedules = kSanitized ? 400 : 4000;
@@ -121,4 +121,4 @@ TEST(PoolSimulatorTest, ALoadThatAlwaysFailsIsGivenUp) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::pool_simulator_test

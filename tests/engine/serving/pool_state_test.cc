@@ -9,7 +9,7 @@
 #include "absl/strings/cord.h"
 #include "engine/serving/attempt.h"
 
-namespace beamline {
+namespace beamline::pool_state_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -130,4 +130,4 @@ TEST_F(AttemptTest, WhoIsCancelledOrTooLateIsToldThat) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::pool_state_test

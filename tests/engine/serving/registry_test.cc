@@ -16,7 +16,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/until_asleep.h"
 
-namespace beamline {
+namespace beamline::registry_test {
 namespace {
 
 using testing::ElementsAre;
@@ -254,4 +254,4 @@ TEST_F(RegistryTest, CountersOutliveTheirReplicas) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::registry_test

@@ -10,7 +10,7 @@
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
 
-namespace beamline {
+namespace beamline::replica_fault_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(FaultTest, ARefusalOfMemoryIsSurvived) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::replica_fault_test

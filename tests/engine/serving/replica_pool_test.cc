@@ -22,7 +22,7 @@
 #include "tests/engine/late_replica.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::replica_pool_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -338,4 +338,4 @@ TEST_F(ReplicaPoolTest, AllReplicasOrNone) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::replica_pool_test

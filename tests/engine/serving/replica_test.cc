@@ -18,7 +18,7 @@
 #include "tests/engine/hand_in.h"
 #include "tests/engine/late_replica.h"
 
-namespace beamline {
+namespace beamline::replica_test {
 namespace {
 
 class CountingObserver : public EngineObserver {
@@ -218,4 +218,4 @@ TEST_F(ReplicaTest, HandsOverWhatIsPostedWhileItRuns) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::replica_test

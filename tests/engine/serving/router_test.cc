@@ -13,7 +13,7 @@
 
 #include "engine/serving/step_rate.h"
 
-namespace beamline {
+namespace beamline::router_test {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(RouterTest, WorkIsSharedOutEvenly) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::router_test

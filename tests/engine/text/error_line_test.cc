@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace beamline {
+namespace beamline::error_line_test {
 namespace {
 
 TEST(ErrorLineTest, WithShortMessageKeepsTheCode) {
@@ -19,4 +19,4 @@ TEST(ErrorLineTest, WithPlaceNamesThePlaceOnce) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::error_line_test

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::golden_test {
 namespace {
 
 const std::string kRoot = BEAMLINE_SOURCE_DIR;
@@ -46,4 +46,4 @@ INSTANTIATE_TEST_SUITE_P(DemoModels, GoldenTest,
                          testing::Values("translate-en-de", "embed-en", "write-en"));
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::golden_test

@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::hostile_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -224,4 +224,4 @@ TEST(HostileFilesTest, DamagedFilesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hostile_files_test

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/test_seed.h"
 
-namespace beamline::text {
+namespace beamline::text::parts_test {
 namespace {
 
 std::string ReplaceAll(std::string text, const std::string& pattern, const std::string& content) {
@@ -113,4 +113,4 @@ TEST(SentencePieceFileTest, ASurfaceThatIsNotUtf8IsRefused) {
 }
 
 }  // namespace
-}  // namespace beamline::text
+}  // namespace beamline::text::parts_test

@@ -12,7 +12,7 @@
 #include "engine/text/tokenizer.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
-namespace beamline {
+namespace beamline::tokenizer_class_test {
 namespace {
 
 using nlohmann::json;
@@ -198,4 +198,4 @@ TEST_F(TokenizerClassTest, TypesOfTokensAreRefused) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::tokenizer_class_test

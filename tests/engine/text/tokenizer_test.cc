@@ -15,7 +15,7 @@
 #include "tests/golden/golden_rows.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -363,4 +363,4 @@ TEST(LoadTokenizerTest, ReadsTheLongestInput) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::tokenizer_test

@@ -12,7 +12,7 @@
 #include "tests/engine/transformer/model_runner.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::demo_models_test {
 namespace {
 
 constexpr float kEmbeddingTolerance = 1e-4f;
@@ -182,4 +182,4 @@ TEST(WriteDemoTest, LogprobsAreTheReferences) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::demo_models_test

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace beamline {
+namespace beamline::float_conversion_test {
 namespace {
 
 template <typename To, typename From>
@@ -95,4 +95,4 @@ TEST(FloatConversionTest, AppendsWithoutConversion) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::float_conversion_test

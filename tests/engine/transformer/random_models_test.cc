@@ -10,7 +10,7 @@
 #include "tests/engine/transformer/model_runner.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::random_models_test {
 namespace {
 
 // Sums in another order err as much as float32 itself did in the reference.
@@ -176,4 +176,4 @@ INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecoderTest,
                                            Model{"marian-2x16-target", 2, 2}));
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::random_models_test

@@ -19,7 +19,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_communicator.h"
 
-namespace beamline {
+namespace beamline::rank_group_test {
 namespace {
 
 using testing::HasSubstr;
@@ -230,14 +230,14 @@ TEST(ShardTest, SizesThatDoNotDivideAreNamed) {
 TEST(ShardTest, ARankHasItsPartOfEveryLayer) {
   TransformerSpec spec = Decoder(8, 4, 64);
   spec.vocab_size = 1001;
-  const TransformerSpec part = SpecOf(spec, {3, 4});
+  const TransformerSpec part = SpecOf(spec, Shard{3, 4});
   EXPECT_EQ(part.decoder->num_heads, 2);
   EXPECT_EQ(part.decoder->num_kv_heads, 1);
   EXPECT_EQ(part.decoder->feed_forward_size, 16);
   EXPECT_EQ(part.decoder->hidden_size, 64);
   EXPECT_EQ(part.vocab_size, 251);
-  EXPECT_EQ(SpecOf(spec, {0, 4}).vocab_size, 250);
+  EXPECT_EQ(SpecOf(spec, Shard{0, 4}).vocab_size, 250);
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rank_group_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace beamline {
+namespace beamline::sinusoidal_positions_test {
 namespace {
 
 TEST(SinusoidalPositionsTest, SinesStandBeforeCosines) {
@@ -27,4 +27,4 @@ TEST(SinusoidalPositionsTest, AnOddWidthHasOneSineMore) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::sinusoidal_positions_test

@@ -14,7 +14,7 @@
 #include "tests/engine/transformer/model_runner.h"
 #include "tests/golden/golden_rows.h"
 
-namespace beamline {
+namespace beamline::stage_test {
 namespace {
 
 StackSpec Stack(int32_t layers) {
@@ -208,4 +208,4 @@ TEST(StagesTest, ScalesByTheLayersNumber) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::stage_test

@@ -15,7 +15,7 @@
 #include "tests/engine/late_backend.h"
 #include "tests/engine/transformer/model_runner.h"
 
-namespace beamline {
+namespace beamline::transformer_test {
 namespace {
 
 using nlohmann::json;
@@ -240,4 +240,4 @@ TEST(BFloat16Test, EmbeddingsStayClose) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::transformer_test

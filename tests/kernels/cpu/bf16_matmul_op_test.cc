@@ -4,7 +4,7 @@
 
 #include "tests/kernels/op_test.h"
 
-namespace beamline {
+namespace beamline::bf16_matmul_op_test {
 namespace {
 
 constexpr double kTolerance = 1e-5;  // float32 sums of up to a few hundred products
@@ -55,4 +55,4 @@ TEST_P(BFloat16MatMulTest, MatchesReferenceOfRoundedInputs) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::bf16_matmul_op_test

@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::cpu {
+namespace beamline::cpu::core_sets_test {
 namespace {
 
 std::vector<int> Allowed() {
@@ -114,4 +114,4 @@ TEST_F(CoreSetsTest, ABackendOfItsOwnCoresComputes) {
 }
 
 }  // namespace
-}  // namespace beamline::cpu
+}  // namespace beamline::cpu::core_sets_test

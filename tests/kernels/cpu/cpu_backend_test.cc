@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_count.h"
 
-namespace beamline {
+namespace beamline::cpu_backend_test {
 namespace {
 
 TEST(CpuBackendTest, DescribesItself) {
@@ -184,4 +184,4 @@ TEST(CpuBackendTest, EmbedNormalisesWithTheBitsOfNorm) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::cpu_backend_test

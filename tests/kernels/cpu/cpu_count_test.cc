@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cpu {
+namespace beamline::cpu::cpu_count_test {
 namespace {
 
 int AffinityCpus() {
@@ -77,4 +77,4 @@ TEST_F(CpuCountTest, AMaskOfOneCoreIsOne) {
 }
 
 }  // namespace
-}  // namespace beamline::cpu
+}  // namespace beamline::cpu::cpu_count_test

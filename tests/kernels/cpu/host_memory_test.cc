@@ -9,7 +9,7 @@
 
 #include "tests/scratch_path.h"
 
-namespace beamline::cpu {
+namespace beamline::cpu::host_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,4 +67,4 @@ TEST(HostMemoryOfThisMachine, IsKnown) {
 }
 
 }  // namespace
-}  // namespace beamline::cpu
+}  // namespace beamline::cpu::host_memory_test

@@ -18,7 +18,7 @@
 #include "kernels/cpu/process_communicator.h"
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::rank_door_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -131,4 +131,4 @@ TEST(RankDoorTest, WhoDoesNotBelongIsSentAwayAndTheRestComesTogether) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::rank_door_test

@@ -17,7 +17,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::thread_communicator_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -377,4 +377,4 @@ TEST(ThreadCommunicatorDeathTest, DifferentCollectivesAreAMistake) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::thread_communicator_test

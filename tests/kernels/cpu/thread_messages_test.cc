@@ -11,7 +11,7 @@
 #include "kernels/cpu/thread_communicator.h"
 #include "tests/sanitized.h"
 
-namespace beamline {
+namespace beamline::thread_messages_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -145,4 +145,4 @@ TEST(ThreadMessagesTest, WhoCannotSendSaysSo) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::thread_messages_test

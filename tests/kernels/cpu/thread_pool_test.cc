@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace beamline::cpu {
+namespace beamline::cpu::thread_pool_test {
 namespace {
 
 TEST(ThreadPoolTest, RunsEveryItemOnce) {
@@ -94,4 +94,4 @@ TEST(ThreadPoolTest, WakesSleepingWorkers) {
 }
 
 }  // namespace
-}  // namespace beamline::cpu
+}  // namespace beamline::cpu::thread_pool_test

@@ -7,7 +7,7 @@
 
 #include "loadtest/report/markup.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::chart_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(MarkupTest, AnyTextIsShownAsItIs) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::chart_test

@@ -5,7 +5,7 @@
 
 #include "loadtest/report/text_table.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::compare_test {
 namespace {
 
 Result MakeResult() {
@@ -67,4 +67,4 @@ TEST(Comparison, NumbersHaveThreeDigits) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::compare_test

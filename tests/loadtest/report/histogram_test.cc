@@ -9,7 +9,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::histogram_test {
 namespace {
 
 constexpr double kQuantiles[] = {0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1};
@@ -111,4 +111,4 @@ TEST(HistogramTest, MeanAndDeviationAreExact) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::histogram_test

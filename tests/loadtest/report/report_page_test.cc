@@ -14,7 +14,7 @@
 #include "loadtest/report/text_table.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::report_page_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -163,4 +163,4 @@ TEST(ReportPageTest, IsWritten) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::report_page_test

@@ -16,7 +16,7 @@
 #include "loadtest/report/terminal.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::report_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -256,4 +256,4 @@ TEST(PlotTest, EmptyResultsDrawNothing) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::report_test

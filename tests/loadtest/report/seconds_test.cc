@@ -6,7 +6,7 @@
 #include "loadtest/report/progress.h"
 #include "loadtest/report/seconds_csv.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::seconds_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -114,4 +114,4 @@ TEST(SecondsCsvTest, HasALineForEachSecond) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::seconds_test

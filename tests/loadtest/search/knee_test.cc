@@ -8,7 +8,7 @@
 
 #include "loadtest/workload/random.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::knee_test {
 namespace {
 
 using Curve = std::vector<std::pair<double, double>>;
@@ -89,4 +89,4 @@ TEST(KneeTest, OfEquallyFarPointsIsTheLast) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::knee_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::objective_test {
 namespace {
 
 TEST(ObjectiveTest, IsALatencyAPercentileAndALimit) {
@@ -59,4 +59,4 @@ TEST(ObjectiveTest, AnythingElseIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::objective_test

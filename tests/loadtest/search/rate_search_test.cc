@@ -9,7 +9,7 @@
 
 #include "loadtest/workload/random.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::rate_search_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST(RateSearchTest, APrecisionBeyondThreeDigitsEnds) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::rate_search_test

@@ -14,7 +14,7 @@
 #include "loadtest/search/search_page.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::search_report_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -254,4 +254,4 @@ TEST(SearchJsonTest, IsWritten) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::search_report_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::metrics_scraper_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST(MetricsScraperTest, WhatIsNoServerIsSaid) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::metrics_scraper_test

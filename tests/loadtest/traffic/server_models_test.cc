@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::server_models_test {
 namespace {
 
 std::vector<v1::Model> Models(const std::vector<std::pair<std::string, v1::Task>>& named) {
@@ -136,4 +136,4 @@ TEST(ServerModels, AreDescribedInALine) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::server_models_test

@@ -11,7 +11,7 @@
 #include "loadtest/traffic/outstanding.h"
 #include "loadtest/traffic/status_name.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::traffic_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -107,4 +107,4 @@ TEST(StatusName, NamesEveryCodeOfGrpc) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::traffic_test

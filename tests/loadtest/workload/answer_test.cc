@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::answer_test {
 namespace {
 
 Answer MakeAnswer(std::vector<std::vector<int32_t>> sequences) {
@@ -93,4 +93,4 @@ TEST(AnswerTest, ValuesMayDifferByTheToleranceAndNanNever) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::answer_test

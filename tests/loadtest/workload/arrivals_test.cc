@@ -9,7 +9,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::arrivals_test {
 namespace {
 
 std::vector<double> DrawSeconds(const ArrivalOptions& options, int count) {
@@ -88,4 +88,4 @@ TEST(ArrivalsTest, NamesAreChecked) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::arrivals_test

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::prompts_test {
 namespace {
 
 using testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST(Prompts, OfTextsAreAllOfThemInTheEnd) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::prompts_test

@@ -5,7 +5,7 @@
 
 #include "loadtest/workload/arrivals.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::rate_profile_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(RateProfileTest, TextsAreChecked) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::rate_profile_test

@@ -14,7 +14,7 @@
 #include "loadtest/workload/trace_lengths.h"
 #include "tests/scratch_path.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::trace_test {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -262,4 +262,4 @@ TEST(TraceLengthsTest, OtherKindsHaveNoLengths) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::trace_test

@@ -14,7 +14,7 @@
 #include "loadtest/workload/request_factory.h"
 #include "loadtest/workload/workload_file.h"
 
-namespace beamline::loadtest {
+namespace beamline::loadtest::workload_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -241,4 +241,4 @@ TEST(RequestFactoryTest, DistinctBoundsTheBodiesAndSharedPrefixesAreShared) {
 }
 
 }  // namespace
-}  // namespace beamline::loadtest
+}  // namespace beamline::loadtest::workload_test

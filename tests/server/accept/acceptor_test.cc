@@ -11,7 +11,7 @@
 #include "server/accept/descriptors.h"
 #include "tests/server/accept/raw_connection.h"
 
-namespace beamline {
+namespace beamline::acceptor_test {
 namespace {
 
 bool Eventually(const std::function<bool()>& condition) {
@@ -228,4 +228,4 @@ TEST_F(AcceptorTest, ClosesThePortAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::acceptor_test

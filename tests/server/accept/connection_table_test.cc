@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace beamline {
+namespace beamline::connection_table_test {
 namespace {
 
 ConnectionTable::TimePoint At(int seconds) {
@@ -81,4 +81,4 @@ TEST(ConnectionTable, PeersLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::connection_table_test

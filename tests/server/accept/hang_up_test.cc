@@ -9,7 +9,7 @@
 
 #include "server/accept/unique_fd.h"
 
-namespace beamline {
+namespace beamline::hang_up_test {
 namespace {
 
 // A listener on loopback with one connection to it.
@@ -87,4 +87,4 @@ TEST(HangUp, LeavesWhatHasCome) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::hang_up_test

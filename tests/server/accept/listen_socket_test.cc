@@ -8,7 +8,7 @@
 
 #include "server/accept/peer_address.h"
 
-namespace beamline {
+namespace beamline::listen_socket_test {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(PeerAddress, CountsMachines) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::listen_socket_test

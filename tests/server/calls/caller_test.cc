@@ -6,7 +6,7 @@
 
 #include "server/conversion/request.h"
 
-namespace beamline {
+namespace beamline::caller_test {
 namespace {
 
 using std::chrono::system_clock;
@@ -43,4 +43,4 @@ TEST(DeadlineOf, IsNoneWhereTheClockDoesNotReach) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::caller_test

@@ -7,7 +7,7 @@
 
 #include "tests/test_seed.h"
 
-namespace beamline {
+namespace beamline::delta_buffer_test {
 namespace {
 
 using testing::ElementsAre;
@@ -75,4 +75,4 @@ TEST(DeltaBuffer, LosesNothingWhateverTheReaderDoes) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::delta_buffer_test

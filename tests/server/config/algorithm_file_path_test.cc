@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace beamline {
+namespace beamline::algorithm_file_path_test {
 namespace {
 
 // The environment as the test has it; as it was, afterwards.
@@ -54,4 +54,4 @@ TEST_F(AlgorithmFilePathTest, TheVariableGoesBeforeTheDefaultAndTheSettingBefore
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::algorithm_file_path_test

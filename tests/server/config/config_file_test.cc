@@ -8,7 +8,7 @@
 
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::config_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -209,4 +209,4 @@ TEST_F(ConfigFile, PrintedConfigurationReadsBack) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::config_file_test

@@ -12,7 +12,7 @@
 #include "server/config/server_config.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::environment_test {
 namespace {
 
 using testing::ElementsAre;
@@ -197,4 +197,4 @@ TEST(Environment, NoSettingHasAVariableThatMeansSomethingElse) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::environment_test

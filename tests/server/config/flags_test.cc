@@ -14,7 +14,7 @@
 #include "server/config/demo_models.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::flags_test {
 namespace {
 
 using testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(Model, Parses) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::flags_test

@@ -10,7 +10,7 @@
 
 #include "server/config/server_config.h"
 
-namespace beamline {
+namespace beamline::operating_guide_test {
 namespace {
 
 struct Row {
@@ -74,4 +74,4 @@ TEST(OperatingGuide, ListsTheSettingsOfAModel) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::operating_guide_test

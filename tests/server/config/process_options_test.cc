@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::process_options_test {
 namespace {
 
 std::string FileOf(const std::string& text) {
@@ -74,4 +74,4 @@ TEST(ProcessOptions, FaultsNameTheSetting) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::process_options_test

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace beamline {
+namespace beamline::server_config_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::server_config_test

@@ -9,7 +9,7 @@
 #include "server/config/flags.h"
 #include "tests/scratch_path.h"
 
-namespace beamline {
+namespace beamline::setting_texts_test {
 namespace {
 
 struct Fault {
@@ -184,4 +184,4 @@ TEST(SettingTexts, OfTheFile) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::setting_texts_test

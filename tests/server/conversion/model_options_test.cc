@@ -13,7 +13,7 @@
 #include "engine/api/model_settings.h"
 #include "fmt/format.h"
 
-namespace beamline {
+namespace beamline::model_options_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -156,4 +156,4 @@ TEST(UnloadRequest, HasAGraceOrTheServers) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::model_options_test

@@ -8,7 +8,7 @@
 
 #include "base/field_error.h"
 
-namespace beamline {
+namespace beamline::request_test {
 namespace {
 
 using testing::ElementsAre;
@@ -307,4 +307,4 @@ TEST(EngineDeadline, IsALittleEarlierThanTheCall) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::request_test

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace beamline {
+namespace beamline::response_test {
 namespace {
 
 using testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(Response, AModelThatIsNotLoadedHasItsStateAndTheReason) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::response_test

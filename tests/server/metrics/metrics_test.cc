@@ -15,7 +15,7 @@
 #include "server/metrics/process_metrics.h"
 #include "tests/server/fake_engine.h"
 
-namespace beamline {
+namespace beamline::metrics_test {
 namespace {
 
 using prometheus::ClientMetric;
@@ -367,4 +367,4 @@ TEST(Metrics, HaveRoomForSoManyNames) {
 }
 
 }  // namespace
-}  // namespace beamline
+}  // namespace beamline::metrics_test

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-namespace beamline::cli {
+namespace beamline::cli::layout_test {
 namespace {
 
 using testing::ElementsAre;
@@ -157,4 +157,4 @@ TEST(TopRecords, JsonAndCsvHaveWhatIsNotKnownEmpty) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::layout_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace beamline::cli {
+namespace beamline::cli::server_state_test {
 namespace {
 
 using testing::DoubleEq;
@@ -130,4 +130,4 @@ TEST(ServerStateTest, QuantilesOfWhatCameBetween) {
 }
 
 }  // namespace
-}  // namespace beamline::cli
+}  // namespace beamline::cli::server_state_test
