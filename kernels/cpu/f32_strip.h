@@ -1,4 +1,4 @@
-// One call of the float32 kernel: a few rows times a strip of panels.
+// The float32 kernel: a few rows times a strip of panels.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,11 @@ struct F32StripParams {
   int64_t tile_stride = 0;
   bool accumulate = false;  // the sums continue from the tile's
 };
+
+// tile = x * panels, by the widest vectors that this processor has. Does not check its arguments.
+void ComputeF32Strip(const F32StripParams& params);
+// Columns of a panel, and rows that share one reading of it.
+int F32PanelWidth();
+int F32BlockRows();
 
 }  // namespace beamline::cpu
