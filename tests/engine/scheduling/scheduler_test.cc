@@ -10,13 +10,17 @@
 
 #include "tests/engine/scheduling/fake_decoder.h"
 #include "tests/engine/scheduling/simulator.h"
+#include "tests/sanitized.h"
 
 namespace beamline::scheduler_test {
 namespace {
 
+// Of the schedules that are simulated, and of what they must have met.
+constexpr int kShare = kSanitized ? 5 : 1;
+
 // Replays one seed alone with BEAMLINE_SIMULATION_SEED=<seed>.
 TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
-  constexpr uint64_t kNumSchedules = 10000;
+  constexpr uint64_t kNumSchedules = 10000 / kShare;
   uint64_t first = 0, last = kNumSchedules;
   if (const char* seed = std::getenv("BEAMLINE_SIMULATION_SEED")) {
     first = std::strtoull(seed, nullptr, 10);
@@ -39,19 +43,19 @@ TEST(SchedulerTest, HoldsItsInvariantsUnderRandomSchedules) {
   }
   if (last - first == kNumSchedules) {
     // The schedules must have been worth simulating.
-    EXPECT_GT(finished, 90000);
-    EXPECT_GT(cancelled, 5000);
-    EXPECT_GT(expired_waiting, 1000);
-    EXPECT_GT(expired_running, 5000);
-    EXPECT_GT(preemptions, 5000);
-    EXPECT_GT(cached_tokens, 50000);
-    EXPECT_GT(assumed_tokens, 100000);
-    EXPECT_GT(reordered_searches, 10000);
+    EXPECT_GT(finished, 90000 / kShare);
+    EXPECT_GT(cancelled, 5000 / kShare);
+    EXPECT_GT(expired_waiting, 1000 / kShare);
+    EXPECT_GT(expired_running, 5000 / kShare);
+    EXPECT_GT(preemptions, 5000 / kShare);
+    EXPECT_GT(cached_tokens, 50000 / kShare);
+    EXPECT_GT(assumed_tokens, 100000 / kShare);
+    EXPECT_GT(reordered_searches, 10000 / kShare);
   }
 }
 
 TEST(SchedulerTest, LanesHoldTheInvariantsUnderRandomSchedules) {
-  constexpr uint64_t kNumSchedules = 6000;
+  constexpr uint64_t kNumSchedules = 6000 / kShare;
   uint64_t first = 0, last = kNumSchedules;
   if (const char* seed = std::getenv("BEAMLINE_SIMULATION_SEED")) {
     first = std::strtoull(seed, nullptr, 10);
@@ -70,11 +74,11 @@ TEST(SchedulerTest, LanesHoldTheInvariantsUnderRandomSchedules) {
     awaiting += result.preempted_awaiting;
   }
   if (last - first == kNumSchedules) {
-    EXPECT_GT(finished, 30000);
-    EXPECT_GT(preemptions, 3000);
-    EXPECT_GT(cached_tokens, 10000);
-    EXPECT_GT(overlapped, 100000);
-    EXPECT_GT(awaiting, 500);
+    EXPECT_GT(finished, 30000 / kShare);
+    EXPECT_GT(preemptions, 3000 / kShare);
+    EXPECT_GT(cached_tokens, 10000 / kShare);
+    EXPECT_GT(overlapped, 100000 / kShare);
+    EXPECT_GT(awaiting, 500 / kShare);
   }
 }
 
@@ -110,12 +114,12 @@ int RunStep(Scheduler& scheduler, Clock::time_point now) {
 
 TEST(SchedulerTest, AWidthThatGoesUpAndDownHoldsTheInvariants) {
   int64_t finished = 0;
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+  for (uint64_t seed = 0; seed < 2000 / kShare; ++seed) {
     const SimulationResult result = Simulate({.seed = seed, .vary_width = true});
     ASSERT_EQ(result.error, "") << "seed " << seed;
     finished += result.finished;
   }
-  EXPECT_GT(finished, 15000);
+  EXPECT_GT(finished, 15000 / kShare);
 }
 
 TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {

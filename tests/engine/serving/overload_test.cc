@@ -16,6 +16,7 @@
 #include "engine/scheduling/running_width.h"
 #include "engine/scheduling/waiting_count.h"
 #include "engine/serving/outlook.h"
+#include "tests/sanitized.h"
 #include "tests/test_seed.h"
 
 namespace beamline::overload_test {
@@ -300,7 +301,7 @@ TEST(OverloadTest, AfterAStallItIsAsBefore) {
 
 TEST(OverloadTest, RandomSchedulesNeverRefuseTheFirst) {
   std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < (kSanitized ? 6 : 40); ++round) {
     const auto draw = [&](double least, double most) {
       return least * std::pow(most / least, std::generate_canonical<double, 53>(random));
     };

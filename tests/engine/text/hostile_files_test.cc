@@ -3,12 +3,14 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "engine/text/pipeline_tokenizer.h"
 #include "engine/text/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/sanitized.h"
 #include "tests/test_seed.h"
 
 namespace beamline::hostile_files_test {
@@ -143,7 +145,9 @@ TEST(HostileFilesTest, NormalizersThatMakeMuchOfLittle) {
     const auto tokenizer =
         text::PipelineTokenizer::Make(file, "x/tokenizer.json", text::TokenizerConfig());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-    for (const char* text : {"a\xC3\xA9", "b <s> a\xC3\xA9<s>", "a"}) {
+    std::vector<const char*> texts = {"a\xC3\xA9", "b <s> a\xC3\xA9<s>", "a"};
+    if (kSanitized) texts.resize(1);
+    for (const char* text : texts) {
       const auto tokens = (*tokenizer)->Encode(text, {});
       if (tokens.ok()) {
         EXPECT_STREQ(text, "a");  // which ByteLevel leaves as it is
