@@ -34,7 +34,7 @@ void CheckRanges(const F32StripParams& p, int64_t panel_width) {
     SanitizeRead(p.x + row * p.x_stride, p.depth * sizeof(float));
     SanitizeWrite(p.tile + row * p.tile_stride, p.num_panels * panel_width * sizeof(float));
   }
-  SanitizeRead(p.panels, p.num_panels * p.panel_stride * sizeof(float));
+  SanitizeBounds(p.panels, p.num_panels * p.panel_stride * sizeof(float));
 }
 
 class Float32Weight : public CpuWeight {

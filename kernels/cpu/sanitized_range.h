@@ -13,22 +13,28 @@ extern "C" void __tsan_write_range(void* begin, unsigned long bytes);
 
 namespace beamline::cpu {
 
-// Ends the program with the sanitizer's report where a read of these bytes would.
-inline void SanitizeRead([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+// Reads of what no thread writes any more: ends the program with the address sanitizer's report
+// where one of these bytes is not the program's.
+inline void SanitizeBounds([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fault = __asan_region_is_poisoned(const_cast<void*>(begin), bytes);
   if (fault != nullptr) (void)*static_cast<const volatile char*>(fault);
-#elif defined(__SANITIZE_THREAD__)
+#endif
+}
+
+// Reads, for the thread sanitizer too.
+inline void SanitizeRead([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+  SanitizeBounds(begin, bytes);
+#if defined(__SANITIZE_THREAD__)
   __tsan_read_range(const_cast<void*>(begin), bytes);
 #endif
 }
 
-// The same of a write.
+// Writes.
 inline void SanitizeWrite([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
+  SanitizeBounds(begin, bytes);
 #if defined(__SANITIZE_THREAD__)
   __tsan_write_range(begin, bytes);
-#else
-  SanitizeRead(begin, bytes);
 #endif
 }
 
