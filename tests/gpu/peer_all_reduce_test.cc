@@ -81,6 +81,17 @@ TEST_F(PeerAllReduceTest, SumsAreThoseInTheOrderOfTheRanks) {
   }
 }
 
+// What a sanitizer has time for.
+TEST_F(PeerAllReduceTest, SmallSums) {
+  Open(2);
+  for (const PeerAlgorithm algorithm : {PeerAlgorithm::kOneShot, PeerAlgorithm::kTwoShot}) {
+    for (const int64_t count : {1, 9, 4097}) {
+      ExpectSum(DType::kBFloat16, count, 1, algorithm);
+      ExpectSum(DType::kFloat32, count, 0, algorithm);
+    }
+  }
+}
+
 // Several tiles a block, and the longest that one-shot takes.
 TEST_F(PeerAllReduceTest, SumsLongArrays) {
   for (const int ranks : {2, 4}) {

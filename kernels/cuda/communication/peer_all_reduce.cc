@@ -52,7 +52,7 @@ absl::Status ReachMemory(Device& from, const Device& to) {
 class PeerGroup {
  public:
   PeerGroup() = default;
-  // Each rank has waited for its own kernels before it let go.
+  // Every rank's kernels are done: each device has waited for its own.
   ~PeerGroup() {
     if (stop_ != nullptr) cudaFreeHost(stop_);
     for (char* memory : memory_) cudaFree(memory);
@@ -80,13 +80,15 @@ class PeerGroup {
                          error);
       }
       memory_.push_back(static_cast<char*>(memory));
-      error = cudaMemset(memory, 0, layout.packets);  // state and flags
+      // State and flags. On the device's own stream: another one of its GPU may be recorded just
+      // now.
+      error = cudaMemsetAsync(memory, 0, layout.packets, device->stream());
       if (error == cudaSuccess) {
-        error =
-            cudaMemset(memory_.back() + layout.packets, kPoison, layout.num_bytes - layout.packets);
+        error = cudaMemsetAsync(memory_.back() + layout.packets, kPoison,
+                                layout.num_bytes - layout.packets, device->stream());
       }
       // No peer may write before.
-      if (error == cudaSuccess) error = cudaDeviceSynchronize();
+      if (error == cudaSuccess) error = cudaStreamSynchronize(device->stream());
       if (error != cudaSuccess) return CudaError(device->index(), "cudaMemset", error);
     }
     return absl::OkStatus();
@@ -102,6 +104,25 @@ class PeerGroup {
   std::vector<char*> memory_;
   std::atomic<uint64_t>* stop_ = nullptr;
 };
+
+bool PeerAllReduce::Suits(std::span<Device* const> devices) {
+  const int size = static_cast<int>(devices.size());
+  if (size < kLeastPeerRanks || size > kMostPeerRanks) return false;
+  for (const Device* from : devices) {
+    for (const Device* to : devices) {
+      if (from->index() == to->index()) continue;
+      for (const cudaDeviceP2PAttr needed :
+           {cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported}) {
+        int has = 0;
+        const cudaError_t error =
+            cudaDeviceGetP2PAttribute(&has, needed, from->index(), to->index());
+        if (error != cudaSuccess) cudaGetLastError();
+        if (has == 0) return false;
+      }
+    }
+  }
+  return true;
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> PeerAllReduce::Create(
     std::span<Device* const> devices, const PeerOptions& options) {
@@ -138,11 +159,6 @@ absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> PeerAllReduce::Creat
         std::unique_ptr<PeerAllReduce>(new PeerAllReduce(*devices[rank], group, args, options)));
   }
   return ranks;
-}
-
-PeerAllReduce::~PeerAllReduce() {
-  device_.Use();
-  cudaStreamSynchronize(device_.stream());
 }
 
 bool PeerAllReduce::Takes(DType dtype, int64_t num_elements) const {
