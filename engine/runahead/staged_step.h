@@ -56,6 +56,9 @@ class StagedStep final : public DeviceStep {
   }
 
  private:
+  // Takes the pinned memory that the results need. The driver may wait for all devices to give it,
+  // and one of them for a rank that has not come: so what is under way ends first.
+  absl::Status Prepare();
   const TransformerStep& first() const { return *choosing_.front(); }
 
   RankedTransformer& transformer_;
