@@ -174,7 +174,13 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
     return;
   }
   if (choice.num_rows == 1) {
-    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
+    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) {
+      // With a multiprocessor each, blocks of more warps make fewer passes one after another.
+      if (choice.num_blocks <= num_multiprocessors && max_keys > kMostKeysOfFewWarps * 2) {
+        choice.warps_per_block = kMoreRowWarps;
+      }
+      return;
+    }
     // More blocks than multiprocessors: with more warps each they are faster, as long as all of
     // them run at once. Fewer blocks read faster in splits.
     const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;

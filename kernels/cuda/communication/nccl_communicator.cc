@@ -121,6 +121,12 @@ class NcclCommunicator final : public Communicator {
   // received = what each rank sends, `bytes` of each. False: nothing is there.
   bool Gather(const void* sent, void* received, size_t bytes) {
     if (!MayGoOn()) return false;
+    PeerAllReduce* const peers = group_->peers(rank());
+    if (peers != nullptr && peers->TakesGather(sent, received, bytes)) {
+      const WaitMark::Scope waiting(*device_.wait_mark());
+      peers->Gather(sent, received, bytes);
+      return !group_->failed();
+    }
     Enqueue("ncclAllGather", [&](NcclComm comm) {
       return group_->nccl().all_gather(sent, received, bytes, kNcclUint8, comm, device_.stream());
     });

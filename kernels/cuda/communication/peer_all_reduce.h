@@ -68,6 +68,13 @@ class PeerAllReduce {
   // The same by a given algorithm. REQUIRES: FitsOneShot where that is kOneShot.
   void Sum(const Tensor& x, PeerAlgorithm algorithm);
 
+  // Whether parts of so many bytes are gathered here, as short sums are: whole vectors that lie as
+  // such. All ranks' memory is aligned alike.
+  bool TakesGather(const void* part, const void* whole, size_t num_bytes) const;
+  // whole = the parts of all ranks, of so many bytes each, in the order of the ranks. REQUIRES:
+  // TakesGather.
+  void Gather(const void* part, void* whole, size_t num_bytes);
+
   // OK, or UNAVAILABLE with a fault that kernels raised, or Abort. Does not wait for the stream.
   // Thread-safe.
   absl::Status status() const;
