@@ -92,6 +92,13 @@ bool StagedStep::Done() {
 
 absl::Status StagedStep::Wait() {
   BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(call_));
+  if (ranks_.backend(0).Records()) {
+    // By the threads that launch on these devices, which have nothing to launch before.
+    return ranks_.Wait(ranks_.Start([this](int rank) {
+      return rank < ranks_.result_rank() ? absl::OkStatus()
+                                         : choosing_[rank - ranks_.result_rank()]->Wait();
+    }));
+  }
   for (const auto& step : choosing_) {
     if (const absl::Status status = step->Wait(); !status.ok()) ranks_.Fail(status);
   }
