@@ -28,7 +28,7 @@ done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
-if [[ -e $build/bench/gpu/libbreak_gpu.so ]]; then cp "$build/bench/gpu/libbreak_gpu.so" "$bundle/lib/"; fi
+if [[ -e $build/tests/gpu/libbreak_gpu.so ]]; then cp "$build/tests/gpu/libbreak_gpu.so" "$bundle/lib/"; fi
 strip "$bundle"/bin/* "$bundle"/lib/*
 cp "$source_folder"/bench/gpu/gpu_{run,models,peers}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
 mkdir "$bundle/tools"

@@ -260,7 +260,7 @@ def main():
     parser.add_argument("--requests", type=int, default=12000)
     parser.add_argument("--devices", default="cuda:0,cuda:1")
     parser.add_argument("--together", action="store_true", help="one process with a replica on each device")
-    parser.add_argument("--fault", default="address", choices=("address", "trap"), help="break_gpu.cu")
+    parser.add_argument("--fault", default="address", choices=("address", "trap"), help="tests/gpu/break_gpu.cu")
     parser.add_argument("--settings", default="", help="of the models, with a comma before each")
     parser.add_argument("--most-delay", type=float, default=0.3, help="seconds, until the device breaks")
     parser.add_argument("--down", type=int, default=len(DEMO_MODELS), help="models whose replica there must be down then")

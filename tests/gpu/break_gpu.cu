@@ -16,8 +16,10 @@
 
 namespace {
 
-__global__ void WriteToNoMemory(int* nowhere) { *nowhere = 1; }
-__global__ void Trap() { asm volatile("trap;"); }
+__global__ void Break(bool by_trap, int* nowhere) {
+  if (by_trap) asm volatile("trap;");
+  *nowhere = 1;
+}
 
 void AwaitFile(const std::string& path) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
@@ -30,13 +32,10 @@ void AwaitFile(const std::string& path) {
     if (count != 2) continue;  // not written yet
     cudaError_t error = cudaSetDevice(gpu);
     if (error == cudaSuccess) {
-      if (std::strcmp(kind, "trap") == 0) {
-        Trap<<<1, 1>>>();
-      } else {
-        WriteToNoMemory<<<1, 1>>>(reinterpret_cast<int*>(16));
-      }
-      error = cudaDeviceSynchronize();
+      Break<<<1, 1>>>(std::strcmp(kind, "trap") == 0, reinterpret_cast<int*>(16));
+      error = cudaGetLastError();
     }
+    if (error == cudaSuccess) error = cudaDeviceSynchronize();
     std::fprintf(stderr, "break_gpu: GPU %d: %s\n", gpu, cudaGetErrorString(error));
     std::remove(path.c_str());
   }
