@@ -31,6 +31,8 @@ constexpr int kBlocksPerMultiprocessor = 4;
 constexpr int kMostKeysOfFewWarps = 32;
 constexpr int kMostKeysOfManyWarps = 128;
 constexpr int kManyWarpsPerMultiprocessor = 32;
+// Blocks with a multiprocessor each: with more warps they make fewer passes.
+constexpr int kFewestKeysOfMoreWarps = 65;
 
 // Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
 constexpr int64_t kMostRowsOfSmallWgmma = 96;
@@ -175,8 +177,7 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
   }
   if (choice.num_rows == 1) {
     if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) {
-      // With a multiprocessor each, blocks of more warps make fewer passes one after another.
-      if (choice.num_blocks <= num_multiprocessors && max_keys > kMostKeysOfFewWarps * 2) {
+      if (choice.num_blocks <= num_multiprocessors && max_keys >= kFewestKeysOfMoreWarps) {
         choice.warps_per_block = kMoreRowWarps;
       }
       return;
