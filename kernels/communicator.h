@@ -15,6 +15,13 @@ namespace beamline {
 // waiting; ranks have the same work between two collectives.
 inline constexpr std::chrono::seconds kRankTimeLimit{60};
 
+// What ranks are connected for. All that a communicator can do it does either way; what it was not
+// connected for may be slower, and may wait for another rank's call before it returns.
+enum class RankTraffic : uint8_t {
+  kCollectives,  // ranks that share layers
+  kMessages      // stages: each rank sends to the next one
+};
+
 // The best candidates of rows whose columns lie on several ranks. Every rank passes what
 // TopCandidates found in its own columns and receives what it would have found in all of them:
 // values, ids and logits that travel, never the rows.

@@ -106,12 +106,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, const GpuMe
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCudaCommunicators(
-    std::span<Backend* const> backends) {
+    std::span<Backend* const> backends, RankTraffic traffic) {
   BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
   std::vector<Communicator*> made(backends.size(), nullptr);
   char error[kErrorSize] = "";
   BEAMLINE_RETURN_IF_ERROR(
-      ToStatus(module.connect(kCudaModuleVersion, backends.data(),
+      ToStatus(module.connect(kCudaModuleVersion, traffic, backends.data(),
                               static_cast<int>(backends.size()), made.data(), error, sizeof(error)),
                error));
   return std::vector<std::unique_ptr<Communicator>>(made.begin(), made.end());

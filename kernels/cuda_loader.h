@@ -21,14 +21,14 @@ namespace beamline {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device,
                                                          const GpuMemoryLimit& memory = {});
 
-// Connects the GPUs of these backends, each a rank of one model, in the order of the ranks.
+// Connects the GPUs of these backends, ranks of one model in their order, for `traffic`.
 // Backends that MakeCudaBackend made, of different GPUs; they go before the communicators do. NCCL
 // is opened for it: the file that the environment variable BEAMLINE_NCCL_LIBRARY names;
 // libnccl.so.2 where the system's loader finds it; the same beside the module. UNAVAILABLE without
 // it, or when it does not connect them; FAILED_PRECONDITION when it is too old, or GPUs cannot
 // reach each other's memory.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCudaCommunicators(
-    std::span<Backend* const> backends);
+    std::span<Backend* const> backends, RankTraffic traffic);
 
 // The number of GPUs that MakeCudaBackend would accept as `device`. Errors as there.
 absl::StatusOr<int> CountCudaDevices();

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace beamline {
 
 class Backend;
 class Communicator;
+enum class RankTraffic : uint8_t;
 struct GpuMemoryLimit;
 
-// Raised when kernels/compute_device.h or operators.h changes: a module of another build is
-// refused, not called.
-inline constexpr int kCudaModuleVersion = 7;
+// Raised when kernels/communicator.h, compute_device.h or operators.h changes: a module of another
+// build is refused, not called.
+inline constexpr int kCudaModuleVersion = 8;
 
 // Makes the backend of one GPU, with memory as MakeCudaBackend says. Returns 0 and sets *backend,
 // which the caller owns; or an absl::StatusCode and a message, cut to error_size with its final 0.
@@ -20,10 +22,12 @@ using CudaCreateFunction = int(int version, int device, const GpuMemoryLimit* me
 // Sets *count to the GPUs that the driver shows; returns as CudaCreateFunction.
 using CudaCountFunction = int(int version, int* count, char* error, size_t error_size);
 
-// Sets communicators[i] to the end of rank i, whose operators are those of backends[i]; the caller
-// owns them. REQUIRES: the module made the backends. Returns as CudaCreateFunction.
-using CudaConnectFunction = int(int version, Backend* const* backends, int count,
-                                Communicator** communicators, char* error, size_t error_size);
+// Sets communicators[i] to the end of rank i, connected for `traffic`, whose operators are those of
+// backends[i]; the caller owns them. REQUIRES: the module made the backends. Returns as
+// CudaCreateFunction.
+using CudaConnectFunction = int(int version, RankTraffic traffic, Backend* const* backends,
+                                int count, Communicator** communicators, char* error,
+                                size_t error_size);
 
 inline constexpr char kCudaCreateName[] = "beamline_cuda_create";
 inline constexpr char kCudaCountName[] = "beamline_cuda_count";

@@ -17,7 +17,7 @@ rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
-  tests/gpu/cuda_peer_test tests/kernels/cuda_loader_test bench/kernels/cuda_op_bench \
+  tests/gpu/cuda_peer_test tests/gpu/cuda_communication_test tests/gpu/gpu_ranks_test tests/kernels/cuda_loader_test bench/kernels/cuda_op_bench \
   bench/kernels/cuda_library_bench bench/kernels/cuda_all_reduce_bench \
   tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
   tests/engine/transformer/random_models_test bench/gpu/model_probe \
@@ -28,6 +28,7 @@ done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
+if [[ -e $build/tests/gpu/libbreak_gpu.so ]]; then cp "$build/tests/gpu/libbreak_gpu.so" "$bundle/lib/"; fi
 strip "$bundle"/bin/* "$bundle"/lib/*
 cp "$source_folder"/bench/gpu/gpu_{run,models,peers}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
 mkdir "$bundle/tools"

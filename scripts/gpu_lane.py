@@ -3,9 +3,10 @@
 
 usage: gpu_lane.py OUTPUT_FOLDER [--build FOLDER] [--module FILE] [--jobs N] [--limit SECONDS] [--only REGEX] [PART ...]
 
-Parts (default: all): operators, the kernels against their float64 twins; sanitize, the same on small cases under
+Parts (default: all but ranks): operators, the kernels against their float64 twins; sanitize, the same on small cases under
 compute-sanitizer; golden, the demo models' and random models' golden files; models, a server under load and models of
-well-known sizes next to transformers (python3 must have both and torch).
+well-known sizes next to transformers (python3 must have both and torch); ranks, what several GPUs compute together, on
+a machine with two and NCCL.
 
 Runs from a bundle of scripts/gpu_bundle.sh, in the repository as the working folder; --build names a build folder to
 take the programs from instead. --module names another CUDA backend than the build's: one that is broken on purpose must
@@ -33,11 +34,13 @@ import threading
 import time
 
 PARTS = ("operators", "sanitize", "golden", "models")
+SEVERAL_GPUS = "ranks"
 # Where the build has what the bundle has in bin/.
 BUILD_FOLDERS = ("tests/gpu", "tests/kernels", "tests/engine", "tests/engine/transformer", "bench/engine", "bench/gpu",
                  "server", "tests/server", "loadtest")
 CUBLASLT = ("/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/*-linux-gnu",
             f"{sys.prefix}/lib/python*/site-packages/nvidia/*/lib")
+NCCL = (f"{sys.prefix}/lib/python*/site-packages/nvidia/nccl/lib",)
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "initcheck": "ERROR SUMMARY: 0 errors",
          "racecheck": "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"}
 # What runs under the sanitizers, the longest first: name, program, filter, and the tools that do not see it. Together
@@ -139,6 +142,7 @@ class Lane:
         # cuBLASLt comes with the toolkit or with a Python package.
         found = [path for pattern in CUBLASLT for path in glob.glob(os.path.join(pattern, "libcublasLt.so.13"))]
         libraries = [os.path.join(self.here, "lib")] + [os.path.dirname(path) for path in found[:1]]
+        libraries += [path for pattern in NCCL for path in glob.glob(pattern)]
         if os.environ.get("LD_LIBRARY_PATH"):
             libraries.append(os.environ["LD_LIBRARY_PATH"])
         self.libraries = ":".join(libraries)
@@ -204,6 +208,7 @@ class Lane:
                            f"--gtest_filter={tests}"]
                 yield Step("sanitize", f"{tool}_{name}", [command], 300, judge_sanitizer(tool), path,
                            BEAMLINE_SMALL_CASES="1")
+        yield from self.ranks(test)
         yield test("golden", "golden_engine", "engine_golden_test", 120)
         yield test("golden", "golden_forward", "demo_models_test", 60)
         yield test("golden", "random_forward", "random_models_test", 60)
@@ -222,6 +227,21 @@ class Lane:
                     [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
                      "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity.json"]],
                    300, judge_report("parity"), f"{self.tools}/parity.py", alone=True)
+
+    def ranks(self, test):
+        """They wait for each other on GPUs that must have room for all of them: one step at a time."""
+        how = {"part": SEVERAL_GPUS, "alone": True}
+        yield test(name="ranks_peers", program="cuda_peer_test", limit_s=120, **how)
+        yield test(name="ranks_communication", program="cuda_communication_test", limit_s=120, **how)
+        yield test(name="ranks_models", program="gpu_ranks_test", limit_s=240, **how)
+        yield test(name="ranks_random", program="random_models_test", limit_s=120, **how)
+        for ranks in ("two", "two_stages"):
+            yield test(name=f"ranks_golden_{ranks}", program="engine_golden_test", limit_s=120,
+                       BEAMLINE_TEST_RANKS=ranks, **how)
+        path = self.program("cuda_peer_test")
+        yield Step(SEVERAL_GPUS, "ranks_memcheck", [[self.options.sanitizer, "--tool", "memcheck", "--error-exitcode",
+                                                     "9", path, "--gtest_filter=*SmallSums*"]],
+                   120, judge_sanitizer("memcheck"), path, alone=True)
 
     def run(self, step):
         """The fault, what to say, and the log."""
@@ -311,7 +331,7 @@ def describe_machine(output, here):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", metavar="OUTPUT_FOLDER")
-    parser.add_argument("parts", nargs="*", metavar="PART", default=PARTS, help="operators, sanitize, golden, models")
+    parser.add_argument("parts", nargs="*", metavar="PART", default=PARTS, help="operators, sanitize, golden, models, ranks")
     parser.add_argument("--build", help="a build folder, instead of the bundle that this file lies in")
     parser.add_argument("--module", help="the CUDA backend to open")
     parser.add_argument("--jobs", type=int, default=4, help="steps beside each other (each takes a fifth of the GPU)")
@@ -320,9 +340,10 @@ def main():
     parser.add_argument("--sanitizer",
                         default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer")
     options = parser.parse_intermixed_args()
-    unknown = set(options.parts) - set(PARTS)
+    known = (*PARTS, SEVERAL_GPUS)
+    unknown = set(options.parts) - set(known)
     if unknown:
-        parser.error(f"PART is {', '.join(sorted(unknown))}; accepted: {', '.join(PARTS)}")
+        parser.error(f"PART is {', '.join(sorted(unknown))}; accepted: {', '.join(known)}")
     lane = Lane(options)
     describe_machine(lane.output, lane.here)
     sys.exit(lane.main())

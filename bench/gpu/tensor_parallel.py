@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
-"""Times one request on one GPU and on several that compute the model together (tensor_parallel).
+"""Times requests on one GPU and on several that compute the model together, by width or by layers.
 
-usage: tensor_parallel.py --bin FOLDER --out FILE [--work FOLDER] [--dtypes float16,bfloat16] [--ranks 1,2]
-                          [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5] [--only-write]
+usage: tensor_parallel.py --bin FOLDER --out FILE [--work FOLDER] [--dtypes float16,bfloat16] [--ways 1,2]
+                          [--batches 1] [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5] [--only-write]
+
+A way is a number of GPUs by width (tensor_parallel), 2nccl the same with every sum made by NCCL, and L2 a number of
+stages (pipeline_parallel).
 
 FOLDER holds beamline-bench; NCCL is found as docs/parallelism.md says. The model is a GPT-2 of these sizes with random
-weights, written to the work folder (13 GB by default, in /dev/shm) by torch on the GPU. A request has a prompt of 16
-tokens and is answered greedily. A token's time is a round's, over its tokens; the median round counts. With float32
-among the types, each number of ranks must give the same tokens there.
+weights, written to the work folder (13 GB by default, in /dev/shm) by torch on the GPU. As many requests as the batch
+says come together, each with a prompt of 16 tokens, and are answered greedily. A step's time is a round's, over the tokens
+of one request; the median round counts. With float32 among the types, each way must give the same tokens there.
 
-FILE receives {"machine", "command", "model", "rows": [{"dtype", "ranks", "ms_per_token", "fastest", "slowest",
-"speedup", "same_tokens"}]}.
+FILE receives {"machine", "command", "model", "rows": [{"dtype", "way", "ranks", "stages", "batch", "ms_per_token",
+"fastest", "slowest", "speedup", "same_tokens"}]}; speedup is over the first way, with the same batch.
 """
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -88,16 +93,29 @@ def write_checkpoint(folder, hidden, layers, heads):
     return bytes_of_all // 2
 
 
-def bench(options, folder, dtype, ranks, keep):
+def numbers_of(way):
+    """(ranks, stages, the environment) of a way."""
+    match = re.fullmatch(r"(\d+)(nccl)?|L(\d+)", way)
+    if not match:
+        sys.exit(f"a way is '{way}'; accepted: 1, 2, ..., 2nccl, L2, ...")
+    environment = dict(os.environ, BEAMLINE_PEER_SUMS="0") if match[2] else None
+    return int(match[1] or 1), int(match[3] or 1), environment
+
+
+def bench(options, folder, dtype, way, batch):
     """The line of beamline-bench."""
+    ranks, stages, environment = numbers_of(way)
     prompt = os.path.join(options.work, "prompt.jsonl")
     with open(prompt, "w", encoding="utf-8") as file:
-        file.write(json.dumps({"ids": [100 + 7 * i for i in range(16)], "max_new_tokens": options.tokens}) + "\n")
+        for request in range(batch):
+            ids = [100 + 7 * i + 31 * request for i in range(16)]
+            file.write(json.dumps({"ids": ids, "max_new_tokens": options.tokens}) + "\n")
     command = [os.path.join(options.bin, "beamline-bench"), "--models", os.path.dirname(folder), "--model",
                os.path.basename(folder), "--task", "write-greedy", "--ignore-eos", "--device", "cuda", "--dtype", dtype,
-               "--tensor-parallel", str(ranks), "--batch", "1", "--warmup", "1", "--rounds", str(options.rounds),
-               "--cache-bytes", str(2 << 30), "--warm-up", "false", "--input", prompt] + (["--outputs"] if keep else [])
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+               "--tensor-parallel", str(ranks), "--pipeline-parallel", str(stages), "--batch", str(batch), "--warmup", "1",
+               "--rounds", str(options.rounds), "--cache-bytes", str(max(2, batch // 4) << 30), "--warm-up", "false",
+               "--input", prompt, "--outputs"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -115,7 +133,8 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--work", default="/dev/shm/tensor_parallel")
     parser.add_argument("--dtypes", default="float16,bfloat16")
-    parser.add_argument("--ranks", default="1,2")
+    parser.add_argument("--ways", default="1,2")
+    parser.add_argument("--batches", default="1")
     parser.add_argument("--hidden", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--heads", type=int, default=32)
@@ -133,16 +152,16 @@ def main():
               "rows": []}
     faults = 0
     for dtype in options.dtypes.split(","):
-        alone = answer = None
-        for ranks in map(int, options.ranks.split(",")):
-            line = bench(options, folder, dtype, ranks, keep=True)
-            row = {"dtype": dtype, "ranks": ranks, "ms_per_token": 1000 * line["seconds"] / line["tokens"],
-                   "fastest": 1000 * line["fastest_s"] / line["tokens"],
-                   "slowest": 1000 * line["slowest_s"] / line["tokens"]}
-            alone = alone or row["ms_per_token"]
-            answer = answer or line["outputs"]
-            row["speedup"] = alone / row["ms_per_token"]
-            row["same_tokens"] = line["outputs"] == answer
+        alone, answers = {}, {}  # by batch
+        for way, batch in itertools.product(options.ways.split(","), map(int, options.batches.split(","))):
+            line = bench(options, folder, dtype, way, batch)
+            ranks, stages, _ = numbers_of(way)
+            tokens = line["tokens"] / batch
+            row = {"dtype": dtype, "way": way, "ranks": ranks, "stages": stages, "batch": batch,
+                   "ms_per_token": 1000 * line["seconds"] / tokens, "fastest": 1000 * line["fastest_s"] / tokens,
+                   "slowest": 1000 * line["slowest_s"] / tokens}
+            row["speedup"] = alone.setdefault(batch, row["ms_per_token"]) / row["ms_per_token"]
+            row["same_tokens"] = line["outputs"] == answers.setdefault(batch, line["outputs"])
             faults += dtype == "float32" and not row["same_tokens"]
             result["rows"].append(row)
             print(json.dumps(row), flush=True)

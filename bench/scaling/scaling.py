@@ -20,7 +20,7 @@ import sys
 
 OPERATORS = "2026-11-22-cuda-operators-h200.json"
 SUMS = "2026-11-23-all-reduce-h200.json"
-WIDTH = "2026-11-23-tensor-parallel-h200.json"
+RANKS = "2026-11-23-ranks-h200.json"
 REPLICAS = "2026-11-23-replicas-h200.json"
 
 ELEMENT = 2  # bytes of bfloat16
@@ -201,14 +201,21 @@ class Model:
 
 def checks(measured):
     """[(what, predicted, measured)]: no constant of the model comes from the right column."""
-    model = Model(measured)
-    width = {(row["dtype"], row["ranks"]): row["ms_per_token"] for row in measured.read(WIDTH)["rows"]}
-    context = 16 + 128  # the prompt and, in the middle, half of the tokens
-    rows = []
-    for ranks in (1, 2):
-        predicted = model.step(GPT2_7B, 1, context, ranks) / 1000
-        rows.append((f"{GPT2_7B.name}, one request, {ranks} GPU{'s' if ranks > 1 else ''} by width: ms a token",
-                     predicted, width["bfloat16", ranks]))
+    nccl, peers = Model(measured), Model(measured, "peers")
+    alone = {(row["way"], row["tokens"]): row["ms_per_token"] for row in measured.read(RANKS)["rows"]
+             if row["dtype"] == "bfloat16" and row["batch"] == 1}
+
+    def context(tokens):
+        return 16 + tokens // 2  # the prompt and, in the middle, half of the tokens
+
+    what = f"{GPT2_7B.name}, one request"
+    rows = [(f"{what}, 1 GPU: ms a token", nccl.step(GPT2_7B, 1, context(256), 1) / 1000, alone["1", 256]),
+            (f"{what}, 2 GPUs by width, sums by NCCL: ms a token", nccl.step(GPT2_7B, 1, context(256), 2) / 1000,
+             alone["2nccl", 256]),
+            (f"{what}, 2 GPUs by width, own sums: ms a token", peers.step(GPT2_7B, 1, context(256), 2) / 1000,
+             alone["2", 256]),
+            (f"{what}, 2 GPUs by layers: ms a token",
+             peers.stages(GPT2_7B, 1, context(128), 1, 2, False)[0] / 1000, alone["L2", 128])]
     answered = {run["replicas"]: max(probe["answered_per_s"] for probe in run["probes"] if probe["holds"])
                 for run in measured.read(REPLICAS)["runs"]}
     rows.append(("two replicas: times the requests of one", 2.0, answered[2] / answered[1]))

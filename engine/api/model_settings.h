@@ -100,7 +100,7 @@ inline constexpr std::array kModelSettings = {
     ModelSetting{.name = "pipeline_parallel",
                  .member = &ModelOptions::pipeline_parallel,
                  .help = "stages that compute the model one behind the other, each some of the "
-                         "layers, on tensor_parallel ranks; on the CPU",
+                         "layers, on tensor_parallel ranks",
                  .min = 1,
                  .max = 8},
     ModelSetting{.name = "max_queued_requests",

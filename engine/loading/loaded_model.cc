@@ -197,12 +197,10 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
                                      LoadedModel& model) {
   const ModelOptions& options = model.options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, context.cpu.num_threads));
-  std::vector<std::string> devices = placements.front().devices;
-  const int num_stages = options.pipeline_parallel;
-  if (devices.front() == "cpu") devices.assign(devices.size() * num_stages, "cpu");
+  const std::vector<std::string>& devices = placements.front().devices;
   TakeCores(context, devices.front() != "cpu", model);
-  BEAMLINE_ASSIGN_OR_RETURN(auto ranked,
-                            MakeRanks(devices, needs, context.cpu, context.gpu_memory, num_stages));
+  BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(devices, needs, context.cpu, context.gpu_memory,
+                                                   options.pipeline_parallel));
   std::string reason = model.on_gpu ? "the GPUs were asked for" : "the CPU was asked for";
   if (options.devices.empty() && (options.device.empty() || options.device == "auto")) {
     reason = model.on_gpu ? "GPUs are there" : "there is no GPU";

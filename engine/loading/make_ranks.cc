@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "engine/loading/placement.h"
 #include "fmt/format.h"
@@ -15,6 +17,34 @@
 
 namespace beamline {
 namespace {
+
+// The ends, in the order of the ranks, of what connects these devices.
+using Connect = absl::FunctionRef<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
+    std::span<Backend* const> devices, RankTraffic traffic)>;
+
+// Connects the ranks that share a stage's layers, and those of the same share in every stage.
+absl::Status ConnectAll(std::vector<RankGroup::Rank>& ranks, int num_stages, Connect connect) {
+  const size_t of_stage = ranks.size() / static_cast<size_t>(num_stages);
+  // Of the ranks first, first + step, ... in their order.
+  const auto together = [&](size_t first, size_t step, size_t count, RankTraffic traffic,
+                            std::unique_ptr<Communicator> RankGroup::Rank::*end) -> absl::Status {
+    if (count == 1) return absl::OkStatus();
+    std::vector<Backend*> devices;
+    for (size_t i = 0; i < count; ++i) devices.push_back(ranks[first + i * step].backend.get());
+    BEAMLINE_ASSIGN_OR_RETURN(auto ends, connect(devices, traffic));
+    for (size_t i = 0; i < count; ++i) ranks[first + i * step].*end = std::move(ends[i]);
+    return absl::OkStatus();
+  };
+  for (size_t first = 0; first < ranks.size(); first += of_stage) {
+    BEAMLINE_RETURN_IF_ERROR(
+        together(first, 1, of_stage, RankTraffic::kCollectives, &RankGroup::Rank::communicator));
+  }
+  for (size_t share = 0; share < of_stage; ++share) {
+    BEAMLINE_RETURN_IF_ERROR(together(share, of_stage, static_cast<size_t>(num_stages),
+                                      RankTraffic::kMessages, &RankGroup::Rank::stages));
+  }
+  return absl::OkStatus();
+}
 
 std::unique_ptr<RankedBackend> Together(std::vector<RankGroup::Rank> ranks) {
   return std::make_unique<RankedBackend>(std::make_unique<RankGroup>(std::move(ranks)));
@@ -43,29 +73,22 @@ absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::st
   if (devices.front() == "cpu") {
     return Together(ConnectThreads(MakeCpuDevices(devices.size(), cpu), num_stages));
   }
-  if (num_stages > 1) {
-    return absl::UnimplementedError(fmt::format(
-        "pipeline_parallel is {}; accepted on device {}: 1 (several GPUs do not compute a model "
-        "one behind the other; threads of device cpu do)",
-        num_stages, devices.front()));
-  }
   std::vector<RankGroup::Rank> ranks;
-  std::vector<Backend*> gpus;
   for (const std::string& device : devices) {
     BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen, MakeBackend(device, needs, cpu, memory));
-    gpus.push_back(chosen.backend.get());
     ranks.emplace_back().backend = std::move(chosen.backend);
   }
-  auto communicators = MakeCudaCommunicators(gpus);
-  if (!communicators.ok()) {
-    return absl::Status(
-        communicators.status().code(),
-        fmt::format("tensor_parallel is {} on {}, which do not compute together here: {}",
-                    devices.size(), fmt::join(devices, ", "),
-                    std::string(communicators.status().message())));
-  }
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    ranks[i].communicator = std::move((*communicators)[i]);
+  const absl::Status connected = ConnectAll(ranks, num_stages, MakeCudaCommunicators);
+  if (!connected.ok()) {
+    const size_t of_stage = devices.size() / static_cast<size_t>(num_stages);
+    std::string asked =
+        of_stage > 1 ? fmt::format("tensor_parallel is {}", of_stage) : std::string();
+    if (num_stages > 1) {
+      asked += fmt::format("{}pipeline_parallel is {}", of_stage > 1 ? " and " : "", num_stages);
+    }
+    return absl::Status(connected.code(),
+                        fmt::format("{} on {}, which do not compute together here: {}", asked,
+                                    fmt::join(devices, ", "), std::string(connected.message())));
   }
   return Together(std::move(ranks));
 }
@@ -105,21 +128,13 @@ absl::Status CheckProcesses(const ModelOptions& options) {
 
 std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,
                                             int num_stages) {
-  const auto num_ranks = static_cast<int>(devices.size()) / num_stages;
   std::vector<RankGroup::Rank> ranks(devices.size());
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i].backend = std::move(devices[i]);
-  for (int stage = 0; num_ranks > 1 && stage < num_stages; ++stage) {
-    auto shares = MakeThreadCommunicators(num_ranks);
-    for (int i = 0; i < num_ranks; ++i) {
-      ranks[stage * num_ranks + i].communicator = std::move(shares[i]);
-    }
-  }
-  for (int i = 0; num_stages > 1 && i < num_ranks; ++i) {
-    auto stages = MakeThreadCommunicators(num_stages);
-    for (int stage = 0; stage < num_stages; ++stage) {
-      ranks[stage * num_ranks + i].stages = std::move(stages[stage]);
-    }
-  }
+  BEAMLINE_CHECK(
+      ConnectAll(ranks, num_stages, [](std::span<Backend* const> connected, RankTraffic) {
+        return absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
+            MakeThreadCommunicators(static_cast<int>(connected.size())));
+      }).ok());
   return ranks;
 }
 

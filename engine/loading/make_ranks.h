@@ -17,8 +17,8 @@ namespace beamline {
 // A rank on each of `devices`, at least two, as MakeBackend takes them: different GPUs, or "cpu" as
 // often as there are ranks: threads, each with its part of what `cpu` says, which inherit the cores
 // of the calling thread. They are those of the stages one behind the other. Errors as
-// MakeBackend's; of GPUs that cannot be ranks together as MakeCudaCommunicators';
-// UNIMPLEMENTED of several stages on GPUs. REQUIRES: CheckDivides and CheckStages of the model.
+// MakeBackend's; of GPUs that cannot be ranks together as MakeCudaCommunicators'. REQUIRES:
+// CheckDivides and CheckStages of the model.
 absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::string> devices,
                                                          const ModelNeeds& needs,
                                                          const CpuShare& cpu,

@@ -34,12 +34,25 @@ absl::Status TooManyReplicas(const ModelOptions& options, size_t most, std::stri
   return FieldError("replicas", fmt::format("'{}'", options.replicas), UpTo(most, why));
 }
 
+// Of one replica, of all stages together.
+size_t NumRanks(const ModelOptions& options) {
+  return static_cast<size_t>(options.tensor_parallel) *
+         static_cast<size_t>(options.pipeline_parallel);
+}
+
 // So many GPUs are fewer than the ranks of all `asked` replicas together.
 absl::Status TooFewGpus(const ModelOptions& options, size_t asked, size_t gpus,
                         std::string_view which) {
-  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  const auto of_stage = static_cast<size_t>(options.tensor_parallel);
+  const size_t ranks = NumRanks(options);
+  if (of_stage > gpus) {
+    return FieldError("tensor_parallel", fmt::format("{}", of_stage), UpTo(gpus, which));
+  }
   if (ranks > gpus) {
-    return FieldError("tensor_parallel", fmt::format("{}", ranks), UpTo(gpus, which));
+    const std::string more =
+        of_stage > 1 ? fmt::format("{}, {} for each stage", which, of_stage) : std::string(which);
+    return FieldError("pipeline_parallel", fmt::format("{}", options.pipeline_parallel),
+                      UpTo(gpus / of_stage, more));
   }
   if (asked <= 1 || ranks == 1) return TooManyReplicas(options, gpus / ranks, which);
   return TooManyReplicas(options, gpus / ranks,
@@ -74,10 +87,8 @@ size_t AskedReplicas(const ModelOptions& options) {
 absl::StatusOr<std::vector<std::string>> DevicesWithoutList(const ModelOptions& options,
                                                             size_t asked) {
   const std::string device = options.device.empty() ? "auto" : options.device;
-  const size_t wanted = std::max<size_t>(asked, 1) * static_cast<size_t>(options.tensor_parallel);
-  // Of several stages it is to be known where they are.
-  const bool may_stay_open = options.pipeline_parallel == 1 || device != "auto";
-  if ((wanted == 1 && may_stay_open) || device == kCpu) return std::vector(wanted, device);
+  const size_t wanted = std::max<size_t>(asked, 1) * NumRanks(options);
+  if (wanted == 1 || device == kCpu) return std::vector(wanted, device);
   const bool counts_from_first = device == "auto" || (device == "cuda" && asked <= 1);
   if (!counts_from_first) {
     const std::string why = fmt::format(", as device is '{}'; devices names several GPUs", device);
@@ -117,7 +128,7 @@ absl::Status CheckReplicas(const ModelOptions& options) {
                       fmt::format("no list where device is given, which is '{}'", options.device));
   }
   if (devices.front() == kCpu) return absl::OkStatus();
-  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  const size_t ranks = NumRanks(options);
   const size_t asked = AskedReplicas(options);
   if (std::max<size_t>(asked, 1) * ranks > devices.size()) {
     return TooFewGpus(options, asked, devices.size(), ", the GPUs that devices names");
@@ -125,7 +136,11 @@ absl::Status CheckReplicas(const ModelOptions& options) {
   if (asked == 0 && devices.size() % ranks != 0) {
     return FieldError(
         "devices", fmt::format("'{}'", options.devices),
-        fmt::format("{} GPUs for each replica, as tensor_parallel is {}", ranks, ranks));
+        fmt::format("{} GPUs for each replica, as tensor_parallel is {}{}", ranks,
+                    options.tensor_parallel,
+                    options.pipeline_parallel > 1
+                        ? fmt::format(" and pipeline_parallel {}", options.pipeline_parallel)
+                        : ""));
   }
   return absl::OkStatus();
 }
@@ -134,7 +149,7 @@ absl::StatusOr<std::vector<ReplicaPlacement>> PlaceReplicas(const ModelOptions& 
                                                             int num_threads) {
   BEAMLINE_RETURN_IF_ERROR(CheckReplicas(options));
   const size_t asked = AskedReplicas(options);
-  const auto ranks = static_cast<size_t>(options.tensor_parallel);
+  const size_t ranks = NumRanks(options);
   std::vector<std::string> devices;  // of all ranks
   if (options.devices.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(devices, DevicesWithoutList(options, asked));

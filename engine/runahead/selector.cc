@@ -20,9 +20,20 @@ uint8_t NormalizationFor(const RowRequest& request) {
 
 absl::Status Selector::Prepare(std::span<const RowRequest* const> requests,
                                std::span<const BeamSearch> searches) {
+  if (IsPrepared(requests, searches)) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(read_back_, backend_.AllocateReadBack(2 * ReadBackBytes()));
+  return absl::OkStatus();
+}
+
+bool Selector::IsPrepared(std::span<const RowRequest* const> requests,
+                          std::span<const BeamSearch> searches) {
   Collect(requests);
   CollectSearches(searches);
-  return Reserve(std::max<size_t>(layout_.num_words, 1) * sizeof(float));
+  return read_back_ != nullptr && read_back_->size() >= ReadBackBytes();
+}
+
+size_t Selector::ReadBackBytes() const {
+  return std::max<size_t>(layout_.num_words, 1) * sizeof(float);
 }
 
 absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
@@ -99,12 +110,6 @@ void Selector::CollectSearches(std::span<const BeamSearch> searches) {
   layout_.tokens = layout_.parents + num_beams;
   layout_.scores = layout_.tokens + num_beams;
   layout_.num_words = layout_.scores + num_beams;
-}
-
-absl::Status Selector::Reserve(size_t bytes) {
-  if (read_back_ != nullptr && read_back_->size() >= bytes) return absl::OkStatus();
-  BEAMLINE_ASSIGN_OR_RETURN(read_back_, backend_.AllocateReadBack(2 * bytes));
-  return absl::OkStatus();
 }
 
 absl::Status Selector::FindCandidates(const Tensor& logits) {

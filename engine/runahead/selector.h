@@ -24,6 +24,9 @@ class Selector {
   // Takes the memory that a Start of these needs, which else takes it itself.
   absl::Status Prepare(std::span<const RowRequest* const> requests,
                        std::span<const BeamSearch> searches);
+  // Whether Prepare has nothing to take.
+  bool IsPrepared(std::span<const RowRequest* const> requests,
+                  std::span<const BeamSearch> searches);
   // Starts the step's work behind the logits and its way to the host; returns at once on an
   // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
   // edited in place. Without requests there is nothing but the end of the step to wait for.
@@ -61,7 +64,7 @@ class Selector {
 
   void Collect(std::span<const RowRequest* const> requests);
   void CollectSearches(std::span<const BeamSearch> searches);
-  absl::Status Reserve(size_t bytes);
+  size_t ReadBackBytes() const;  // of what was collected
   absl::Status FindCandidates(const Tensor& logits);
   absl::Status FindRenormalizers(const Tensor& logits);
   absl::Status TopCandidates(const TopCandidatesParams& params);

@@ -52,6 +52,7 @@ absl::Status StagedStep::Start(const StepBuilder& built, const DeviceEdits& edit
   BEAMLINE_CHECK(!started_ || ranks_.Done(call_));
   built_ = built;
   kept_.Keep(requests, searches);
+  BEAMLINE_RETURN_IF_ERROR(Prepare());
   call_ = ranks_.Start([this](int rank) -> absl::Status {
     if (rank < ranks_.result_rank()) {
       TransformerStep::Compute(transformer_.part(rank), built_, DeviceEdits());
@@ -64,6 +65,26 @@ absl::Status StagedStep::Start(const StepBuilder& built, const DeviceEdits& edit
   return absl::OkStatus();
 }
 
+absl::Status StagedStep::Prepare() {
+  const auto is_prepared = [&](const auto& step) {
+    return step->IsPrepared(kept_.requests(), kept_.searches());
+  };
+  if (!ranks_.backend(0).Records() || std::ranges::all_of(choosing_, is_prepared)) {
+    return absl::OkStatus();
+  }
+  ranks_.Drain();
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const absl::Status status = ranks_.backend(rank).Synchronize();
+    if (!status.ok()) ranks_.Fail(status);
+  }
+  BEAMLINE_RETURN_IF_ERROR(ranks_.status());
+  for (const auto& step : choosing_) {
+    const absl::Status status = step->Prepare(kept_.requests(), kept_.searches());
+    if (!status.ok()) ranks_.Fail(status);
+  }
+  return ranks_.status();
+}
+
 bool StagedStep::Done() {
   return ranks_.Done(call_) &&
          std::ranges::all_of(choosing_, [](const auto& step) { return step->Done(); });
@@ -71,6 +92,13 @@ bool StagedStep::Done() {
 
 absl::Status StagedStep::Wait() {
   BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(call_));
+  if (ranks_.backend(0).Records()) {
+    // By the threads that launch on these devices, which have nothing to launch before.
+    return ranks_.Wait(ranks_.Start([this](int rank) {
+      return rank < ranks_.result_rank() ? absl::OkStatus()
+                                         : choosing_[rank - ranks_.result_rank()]->Wait();
+    }));
+  }
   for (const auto& step : choosing_) {
     if (const absl::Status status = step->Wait(); !status.ok()) ranks_.Fail(status);
   }

@@ -42,6 +42,7 @@ class StagedStep final : public DeviceStep {
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override;
+  // REQUIRES: devices that do not record steps. Others are for one thread at a time, their rank's.
   bool Done() override;
   // A rank's error is the group's, for good: the others may have gone on without it.
   absl::Status Wait() override;
@@ -56,6 +57,9 @@ class StagedStep final : public DeviceStep {
   }
 
  private:
+  // Takes the pinned memory that the results need. The driver may wait for all devices to give it,
+  // and one of them for a rank that has not come: so what is under way ends first.
+  absl::Status Prepare();
   const TransformerStep& first() const { return *choosing_.front(); }
 
   RankedTransformer& transformer_;

@@ -24,6 +24,10 @@ class TransformerStep final : public DeviceStep {
                        std::span<const BeamSearch> searches) {
     return selector_.Prepare(requests, searches);
   }
+  bool IsPrepared(std::span<const RowRequest* const> requests,
+                  std::span<const BeamSearch> searches) {
+    return selector_.IsPrepared(requests, searches);
+  }
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override {

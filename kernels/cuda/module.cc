@@ -57,7 +57,7 @@ extern "C" __attribute__((visibility("default"))) int beamline_cuda_count(int ve
 }
 
 extern "C" __attribute__((visibility("default"))) int beamline_cuda_connect(
-    int version, beamline::Backend* const* backends, int count,
+    int version, beamline::RankTraffic traffic, beamline::Backend* const* backends, int count,
     beamline::Communicator** communicators, char* error, size_t error_size) {
   if (const absl::Status status = CheckVersion(version); !status.ok()) {
     return Report(status, error, error_size);
@@ -66,7 +66,7 @@ extern "C" __attribute__((visibility("default"))) int beamline_cuda_connect(
   for (int i = 0; i < count; ++i) {
     devices.push_back(&static_cast<beamline::cuda::CudaBackend*>(backends[i])->device());
   }
-  auto made = beamline::cuda::MakeNcclCommunicators(devices);
+  auto made = beamline::cuda::MakeNcclCommunicators(devices, traffic);
   for (int i = 0; made.ok() && i < count; ++i) communicators[i] = (*made)[i].release();
   return Report(made.status(), error, error_size);
 }

@@ -41,7 +41,7 @@ class Page(unittest.TestCase):
         self.assertIn("docs/scaling.md differs", output)
 
     def test_a_measured_figure_that_is_far_off_is_seen(self):
-        path = os.path.join(self.root, "docs/results", scaling.WIDTH)
+        path = os.path.join(self.root, "docs/results", scaling.RANKS)
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
         data["rows"][1]["ms_per_token"] *= 0.7
@@ -49,7 +49,7 @@ class Page(unittest.TestCase):
             json.dump(data, file)
         status, output = check(self.root)
         self.assertEqual(status, 1)
-        self.assertIn("2 GPUs by width: ms a token: predicted", output)
+        self.assertIn("2 GPUs by width, own sums: ms a token: predicted", output)
 
 
 class Divisions(unittest.TestCase):

@@ -57,8 +57,8 @@ EXPORTED int beamline_cuda_count(int, int* count, char*, size_t) {
   return 0;
 }
 
-EXPORTED int beamline_cuda_connect(int, beamline::Backend* const*, int, beamline::Communicator**,
-                                   char* error, size_t error_size) {
+EXPORTED int beamline_cuda_connect(int, beamline::RankTraffic, beamline::Backend* const*, int,
+                                   beamline::Communicator**, char* error, size_t error_size) {
   std::snprintf(error, error_size, "these devices do not compute together");
   return static_cast<int>(absl::StatusCode::kUnimplemented);
 }

@@ -25,7 +25,7 @@ SKIPS = """echo '[==========] 3 tests from 1 test suite ran. (1 ms total)'
 echo '[  PASSED  ] 2 tests.'
 echo '[  SKIPPED ] 1 test, listed below:'"""
 TESTS = ("cuda_loader_test", "cuda_library_test", "cuda_half_op_test", "cuda_op_test", "cuda_peer_test",
-         "engine_golden_test", "demo_models_test", "random_models_test", "reduced_precision_test")
+         "cuda_communication_test", "gpu_ranks_test", "engine_golden_test", "demo_models_test", "random_models_test", "reduced_precision_test")
 SANITIZER = """case "$2" in
   racecheck) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)' ;;
   *) echo '========= ERROR SUMMARY: 0 errors' ;;
@@ -91,6 +91,14 @@ class Lane(unittest.TestCase):
         self.assertEqual(self.table()[-1].split(",")[:2], [f"{len(steps)} steps", " 0 failed"])
         with tarfile.open(os.path.join(self.folder, "out/logs.tar")) as logs:
             self.assertEqual(len(logs.getnames()), len(steps))
+
+    def test_several_gpus_are_a_part_of_their_own(self):
+        done = run(self.command("ranks"))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("ranks_communication", "".join(self.table()))
+        self.put("bin/gpu_ranks_test", SKIPS)
+        self.assertEqual(run(self.command("ranks")).returncode, 1)
+        self.assertEqual(run(self.command(*PARTS)).returncode, 0)
 
     def test_a_skipped_test_fails(self):
         self.expect_fault("bin/cuda_op_test", SKIPS, "1 skipped")

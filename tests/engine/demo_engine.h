@@ -30,7 +30,7 @@ inline ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
 inline ModelOptions OnStages(ModelOptions options, int32_t num_stages, int32_t num_ranks = 1) {
   options = OnRanks(std::move(options), num_ranks);
   options.pipeline_parallel = num_stages;
-  if (num_stages > 1) options.device = "cpu";
+  if (num_stages > 1) options.device = RanksAreGpus(num_stages * num_ranks) ? "cuda" : "cpu";
   return options;
 }
 
@@ -46,7 +46,7 @@ inline int32_t TestRanks(const std::string& name) {
   return MostRanks(name) % 2 == 0 ? 2 : 1;
 }
 
-// With BEAMLINE_TEST_RANKS=stages in three stages.
+// With BEAMLINE_TEST_RANKS=stages in three stages, with two_stages in two.
 inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32) {
   ModelOptions options;
   options.name = name;
@@ -55,6 +55,7 @@ inline ModelOptions Demo(const std::string& name, DType dtype = DType::kFloat32)
   options.device = TestDevice();
   const char* const ranks = std::getenv("BEAMLINE_TEST_RANKS");
   if (ranks != nullptr && std::string_view(ranks) == "stages") return OnStages(options, 3);
+  if (ranks != nullptr && std::string_view(ranks) == "two_stages") return OnStages(options, 2);
   return OnRanks(options, TestRanks(name));
 }
 

@@ -198,14 +198,6 @@ TEST(PipelineParallelTest, MoreStagesThanLayersAreRefused) {
               HasSubstr("pipeline_parallel is 9; accepted: 1 to 8"));
 }
 
-TEST(PipelineParallelTest, GpusAreRefused) {
-  const std::vector<std::string> gpu = {"cuda:0"};
-  const absl::Status status = MakeRanks(gpu, {}, {}, {}, 2).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("pipeline_parallel is 2; accepted on device cuda:0: 1"));
-}
-
 // Requests that end at any time, cancelled or by their deadline, leave the others alone.
 TEST(PipelineParallelTest, RequestsThatEndEarlyLeaveTheOthersAlone) {
   const auto staged = ServeOne(OnStages(Demo("write-en"), 4));

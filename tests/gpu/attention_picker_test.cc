@@ -63,6 +63,9 @@ TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   EXPECT_EQ(pick(12, 12, 512).warps_per_block, kMoreRowWarps);
   EXPECT_EQ(pick(12, 12, 512).num_splits, 1);
   EXPECT_EQ(pick(12, 12, 256).warps_per_block, kFewRowWarps);
+  EXPECT_EQ(pick(12, 11, 256).warps_per_block, kMoreRowWarps);  // a multiprocessor each
+  EXPECT_EQ(pick(12, 11, 65).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 11, 64).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).num_splits, 4);
   EXPECT_EQ(pick(12, 33, 512).warps_per_block, kMoreRowWarps);

@@ -22,7 +22,8 @@ namespace beamline {
 
 class ConnectedGpus {
  public:
-  explicit ConnectedGpus(std::chrono::nanoseconds time_limit = std::chrono::seconds(20)) {
+  explicit ConnectedGpus(std::chrono::nanoseconds time_limit = std::chrono::seconds(20),
+                         RankTraffic traffic = RankTraffic::kCollectives) {
     int count = 0;
     BEAMLINE_CHECK(cudaGetDeviceCount(&count) == cudaSuccess);
     std::vector<cuda::Device*> devices;
@@ -33,7 +34,7 @@ class ConnectedGpus {
       devices.push_back(&(*backend)->device());
       backends_.push_back(*std::move(backend));
     }
-    auto communicators = cuda::MakeNcclCommunicators(devices, time_limit);
+    auto communicators = cuda::MakeNcclCommunicators(devices, traffic, time_limit);
     EXPECT_TRUE(communicators.ok()) << communicators.status();
     BEAMLINE_CHECK(communicators.ok());
     communicators_ = *std::move(communicators);

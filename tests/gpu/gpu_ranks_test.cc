@@ -1,4 +1,5 @@
-// Models that two GPUs compute together answer as one GPU does, hold half each, and fail together.
+// Models that two GPUs compute together, by width or one behind the other, answer as one GPU does,
+// hold half each, and fail together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +36,12 @@ ModelOptions OnGpus(ModelOptions options, int32_t num_ranks) {
   return options;
 }
 
+ModelOptions InStages(ModelOptions options, int32_t num_stages) {
+  options = OnGpus(std::move(options), 1);
+  options.pipeline_parallel = num_stages;
+  return options;
+}
+
 std::unique_ptr<Engine> ServeOne(const ModelOptions& model) {
   auto engine = Serve({model});
   EXPECT_TRUE(engine.ok()) << engine.status();
@@ -42,14 +49,20 @@ std::unique_ptr<Engine> ServeOne(const ModelOptions& model) {
 }
 
 void ExpectSameAnswers(const std::vector<GenerateRequest>& requests, const ModelOptions& model) {
-  const auto one = ServeOne(OnGpus(model, 1)), two = ServeOne(OnGpus(model, 2));
-  ASSERT_TRUE(one != nullptr && two != nullptr);
-  const auto expected = RunTogether(requests, *one), actual = RunTogether(requests, *two);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    SCOPED_TRACE("request " + std::to_string(i));
-    ASSERT_TRUE(actual[i].ok()) << actual[i].status();
-    ASSERT_TRUE(expected[i].ok()) << expected[i].status();
-    ExpectSameAnswer(*actual[i], *expected[i]);
+  const auto one = ServeOne(OnGpus(model, 1));
+  ASSERT_NE(one, nullptr);
+  const auto expected = RunTogether(requests, *one);
+  for (const ModelOptions& divided : {OnGpus(model, 2), InStages(model, 2)}) {
+    SCOPED_TRACE(divided.pipeline_parallel > 1 ? "in stages" : "by width");
+    const auto two = ServeOne(divided);
+    ASSERT_NE(two, nullptr);
+    const auto actual = RunTogether(requests, *two);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      ASSERT_TRUE(actual[i].ok()) << actual[i].status();
+      ASSERT_TRUE(expected[i].ok()) << expected[i].status();
+      ExpectSameAnswer(*actual[i], *expected[i]);
+    }
   }
 }
 
@@ -86,25 +99,48 @@ TEST(GpuRanksTest, AWriterAnswersAsOnOneGpu) {
 }
 
 TEST(GpuRanksTest, AnEncoderEmbedsAsOnOneGpu) {
-  EncodeRequest request;
-  request.model = "embed-en";
-  for (int i = 0; i < 20; ++i) {
-    std::string text = "How do I install a package";
-    for (int word = 0; word < i; ++word) text += " with version " + std::to_string(word * i);
-    request.inputs.emplace_back(text);
-  }
-  const auto one = ServeOne(OnGpus(Demo("embed-en"), 1)),
-             two = ServeOne(OnGpus(Demo("embed-en"), 2));
-  ASSERT_TRUE(one != nullptr && two != nullptr);
-  for (int round = 0; round < 3; ++round) {  // the same alone, recorded, and all together
-    const auto actual = two->EncodeAndWait(request), expected = one->EncodeAndWait(request);
-    ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
-    for (size_t i = 0; i < request.inputs.size(); ++i) {
-      EXPECT_THAT(actual->embeddings[i].values,
-                  testing::Pointwise(testing::FloatNear(kEmbeddingTolerance),
-                                     expected->embeddings[i].values));
+  const auto one = ServeOne(OnGpus(Demo("embed-en"), 1));
+  ASSERT_NE(one, nullptr);
+  for (const ModelOptions& divided : {OnGpus(Demo("embed-en"), 2), InStages(Demo("embed-en"), 2)}) {
+    EncodeRequest request;
+    request.model = "embed-en";
+    for (int i = 0; i < 20; ++i) {
+      std::string text = "How do I install a package";
+      for (int word = 0; word < i; ++word) text += " with version " + std::to_string(word * i);
+      request.inputs.emplace_back(text);
     }
-    request.inputs.resize(1);
+    const auto two = ServeOne(divided);
+    ASSERT_NE(two, nullptr);
+    for (int round = 0; round < 3; ++round) {  // all together, and the same alone, recorded
+      const auto actual = two->EncodeAndWait(request), expected = one->EncodeAndWait(request);
+      ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+      for (size_t i = 0; i < request.inputs.size(); ++i) {
+        EXPECT_THAT(actual->embeddings[i].values,
+                    testing::Pointwise(testing::FloatNear(kEmbeddingTolerance),
+                                       expected->embeddings[i].values));
+      }
+      request.inputs.resize(1);
+    }
+  }
+}
+
+// Five layers, whose prompts and tokens go from one GPU to the other in two lanes.
+TEST(GpuRanksTest, StagesWriteAsOneGpu) {
+  std::vector<GenerateRequest> requests = RequestsOfEveryKind();
+  std::erase_if(requests, [](const auto& request) { return request.model != "write-en"; });
+  ASSERT_GE(requests.size(), 4u);
+  ModelOptions model = Demo("write-en");
+  model.warm_up = "true";
+  const auto one = ServeOne(OnGpus(model, 1)), two = ServeOne(InStages(model, 2));
+  ASSERT_TRUE(one != nullptr && two != nullptr);
+  EXPECT_EQ(two->FindModel("write-en")->device, "cuda:0,cuda:1");
+  for (int round = 0; round < 3; ++round) {
+    const auto actual = RunTogether(requests, *two), expected = RunTogether(requests, *one);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      ASSERT_TRUE(actual[i].ok() && expected[i].ok()) << actual[i].status() << expected[i].status();
+      ExpectSameAnswer(*actual[i], *expected[i]);
+    }
   }
 }
 
@@ -202,10 +238,17 @@ TEST(GpuRanksTest, WhatCannotBeIsRefused) {
                                       "there",
                                       *gpus)));
   }
+  if (*gpus < 4) {
+    EXPECT_THAT(std::string(refusal(InStages(Demo("translate-en-de"), 4)).message()),
+                HasSubstr(fmt::format("pipeline_parallel is 4; accepted: 1 to {}, the GPUs that "
+                                      "are there",
+                                      *gpus)));
+  }
   EXPECT_THAT(std::string(refusal(OnGpus(Demo("write-en"), 2)).message()),
               HasSubstr("tensor_parallel is 2, which does not divide the 3 attention heads"));
   ASSERT_EQ(setenv("BEAMLINE_NCCL_LIBRARY", "/nonexistent/libnccl.so.2", 1), 0);
   const absl::Status missing = refusal(OnGpus(Demo("translate-en-de"), 2));
+  const absl::Status of_stages = refusal(InStages(Demo("translate-en-de"), 2));
   ASSERT_EQ(unsetenv("BEAMLINE_NCCL_LIBRARY"), 0);
   EXPECT_EQ(missing.code(), absl::StatusCode::kUnavailable) << missing;
   EXPECT_THAT(std::string(missing.message()),
@@ -213,15 +256,19 @@ TEST(GpuRanksTest, WhatCannotBeIsRefused) {
                               "together here: BEAMLINE_NCCL_LIBRARY names a file that does not "
                               "open"),
                     HasSubstr("/nonexistent/libnccl.so.2")));
+  EXPECT_THAT(std::string(of_stages.message()),
+              HasSubstr("pipeline_parallel is 2 on cuda:0, cuda:1, which do not compute together"));
   // One GPU needs none of it.
   EXPECT_NE(ServeOne(OnGpus(Demo("embed-en"), 1)), nullptr);
 }
 
 // Whichever rank fails while requests run, all of them end, and so does the replica.
 TEST(GpuRanksTest, AFaultIsTheWholeReplicas) {
-  for (const int rank : {0, 1}) {
-    auto model =
-        LoadedModel::Load(OnGpus(Demo("translate-en-de"), 2), {.gpu_memory = kTestGpuMemory});
+  const ModelOptions by_width = OnGpus(Demo("translate-en-de"), 2);
+  const ModelOptions in_stages = InStages(Demo("translate-en-de"), 2);
+  for (const auto& [options, rank] : {std::pair(by_width, 0), std::pair(by_width, 1),
+                                      std::pair(in_stages, 0), std::pair(in_stages, 1)}) {
+    auto model = LoadedModel::Load(options, {.gpu_memory = kTestGpuMemory});
     ASSERT_TRUE(model.ok()) << model.status();
     RankGroup& ranks = static_cast<RankedBackend*>((*model)->backend.get())->ranks();
     Replica replica(*std::move(model), nullptr);
@@ -237,7 +284,9 @@ TEST(GpuRanksTest, AFaultIsTheWholeReplicas) {
       HandIn<GenerateIntake>(request, sinks.back(), tickets, waiting, replica);
     }
     sinks.front()->WaitForFirstDelta();
-    ranks.communicator(rank).Abort(absl::UnavailableError("the link is down"));
+    Communicator* const end =
+        ranks.shares(rank) != nullptr ? ranks.shares(rank) : ranks.stages(rank);
+    end->Abort(absl::UnavailableError("the link is down"));
     int num_failed = 0;
     for (const auto& sink : sinks) {
       const absl::Status status = sink->Wait().status();

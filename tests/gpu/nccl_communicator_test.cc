@@ -72,8 +72,12 @@ double Rounding(DType dtype) {
   return dtype == DType::kFloat32 ? 6e-8 : dtype == DType::kFloat16 ? 4.9e-4 : 3.91e-3;
 }
 
-TEST_F(NcclCommunicatorTest, SumsAreTheSameBitsOnEveryRank) {
-  ConnectedGpus gpus;
+class NcclSumsTest : public NcclCommunicatorTest {
+ protected:
+  void ExpectSums(ConnectedGpus& gpus);
+};
+
+void NcclSumsTest::ExpectSums(ConnectedGpus& gpus) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     for (const int64_t width : {1, 7, 8, 255, 4096, 65537, 1000003, RandomInt(1, 300000)}) {
       SCOPED_TRACE(std::string(Name(dtype)) + " " + std::to_string(width));
@@ -98,6 +102,78 @@ TEST_F(NcclCommunicatorTest, SumsAreTheSameBitsOnEveryRank) {
         ASSERT_EQ(std::memcmp(other.data(), sums.data(), sums.size() * sizeof(float)), 0);
       }
     }
+  }
+  gpus.ExpectNoFault();
+}
+
+TEST_F(NcclSumsTest, SumsAreTheSameBitsOnEveryRank) {
+  ConnectedGpus gpus;
+  ExpectSums(gpus);
+}
+
+// As on GPUs whose links have no atomic operations.
+TEST_F(NcclSumsTest, SumsOfNcclAloneToo) {
+  ASSERT_EQ(setenv("BEAMLINE_PEER_SUMS", "0", 1), 0);
+  ConnectedGpus gpus;
+  ASSERT_EQ(unsetenv("BEAMLINE_PEER_SUMS"), 0);
+  ExpectSums(gpus);
+}
+
+// Short sums between NCCL's own collectives and in recordings, on ranks of which one replays what
+// another one runs.
+TEST_F(NcclSumsTest, SumsAndBroadcastsFollowEachOther) {
+  ConnectedGpus gpus;
+  const int size = gpus.size();
+  std::vector<Bytes> arrays;
+  for (int r = 0; r < size; ++r) arrays.emplace_back(gpus.backend(r), std::vector<float>(4096));
+  for (int round = 0; round < 40; ++round) {
+    gpus.Run([&](int r) {
+      const Tensor x(arrays[r].as<void>(), DType::kFloat32, {4096});
+      const std::vector<float> ones(4096, 1.0f);
+      gpus.backend(r).CopyToDevice(ones.data(), x.data, 4096 * sizeof(float));
+      const auto work = [&] {
+        for (int i = 0; i < 10; ++i) {
+          gpus.communicator(r).AllReduceSum(x);
+          if (i % 3 == 0) gpus.communicator(r).Broadcast(x, i % size);
+        }
+      };
+      if ((round + r) % 5 == 0) return work();
+      gpus.backend(r).Replay(1, work);
+    });
+    const auto expected = static_cast<float>(std::pow(size, 10));
+    for (int r = 0; r < size; ++r) {
+      for (const float value : arrays[r].Read<float>()) ASSERT_EQ(value, expected) << round;
+    }
+  }
+  gpus.ExpectNoFault();
+}
+
+// From stage to stage in the order in which they were sent, of any size, recorded too.
+TEST_F(NcclCommunicatorTest, MessagesArriveInOrder) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kMessages);
+  const int size = gpus.size();
+  constexpr int64_t kCounts[] = {1, 1000, 2000003};
+  std::vector<Bytes> arrays;
+  for (int r = 0; r < size; ++r) {
+    arrays.emplace_back(gpus.backend(r), std::vector<uint8_t>(kCounts[2], 0));
+  }
+  for (int round = 0; round < 12; ++round) {
+    const std::vector<uint8_t> first = RandomBytes(kCounts[2]), second = RandomBytes(kCounts[2]);
+    const int64_t count = kCounts[round % 3];
+    gpus.Run([&](int r) {
+      const Tensor x(arrays[r].as<void>(), DType::kInt8, {count});
+      for (const std::vector<uint8_t>* const sent : {&first, &second}) {
+        if (r == 0) gpus.backend(0).CopyToDevice(sent->data(), x.data, count);
+        // Of each size one rank replays what another one still runs.
+        gpus.backend(r).Replay(100 * count + (round < 6 && r == 1 ? round : 0), [&] {
+          if (r > 0) gpus.communicator(r).Receive(x, r - 1);
+          if (r + 1 < size) gpus.communicator(r).Send(x, r + 1);
+        });
+        std::vector<uint8_t> now = arrays[r].Read();
+        now.resize(count);
+        ASSERT_TRUE(std::equal(now.begin(), now.end(), sent->begin())) << "rank " << r;
+      }
+    });
   }
   gpus.ExpectNoFault();
 }

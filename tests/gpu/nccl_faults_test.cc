@@ -86,6 +86,22 @@ TEST_F(NcclFaultsTest, ARankThatDoesNotComeFailsTheOthers) {
   for (int r = 0; r < gpus.size(); ++r) ExpectComputes(gpus.backend(r));
 }
 
+// A stage that waits for a message of one that is gone.
+TEST_F(NcclFaultsTest, ANeighbourThatDoesNotComeFailsTheOthers) {
+  ConnectedGpus gpus(milliseconds(500), RankTraffic::kMessages);
+  const std::vector<TypedArray> terms = Terms(gpus);
+  const auto begin = steady_clock::now();
+  gpus.communicator(1).Receive(terms[1].device(), 0);
+  EXPECT_TRUE(gpus.backend(1).Synchronize().ok());
+  EXPECT_LT(steady_clock::now() - begin, kSoon);
+  for (int r = 0; r < gpus.size(); ++r) {
+    EXPECT_THAT(std::string(gpus.communicator(r).status().message()),
+                HasSubstr("ranks did not come within 500 ms"));
+    gpus.communicator(r).Send(terms[r].device(), (r + 1) % gpus.size());  // returns, alone
+    ExpectComputes(gpus.backend(r));
+  }
+}
+
 // The limit is for one wait, not for all of them together.
 TEST_F(NcclFaultsTest, ManyShortWaitsAreNoFault) {
   ConnectedGpus gpus(milliseconds(500));
@@ -184,7 +200,8 @@ TEST(NcclRefusalTest, AGpuIsOneRank) {
   auto other = cuda::CudaBackend::Create(0, kTestGpuMemory);
   ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
   cuda::Device* const devices[] = {&(*one)->device(), &(*other)->device()};
-  const absl::Status status = cuda::MakeNcclCommunicators(devices).status();
+  const absl::Status status =
+      cuda::MakeNcclCommunicators(devices, RankTraffic::kCollectives).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "GPU 0 is to be two ranks; accepted: a GPU for each");
 }

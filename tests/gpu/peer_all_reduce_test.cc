@@ -81,6 +81,58 @@ TEST_F(PeerAllReduceTest, SumsAreThoseInTheOrderOfTheRanks) {
   }
 }
 
+// What a sanitizer has time for.
+TEST_F(PeerAllReduceTest, SmallSums) {
+  Open(2);
+  for (const PeerAlgorithm algorithm : {PeerAlgorithm::kOneShot, PeerAlgorithm::kTwoShot}) {
+    for (const int64_t count : {1, 9, 4097}) {
+      ExpectSum(DType::kBFloat16, count, 1, algorithm);
+      ExpectSum(DType::kFloat32, count, 0, algorithm);
+    }
+  }
+}
+
+// Parts of whole vectors, beside their place in the whole or there already.
+TEST_F(PeerAllReduceTest, GathersParts) {
+  for (const int ranks : {2, 3, 8}) {
+    Open(ranks);
+    for (const int64_t count : {4, 8, 1024, 2048, 20000}) {
+      const bool in_place = count % 8 == 0;
+      const auto bytes = static_cast<size_t>(count) * sizeof(float);
+      const std::vector<TypedArray> parts = Terms(DType::kFloat32, 1, count);
+      std::vector<TypedArray> wholes = Terms(DType::kFloat32, 1, count * size() + 3);
+      Run([&](int rank) {
+        float* const whole = wholes[rank].device().as<float>();
+        const void* part = parts[rank].device().data;
+        if (in_place) {
+          const std::vector<float>& values = parts[rank].host();
+          part = whole + rank * count;
+          backend(rank).CopyToDevice(values.data(), whole + rank * count, bytes);
+        }
+        ASSERT_TRUE(peer(rank).TakesGather(part, whole, bytes));
+        for (int i = 0; i < 3; ++i) peer(rank).Gather(part, whole, bytes);
+      });
+      for (int rank = 0; rank < size(); ++rank) {
+        const std::vector<float> whole = wholes[rank].Read();
+        for (int r = 0; r < size(); ++r) {
+          ASSERT_TRUE(
+              std::equal(parts[r].host().begin(), parts[r].host().end(), whole.begin() + r * count))
+              << rank << " of " << size() << ", " << count;
+        }
+        for (int64_t i = count * size(); i < count * size() + 3; ++i) {
+          ASSERT_EQ(whole[i], wholes[rank].host()[i]);
+        }
+      }
+    }
+    ExpectNoFault();
+  }
+  const float* const some = nullptr;
+  EXPECT_FALSE(peer(0).TakesGather(some, some, 0));
+  EXPECT_FALSE(peer(0).TakesGather(some, some, 20));
+  EXPECT_FALSE(peer(0).TakesGather(some + 1, some, 16));
+  EXPECT_FALSE(peer(0).TakesGather(some, some, size_t{64} << 20));
+}
+
 // Several tiles a block, and the longest that one-shot takes.
 TEST_F(PeerAllReduceTest, SumsLongArrays) {
   for (const int ranks : {2, 4}) {

@@ -131,5 +131,37 @@ TEST_F(PeerCallsTest, RecordingsAreReplayedInAnyOrder) {
   }
 }
 
+// Two models on the same GPUs, with kernels behind the sums that fill a GPU. Were those let come
+// while a sum waits, each GPU could be full of what waits for the other one.
+TEST_F(PeerCallsTest, TwoGroupsOnTheSameGpus) {
+  constexpr int kNumCalls = 2000;
+  constexpr int64_t kRows = 4096, kWidth = 1024;
+  std::vector<std::unique_ptr<PeerAllReduce>> ends;
+  for (const int first : {0, 2}) {
+    cuda::Device* const devices[] = {&device(first), &device(first + 1)};
+    auto group = PeerAllReduce::Create(
+        devices, {.time_limit = std::chrono::seconds(10), .most_blocks = kBlocksOfSharedGpus});
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (auto& end : *group) ends.push_back(std::move(end));
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::mt19937 values(seed() + rank);
+      cuda::CudaBackend& backend = this->backend(rank);
+      const auto terms = TypedArray::Random(backend, DType::kBFloat16, 1, 4096, 1.0f, values);
+      const auto rows = TypedArray::Random(backend, DType::kBFloat16, kRows, kWidth, 1.0f, values);
+      const TypedArray gain(backend, DType::kBFloat16, 1, kWidth, std::vector<float>(kWidth, 1.0f));
+      for (int call = 0; call < kNumCalls; ++call) {
+        ends[rank]->Sum(terms.device());
+        backend.Norm({.x = rows.device(), .gain = gain.device_vector(), .y = rows.device()});
+      }
+      EXPECT_TRUE(backend.Synchronize().ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& end : ends) EXPECT_TRUE(end->status().ok()) << end->status();
+}
+
 }  // namespace
 }  // namespace beamline::peer_calls_test

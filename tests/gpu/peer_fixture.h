@@ -53,17 +53,22 @@ class PeerTest : public testing::Test {
   }
   void TearDown() override {
     if (HasFailure()) std::fprintf(stderr, "seed %u\n", seed_);
-    peers_.clear();
-    for (const auto& backend : AllBackends()) EXPECT_TRUE(backend->Synchronize().ok());
+    Close();
   }
 
   void Open(int size, cuda::PeerOptions options = {}) {
     std::vector<cuda::Device*> devices;
     for (int rank = 0; rank < size; ++rank) devices.push_back(&device(rank));
     if (size > num_gpus_) options.most_blocks = kBlocksOfSharedGpus;
+    Close();
     auto peers = cuda::PeerAllReduce::Create(devices, options);
     ASSERT_TRUE(peers.ok()) << peers.status();
     peers_ = *std::move(peers);
+  }
+  // The devices stay, so that nothing may be under way on them.
+  void Close() {
+    for (const auto& backend : AllBackends()) EXPECT_TRUE(backend->Synchronize().ok());
+    peers_.clear();
   }
   int size() const { return static_cast<int>(peers_.size()); }
   cuda::PeerAllReduce& peer(int rank) { return *peers_[rank]; }

@@ -34,7 +34,7 @@ TEST(CudaLoaderTest, OpensTheGpuOrSaysWhyThereIsNone) {
   EXPECT_EQ(count.status().code(), absl::StatusCode::kUnavailable) << count.status();
   EXPECT_GT(count.status().message().size(), 20u);
   EXPECT_EQ(MakeCudaBackend(0, kTestGpuMemory).status(), count.status());
-  EXPECT_EQ(MakeCudaCommunicators({}).status(), count.status());
+  EXPECT_EQ(MakeCudaCommunicators({}, RankTraffic::kCollectives).status(), count.status());
 }
 
 TEST(CudaLoaderTest, NamesAModuleThatDoesNotExist) {

@@ -31,6 +31,8 @@ constexpr int kBlocksPerMultiprocessor = 4;
 constexpr int kMostKeysOfFewWarps = 32;
 constexpr int kMostKeysOfManyWarps = 128;
 constexpr int kManyWarpsPerMultiprocessor = 32;
+// Blocks with a multiprocessor each: with more warps they make fewer passes.
+constexpr int kFewestKeysOfMoreWarps = 65;
 
 // Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
 constexpr int64_t kMostRowsOfSmallWgmma = 96;
@@ -174,7 +176,12 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
     return;
   }
   if (choice.num_rows == 1) {
-    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) return;
+    if (max_keys <= kFewRowWarps * kMostUnsplitKeysOfAWarp) {
+      if (choice.num_blocks <= num_multiprocessors && max_keys >= kFewestKeysOfMoreWarps) {
+        choice.warps_per_block = kMoreRowWarps;
+      }
+      return;
+    }
     // More blocks than multiprocessors: with more warps each they are faster, as long as all of
     // them run at once. Fewer blocks read faster in splits.
     const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;

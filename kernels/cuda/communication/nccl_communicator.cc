@@ -24,6 +24,8 @@ int NcclTypeOf(DType dtype) {
   }
 }
 
+size_t BytesOf(const Tensor& x) { return static_cast<size_t>(x.num_elements()) * SizeOf(x.dtype); }
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(int rank, Device& device, std::shared_ptr<NcclGroup> group)
@@ -36,6 +38,12 @@ class NcclCommunicator final : public Communicator {
   // The one place that decides by which way a sum goes.
   void DoAllReduceSum(const Tensor& x) override {
     if (!Begin()) return;
+    PeerAllReduce* const peers = group_->peers(rank());
+    if (peers != nullptr && peers->Takes(x.dtype, x.num_elements())) {
+      const WaitMark::Scope waiting(*device_.wait_mark());
+      peers->Sum(x);
+      return;
+    }
     Enqueue("ncclAllReduce", [&](NcclComm comm) {
       return group_->nccl().all_reduce(x.data, x.data, static_cast<size_t>(x.num_elements()),
                                        NcclTypeOf(x.dtype), kNcclSum, comm, device_.stream());
@@ -65,10 +73,23 @@ class NcclCommunicator final : public Communicator {
 
   void DoBroadcast(const Tensor& x, int root) override {
     if (!Begin()) return;
-    const size_t bytes = static_cast<size_t>(x.num_elements()) * SizeOf(x.dtype);
     Enqueue("ncclBroadcast", [&](NcclComm comm) {
-      return group_->nccl().broadcast(x.data, x.data, bytes, kNcclUint8, root, comm,
+      return group_->nccl().broadcast(x.data, x.data, BytesOf(x), kNcclUint8, root, comm,
                                       device_.stream());
+    });
+  }
+
+  void DoSend(const Tensor& x, int to) override {
+    if (!Begin()) return;
+    Enqueue("ncclSend", [&](NcclComm comm) {
+      return group_->nccl().send(x.data, BytesOf(x), kNcclUint8, to, comm, device_.stream());
+    });
+  }
+
+  void DoReceive(const Tensor& x, int from) override {
+    if (!Begin()) return;
+    Enqueue("ncclRecv", [&](NcclComm comm) {
+      return group_->nccl().receive(x.data, BytesOf(x), kNcclUint8, from, comm, device_.stream());
     });
   }
 
@@ -100,6 +121,12 @@ class NcclCommunicator final : public Communicator {
   // received = what each rank sends, `bytes` of each. False: nothing is there.
   bool Gather(const void* sent, void* received, size_t bytes) {
     if (!MayGoOn()) return false;
+    PeerAllReduce* const peers = group_->peers(rank());
+    if (peers != nullptr && peers->TakesGather(sent, received, bytes)) {
+      const WaitMark::Scope waiting(*device_.wait_mark());
+      peers->Gather(sent, received, bytes);
+      return !group_->failed();
+    }
     Enqueue("ncclAllGather", [&](NcclComm comm) {
       return group_->nccl().all_gather(sent, received, bytes, kNcclUint8, comm, device_.stream());
     });
@@ -113,9 +140,9 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators(
-    std::span<Device* const> devices, std::chrono::nanoseconds time_limit) {
+    std::span<Device* const> devices, RankTraffic traffic, std::chrono::nanoseconds time_limit) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::shared_ptr<NcclGroup> group,
-                            NcclGroup::Create(devices, time_limit));
+                            NcclGroup::Create(devices, traffic, time_limit));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t rank = 0; rank < devices.size(); ++rank) {
     communicators.push_back(

@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +19,15 @@ constexpr std::chrono::milliseconds kMostBetweenLooks{100};
 constexpr int kFewestLooks = 10;  // in the time limit
 // How long an abort lets a thread come out of a call of NCCL's, in which it waits for the GPU.
 constexpr std::chrono::seconds kTimeToLeave{10};
+// Who waits on the host is found first, and told how many others did not come.
+constexpr int kPeerTimeLimits = 2;
+
+constexpr char kPeerSumsVariable[] = "BEAMLINE_PEER_SUMS";
+
+bool MayUsePeers() {
+  const char* const value = std::getenv(kPeerSumsVariable);
+  return value == nullptr || std::string_view(value) != "0";
+}
 
 absl::Status CheckReachEachOther(std::span<Device* const> devices) {
   for (const Device* const one : devices) {
@@ -42,11 +53,14 @@ absl::Status CheckReachEachOther(std::span<Device* const> devices) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Create(std::span<Device* const> devices,
+                                                             RankTraffic traffic,
                                                              std::chrono::nanoseconds time_limit) {
   BEAMLINE_ASSIGN_OR_RETURN(const NcclLibrary nccl, OpenNccl());
   BEAMLINE_RETURN_IF_ERROR(CheckReachEachOther(devices));
   std::shared_ptr<NcclGroup> group(new NcclGroup(nccl, devices, time_limit));
   BEAMLINE_RETURN_IF_ERROR(group->Connect());
+  BEAMLINE_RETURN_IF_ERROR(traffic == RankTraffic::kMessages ? group->ConnectNeighbours(devices)
+                                                             : group->ConnectPeers(devices));
   group->watcher_ = std::thread([self = group.get()] { self->Watch(); });
   return group;
 }
@@ -79,6 +93,52 @@ absl::Status NcclGroup::Connect() {
   return absl::OkStatus();
 }
 
+absl::Status NcclGroup::ConnectPeers(std::span<Device* const> devices) {
+  if (!MayUsePeers() || !PeerAllReduce::Suits(devices)) return absl::OkStatus();
+  PeerOptions options;
+  options.time_limit = kPeerTimeLimits * time_limit_;
+  BEAMLINE_ASSIGN_OR_RETURN(auto ends, PeerAllReduce::Create(devices, options));
+  for (size_t rank = 0; rank < ends.size(); ++rank) members_[rank]->peers = std::move(ends[rank]);
+  return absl::OkStatus();
+}
+
+// NCCL connects a sender with a receiver at their first message, which waits on the host for both,
+// and takes memory of the driver's. So every rank sends a byte to the next one now.
+absl::Status NcclGroup::ConnectNeighbours(std::span<Device* const> devices) {
+  std::vector<char*> bytes;
+  for (Device* const device : devices) {
+    device->Use();
+    device->BeginOperator();
+    bytes.push_back(device->TakeScratch<char>(2));
+    BEAMLINE_RETURN_IF_ERROR(device->status());
+  }
+  int result = nccl_.group_start();
+  for (size_t rank = 0; rank + 1 < devices.size(); ++rank) {
+    const size_t next = rank + 1;
+    if (result == kNcclSuccess) {
+      result = nccl_.send(bytes[rank], 1, kNcclUint8, static_cast<int>(next), members_[rank]->comm,
+                          devices[rank]->stream());
+    }
+    if (result == kNcclSuccess) {
+      result = nccl_.receive(bytes[next] + 1, 1, kNcclUint8, static_cast<int>(rank),
+                             members_[next]->comm, devices[next]->stream());
+    }
+  }
+  const int ended = nccl_.group_end();
+  if (result == kNcclSuccess) result = ended;
+  if (result != kNcclSuccess) {
+    return absl::UnavailableError(
+        fmt::format("NCCL {} does not send from one GPU to the next: {} (NCCL_DEBUG=WARN in the "
+                    "environment shows why)",
+                    nccl_.version, nccl_.get_error_string(result)));
+  }
+  for (Device* const device : devices) {
+    device->Use();
+    BEAMLINE_RETURN_IF_ERROR(device->Synchronize());
+  }
+  return absl::OkStatus();
+}
+
 NcclGroup::~NcclGroup() {
   {
     std::lock_guard lock(mutex_);
@@ -106,8 +166,13 @@ void NcclGroup::Call(int rank, const char* what, absl::FunctionRef<int(NcclComm)
 }
 
 absl::Status NcclGroup::fault() const {
-  std::lock_guard lock(mutex_);
-  return fault_;
+  {
+    std::lock_guard lock(mutex_);
+    if (!fault_.ok()) return fault_;
+  }
+  // What kernels found is known before the watch has looked.
+  const auto& peers = members_.front()->peers;
+  return peers == nullptr ? absl::OkStatus() : peers->status();
 }
 
 void NcclGroup::Fail(const absl::Status& why) {
@@ -118,6 +183,7 @@ void NcclGroup::Fail(const absl::Status& why) {
     fault_ = absl::UnavailableError(std::string(why.message()));
     failed_.store(true, std::memory_order_release);
   }
+  if (const auto& peers = members_.front()->peers; peers != nullptr) peers->Abort();
   changed_.notify_all();
 }
 
@@ -128,6 +194,7 @@ void NcclGroup::Watch() {
     if (stopping_ || !fault_.ok()) break;
     lock.unlock();
     LookForErrors();
+    LookAtPeers();
     LookForWaits();
     lock.lock();
   }
@@ -146,6 +213,12 @@ void NcclGroup::LookForErrors() {
     return Fail(absl::UnavailableError(fmt::format("GPU {}: NCCL reports an error: {}",
                                                    member->device, nccl_.get_error_string(error))));
   }
+}
+
+void NcclGroup::LookAtPeers() {
+  const auto& peers = members_.front()->peers;
+  if (peers == nullptr) return;
+  if (const absl::Status status = peers->status(); !status.ok()) Fail(status);
 }
 
 // Looks are counted instead of time: of a process that was stopped none has passed.

@@ -1,4 +1,5 @@
-// NCCL's communicators of the ranks of one model, and who watches over them.
+// NCCL's communicators of the ranks of one model, their ends of sums in each other's memory, and
+// who watches over them.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/communicator.h"
 #include "kernels/cuda/communication/nccl_library.h"
+#include "kernels/cuda/communication/peer_all_reduce.h"
 #include "kernels/cuda/device/device.h"
 
 namespace beamline::cuda {
@@ -25,9 +28,11 @@ class NcclGroup {
  public:
   // A communicator for each device, in their order. UNAVAILABLE and FAILED_PRECONDITION as
   // OpenNccl; FAILED_PRECONDITION when two of the GPUs are one, or cannot reach each other's
-  // memory. The devices may go before the group, and must, if they hold recordings: NCCL keeps a
-  // communicator as long as there is one of its kernels.
+  // memory; RESOURCE_EXHAUSTED as PeerAllReduce::Create. The devices may go before the group, and
+  // must, if they hold recordings: NCCL keeps a communicator as long as there is one of its
+  // kernels.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Create(std::span<Device* const> devices,
+                                                           RankTraffic traffic,
                                                            std::chrono::nanoseconds time_limit);
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
@@ -35,6 +40,8 @@ class NcclGroup {
 
   int size() const { return static_cast<int>(members_.size()); }
   const NcclLibrary& nccl() const { return nccl_; }
+  // Null: NCCL makes every sum. For the thread of the rank, not after a fault.
+  PeerAllReduce* peers(int rank) { return members_[static_cast<size_t>(rank)]->peers.get(); }
 
   // Calls `enqueue`, which returns NCCL's result, with the rank's communicator; not after a fault.
   // By the thread of the rank. `what` names the call.
@@ -52,6 +59,7 @@ class NcclGroup {
     std::shared_ptr<const WaitMark> waits;
     std::timed_mutex calling;  // guards comm
     NcclComm comm = nullptr;   // null once it is being aborted
+    std::unique_ptr<PeerAllReduce> peers;
     // Of the watch.
     uint64_t num_changes = 0;
     int64_t num_looks = 0;  // since num_changes is what it is, while the rank waits
@@ -60,8 +68,11 @@ class NcclGroup {
   NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices,
             std::chrono::nanoseconds time_limit);
   absl::Status Connect();
+  absl::Status ConnectPeers(std::span<Device* const> devices);
+  absl::Status ConnectNeighbours(std::span<Device* const> devices);
   void Watch();
   void LookForErrors();
+  void LookAtPeers();
   void LookForWaits();
   void AbortAll();
 

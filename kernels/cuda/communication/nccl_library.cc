@@ -64,6 +64,10 @@ absl::StatusOr<NcclLibrary> Resolve(void* handle, const std::string& file) {
   find("ncclAllReduce", nccl.all_reduce);
   find("ncclAllGather", nccl.all_gather);
   find("ncclBroadcast", nccl.broadcast);
+  find("ncclSend", nccl.send);
+  find("ncclRecv", nccl.receive);
+  find("ncclGroupStart", nccl.group_start);
+  find("ncclGroupEnd", nccl.group_end);
   if (missing != nullptr) {
     return absl::FailedPreconditionError(
         fmt::format("{} is not NCCL: it has no {}", file, missing));

@@ -42,6 +42,12 @@ struct NcclLibrary {
                     CUstream_st* stream) = nullptr;
   int (*all_gather)(const void* send, void* receive, size_t send_count, int type, NcclComm comm,
                     CUstream_st* stream) = nullptr;
+  int (*send)(const void* send, size_t count, int type, int to, NcclComm comm,
+              CUstream_st* stream) = nullptr;
+  int (*receive)(void* receive, size_t count, int type, int from, NcclComm comm,
+                 CUstream_st* stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   int (*broadcast)(const void* send, void* receive, size_t count, int type, int root, NcclComm comm,
                    CUstream_st* stream) = nullptr;
   std::string version;  // "2.28.3"

@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -47,13 +49,77 @@ absl::Status ReachMemory(Device& from, const Device& to) {
   return CudaError(from.index(), fmt::format("peer access to GPU {}", to.index()).c_str(), error);
 }
 
+// Sets memory of a GPU and waits for that, leaving the calling thread's GPU as it is.
+cudaError_t SetMemory(int gpu, void* memory, int value, size_t size) {
+  int before = 0;
+  cudaError_t error = cudaGetDevice(&before);
+  if (error == cudaSuccess) error = cudaSetDevice(gpu);
+  cudaStream_t stream = nullptr;
+  if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error == cudaSuccess) error = cudaMemsetAsync(memory, value, size, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (stream != nullptr) cudaStreamDestroy(stream);
+  if (error != cudaSuccess) cudaGetLastError();  // no fault of the launches that follow
+  const cudaError_t left = cudaSetDevice(before);
+  return error == cudaSuccess ? left : error;
+}
+
+// The ranks of all groups of the process, by GPU: those that have company are told
+// (PeerState::shares_gpu). A kernel that began before it was told ends by itself, since nobody of
+// the group that is being made sums yet.
+class RanksOfGpus {
+ public:
+  static RanksOfGpus& Get() {
+    static auto* const ranks = new RanksOfGpus;
+    return *ranks;
+  }
+
+  // `state`: of a rank, in memory of that GPU. Fails as CUDA does.
+  cudaError_t Add(int gpu, PeerState* state) {
+    std::lock_guard lock(mutex_);
+    ranks_.push_back({gpu, state, false});
+    return TellAll(gpu);
+  }
+  void Remove(const PeerState* state) {
+    std::lock_guard lock(mutex_);
+    const auto rank = std::ranges::find(ranks_, state, &Rank::state);
+    if (rank == ranks_.end()) return;
+    const int gpu = rank->gpu;
+    ranks_.erase(rank);
+    TellAll(gpu);  // a GPU that fails needs no more telling
+  }
+
+ private:
+  struct Rank {
+    int gpu = 0;
+    PeerState* state = nullptr;
+    bool has_company = false;
+  };
+
+  cudaError_t TellAll(int gpu) {
+    const bool has_company = std::ranges::count(ranks_, gpu, &Rank::gpu) > 1;
+    for (Rank& rank : ranks_) {
+      if (rank.gpu != gpu || rank.has_company == has_company) continue;
+      const cudaError_t error = SetMemory(gpu, &rank.state->shares_gpu, has_company ? 1 : 0,
+                                          sizeof(rank.state->shares_gpu));
+      if (error != cudaSuccess) return error;
+      rank.has_company = has_company;
+    }
+    return cudaSuccess;
+  }
+
+  std::mutex mutex_;
+  std::vector<Rank> ranks_;
+};
+
 }  // namespace
 
 class PeerGroup {
  public:
   PeerGroup() = default;
-  // Each rank has waited for its own kernels before it let go.
+  // Every rank's kernels are done: each device has waited for its own.
   ~PeerGroup() {
+    for (PeerState* state : states_) RanksOfGpus::Get().Remove(state);
     if (stop_ != nullptr) cudaFreeHost(stop_);
     for (char* memory : memory_) cudaFree(memory);
   }
@@ -80,13 +146,19 @@ class PeerGroup {
                          error);
       }
       memory_.push_back(static_cast<char*>(memory));
-      error = cudaMemset(memory, 0, layout.packets);  // state and flags
+      // State and flags. On the device's own stream: another one of its GPU may be recorded just
+      // now.
+      error = cudaMemsetAsync(memory, 0, layout.packets, device->stream());
       if (error == cudaSuccess) {
-        error =
-            cudaMemset(memory_.back() + layout.packets, kPoison, layout.num_bytes - layout.packets);
+        error = cudaMemsetAsync(memory_.back() + layout.packets, kPoison,
+                                layout.num_bytes - layout.packets, device->stream());
       }
       // No peer may write before.
-      if (error == cudaSuccess) error = cudaDeviceSynchronize();
+      if (error == cudaSuccess) error = cudaStreamSynchronize(device->stream());
+      if (error == cudaSuccess) {
+        states_.push_back(reinterpret_cast<PeerState*>(memory_.back() + layout.state));
+        error = RanksOfGpus::Get().Add(device->index(), states_.back());
+      }
       if (error != cudaSuccess) return CudaError(device->index(), "cudaMemset", error);
     }
     return absl::OkStatus();
@@ -100,8 +172,28 @@ class PeerGroup {
  private:
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
   std::vector<char*> memory_;
+  std::vector<PeerState*> states_;  // there
   std::atomic<uint64_t>* stop_ = nullptr;
 };
+
+bool PeerAllReduce::Suits(std::span<Device* const> devices) {
+  const int size = static_cast<int>(devices.size());
+  if (size < kLeastPeerRanks || size > kMostPeerRanks) return false;
+  for (const Device* from : devices) {
+    for (const Device* to : devices) {
+      if (from->index() == to->index()) continue;
+      for (const cudaDeviceP2PAttr needed :
+           {cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported}) {
+        int has = 0;
+        const cudaError_t error =
+            cudaDeviceGetP2PAttribute(&has, needed, from->index(), to->index());
+        if (error != cudaSuccess) cudaGetLastError();
+        if (has == 0) return false;
+      }
+    }
+  }
+  return true;
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> PeerAllReduce::Create(
     std::span<Device* const> devices, const PeerOptions& options) {
@@ -140,11 +232,6 @@ absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> PeerAllReduce::Creat
   return ranks;
 }
 
-PeerAllReduce::~PeerAllReduce() {
-  device_.Use();
-  cudaStreamSynchronize(device_.stream());
-}
-
 bool PeerAllReduce::Takes(DType dtype, int64_t num_elements) const {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat16 && dtype != DType::kBFloat16) {
     return false;
@@ -169,6 +256,24 @@ void PeerAllReduce::Sum(const Tensor& x, PeerAlgorithm algorithm) {
   } else {
     LaunchTwoShot(device_, args_, plan, x);
   }
+}
+
+bool PeerAllReduce::TakesGather(const void* part, const void* whole, size_t num_bytes) const {
+  const auto size_of_vec = static_cast<size_t>(kPeerVecBytes);
+  const auto bytes = static_cast<int64_t>(num_bytes);
+  return bytes > 0 && num_bytes % size_of_vec == 0 &&
+         reinterpret_cast<uintptr_t>(part) % size_of_vec == 0 &&
+         reinterpret_cast<uintptr_t>(whole) % size_of_vec == 0 && FitsOneShot(size(), bytes) &&
+         ChoosePeerAlgorithm(size(), bytes) == PeerAlgorithm::kOneShot;
+}
+
+void PeerAllReduce::Gather(const void* part, void* whole, size_t num_bytes) {
+  BEAMLINE_CHECK(TakesGather(part, whole, num_bytes));
+  device_.Use();
+  if (!device_.ok()) return;
+  const PeerPlan plan = PlanPeerSum(PeerAlgorithm::kOneShot, size(), options_.most_blocks,
+                                    static_cast<int64_t>(num_bytes));
+  LaunchGather(device_, args_, plan, part, whole);
 }
 
 absl::Status PeerAllReduce::status() const {

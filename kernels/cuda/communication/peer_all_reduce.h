@@ -43,15 +43,17 @@ class PeerGroup;
 // freed as soon as its own stream is done with it, whatever became of the others.
 class PeerAllReduce {
  public:
-  // An end for each of `devices`, in their order, which outlive them. Devices of one GPU have room
-  // there together. INVALID_ARGUMENT for fewer than kLeastPeerRanks or more than kMostPeerRanks;
-  // FAILED_PRECONDITION naming the two GPUs of which one does not reach the other's memory;
-  // RESOURCE_EXHAUSTED without memory for staging. The calling thread is the only one that uses the
-  // devices meanwhile.
+  // Whether so many ranks can sum in each other's memory, on GPUs that have a link for it: one that
+  // has atomic operations of its own, as NVLink, since a packet of 16 bytes must arrive whole.
+  static bool Suits(std::span<Device* const> devices);
+  // An end for each of `devices`, in their order. They are gone before the last of the ends, or
+  // have nothing of theirs under way when it goes; a recording may outlive the ends if it is not
+  // replayed. Devices of one GPU have room there together. INVALID_ARGUMENT for fewer than
+  // kLeastPeerRanks or more than kMostPeerRanks; FAILED_PRECONDITION naming the two GPUs of which
+  // one does not reach the other's memory; RESOURCE_EXHAUSTED without memory for staging. The
+  // calling thread is the only one that uses the devices meanwhile.
   static absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> Create(
       std::span<Device* const> devices, const PeerOptions& options = {});
-  // Waits for the stream: at most the time limit. The others' waits for this rank end in a fault.
-  ~PeerAllReduce();
   PeerAllReduce(const PeerAllReduce&) = delete;
   PeerAllReduce& operator=(const PeerAllReduce&) = delete;
 
@@ -65,6 +67,13 @@ class PeerAllReduce {
   void Sum(const Tensor& x);
   // The same by a given algorithm. REQUIRES: FitsOneShot where that is kOneShot.
   void Sum(const Tensor& x, PeerAlgorithm algorithm);
+
+  // Whether parts of so many bytes are gathered here, as short sums are: whole vectors that lie as
+  // such. All ranks' memory is aligned alike.
+  bool TakesGather(const void* part, const void* whole, size_t num_bytes) const;
+  // whole = the parts of all ranks, of so many bytes each, in the order of the ranks. REQUIRES:
+  // TakesGather.
+  void Gather(const void* part, void* whole, size_t num_bytes);
 
   // OK, or UNAVAILABLE with a fault that kernels raised, or Abort. Does not wait for the stream.
   // Thread-safe.

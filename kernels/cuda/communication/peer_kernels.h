@@ -29,13 +29,14 @@ constexpr uint64_t TimedOut(int rank, int missing) {
 constexpr int WaitingRank(uint64_t stop) { return static_cast<int>(stop >> 8 & 0xff); }
 constexpr int MissingRank(uint64_t stop) { return static_cast<int>(stop >> 16 & 0xff); }
 
-// What a rank remembers from call to call, in its staging memory. Kernels alone change it, so that
-// a recording has no value that is another in the next replay.
+// What a rank remembers from call to call, in its staging memory, where a recording looks it up in
+// each replay. Kernels alone change it, but for shares_gpu, which is the host's.
 struct PeerState {
   uint64_t num_calls;
   uint64_t failed;
   uint64_t last_look_ns;      // at the stop word, by whichever thread
   uint32_t num_begun_blocks;  // of the call under way
+  uint32_t shares_gpu;        // not 0: with another rank, of this group or of another one
 };
 
 // Loads the kernels for so many ranks to the device's GPU. At the first launch it might wait for a
@@ -46,6 +47,9 @@ void LoadTwoShot(Device& device, int num_ranks);
 // x = sum over the ranks of x, in place; plan.num_vecs vectors have x's elements.
 void LaunchOneShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
                    const Tensor& x);
+// whole = the parts of all ranks behind each other, each of plan.num_vecs whole vectors.
+void LaunchGather(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
+                  const void* part, void* whole);
 void LaunchTwoShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
                    const Tensor& x);
 

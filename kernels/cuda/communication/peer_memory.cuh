@@ -85,6 +85,19 @@ __device__ inline PeerState* StateOf(const PeerGroupArgs& group) {
   return reinterpret_cast<PeerState*>(group.memory[group.rank] + group.layout.state);
 }
 
+// What a kernel begins with, as WaitForEarlierKernels (launch.cuh), which the kernel behind it then
+// follows at once: while the sum waits for the others that one fetches its weights. It may fill the
+// GPU so, and were another rank's sum to come to this GPU, for which others wait in the same way,
+// nobody would go on: there it comes behind the sum.
+__device__ inline void WaitForEarlierKernelsOfRank(const PeerGroupArgs& group) {
+#if __CUDA_ARCH__ >= 900
+  const volatile uint32_t& shares_gpu = StateOf(group)->shares_gpu;
+  const bool next_may_come = shares_gpu == 0;
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+  if (next_may_come) asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+
 // A thread's wait for another rank. It ends when somebody raised the stop word, and after the time
 // limit, when it raises the word itself.
 //
@@ -260,6 +273,19 @@ class PeerPackets {
       SendPacket(to, {bits.low, call_});
       SendPacket(to + group_.layout.packet_vecs, {bits.high, call_});
     }
+  }
+
+  // Vector `vec` of rank `r`, another one. False: `wait` has ended.
+  __device__ bool Receive(int64_t vec, int r, PeerWait& wait, PeerVec& bits) const {
+    const PeerPacket* const from = PacketsOf(group_.rank, r) + vec;
+    PeerPacket low = LookAtPacket(from), high = LookAtPacket(from + group_.layout.packet_vecs);
+    while (low.call != call_ || high.call != call_) {
+      if (!wait.GoesOn(r)) return false;
+      low = LookAtPacket(from);
+      high = LookAtPacket(from + group_.layout.packet_vecs);
+    }
+    bits = {low.data, high.data};
+    return true;
   }
 
   // Adds vector `vec` of all ranks to `sum`; `own` is this rank's. False: `wait` has ended.

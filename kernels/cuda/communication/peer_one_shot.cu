@@ -1,4 +1,5 @@
-// Sums in which every rank sends its terms to all others and adds for itself.
+// Sums in which every rank sends its terms to all others and adds for itself, and parts that nobody
+// adds, which travel in the same way.
 #include "kernels/cuda/communication/peer_kernels.h"
 #include "kernels/cuda/communication/peer_memory.cuh"
 
@@ -14,7 +15,7 @@ template <typename T, int kMostRanks>
 __global__ void __launch_bounds__(kMostOneShotThreads)
     OneShotKernel(const __grid_constant__ PeerGroupArgs group, PeerArray<T> x, int64_t num_vecs,
                   int64_t vecs_per_block) {
-  WaitForEarlierKernels();
+  WaitForEarlierKernelsOfRank(group);
   const int64_t first = blockIdx.x * vecs_per_block + threadIdx.x;
   const int64_t end = min(num_vecs, (blockIdx.x + 1) * vecs_per_block);
   // On its way while the call's number is.
@@ -37,6 +38,36 @@ __global__ void __launch_bounds__(kMostOneShotThreads)
   }
 }
 
+// whole = the ranks' parts of num_vecs vectors behind each other. Grid and bound as above.
+__global__ void __launch_bounds__(kMostOneShotThreads)
+    GatherKernel(const __grid_constant__ PeerGroupArgs group, const PeerVec* part, PeerVec* whole,
+                 int64_t num_vecs, int64_t vecs_per_block) {
+  WaitForEarlierKernelsOfRank(group);
+  const int64_t first = blockIdx.x * vecs_per_block + threadIdx.x;
+  const int64_t end = min(num_vecs, (blockIdx.x + 1) * vecs_per_block);
+  PeerVec own = {};
+  if (first < end) own = part[first];
+  const PeerCall call(group);
+  if (call.failed()) return;
+  const PeerPackets packets(group, call);
+  for (int64_t vec = first; vec < end;) {
+    packets.Send(vec, own);
+    whole[group.rank * num_vecs + vec] = own;
+    vec += blockDim.x;
+    if (vec < end) own = part[vec];
+  }
+  if (threadIdx.x == 0) call.CountBlock();
+  PeerWait wait(group);
+  for (int64_t vec = first; vec < end; vec += blockDim.x) {
+    for (int r = 0; r < group.size; ++r) {
+      PeerVec bits;
+      if (r == group.rank) continue;
+      if (!packets.Receive(vec, r, wait, bits)) return;
+      whole[r * num_vecs + vec] = bits;
+    }
+  }
+}
+
 }  // namespace
 
 void LoadOneShot(Device& device, int num_ranks) {
@@ -44,6 +75,14 @@ void LoadOneShot(Device& device, int num_ranks) {
     DispatchRanks(num_ranks,
                   [&]<int kMostRanks>() { LoadKernel(device, OneShotKernel<T, kMostRanks>); });
   });
+  LoadKernel(device, GatherKernel);
+}
+
+void LaunchGather(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
+                  const void* part, void* whole) {
+  LaunchOverlapped(device, "a gathering of parts", GatherKernel, plan.blocks, plan.threads,
+                   /*shared_bytes=*/0, group, static_cast<const PeerVec*>(part),
+                   static_cast<PeerVec*>(whole), plan.num_vecs, plan.vecs_per_block);
 }
 
 void LaunchOneShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,

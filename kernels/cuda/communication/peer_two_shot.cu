@@ -83,7 +83,7 @@ template <typename T, int kMostRanks>
 __global__ void __launch_bounds__(kMostTwoShotThreads)
     TwoShotKernel(const __grid_constant__ PeerGroupArgs group, PeerArray<T> x, int64_t num_vecs,
                   int64_t vecs_per_block) {
-  WaitForEarlierKernels();
+  WaitForEarlierKernelsOfRank(group);
   const PeerCall call(group);
   if (call.failed()) return;
   if (threadIdx.x == 0) call.CountBlock();

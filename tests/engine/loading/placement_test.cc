@@ -50,6 +50,11 @@ ModelOptions OnRanks(ModelOptions options, int32_t num_ranks) {
   return options;
 }
 
+ModelOptions OnStages(ModelOptions options, int32_t num_stages, int32_t num_ranks = 1) {
+  options.pipeline_parallel = num_stages;
+  return OnRanks(options, num_ranks);
+}
+
 TEST(SplitListTest, WordsWithAndWithoutSpaces) {
   EXPECT_THAT(SplitList(""), IsEmpty());
   EXPECT_THAT(SplitList("cuda:0,cuda:1 , cuda:2"), ElementsAre("cuda:0", "cuda:1", "cuda:2"));
@@ -83,11 +88,26 @@ TEST(PlaceReplicasTest, EachReplicaGetsADeviceForEachRank) {
   EXPECT_THAT(Devices(OnRanks(Options("", "1", four), 3)), ElementsAre("cuda:3 cuda:1 cuda:0"));
 }
 
+TEST(PlaceReplicasTest, EachStageGetsADeviceForEachOfItsRanks) {
+  EXPECT_THAT(Devices(OnStages(Options("cpu", ""), 2)), ElementsAre("cpu cpu"));
+  EXPECT_THAT(Devices(OnStages(Options("", "2", "cpu"), 2, 2)),
+              ElementsAre("cpu cpu cpu cpu", "cpu cpu cpu cpu"));
+  const std::string four = "cuda:3, cuda:1, cuda, cuda:2";
+  EXPECT_THAT(Devices(OnStages(Options("", "", four), 4)),
+              ElementsAre("cuda:3 cuda:1 cuda:0 cuda:2"));
+  EXPECT_THAT(Devices(OnStages(Options("", "auto", four), 2)),
+              ElementsAre("cuda:3 cuda:1", "cuda:0 cuda:2"));
+  EXPECT_THAT(Devices(OnStages(Options("", "1", four), 2, 2)),
+              ElementsAre("cuda:3 cuda:1 cuda:0 cuda:2"));
+}
+
 // What a replica is loaded by gives it the same devices.
 TEST(PlaceReplicasTest, OptionsThereAreThoseOfTheReplica) {
   for (const ModelOptions& options :
        {OnRanks(Options("", "2", "cuda:3, cuda:1, cuda, cuda:2"), 2),
-        Options("", "", "cuda:2,cuda:1"), OnRanks(Options("cpu", "2"), 2)}) {
+        OnStages(Options("", "2", "cuda:3, cuda:1, cuda, cuda:2"), 2),
+        Options("", "", "cuda:2,cuda:1"), OnRanks(Options("cpu", "2"), 2),
+        OnStages(Options("cpu", "2"), 2)}) {
     const auto placements = PlaceReplicas(options, 2);
     ASSERT_TRUE(placements.ok()) << placements.status();
     ASSERT_EQ(placements->size(), 2u);
@@ -162,6 +182,15 @@ TEST(PlaceReplicasTest, WhatCannotBeIsRefusedByName) {
       {OnRanks(Options("", "", "cuda:0,cuda:1,cuda:2"), 2), "devices",
        "devices is 'cuda:0,cuda:1,cuda:2'; accepted: 2 GPUs for each replica, as "
        "tensor_parallel is 2"},
+      {OnStages(Options("", "", "cuda:0,cuda:1"), 4), "pipeline_parallel",
+       "pipeline_parallel is 4; accepted: 1 to 2, the GPUs that devices names"},
+      {OnStages(Options("", "", "cuda:0,cuda:1,cuda:2"), 2, 2), "pipeline_parallel",
+       "pipeline_parallel is 2; accepted: 1, the GPUs that devices names, 2 for each stage"},
+      {OnStages(Options("", "", "cuda:0,cuda:1,cuda:2,cuda:3,cuda:4"), 2, 2), "devices",
+       "devices is 'cuda:0,cuda:1,cuda:2,cuda:3,cuda:4'; accepted: 4 GPUs for each replica, as "
+       "tensor_parallel is 2 and pipeline_parallel 2"},
+      {OnStages(Options("cuda:1", ""), 2), "pipeline_parallel",
+       "pipeline_parallel is 2; accepted: 1, as device is 'cuda:1'; devices names several GPUs"},
       {OnRanks(Options("cuda:1", ""), 2), "tensor_parallel",
        "tensor_parallel is 2; accepted: 1, as device is 'cuda:1'; devices names several GPUs"},
       {OnRanks(Options("cuda", "2"), 2), "replicas",

@@ -64,8 +64,7 @@ absl::Status ModelRunner::MakeTransformer(const Checkpoint& checkpoint, DType dt
                               Transformer::Create(spec, checkpoint, dtype, limits_, *backend_));
     return absl::OkStatus();
   }
-  std::vector<std::string> devices = RankDevices(num_ranks);
-  if (num_stages > 1) devices.assign(static_cast<size_t>(num_ranks) * num_stages, "cpu");
+  const std::vector<std::string> devices = RankDevices(num_ranks * num_stages);
   BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(devices, needs, {}, kTestGpuMemory, num_stages));
   BEAMLINE_ASSIGN_OR_RETURN(
       transformer_, RankedTransformer::Create(spec, checkpoint, dtype, limits_, ranked->ranks()));

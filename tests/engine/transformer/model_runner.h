@@ -37,7 +37,7 @@ struct RunnerSequence {
 class ModelRunner {
  public:
   // Blocks are handed out in an order shuffled by a fresh seed, which is printed. Several ranks as
-  // in test_device.h; stages of so many ranks each are threads of the CPU.
+  // in test_device.h, and stages of so many ranks each.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Open(const std::string& folder,
                                                            DType dtype = DType::kFloat32,
                                                            int num_ranks = 1, int num_stages = 1);

@@ -156,6 +156,8 @@ TEST(UnknownVariables, AreNoneOfThoseThatAreReadElsewhere) {
                                 {"BEAMLINE_MODELS", "/models"},
                                 {"BEAMLINE_ADDRESS", "a:1"},
                                 {"BEAMLINE_CUDA_MODULE", "f"},
+                                {"BEAMLINE_NCCL_LIBRARY", "f"},
+                                {"BEAMLINE_PEER_SUMS", "0"},
                                 {"BEAMLINE_CUDA_ALGO_CACHE", "f"}}),
               IsEmpty());
 }
