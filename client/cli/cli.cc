@@ -1,13 +1,16 @@
 #include "client/cli/cli.h"
 
 #include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/cord.h"
 #include "base/build_info.h"
 #include "base/command_documents.h"
 #include "base/command_line.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "client/target.h"
@@ -64,6 +67,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->type_name("HOST:PORT")
       ->envname("BEAMLINE_ADDRESS")
       ->capture_default_str();
+  AddConnectionFlags(app, options.connection);
   AddNumber(app, "--timeout", options.timeout_seconds,
             "for the whole call; of lines, for each answer; 0: none", 0.0, 1e6)
       ->type_name("SECONDS")
@@ -90,6 +94,11 @@ absl::Status CheckArguments(int argc, const char* const* argv) {
     return absl::InvalidArgumentError(
         fmt::format("argument {} is not valid UTF-8: '{}'", i, Shorten(argv[i], 100)));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReadInto(const ConnectionFlags& flags, std::optional<TlsOptions>& tls) {
+  BEAMLINE_ASSIGN_OR_RETURN(tls, ReadTlsOptions(flags));
   return absl::OkStatus();
 }
 
@@ -150,12 +159,14 @@ int Run(int argc, const char* const* argv, const Console& console) {
   status.Update(CheckArguments(argc, argv));
   const bool calls = text.ok() && text->empty();
   if (calls) status.Update(CheckTarget("--address", options.address));
+  std::optional<TlsOptions> tls;
+  if (status.ok() && calls) status = ReadInto(options.connection, tls);
   if (!status.ok()) return FailUsage(console, options, std::string(status.message()));
   if (!calls) {
     console.out << *text;
     return 0;
   }
-  Client client({.address = options.address});
+  Client client({.address = options.address, .tls = std::move(tls)});
   Output output(console.out, options.output,
                 Style(UsesColor(options.color, console.out_is_terminal)));
   status = command({client, console, options, output});
