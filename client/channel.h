@@ -11,9 +11,11 @@
 
 namespace beamline {
 
-// Connects with the first call. Certificates or a key that gRPC cannot read make every call fail.
+// Connects with the first call; the token, where there is one, goes with each. Certificates or a
+// key that gRPC cannot read make every call fail.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
                                            const std::optional<TlsOptions>& tls,
+                                           const std::string& token,
                                            grpc::ChannelArguments arguments);
 
 // What may be behind a connection that did not come about, " (...)", where gRPC's message of it

@@ -62,6 +62,9 @@ struct ClientOptions {
   std::string service_config = "";
   // None: plain text, which whoever is on the way can read.
   std::optional<TlsOptions> tls = std::nullopt;
+  // Sent with each call, as the metadata `authorization: Bearer TOKEN`; empty: none. Without tls
+  // whoever is on the way can read it.
+  std::string token = "";
 };
 
 // A longer timeout means no limit, because the clock of deadlines ends in the year 2262.

@@ -20,14 +20,20 @@ struct ConnectionFlags {
   std::string certificate;
   std::string key;
   std::string server_name;
+  std::string token_file;
 };
 
-// --tls, --ca, --cert, --key and --server-name; any of them is TLS. In a group of help's, where one
-// is named.
+// How to connect, with what the files hold.
+struct ConnectionOptions {
+  std::optional<TlsOptions> tls;
+  std::string token;
+};
+
+// --tls, --ca, --cert, --key and --server-name, any of which is TLS, and --token-file. In a group
+// of help's, where one is named.
 void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags, const std::string& group = "");
 
-// Nothing for plain text. INVALID_ARGUMENT or NOT_FOUND that names the flag, the file and the
-// fault.
-absl::StatusOr<std::optional<TlsOptions>> ReadTlsOptions(const ConnectionFlags& flags);
+// INVALID_ARGUMENT or NOT_FOUND that names the flag, the file and the fault.
+absl::StatusOr<ConnectionOptions> ReadConnectionOptions(const ConnectionFlags& flags);
 
 }  // namespace beamline

@@ -177,9 +177,9 @@ absl::StatusOr<Load> PrepareLoad(const RunFlags& given) {
   auto options = MakeTrafficOptions(load.flags, *phases);
   if (!options.ok()) return options.status();
   load.options = *std::move(options);
-  auto tls = ReadTlsOptions(given.connection);
-  if (!tls.ok()) return tls.status();
-  load.target = {given.target, *std::move(tls)};
+  auto connection = ReadConnectionOptions(given.connection);
+  if (!connection.ok()) return connection.status();
+  load.target = {given.target, connection->tls, connection->token};
   const auto channel = Connect(load.target, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   auto models = ListModels(*channel);

@@ -2,9 +2,12 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "fmt/format.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "server/config/server_config.h"
 #include "spdlog/spdlog.h"
 
@@ -13,6 +16,16 @@ namespace {
 
 // Of a connection whose client has vanished: when the kernel gives it up.
 constexpr std::chrono::milliseconds kUnacknowledged{20000};
+
+// gRPC's library of reflection puts a plugin into each builder of the process.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
 
 }  // namespace
 
@@ -39,6 +52,10 @@ std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tl
   return builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       tls == nullptr ? grpc::InsecureServerCredentials() : TlsCredentials(tls));
+}
+
+void LeaveOutReflection(grpc::ServerBuilder& builder) {
+  builder.SetOption(std::make_unique<WithoutReflection>());
 }
 
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls) {

@@ -31,6 +31,8 @@ void WarnOfPlainText(const std::string& setting, const OpenAddress& address);
 using Connections = grpc::experimental::ExternalConnectionAcceptor;
 std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tls,
                                             grpc::ServerBuilder& builder);
+// The builder's server has no reflection, which is a service of gRPC's own that answers everybody.
+void LeaveOutReflection(grpc::ServerBuilder& builder);
 // What a client begins with.
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls);
 // `connections` outlives it.

@@ -33,6 +33,7 @@
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
 #include "server/notify.h"
+#include "server/security/identities.h"
 #include "server/security/tls_config.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
@@ -134,6 +135,10 @@ int Main(int argc, char** argv) {
   // Before the models are read, which may take long.
   if (const auto tls = TlsFilesOf(config)) {
     const auto read = ReadTlsFiles(*tls);
+    if (!read.ok()) return Fail(1, read.status());
+  }
+  if (!config.identity_file.empty()) {
+    const auto read = ReadIdentities(config.identity_file);
     if (!read.ok()) return Fail(1, read.status());
   }
 

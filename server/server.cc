@@ -91,6 +91,7 @@ class ServerImpl final : public Server {
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
+  absl::Status MakeGate(const ServerConfig& config);
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
@@ -102,6 +103,7 @@ class ServerImpl final : public Server {
   ModelDirectory models_;
   const bool has_admin_;
   Admission admission_;
+  std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
   ModelsService models_service_{
@@ -149,16 +151,30 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.RegisterService(&models_service_);
 }
 
+absl::Status ServerImpl::MakeGate(const ServerConfig& config) {
+  std::unique_ptr<IdentitySource> identities;
+  if (!config.identity_file.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(identities, IdentitySource::Open(config.identity_file));
+  } else if (config.tls_client_ca_file.empty()) {
+    return absl::OkStatus();
+  }
+  gate_ = std::make_unique<Gate>(std::move(identities), config.isolate_identities);
+  services_.gate = gate_.get();
+  return absl::OkStatus();
+}
+
 absl::Status ServerImpl::Listen(const ServerConfig& config) {
   if (const std::optional<TlsFiles> files = TlsFilesOf(config)) {
     BEAMLINE_ASSIGN_OR_RETURN(tls_, TlsSource::Open(*files));
   }
+  BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
   if (tls_ == nullptr) WarnOfPlainText("listen", address_);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(config, builder);
+  if (!config.identity_file.empty()) LeaveOutReflection(builder);
   connections_ = AddConnections(tls_, builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");

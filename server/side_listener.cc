@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
   builder.SetMaxReceiveMessageSize(config.max_receive_bytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
-  if (options.service != nullptr) builder.RegisterService(options.service);
+  builder.RegisterService(options.service != nullptr ? options.service : &listener->nothing_);
+  if (options.has_health || !config.identity_file.empty()) LeaveOutReflection(builder);
   listener->connections_ = AddConnections(options.tls, builder);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) return absl::InternalError("gRPC does not start");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/connection_stats.h"
@@ -20,7 +21,7 @@ class SideListener {
   struct Options {
     OpenAddress address;
     std::shared_ptr<TlsSource> tls;    // null: plain text
-    grpc::Service* service = nullptr;  // beside reflection; outlives the listener
+    grpc::Service* service = nullptr;  // outlives the listener
     bool has_health = false;
   };
 
@@ -38,6 +39,9 @@ class SideListener {
  private:
   SideListener() = default;
 
+  // Of health alone: gRPC starts no server without a method that is not its own. It answers
+  // UNIMPLEMENTED, as if it were not there.
+  v1::Models::CallbackService nothing_;
   OpenAddress address_;
   AcceptorOptions acceptor_options_;
   ConnectionStats connection_stats_;

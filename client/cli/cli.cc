@@ -1,7 +1,6 @@
 #include "client/cli/cli.h"
 
 #include <iterator>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,8 +96,8 @@ absl::Status CheckArguments(int argc, const char* const* argv) {
   return absl::OkStatus();
 }
 
-absl::Status ReadInto(const ConnectionFlags& flags, std::optional<TlsOptions>& tls) {
-  BEAMLINE_ASSIGN_OR_RETURN(tls, ReadTlsOptions(flags));
+absl::Status ReadInto(const ConnectionFlags& flags, ConnectionOptions& connection) {
+  BEAMLINE_ASSIGN_OR_RETURN(connection, ReadConnectionOptions(flags));
   return absl::OkStatus();
 }
 
@@ -159,14 +158,14 @@ int Run(int argc, const char* const* argv, const Console& console) {
   status.Update(CheckArguments(argc, argv));
   const bool calls = text.ok() && text->empty();
   if (calls) status.Update(CheckTarget("--address", options.address));
-  std::optional<TlsOptions> tls;
-  if (status.ok() && calls) status = ReadInto(options.connection, tls);
+  ConnectionOptions connection;
+  if (status.ok() && calls) status = ReadInto(options.connection, connection);
   if (!status.ok()) return FailUsage(console, options, std::string(status.message()));
   if (!calls) {
     console.out << *text;
     return 0;
   }
-  Client client({.address = options.address, .tls = std::move(tls)});
+  Client client({.address = options.address, .tls = connection.tls, .token = connection.token});
   Output output(console.out, options.output,
                 Style(UsesColor(options.color, console.out_is_terminal)));
   status = command({client, console, options, output});

@@ -24,7 +24,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const Target& target,
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // channels would share a connection
   arguments.SetMaxReceiveMessageSize(-1);  // embeddings of long texts pass the default 4 MiB
-  auto channel = OpenChannel(target.address, target.tls, std::move(arguments));
+  auto channel = OpenChannel(target.address, target.tls, target.token, std::move(arguments));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
     return absl::UnavailableError(fmt::format("no server answers at {}{}", target.address,
                                               target.tls.has_value() ? " with TLS" : ""));

@@ -22,6 +22,7 @@ namespace beamline::loadtest {
 struct Target {
   std::string address;  // as gRPC names it
   std::optional<TlsOptions> tls;
+  std::string token;  // empty: none
 };
 
 // Opens a TCP connection of its own and waits until it stands. UNAVAILABLE when it does not stand

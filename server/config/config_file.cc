@@ -69,9 +69,9 @@ std::string BesideFile(const std::string& path, const std::string& written) {
   return (std::filesystem::path(path).parent_path() / written).string();
 }
 
-constexpr std::array<const char*, 6> kPathSettings = {"algorithm_file", "rank_secret_file",
-                                                      "model_root",     "tls_certificate_file",
-                                                      "tls_key_file",   "tls_client_ca_file"};
+constexpr std::array<const char*, 7> kPathSettings = {
+    "identity_file",        "algorithm_file", "rank_secret_file",  "model_root",
+    "tls_certificate_file", "tls_key_file",   "tls_client_ca_file"};
 
 // The setting's value where it is a path; else null.
 std::string* PathSetting(std::string_view name, ServerConfig& config) {

@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view kPrefix = "BEAMLINE_";
 
 // Of other parts: where the demo models, the algorithms and the CUDA backend are; the client's.
-constexpr std::array<std::string_view, 4> kOthers = {"BEAMLINE_MODELS", kAlgorithmFileVariable,
-                                                     "BEAMLINE_CUDA_MODULE", "BEAMLINE_ADDRESS"};
+constexpr std::array<std::string_view, 5> kOthers = {"BEAMLINE_MODELS", kAlgorithmFileVariable,
+                                                     "BEAMLINE_CUDA_MODULE", "BEAMLINE_ADDRESS",
+                                                     "BEAMLINE_TOKEN_FILE"};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

@@ -158,6 +158,12 @@ std::vector<Setting> TlsSettings(ServerConfig& c) {
       {.name = "tls_require_client_certificate",
        .value = &c.tls_require_client_certificate,
        .help = "with tls_client_ca_file, whether a client without a certificate is refused"},
+      {.name = "identity_file",
+       .value = &c.identity_file,
+       .help = "file of who may call, with which token or certificate; without one everybody may"},
+      {.name = "isolate_identities",
+       .value = &c.isolate_identities,
+       .help = "whether requests share the cached prompts of their own identity alone"},
   };
 }
 

@@ -23,6 +23,8 @@ struct ServerConfig {
   std::string tls_key_file;                        // of the certificate
   std::string tls_client_ca_file;                  // whose certificates clients have
   bool tls_require_client_certificate = true;      // where there is a tls_client_ca_file
+  std::string identity_file;                       // who may call, and what; empty: everybody
+  bool isolate_identities = true;                  // their cached prompts
   std::string model_root;                          // LoadModel's folders lie below; empty: none
   std::string device = "auto";                     // of models that name none: auto, cpu, ...
   std::string replicas = "auto";                   // of models that name no number

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "fmt/format.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
 #include "tests/server/security/certificates.h"
@@ -102,6 +105,65 @@ TEST_F(Tls, TheLoadTesterSpeaksIt) {
   with_tls.insert(with_tls.end(), {"--ca", ScratchPath("ca")});
   const Result sent = RunToEnd(BEAMLINE_LOADTEST_BINARY, with_tls);
   EXPECT_EQ(sent.status, 0) << sent.out << sent.err;
+}
+
+// Of the token "test".
+constexpr char kIdentities[] =
+    "alice inference "
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n";
+
+TEST_F(Tls, ProgramsShowTheirToken) {
+  ReplaceFile(ScratchPath("identities"), kIdentities);
+  ReplaceFile(ScratchPath("token"), "test\n");
+  ReplaceFile(ScratchPath("other"), "other\n");
+  ServerProcess server(Server({"--identity-file", ScratchPath("identities")}));
+  const std::vector<std::string> alice = {"--ca", ScratchPath("ca"), "--token-file",
+                                          ScratchPath("token")};
+  const Result known = Embed(server.address(), alice);
+  EXPECT_EQ(known.status, 0) << known.err;
+  const Result none = Embed(server.address(), {"--ca", ScratchPath("ca")});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, StartsWith("beamline: UNAUTHENTICATED: there is no token"));
+  const Result unknown =
+      Embed(server.address(), {"--ca", ScratchPath("ca"), "--token-file", ScratchPath("other")});
+  EXPECT_THAT(unknown.err, StartsWith("beamline: UNAUTHENTICATED: the token is none"));
+  const Result wrong = Embed(
+      server.address(), {"--ca", ScratchPath("ca"), "--token-file", ScratchPath("identities")});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("which holds no token; accepted: one word of ASCII"));
+  const Result load =
+      RunToEnd(BEAMLINE_LOADTEST_BINARY, {"run", "--target", server.address(), "--kind", "encode",
+                                          "--concurrency", "2", "--requests", "20", "--ca",
+                                          ScratchPath("ca"), "--token-file", ScratchPath("token")});
+  EXPECT_EQ(load.status, 0) << load.out << load.err;
+  // Health is for everybody, and the contract is told to nobody.
+  EXPECT_EQ(RunToEnd(BEAMLINE_SERVER_BINARY, Server({"--health", server.address()})).status, 0);
+  grpc::GenericStub stub(grpc::CreateChannel(
+      server.address(), grpc::SslCredentials({.pem_root_certs = authority_.certificate()})));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+      grpc::ByteBuffer(), &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  const auto until = std::chrono::system_clock::now() + std::chrono::seconds(20);
+  ASSERT_EQ(queue.AsyncNext(&tag, &ok, until), grpc::CompletionQueue::GOT_EVENT);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+}
+
+TEST_F(Tls, AServerWithFaultyIdentitiesDoesNotStart) {
+  ReplaceFile(ScratchPath("identities"), "alice inference secret\n");
+  const Result end =
+      RunToEnd(BEAMLINE_SERVER_BINARY, Server({"--identity-file", ScratchPath("identities")}));
+  EXPECT_EQ(end.status, 1);
+  EXPECT_EQ(end.err, "beamline-server: identity_file is '" + ScratchPath("identities") +
+                         "', line 1: the third word is neither sha256: and 64 hexadecimal digits "
+                         "nor certificate\n");
 }
 
 TEST_F(Tls, HealthIsAskedByTheSameSettings) {

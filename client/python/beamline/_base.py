@@ -51,12 +51,13 @@ class ClientBase:
     and encode_many, which may be endless.
     ``retry``: which failed calls are made again, and when; NO_RETRIES: none.
     ``tls``: True, or ``Tls(...)`` with certificates; without it the connection is not encrypted. ``credentials``: instead, gRPC's own.
+    ``token``: what the server knows this client by, where it asks for one; sent with each call, so use it with TLS.
     ``client_id``: by whom the server lets its clients take turns (metadata x-client-id); without it the peer's address.
     ``metadata``: sent with each call. ``max_message_bytes``: largest answer. ``channel_options``: gRPC's own, on top.
     """
 
     def __init__(self, address: str | None = None, *, timeout: float | None = None, retry: RetryPolicy = RetryPolicy(),
-                 tls: bool | Tls = False, credentials: Any = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
+                 tls: bool | Tls = False, credentials: Any = None, token: str | None = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
                  max_message_bytes: int = 64 << 20, channel_options: Sequence[tuple[str, Any]] = ()) -> None:
         Deadline(timeout)  # checks it
         self._address = check_address(address or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
@@ -67,6 +68,10 @@ class ClientBase:
         self._credentials = (Tls() if tls is True else tls).credentials() if tls else credentials
         server_name = tls.server_name if isinstance(tls, Tls) else None
         self._metadata = tuple(metadata) + ((("x-client-id", client_id),) if client_id else ())
+        if token is not None:
+            if not re.fullmatch(r"[!-~]+", token):
+                raise ValueError("token is no word of ASCII")
+            self._metadata += (("authorization", f"Bearer {token}"),)
         self._channel_options = [
             ("grpc.max_receive_message_length", max_message_bytes),
             # An attempt of ours should find the connection tried anew: gRPC's own pause begins at a second.

@@ -126,6 +126,12 @@ class Calls(unittest.TestCase):
         self.connected(client_id="batch-7", metadata=[("x-team", "docs")]).generate("m", "x")
         self.assertEqual(self.script.metadata[0]["x-client-id"], "batch-7")
         self.assertEqual(self.script.metadata[0]["x-team"], "docs")
+        self.assertNotIn("authorization", self.script.metadata[0])
+        self.connected(token="of-alice").generate("m", "x")
+        self.assertEqual(self.script.metadata[1]["authorization"], "Bearer of-alice")
+        for token in ("", "two words", "line\n", "\u00e4"):
+            with self.subTest(token), self.assertRaisesRegex(ValueError, "no word of ASCII"):
+                self.connected(token=token)
 
     def test_tls(self):
         folder = tempfile.TemporaryDirectory()

@@ -190,12 +190,13 @@ TEST_F(ConfigFile, FilesOfTlsAreRelativeToTheFile) {
   ServerConfig config;
   const std::string path = Write(
       "tls_certificate_file: tls/crt\ntls_key_file: tls/key\ntls_client_ca_file: /etc/ca\n"
-      "tls_require_client_certificate: false");
+      "tls_require_client_certificate: false\nidentity_file: who");
   ASSERT_TRUE(LoadConfigFile(path, config).ok());
   const auto folder = std::filesystem::path(path).parent_path();
   EXPECT_EQ(config.tls_certificate_file, (folder / "tls/crt").string());
   EXPECT_EQ(config.tls_key_file, (folder / "tls/key").string());
   EXPECT_EQ(config.tls_client_ca_file, "/etc/ca");
+  EXPECT_EQ(config.identity_file, (folder / "who").string());
   EXPECT_FALSE(config.tls_require_client_certificate);
   config.tls_key_file = "k";
   config.models.resize(1);

@@ -165,6 +165,7 @@ TEST(UnknownVariables, AreNoneOfThoseThatAreReadElsewhere) {
                                 {"BEAMLINE_MODEL", "a=b"},
                                 {"BEAMLINE_MODELS", "/models"},
                                 {"BEAMLINE_ADDRESS", "a:1"},
+                                {"BEAMLINE_TOKEN_FILE", "f"},
                                 {"BEAMLINE_CUDA_MODULE", "f"},
                                 {"BEAMLINE_CUDA_ALGO_CACHE", "f"}}),
               IsEmpty());
@@ -194,8 +195,8 @@ TEST(UnknownVariables, AreNoneOfThoseThatKubernetesMakes) {
 // A setting must be none of the names that mean something else, or may come of a Service's name.
 TEST(Environment, NoSettingHasAVariableThatMeansSomethingElse) {
   ServerConfig config;
-  std::vector<std::string> taken = {"BEAMLINE_CONFIG", "BEAMLINE_MODEL", "BEAMLINE_MODELS",
-                                    "BEAMLINE_ADDRESS", "BEAMLINE_REVISION"};
+  std::vector<std::string> taken = {"BEAMLINE_CONFIG",  "BEAMLINE_MODEL",      "BEAMLINE_MODELS",
+                                    "BEAMLINE_ADDRESS", "BEAMLINE_TOKEN_FILE", "BEAMLINE_REVISION"};
   for (const Setting& setting : Settings(config)) {
     const std::string name = VariableName(setting.name);
     EXPECT_THAT(taken, testing::Not(testing::Contains(name)));

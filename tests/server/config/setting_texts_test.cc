@@ -77,6 +77,7 @@ TEST(SettingTexts, OfTheServer) {
        "tls_client_ca_file is set, and tls_certificate_file is empty; accepted: a file"},
       {{"--tls-require-client-certificate", "no"},
        "--tls-require-client-certificate is 'no'; accepted: true, false"},
+      {{"--isolate-identities", "no"}, "--isolate-identities is 'no'; accepted: true, false"},
       {{"--metrics-listen", ":1"}, "--metrics-listen is ':1'; accepted: host:port, off"},
   });
 }
