@@ -3,13 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "client/client.h"
 #include "grpcpp/grpcpp.h"
 #include "server/health_check.h"
+#include "server/listening.h"
 #include "server/security/tls_config.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "tests/scratch_path.h"
 #include "tests/server/security/certificates.h"
 #include "tests/server/service_fixture.h"
@@ -198,6 +204,22 @@ TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_TRUE(CallWith(tls).ok());
+}
+
+TEST(PlainText, IsWarnedOfWhereOthersReachIt) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    const auto opened = ListenAt("listen", address);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    WarnOfPlainText("listen", *opened);
+  }
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log.str(), HasSubstr("listen is 0.0.0.0:"));
+  EXPECT_THAT(log.str(), HasSubstr(", which other machines reach, WITHOUT TLS: "));
+  EXPECT_THAT(log.str(), testing::Not(HasSubstr("127.0.0.1:")));
 }
 
 TEST_F(TlsTest, DoesNotStartWithFaultyFiles) {
