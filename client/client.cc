@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/async_attempts.h"
+#include "client/channel.h"
 #include "client/grpc_status.h"
 #include "client/many_stream.h"
 #include "client/retry.h"
@@ -65,7 +66,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   // A server that was away is found again as soon as calls are made again that failed.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel(options.address, options.tls, options.token, std::move(arguments));
 }
 
 template <typename Request, typename Envelope, typename Response>

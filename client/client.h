@@ -14,6 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,6 +42,16 @@ struct RetryPolicy {
   std::chrono::milliseconds max_server_delay{60000};
 };
 
+// TLS, of PEM texts (not of files' names).
+struct TlsOptions {
+  std::string root_certificates = "";  // of the authorities that are trusted; empty: the system's
+  // The client's own, where the server asks for one; both or none.
+  std::string certificate_chain = "";
+  std::string private_key = "";
+  // What the server's certificate is to name; empty: the address's host.
+  std::string server_name = "";
+};
+
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port
   int32_t max_message_bytes = 64 << 20;     // of an answer
@@ -49,6 +60,11 @@ struct ClientOptions {
   // dns:///beamline:50051 may, {"loadBalancingConfig": [{"round_robin": {}}]} connects to each and
   // lets calls take turns; without it all go to one. deploy/client/service_config.json has more.
   std::string service_config = "";
+  // None: plain text, which whoever is on the way can read.
+  std::optional<TlsOptions> tls = std::nullopt;
+  // Sent with each call, as the metadata `authorization: Bearer TOKEN`; empty: none. Without tls
+  // whoever is on the way can read it.
+  std::string token = "";
 };
 
 // A longer timeout means no limit, because the clock of deadlines ends in the year 2262.

@@ -3,12 +3,15 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "client/channel.h"
 
 namespace beamline {
 
 absl::Status ToStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  std::string message = status.error_message();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) message += ConnectionHint(message);
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
   if (!status.error_details().empty()) {
     result.SetPayload(kDetailsPayload, absl::Cord(status.error_details()));
   }

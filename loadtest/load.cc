@@ -177,7 +177,10 @@ absl::StatusOr<Load> PrepareLoad(const RunFlags& given) {
   auto options = MakeTrafficOptions(load.flags, *phases);
   if (!options.ok()) return options.status();
   load.options = *std::move(options);
-  const auto channel = Connect(given.target, kConnectTimeout);
+  auto connection = ReadConnectionOptions(given.connection);
+  if (!connection.ok()) return connection.status();
+  load.target = {given.target, connection->tls, connection->token};
+  const auto channel = Connect(load.target, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   auto models = ListModels(*channel);
   if (!models.ok()) return models.status();
@@ -215,7 +218,7 @@ absl::StatusOr<std::optional<ServerSeries>> SendAll(const Load& load, const Send
     if (!opened.ok()) return opened.status();
     scraper = *std::move(opened);
   }
-  auto connections = Connections::Open(flags.target, flags.num_connections, flags.num_threads);
+  auto connections = Connections::Open(load.target, flags.num_connections, flags.num_threads);
   if (!connections.ok()) return connections.status();
   Generator generator(load.options, {.connections = **connections,
                                      .factory = sending.factory,

@@ -24,6 +24,7 @@ inline constexpr double kLongestRun_s = 86'400;
 
 struct Load {
   RunFlags flags;  // with the rate and the duration that phases or a trace come to
+  Target target;
   Workload workload;
   TrafficOptions options;
   std::vector<v1::Model> models;

@@ -75,6 +75,7 @@ void AddTargetFlags(CLI::App& app, RunFlags& flags) {
   add.Text("--target", flags.target, "the server, as gRPC names it");
   app.add_flag("--allow-remote", flags.allow_remote, "loads servers on other machines too")
       ->group("Load");
+  AddConnectionFlags(app, flags.connection, "Load");
   add.Text("--arrivals", flags.arrivals, "open loop: poisson, constant or burst");
   add.Number("--burst-size", flags.burst_size, "requests a burst", 1, 1'000'000);
   add.Number("--seed", flags.seed, "decides schedule and requests", 0,

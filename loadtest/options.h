@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/connection_flags.h"
 #include "loadtest/report/record.h"
 #include "loadtest/workload/workload.h"
 
@@ -41,6 +42,7 @@ struct RequestFlags {
 struct RunFlags {
   std::string target = "127.0.0.1:50051";
   bool allow_remote = false;
+  ConnectionFlags connection;
   std::string arrivals = "poisson";
   double rate = 10;
   std::vector<std::string> phases;  // instead of rate and duration_s; ParseRatePhase reads them

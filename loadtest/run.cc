@@ -36,7 +36,7 @@ int64_t CountUnexpected(const RunFlags& flags, const ClassSummary& total) {
   return std::max<int64_t>(0, total.Count(Ending::kError) - expected);
 }
 
-absl::Status PrepareVerifier(const std::string& target, milliseconds timeout, Verifier& verifier) {
+absl::Status PrepareVerifier(const Target& target, milliseconds timeout, Verifier& verifier) {
   const auto channel = Connect(target, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   return verifier.RecordExpected(*v1::Inference::NewStub(*channel), timeout);
@@ -75,7 +75,7 @@ absl::StatusOr<bool> RunLoadTest(const RunFlags& given, const std::string& comma
   std::optional<Verifier> verifier;
   if (flags.verify) {
     verifier.emplace(factory, flags.verify_tolerance);
-    const auto status = PrepareVerifier(flags.target, load->options.timeout, *verifier);
+    const auto status = PrepareVerifier(load->target, load->options.timeout, *verifier);
     if (!status.ok()) return status;
   }
   const auto warmup =

@@ -7,10 +7,22 @@
 namespace beamline {
 
 Health::Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models)
-    : service_(service) {
+    : services_{&service} {
   std::lock_guard lock(mutex_);
   for (const ModelInfo& model : models) Keep(model);
   TellOfAll();
+}
+
+void Health::Add(grpc::HealthCheckServiceInterface& service) {
+  std::lock_guard lock(mutex_);
+  services_.push_back(&service);
+  TellOfAll();
+}
+
+void Health::Set(const std::string& name, bool is_serving) {
+  for (grpc::HealthCheckServiceInterface* const service : services_) {
+    service->SetServingStatus(name, is_serving);
+  }
 }
 
 void Health::Keep(const ModelInfo& model) {
@@ -26,7 +38,7 @@ void Health::Keep(const ModelInfo& model) {
 void Health::SetState(const ModelInfo& model) {
   std::lock_guard lock(mutex_);
   Keep(model);
-  service_.SetServingStatus(model.versioned_name, false);  // TellOf sets those that are there
+  Set(model.versioned_name, false);  // TellOf sets those that are there
   TellOf(model.name);
   TellOfServer();
   if (models_[model.name].empty()) models_.erase(model.name);
@@ -61,10 +73,10 @@ bool Health::CanAnswer(const std::string& name) const {
 }
 
 void Health::TellOf(const std::string& name) {
-  service_.SetServingStatus(name, IsOpen() && CanAnswer(name));
+  Set(name, IsOpen() && CanAnswer(name));
   for (const auto& [number, version] : models_.at(name)) {
-    service_.SetServingStatus(fmt::format("{}{}{}", name, kVersionSeparator, number),
-                              IsOpen() && version.is_ready && !version.is_faulted);
+    Set(fmt::format("{}{}{}", name, kVersionSeparator, number),
+        IsOpen() && version.is_ready && !version.is_faulted);
   }
 }
 
@@ -75,7 +87,7 @@ void Health::TellOfServer() {
       any_faulted = any_faulted || version.is_faulted;
     }
   }
-  service_.SetServingStatus("", IsOpen() && !any_faulted);
+  Set("", IsOpen() && !any_faulted);
 }
 
 void Health::TellOfAll() {

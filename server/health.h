@@ -21,6 +21,8 @@ class Health {
  public:
   // `service` outlives it.
   Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models);
+  // Another one, of another address, that is told the same from now on.
+  void Add(grpc::HealthCheckServiceInterface& service);
 
   // Tells of the model's state, which has changed.
   void SetState(const ModelInfo& model);
@@ -47,8 +49,10 @@ class Health {
   bool IsOpen() const { return accepting_ && !draining_; }
   void TellOfServer();
 
-  grpc::HealthCheckServiceInterface& service_;
-  std::mutex mutex_;                                          // guards all below
+  void Set(const std::string& name, bool is_serving);
+
+  std::mutex mutex_;  // guards all below
+  std::vector<grpc::HealthCheckServiceInterface*> services_;
   std::map<std::string, std::map<int32_t, Version>> models_;  // those that are loaded or loading
   bool accepting_ = true;
   bool draining_ = false;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
 #include "server/notify.h"
+#include "server/security/identities.h"
+#include "server/security/tls_config.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
 #include "spdlog/spdlog.h"
@@ -53,8 +56,9 @@ int PrintAndEnd(const std::string& text) {
 // Shorter than what supervisors give a check by default, so that it is this line that says why.
 constexpr std::chrono::milliseconds kHealthTimeout{3000};
 
-int PrintHealth(const std::string& address) {
-  const auto is_serving = AskHealth(address, kHealthTimeout);
+int PrintHealth(const CommandLine& line) {
+  const auto tls = line.health_has_tls ? TlsFilesOf(line.config) : std::nullopt;
+  const auto is_serving = AskHealth(line.health_address, kHealthTimeout, tls);
   if (!is_serving.ok()) return Fail(1, is_serving.status());
   const int status = PrintAndEnd(*is_serving ? "SERVING\n" : "NOT_SERVING\n");
   return *is_serving ? status : 1;
@@ -83,6 +87,7 @@ void PrintStartLine(const Server& server) {
   std::vector<std::string> others;
   if (!server.metrics_url().empty()) others.push_back("metrics " + server.metrics_url());
   if (!server.admin_address().empty()) others.push_back("admin " + server.admin_address());
+  if (!server.health_address().empty()) others.push_back("health " + server.health_address());
   Print(fmt::format("beamline-server: serving on {}{}: {}\n", server.address(),
                     others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")),
                     server.model_names()));
@@ -113,7 +118,7 @@ int Main(int argc, char** argv) {
   if (!line.ok()) return Fail(2, line.status());
   if (!line->text.empty()) return PrintAndEnd(line->text);
   // Before signals end the process with status 0, which a check that was cut must not have.
-  if (!line->health_address.empty()) return PrintHealth(line->health_address);
+  if (!line->health_address.empty()) return PrintHealth(*line);
   static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
   const ServerConfig& config = line->config;
   if (line->print_config) return PrintAndEnd(PrintConfig(config));
@@ -126,6 +131,16 @@ int Main(int argc, char** argv) {
   if (!processes.ok()) return Fail(2, processes.status());
   const EngineOptions options = ToEngineOptions(config, *std::move(processes));
   if (options.processes.rank > 0) return Follow(options);
+
+  // Before the models are read, which may take long.
+  if (const auto tls = TlsFilesOf(config)) {
+    const auto read = ReadTlsFiles(*tls);
+    if (!read.ok()) return Fail(1, read.status());
+  }
+  if (!config.identity_file.empty()) {
+    const auto read = ReadIdentities(config.identity_file);
+    if (!read.ok()) return Fail(1, read.status());
+  }
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = Engine::Create(options, metrics.get());

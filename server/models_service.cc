@@ -7,22 +7,29 @@
 
 namespace beamline {
 
-grpc::ServerUnaryReactor* ModelsService::ListModels(Context*, const Buffer*, Buffer* response) {
+grpc::ServerUnaryReactor* ModelsService::ListModels(Context* context, const Buffer*,
+                                                    Buffer* response) {
+  const auto identity = Enter(services_, *context, Right::kAny);
+  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new ListModelsCall(services_, response);
   call->Start();
   return call;
 }
 
-grpc::ServerUnaryReactor* ModelsService::GetModel(Context*, const Buffer* request,
+grpc::ServerUnaryReactor* ModelsService::GetModel(Context* context, const Buffer* request,
                                                   Buffer* response) {
+  const auto identity = Enter(services_, *context, Right::kAny);
+  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new GetModelCall(services_, response);
   call->Start(*request);
   return call;
 }
 
 template <typename Call>
-grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, const Buffer* request,
-                                                        Buffer* response) {
+grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, Context* context,
+                                                        const Buffer* request, Buffer* response) {
+  const auto identity = Enter(services_, *context, Right::kAdmin);
+  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   switch (access_) {
     case AdminAccess::kNowhere:
       return new FailedUnaryCall(ToGrpcStatus(absl::UnimplementedError(fmt::format(
@@ -39,19 +46,19 @@ grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, const 
   return call;
 }
 
-grpc::ServerUnaryReactor* ModelsService::LoadModel(Context*, const Buffer* request,
+grpc::ServerUnaryReactor* ModelsService::LoadModel(Context* context, const Buffer* request,
                                                    Buffer* response) {
-  return StartAdminCall<LoadModelCall>("LoadModel", request, response);
+  return StartAdminCall<LoadModelCall>("LoadModel", context, request, response);
 }
 
-grpc::ServerUnaryReactor* ModelsService::UnloadModel(Context*, const Buffer* request,
+grpc::ServerUnaryReactor* ModelsService::UnloadModel(Context* context, const Buffer* request,
                                                      Buffer* response) {
-  return StartAdminCall<UnloadModelCall>("UnloadModel", request, response);
+  return StartAdminCall<UnloadModelCall>("UnloadModel", context, request, response);
 }
 
-grpc::ServerUnaryReactor* ModelsService::RestartReplica(Context*, const Buffer* request,
+grpc::ServerUnaryReactor* ModelsService::RestartReplica(Context* context, const Buffer* request,
                                                         Buffer* response) {
-  return StartAdminCall<RestartReplicaCall>("RestartReplica", request, response);
+  return StartAdminCall<RestartReplicaCall>("RestartReplica", context, request, response);
 }
 
 }  // namespace beamline

@@ -41,8 +41,8 @@ class ModelsService final : public RawModels {
 
  private:
   template <typename Call>
-  grpc::ServerUnaryReactor* StartAdminCall(const char* name, const Buffer* request,
-                                           Buffer* response);
+  grpc::ServerUnaryReactor* StartAdminCall(const char* name, Context* context,
+                                           const Buffer* request, Buffer* response);
 
   ServiceContext& services_;
   const AdminAccess access_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,15 +15,16 @@
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
-#include "server/accept/listen_socket.h"
-#include "server/admin_listener.h"
 #include "server/admission.h"
 #include "server/health.h"
 #include "server/inference_service.h"
+#include "server/listening.h"
 #include "server/metrics/metrics_endpoint.h"
 #include "server/model_directory.h"
 #include "server/model_log.h"
 #include "server/models_service.h"
+#include "server/security/tls_config.h"
+#include "server/side_listener.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -62,6 +64,7 @@ class ServerImpl final : public Server {
     metrics_->SetEngine(nullptr);
     acceptor_.reset();
     EndAdmin();
+    health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     engine_.reset();  // before the workers, which carry out its last answers
   }
@@ -69,21 +72,26 @@ class ServerImpl final : public Server {
   absl::Status Listen(const ServerConfig& config);
   absl::Status ListenForMetrics(const ServerConfig& config);
   absl::Status ListenForAdmin(const ServerConfig& config);
+  absl::Status ListenForHealth(const ServerConfig& config);
   // The last step of a start, when all that needs file descriptors for good has them.
   absl::Status Accept(const ServerConfig& config);
   // Calls on_fault for devices that fail from now on, and for those that have failed already.
   void WatchForFaults(std::function<void()> on_fault);
   void WatchForChanges();
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return address_.text; }
   std::string admin_address() const override {
     return admin_listener_ == nullptr ? "" : admin_listener_->address();
+  }
+  std::string health_address() const override {
+    return health_listener_ == nullptr ? "" : health_listener_->address();
   }
   std::string metrics_url() const override { return metrics_url_; }
   std::string model_names() const override { return models_.Names(); }
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
+  absl::Status MakeGate(const ServerConfig& config);
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
@@ -95,21 +103,22 @@ class ServerImpl final : public Server {
   ModelDirectory models_;
   const bool has_admin_;
   Admission admission_;
+  std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
   ModelsService models_service_{
       services_, has_admin_ ? AdminAccess::kElsewhere : AdminAccess::kNowhere, nullptr};
   std::unique_ptr<ModelAdmin> admin_;
   std::unique_ptr<ModelsService> admin_service_;
-  std::unique_ptr<AdminListener> admin_listener_;
-  ListenSockets sockets_;  // until they are the acceptor's
+  std::shared_ptr<TlsSource> tls_;  // null: plain text
+  std::unique_ptr<SideListener> admin_listener_;
+  std::unique_ptr<SideListener> health_listener_;
+  OpenAddress address_;  // its sockets until they are the acceptor's
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<Connections> connections_;
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
-  int port_ = 0;
-  std::string address_;
   std::string metrics_url_;
 };
 
@@ -142,19 +151,31 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.RegisterService(&models_service_);
 }
 
+absl::Status ServerImpl::MakeGate(const ServerConfig& config) {
+  std::unique_ptr<IdentitySource> identities;
+  if (!config.identity_file.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(identities, IdentitySource::Open(config.identity_file));
+  } else if (config.tls_client_ca_file.empty()) {
+    return absl::OkStatus();
+  }
+  gate_ = std::make_unique<Gate>(std::move(identities), config.isolate_identities);
+  services_.gate = gate_.get();
+  return absl::OkStatus();
+}
+
 absl::Status ServerImpl::Listen(const ServerConfig& config) {
-  BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort("listen", config.listen));
-  BEAMLINE_ASSIGN_OR_RETURN(sockets_,
-                            OpenListenSockets(listen.host, listen.port, kKeepaliveTimeout));
-  port_ = sockets_.port;
-  address_ = fmt::format("{}:{}", listen.host, port_);
+  if (const std::optional<TlsFiles> files = TlsFilesOf(config)) {
+    BEAMLINE_ASSIGN_OR_RETURN(tls_, TlsSource::Open(*files));
+  }
+  BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
+  BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
+  if (tls_ == nullptr) WarnOfPlainText("listen", address_);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(config, builder);
-  connections_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+  if (!config.identity_file.empty()) LeaveOutReflection(builder);
+  connections_ = AddConnections(tls_, builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");
   health_ = std::make_unique<Health>(*server_->GetHealthCheckService(), engine_->Models());
@@ -172,15 +193,23 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
   const AcceptorOptions options = {
       .max_connections = limit,
       .max_connections_per_peer = config.max_connections_per_peer,
-      .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms)};
-  const auto hand_over = [this](int fd) {  // gRPC closes it
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = fd;
-    connections_->HandleNewConnection(&connection);
-  };
+      .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
+      .first_bytes = FirstBytes(tls_)};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
-  BEAMLINE_ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(std::move(sockets_), options, hand_over,
-                                                       on_accepting, metrics_->connections()));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),
+                                 on_accepting, metrics_->connections()));
+  if (health_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(health_listener_->Accept());
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::ListenForHealth(const ServerConfig& config) {
+  if (config.health_listen == "off") return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("health_listen", config.health_listen));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      health_listener_,
+      SideListener::Start(config, {.address = std::move(address), .has_health = true}));
+  health_->Add(*health_listener_->health());
   return absl::OkStatus();
 }
 
@@ -203,8 +232,14 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
       ModelAdmin::Defaults{[config](ModelOptions& model) { FillFrom(config, model); },
                            std::chrono::milliseconds(config.drain_timeout_ms)});
   admin_service_ = std::make_unique<ModelsService>(services_, AdminAccess::kHere, admin_.get());
-  BEAMLINE_ASSIGN_OR_RETURN(admin_listener_, AdminListener::Start(config, *admin_service_));
-  return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("admin_listen", config.admin_listen));
+  if (tls_ == nullptr) WarnOfPlainText("admin_listen", address);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      admin_listener_,
+      SideListener::Start(config, {.address = std::move(address),
+                                   .tls = tls_,
+                                   .service = admin_service_.get()}));  // the other tells health
+  return admin_listener_->Accept();
 }
 
 void ServerImpl::EndAdmin() {
@@ -252,7 +287,7 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   }
   EndAdmin();
   acceptor_.reset();  // gRPC takes no connection any more
-  if (admission_.running() == 0) HangUpAnswered(port_);
+  if (admission_.running() == 0) HangUpAnswered(address_.port);
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
 }
@@ -266,6 +301,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   auto server = std::make_unique<ServerImpl>(config, std::move(metrics), std::move(engine));
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
+  BEAMLINE_RETURN_IF_ERROR(server->ListenForHealth(config));
   server->WatchForFaults(std::move(on_fault));
   server->WatchForChanges();
   BEAMLINE_RETURN_IF_ERROR(server->ListenForAdmin(config));

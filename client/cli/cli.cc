@@ -2,12 +2,14 @@
 
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/cord.h"
 #include "base/build_info.h"
 #include "base/command_documents.h"
 #include "base/command_line.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "client/target.h"
@@ -64,6 +66,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->type_name("HOST:PORT")
       ->envname("BEAMLINE_ADDRESS")
       ->capture_default_str();
+  AddConnectionFlags(app, options.connection);
   AddNumber(app, "--timeout", options.timeout_seconds,
             "for the whole call; of lines, for each answer; 0: none", 0.0, 1e6)
       ->type_name("SECONDS")
@@ -90,6 +93,11 @@ absl::Status CheckArguments(int argc, const char* const* argv) {
     return absl::InvalidArgumentError(
         fmt::format("argument {} is not valid UTF-8: '{}'", i, Shorten(argv[i], 100)));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReadInto(const ConnectionFlags& flags, ConnectionOptions& connection) {
+  BEAMLINE_ASSIGN_OR_RETURN(connection, ReadConnectionOptions(flags));
   return absl::OkStatus();
 }
 
@@ -150,12 +158,14 @@ int Run(int argc, const char* const* argv, const Console& console) {
   status.Update(CheckArguments(argc, argv));
   const bool calls = text.ok() && text->empty();
   if (calls) status.Update(CheckTarget("--address", options.address));
+  ConnectionOptions connection;
+  if (status.ok() && calls) status = ReadInto(options.connection, connection);
   if (!status.ok()) return FailUsage(console, options, std::string(status.message()));
   if (!calls) {
     console.out << *text;
     return 0;
   }
-  Client client({.address = options.address});
+  Client client({.address = options.address, .tls = connection.tls, .token = connection.token});
   Output output(console.out, options.output,
                 Style(UsesColor(options.color, console.out_is_terminal)));
   status = command({client, console, options, output});

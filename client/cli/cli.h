@@ -13,6 +13,7 @@
 #include "client/cli/output.h"
 #include "client/cli/style.h"
 #include "client/client.h"
+#include "client/connection_flags.h"
 
 namespace beamline::cli {
 
@@ -27,6 +28,7 @@ struct Console {
 // Options of every command.
 struct GlobalOptions {
   std::string address = "127.0.0.1:50051";
+  ConnectionFlags connection;
   double timeout_seconds = 60.0;  // 0: none
   OutputFormat output = OutputFormat::kTable;
   ColorMode color = ColorMode::kAuto;

@@ -1,10 +1,8 @@
 #include "loadtest/traffic/connections.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <utility>
 
+#include "client/channel.h"
 #include "fmt/format.h"
 #include "loadtest/traffic/call.h"
 
@@ -21,19 +19,20 @@ void RunEvents(grpc::CompletionQueue& queue) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& target,
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const Target& target,
                                                        std::chrono::milliseconds timeout) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // channels would share a connection
   arguments.SetMaxReceiveMessageSize(-1);  // embeddings of long texts pass the default 4 MiB
-  auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  auto channel = OpenChannel(target.address, target.tls, target.token, std::move(arguments));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
-    return absl::UnavailableError(fmt::format("no server answers at {}", target));
+    return absl::UnavailableError(fmt::format("no server answers at {}{}", target.address,
+                                              target.tls.has_value() ? " with TLS" : ""));
   }
   return channel;
 }
 
-absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const std::string& target,
+absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const Target& target,
                                                                int num_connections,
                                                                int num_threads) {
   std::unique_ptr<Connections> connections(new Connections);

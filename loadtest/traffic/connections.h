@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,12 +14,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.grpc.pb.h"
+#include "client/client.h"
 
 namespace beamline::loadtest {
 
+// Where calls go, and whether in TLS.
+struct Target {
+  std::string address;  // as gRPC names it
+  std::optional<TlsOptions> tls;
+  std::string token;  // empty: none
+};
+
 // Opens a TCP connection of its own and waits until it stands. UNAVAILABLE when it does not stand
 // within `timeout`.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& target,
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const Target& target,
                                                        std::chrono::milliseconds timeout);
 
 class Connections {
@@ -29,7 +38,7 @@ class Connections {
   };
 
   // num_threads threads, each with its own completion queue.
-  static absl::StatusOr<std::unique_ptr<Connections>> Open(const std::string& target,
+  static absl::StatusOr<std::unique_ptr<Connections>> Open(const Target& target,
                                                            int num_connections, int num_threads);
   // REQUIRES: no call is under way.
   ~Connections();

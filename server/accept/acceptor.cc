@@ -242,13 +242,30 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
     return;
   }
   if (begin != options_.first_bytes.substr(0, begin.size())) {
-    return CloseSilent(fd, Refusal::kProtocol);
+    return CloseStranger(fd, begin);
   }
   if (begin.size() < wanted) return;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   table_.HandOver(fd, IdentityOf(fd));
   ++stats_.accepted;
   hand_over_(fd);
+}
+
+void Acceptor::CloseStranger(int fd, std::string_view begin) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  // The two that clients of other settings begin with; others are nobody's clients.
+  if (options_.first_bytes == kTlsHandshake && kHttp2Preface.starts_with(begin)) {
+    protocol_error_.Log(fmt::format(
+        "refused a connection of {}: its client speaks without TLS, which this server asks for",
+        AddressText(address)));
+  } else if (options_.first_bytes == kHttp2Preface && begin.starts_with(kTlsHandshake)) {
+    protocol_error_.Log(fmt::format(
+        "refused a connection of {}: its client speaks TLS, and tls_certificate_file is not set",
+        AddressText(address)));
+  }
+  CloseSilent(fd, Refusal::kProtocol);
 }
 
 void Acceptor::CloseSilent(int fd, Refusal reason) {

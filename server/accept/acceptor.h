@@ -25,6 +25,10 @@ namespace beamline {
 // What an HTTP/2 client sends first (RFC 9113, 3.4).
 inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+// What a TLS client sends first: the header of a handshake's record (RFC 8446, 5.1), of which the
+// second byte of the version differs.
+inline constexpr std::string_view kTlsHandshake = "\x16\x03";
+
 struct AcceptorOptions {
   int32_t max_connections = 8192;
   int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6
@@ -78,6 +82,8 @@ class Acceptor {
   // Makes room for a connection. False, counted, when there is none.
   bool FindPlace(const sockaddr_storage& address, const std::string& peer);
   void OnEvent(int fd, uint32_t events);
+  // Closes a connection that begins with something else than it must.
+  void CloseStranger(int fd, std::string_view begin);
   void CloseSilent(int fd, Refusal reason);
   void CloseOverdue(Clock::time_point now);
   // Notices the connections that gRPC has closed.
@@ -109,6 +115,7 @@ class Acceptor {
   RareError limit_error_;
   RareError peer_limit_error_;
   RareError accept_error_;
+  RareError protocol_error_;
 };
 
 }  // namespace beamline

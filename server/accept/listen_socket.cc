@@ -78,9 +78,15 @@ void SetPort(Address& address, int port) {
   }
 }
 
-int PortOf(int fd) {
+// Where the socket is bound; of no family when it is not.
+Address AddressOf(int fd) {
   Address address{.size = sizeof(sockaddr_storage)};
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) return 0;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) return {};
+  return address;
+}
+
+int PortOf(int fd) {
+  const Address address = AddressOf(fd);
   // The port lies at the same place in both families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
 }
@@ -91,6 +97,16 @@ bool IsWildcard(const Address& address) {
     return IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
   }
   return reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr == INADDR_ANY;
+}
+
+bool IsLoopback(const Address& address) {
+  constexpr uint32_t kNetwork = 127;  // 127.0.0.0/8
+  if (address.family() == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+  }
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  return ntohl(v4->sin_addr.s_addr) >> 24 == kNetwork;
 }
 
 Address Wildcard(int family, int port) {
@@ -166,6 +182,11 @@ absl::StatusOr<ListenSockets> OpenListenSockets(const std::string& host, int por
     if (error == EADDRINUSE && port != 0) break;
   }
   return CannotListen(host, port, Reason(error));
+}
+
+bool OthersReach(const ListenSockets& sockets) {
+  return std::ranges::any_of(
+      sockets.sockets, [](const UniqueFd& socket) { return !IsLoopback(AddressOf(socket.get())); });
 }
 
 }  // namespace beamline

@@ -23,4 +23,8 @@ struct ListenSockets {
 absl::StatusOr<ListenSockets> OpenListenSockets(const std::string& host, int port,
                                                 std::chrono::milliseconds unacknowledged_timeout);
 
+// Whether one of the sockets takes connections of other machines: its address is not one of
+// loopback (127.0.0.0/8, ::1).
+bool OthersReach(const ListenSockets& sockets);
+
 }  // namespace beamline

@@ -9,6 +9,18 @@
 
 namespace beamline {
 
+absl::StatusOr<std::string> Enter(ServiceContext& services,
+                                  const grpc::CallbackServerContext& context, Right right) {
+  if (services.gate == nullptr) return std::string();
+  absl::StatusOr<std::string> name = services.gate->Enter(context, right);
+  if (!name.ok()) {
+    services.metrics.RecordRejection(absl::IsUnauthenticated(name.status())
+                                         ? Rejection::kUnauthenticated
+                                         : Rejection::kPermissionDenied);
+  }
+  return name;
+}
+
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
   const absl::Status parsed = ParseMessage(buffer, message);
   const auto text = [&](const char* name) -> std::string {

@@ -19,6 +19,7 @@
 #include "server/admission.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
+#include "server/security/gate.h"
 
 namespace beamline {
 
@@ -40,7 +41,12 @@ struct ServiceContext {
   WorkerPool& writers;       // answers are converted and written here, off the engine's threads
   WorkerPool& text_workers;  // tokenizes large texts, off gRPC's threads
   StreamLimits stream_limits;
+  const Gate* gate = nullptr;  // null: everybody may call, and nobody is known
 };
+
+// Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
+absl::StatusOr<std::string> Enter(ServiceContext& services,
+                                  const grpc::CallbackServerContext& context, Right right);
 
 class CallState {
  public:

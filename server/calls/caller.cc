@@ -27,8 +27,9 @@ std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
   return grpc::Timespec2Timepoint(deadline);
 }
 
-Caller CallerOf(const grpc::CallbackServerContext& context) {
-  Caller caller = {DeadlineOf(context.raw_deadline()), {}};
+Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& identity) {
+  Caller caller = {DeadlineOf(context.raw_deadline()), identity, !identity.empty()};
+  if (caller.is_identity) return caller;
   const auto& metadata = context.client_metadata();
   if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
     caller.client.assign(named->second.data(), named->second.size());

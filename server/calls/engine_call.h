@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -20,8 +21,9 @@ class EngineCall final : public UnaryCall {
   using UnaryCall::UnaryCall;
 
   // To be called once, within the service's method.
-  void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
-    const absl::Status status = Submit(context, buffer);
+  void Start(const grpc::CallbackServerContext& context, const std::string& identity,
+             const grpc::ByteBuffer& buffer) {
+    const absl::Status status = Submit(context, identity, buffer);
     if (!status.ok()) Fail(status);
   }
 
@@ -50,12 +52,14 @@ class EngineCall final : public UnaryCall {
     EngineCall& call_;
   };
 
-  absl::Status Submit(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
+  absl::Status Submit(const grpc::CallbackServerContext& context, const std::string& identity,
+                      const grpc::ByteBuffer& buffer) {
     BEAMLINE_RETURN_IF_ERROR(state().Admit());
     BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.
-    BEAMLINE_ASSIGN_OR_RETURN(handle_, Method::Submit(state(), message_, CallerOf(context),
-                                                      std::make_shared<Sink>(*this), answer_));
+    BEAMLINE_ASSIGN_OR_RETURN(handle_,
+                              Method::Submit(state(), message_, CallerOf(context, identity),
+                                             std::make_shared<Sink>(*this), answer_));
     return absl::OkStatus();
   }
 

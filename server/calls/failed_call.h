@@ -1,18 +1,25 @@
-// A call that ends at once with an error: RPCs that this server does not have.
+// A call that ends at once with an error: RPCs that this server does not have, or not for this
+// caller.
 #pragma once
 
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "grpcpp/support/status.h"
 
 namespace beamline {
 
-class FailedUnaryCall final : public grpc::ServerUnaryReactor {
+template <typename Reactor>
+class FailedCall final : public Reactor {
  public:
-  explicit FailedUnaryCall(const grpc::Status& status) { Finish(status); }
+  explicit FailedCall(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
 
  private:
-  ~FailedUnaryCall() override = default;
+  ~FailedCall() override = default;
 };
+
+using FailedUnaryCall = FailedCall<grpc::ServerUnaryReactor>;
+using FailedStreamCall = FailedCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+using FailedManyCall = FailedCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 }  // namespace beamline

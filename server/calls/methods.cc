@@ -60,6 +60,13 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   if (!request.ok()) return request;
   request->model = answer.model;
   request->client = caller.client;
+  if constexpr (requires { request->cache_salt; }) {
+    // A salt that is too long is refused as it is.
+    if (caller.is_identity && call.services().gate->isolates() &&
+        request->cache_salt.size() <= LimitOf("cache_salt").size->max) {
+      request->cache_salt = SaltOf(caller.client, request->cache_salt);
+    }
+  }
   // One that no request may ask for is refused by the engine.
   const int32_t most = call.services().stream_limits.max_priority;
   if (request->priority <= LimitOf("priority").value->max) {

@@ -22,17 +22,18 @@ class StreamCall::Sink final : public GenerateSink {
   StreamCall& call_;
 };
 
-void StreamCall::Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer) {
-  const absl::Status status = Submit(context, buffer);
+void StreamCall::Start(const grpc::CallbackServerContext& context, const std::string& identity,
+                       const grpc::ByteBuffer& buffer) {
+  const absl::Status status = Submit(context, identity, buffer);
   if (!status.ok()) Fail(status);
 }
 
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
-                                const grpc::ByteBuffer& buffer) {
+                                const std::string& identity, const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(state_.Admit());
   BEAMLINE_RETURN_IF_ERROR(state_.Parse(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
-                            PrepareGenerate(state_, message_, CallerOf(context)));
+                            PrepareGenerate(state_, message_, CallerOf(context, identity)));
   answer_ = std::move(prepared.answer);
   BEAMLINE_ASSIGN_OR_RETURN(auto handle,
                             state_.CountRefusal(state_.services().engine.Generate(

@@ -28,7 +28,8 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
       : state_(services, Rpc::kGenerateStream),
         waiting_(static_cast<size_t>(services.stream_limits.max_send_bytes)) {}
   // To be called once, within the service's method.
-  void Start(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer);
+  void Start(const grpc::CallbackServerContext& context, const std::string& identity,
+             const grpc::ByteBuffer& buffer);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -38,7 +39,8 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   class Sink;
 
   ~StreamCall() override = default;
-  absl::Status Submit(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& buffer);
+  absl::Status Submit(const grpc::CallbackServerContext& context, const std::string& identity,
+                      const grpc::ByteBuffer& buffer);
   // From the engine.
   void Push(GenerateDelta delta);
   void End(absl::StatusOr<GenerateResult> result);

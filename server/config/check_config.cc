@@ -37,6 +37,28 @@ absl::Status CheckModelName(const std::string& name) {
   return absl::OkStatus();
 }
 
+// Of a setting that another one needs.
+absl::Status Missing(const char* field, std::string_view needed_by, const char* accepted) {
+  return FieldError({.field = field,
+                     .value = "empty",
+                     .accepted = accepted,
+                     .text = fmt::format("{} is set, and {} is empty", needed_by, field)});
+}
+
+absl::Status CheckTls(const ServerConfig& config) {
+  const bool has_certificate = !config.tls_certificate_file.empty();
+  if (has_certificate && config.tls_key_file.empty()) {
+    return Missing("tls_key_file", "tls_certificate_file", "a file");
+  }
+  for (const auto& [name, value] : {std::pair("tls_key_file", &config.tls_key_file),
+                                    std::pair("tls_client_ca_file", &config.tls_client_ca_file)}) {
+    if (!has_certificate && !value->empty()) {
+      return Missing("tls_certificate_file", name, "a file");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckLoadName(std::string_view name) {
@@ -62,12 +84,13 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.admin_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("admin_listen", config.admin_listen).status());
     if (config.model_root.empty()) {
-      return FieldError({.field = "model_root",
-                         .value = "empty",
-                         .accepted = "a folder",
-                         .text = "admin_listen is set, and model_root is empty"});
+      return Missing("model_root", "admin_listen", "a folder");
     }
   }
+  if (config.health_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("health_listen", config.health_listen).status());
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckTls(config));
   std::set<std::pair<std::string, int32_t>> names;
   for (const ModelOptions& model : config.models) {
     if (model.name.empty() || model.folder.empty()) {

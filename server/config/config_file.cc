@@ -1,6 +1,7 @@
 #include "server/config/config_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <set>
@@ -68,6 +69,22 @@ std::string BesideFile(const std::string& path, const std::string& written) {
   return (std::filesystem::path(path).parent_path() / written).string();
 }
 
+constexpr std::array<const char*, 7> kPathSettings = {
+    "identity_file",        "algorithm_file", "rank_secret_file",  "model_root",
+    "tls_certificate_file", "tls_key_file",   "tls_client_ca_file"};
+
+// The setting's value where it is a path; else null.
+std::string* PathSetting(std::string_view name, ServerConfig& config) {
+  if (std::ranges::find(kPathSettings, name) == kPathSettings.end()) return nullptr;
+  for (const Setting& setting : Settings(config)) {
+    if (setting.name != name) continue;
+    std::string* const value = std::get<std::string*>(setting.value);
+    const bool is_path = name == "algorithm_file" ? IsAlgorithmPath(*value) : !value->empty();
+    return is_path ? value : nullptr;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<ModelOptions> ReadModel(const std::string& path, const YAML::Node& node) {
   if (!node.IsMap()) return At(path, node.Mark(), "a model must have a name and a folder");
   ModelOptions model;
@@ -90,15 +107,7 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
     BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
     if (key != "models") {
       BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
-      if (key == "algorithm_file" && IsAlgorithmPath(config.algorithm_file)) {
-        config.algorithm_file = BesideFile(path, config.algorithm_file);
-      }
-      if (key == "rank_secret_file" && !config.rank_secret_file.empty()) {
-        config.rank_secret_file = BesideFile(path, config.rank_secret_file);
-      }
-      if (key == "model_root" && !config.model_root.empty()) {
-        config.model_root = BesideFile(path, config.model_root);
-      }
+      if (std::string* const named = PathSetting(key, config)) *named = BesideFile(path, *named);
       continue;
     }
     if (!entry.second.IsSequence()) return At(path, entry.first.Mark(), "models must be a list");
@@ -136,11 +145,9 @@ absl::Status LoadConfigFile(const std::string& path, ServerConfig& config,
 }
 
 std::string PrintConfig(ServerConfig config) {
-  if (IsAlgorithmPath(config.algorithm_file)) {
-    config.algorithm_file = Absolute(config.algorithm_file);
+  for (const char* const name : kPathSettings) {
+    if (std::string* const path = PathSetting(name, config)) *path = Absolute(*path);
   }
-  if (!config.model_root.empty()) config.model_root = Absolute(config.model_root);
-  if (!config.rank_secret_file.empty()) config.rank_secret_file = Absolute(config.rank_secret_file);
   for (ModelOptions& model : config.models) {
     model.folder = Absolute(model.folder);
     FillFrom(config, model);

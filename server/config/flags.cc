@@ -110,8 +110,9 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
       app.add_option(
              "--health", line.health_address,
              fmt::format("asks the server at ADDRESS for its health, without one the server "
-                         "at {}, and ends: with status 0 when it is SERVING, else with 1",
-                         FlagName("listen")))
+                         "at {}, where that is off at {}, and ends: with status 0 when it is "
+                         "SERVING, else with 1",
+                         FlagName("health_listen"), FlagName("listen")))
           ->type_name("[ADDRESS]")
           ->expected(0, 1)
           ->default_str(kOwnAddress);
@@ -175,18 +176,37 @@ absl::Status ApplyFlags(const Flags& flags, ServerConfig& config) {
   return absl::OkStatus();
 }
 
-// Where to ask a server that listens as `listen` says, when --health names no address. A server on
-// all addresses answers on loopback.
-absl::StatusOr<std::string> HealthAddress(const std::string& given, const std::string& listen) {
-  const bool is_given = given != kOwnAddress;
-  const char* const name = is_given ? "--health" : "listen";
-  BEAMLINE_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(name, is_given ? given : listen));
+// Where a server that listens at `address` answers: one on all addresses does so on loopback.
+HostPort Reached(HostPort address) {
+  if (address.host == "0.0.0.0" || address.host == "[::]") address.host = "127.0.0.1";
+  return address;
+}
+
+// Where to ask a server of this configuration, and whether in TLS, when --health names no address
+// or the one that is given.
+absl::Status SetHealthAddress(CommandLine& line) {
+  const ServerConfig& config = line.config;
+  const bool is_given = line.health_address != kOwnAddress;
+  const bool has_own = config.health_listen != "off";
+  const std::string& chosen = is_given  ? line.health_address
+                              : has_own ? config.health_listen
+                                        : config.listen;
+  const char* const name = is_given ? "--health" : has_own ? "health_listen" : "listen";
+  BEAMLINE_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(name, chosen));
   if (address.port == 0) {
-    return FieldError("--health", fmt::format("'{}'", is_given ? given : listen),
+    return FieldError("--health", fmt::format("'{}'", chosen),
                       "an address with the port that the server has");
   }
-  if (address.host == "0.0.0.0" || address.host == "[::]") address.host = "127.0.0.1";
-  return fmt::format("{}:{}", address.host, address.port);
+  address = Reached(address);
+  bool is_health_listen = has_own && !is_given;
+  if (has_own && is_given) {
+    BEAMLINE_ASSIGN_OR_RETURN(const HostPort own,
+                              ParseHostPort("health_listen", config.health_listen));
+    is_health_listen = own.port == address.port;
+  }
+  line.health_address = fmt::format("{}:{}", address.host, address.port);
+  line.health_has_tls = !config.tls_certificate_file.empty() && !is_health_listen;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -249,8 +269,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   BEAMLINE_RETURN_IF_ERROR(ApplyFlags(flags, config));
   if (flags.health->count() > 0) {
     // Of a server that runs already: what it serves need not be here.
-    BEAMLINE_ASSIGN_OR_RETURN(line.health_address,
-                              HealthAddress(line.health_address, config.listen));
+    BEAMLINE_RETURN_IF_ERROR(SetHealthAddress(line));
     return line;
   }
   if (config.models.empty()) {

@@ -14,8 +14,9 @@ struct CommandLine {
   // The file, then the environment, then the flags; the demo models when none of them names one.
   ServerConfig config;
   bool print_config = false;
-  std::string health_address;  // of --health: the server to ask, host:port; empty: serve
-  std::string text;            // of --help or --version: to be printed, and nothing else done
+  std::string health_address;   // of --health: the server to ask, host:port; empty: serve
+  bool health_has_tls = false;  // of that server
+  std::string text;             // of --help or --version: to be printed, and nothing else done
 };
 
 // Errors are the operator's mistakes: one line each, for exit status 2.

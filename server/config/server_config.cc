@@ -137,6 +137,36 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
   };
 }
 
+std::vector<Setting> TlsSettings(ServerConfig& c) {
+  return {
+      {.name = "health_listen",
+       .value = &c.health_listen,
+       .choices = {"off"},
+       .help = "address where health alone is answered, without TLS, for probes",
+       .is_address = true},
+      {.name = "tls_certificate_file",
+       .value = &c.tls_certificate_file,
+       .help = "PEM file of the server's certificate and those between it and its authority; "
+               "without one gRPC is plain text"},
+      {.name = "tls_key_file",
+       .value = &c.tls_key_file,
+       .help = "PEM file of the certificate's private key"},
+      {.name = "tls_client_ca_file",
+       .value = &c.tls_client_ca_file,
+       .help = "PEM file of the authorities whose certificates clients have; without one clients "
+               "need none"},
+      {.name = "tls_require_client_certificate",
+       .value = &c.tls_require_client_certificate,
+       .help = "with tls_client_ca_file, whether a client without a certificate is refused"},
+      {.name = "identity_file",
+       .value = &c.identity_file,
+       .help = "file of who may call, with which token or certificate; without one everybody may"},
+      {.name = "isolate_identities",
+       .value = &c.isolate_identities,
+       .help = "whether requests share the cached prompts of their own identity alone"},
+  };
+}
+
 std::vector<Setting> DeviceSettings(ServerConfig& c) {
   return {
       {"device",
@@ -291,6 +321,8 @@ std::vector<Setting> Settings(ServerConfig& c) {
   };
   const std::vector<Setting> connections = ConnectionSettings(c);
   const std::vector<Setting> ranks = RankSettings(c);
+  const std::vector<Setting> tls = TlsSettings(c);
+  settings.insert(settings.end(), tls.begin(), tls.end());
   settings.insert(settings.end(), devices.begin(), devices.end());
   settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());

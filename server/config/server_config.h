@@ -18,6 +18,13 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
   std::string admin_listen = "off";                // host:port of LoadModel and UnloadModel
+  std::string health_listen = "off";               // host:port of health alone, in plain text
+  std::string tls_certificate_file;                // PEM, for gRPC's listeners; empty: no TLS
+  std::string tls_key_file;                        // of the certificate
+  std::string tls_client_ca_file;                  // whose certificates clients have
+  bool tls_require_client_certificate = true;      // where there is a tls_client_ca_file
+  std::string identity_file;                       // who may call, and what; empty: everybody
+  bool isolate_identities = true;                  // their cached prompts
   std::string model_root;                          // LoadModel's folders lie below; empty: none
   std::string device = "auto";                     // of models that name none: auto, cpu, ...
   std::string replicas = "auto";                   // of models that name no number

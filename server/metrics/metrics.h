@@ -44,16 +44,19 @@ inline constexpr std::array<std::string_view, 13> kRpcNames = {
 
 // Why a call was refused before any work: label values of `reason`.
 enum class Rejection : uint8_t {
-  kOverload,      // max_concurrent_requests calls run
-  kQueueFull,     // max_queued_requests wait for the model
-  kQueuedTokens,  // its tokens beside those that wait are more than max_queued_tokens
-  kDeadline,      // it would be answered too late
-  kDraining,      // the server is about to stop
-  kDeviceFault,   // the model's device has failed
-  kNotReady       // the model is being loaded or unloaded
+  kOverload,         // max_concurrent_requests calls run
+  kQueueFull,        // max_queued_requests wait for the model
+  kQueuedTokens,     // its tokens beside those that wait are more than max_queued_tokens
+  kDeadline,         // it would be answered too late
+  kDraining,         // the server is about to stop
+  kDeviceFault,      // the model's device has failed
+  kNotReady,         // the model is being loaded or unloaded
+  kUnauthenticated,  // the caller is nobody whom the server knows
+  kPermissionDenied  // the caller may not call this
 };
-inline constexpr std::array<std::string_view, 7> kRejectionNames = {
-    "overload", "queue_full", "queued_tokens", "deadline", "draining", "device_fault", "not_ready"};
+inline constexpr std::array<std::string_view, 9> kRejectionNames = {
+    "overload",     "queue_full", "queued_tokens",   "deadline",         "draining",
+    "device_fault", "not_ready",  "unauthenticated", "permission_denied"};
 
 // A call that is over, or one request of a stream of requests.
 struct CallRecord {

@@ -46,6 +46,18 @@ class HealthTest : public testing::Test {
   Health health_{service_, {Info("a", 1, ModelState::kReady), Info("b", 1, ModelState::kReady)}};
 };
 
+TEST_F(HealthTest, TellsOfTheSameAtEachAddress) {
+  health_.SetCanAnswer(Info("b", 1, ModelState::kReady), false);
+  RecordingService other;
+  health_.Add(other);
+  EXPECT_EQ(other.Serving(), "a a@1");
+  health_.SetState(Info("c", 2, ModelState::kReady));
+  EXPECT_EQ(other.Serving(), "a a@1 c c@2");
+  EXPECT_EQ(service_.Serving(), other.Serving());
+  health_.StartDraining();
+  EXPECT_EQ(other.Serving(), "");
+}
+
 TEST_F(HealthTest, FollowsAModelThatComesAndGoes) {
   EXPECT_EQ(service_.Serving(), "server a a@1 b b@1");
   health_.SetState(Info("c", 2, ModelState::kLoading));

@@ -9,6 +9,7 @@
 The contract itself, message by message, is in ``beamline.v1``.
 """
 
+from beamline._base import Tls
 from beamline._version import __version__
 from beamline.aio import AsyncAdminClient, AsyncClient, AsyncGenerationStream
 from beamline.client import AdminClient, Client, GenerationStream
@@ -31,7 +32,7 @@ __all__ = [
     "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
     "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
-    "Prompt", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Token", "TokenLogprob",
-    "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
+    "Prompt", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Tls", "Token",
+    "TokenLogprob", "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
     "generate_request",
 ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Sequence, TypeVar, Union
+
+import grpc
 
 from beamline._methods import Method
 from beamline.options import Prompt
@@ -18,7 +21,28 @@ MAX_BATCH_BYTES = 1 << 20  # of the inputs of one Encode, well below what a serv
 MAX_BATCH_SIZE = 4096  # of the contract
 
 _T = TypeVar("_T")
+_Path = Union[str, "os.PathLike[str]"]
 PromptOrRequest = Union[Prompt, pb.GenerateRequest]
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How a client speaks TLS; the files are read when the client is made."""
+
+    ca: _Path | None = None
+    """PEM file of the authorities that are trusted; None: gRPC's own list."""
+    certificate: _Path | None = None
+    """PEM file of the client's certificate, where the server asks for one; with ``key``."""
+    key: _Path | None = None
+    """PEM file of its key."""
+    server_name: str | None = None
+    """What the server's certificate names it, where that is not the address's host."""
+
+    def credentials(self) -> Any:
+        """As gRPC takes them. OSError when a file cannot be read, ValueError when it is no PEM."""
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key of Tls are accepted together")
+        return grpc.ssl_channel_credentials(_pem(self.ca, "CERTIFICATE"), _pem(self.key, "PRIVATE KEY"), _pem(self.certificate, "CERTIFICATE"))
 
 
 class ClientBase:
@@ -26,25 +50,34 @@ class ClientBase:
     ``timeout``: seconds that a call may take, retries included, unless it says otherwise; None: no limit. Not of generate_many
     and encode_many, which may be endless.
     ``retry``: which failed calls are made again, and when; NO_RETRIES: none.
-    ``credentials``: for TLS, ``grpc.ssl_channel_credentials(...)``; without them the connection is not encrypted.
+    ``tls``: True, or ``Tls(...)`` with certificates; without it the connection is not encrypted. ``credentials``: instead, gRPC's own.
+    ``token``: what the server knows this client by, where it asks for one; sent with each call, so use it with TLS.
     ``client_id``: by whom the server lets its clients take turns (metadata x-client-id); without it the peer's address.
     ``metadata``: sent with each call. ``max_message_bytes``: largest answer. ``channel_options``: gRPC's own, on top.
     """
 
     def __init__(self, address: str | None = None, *, timeout: float | None = None, retry: RetryPolicy = RetryPolicy(),
-                 credentials: Any = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
+                 tls: bool | Tls = False, credentials: Any = None, token: str | None = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
                  max_message_bytes: int = 64 << 20, channel_options: Sequence[tuple[str, Any]] = ()) -> None:
         Deadline(timeout)  # checks it
         self._address = check_address(address or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
         self._timeout = timeout
         self._retry = retry
-        self._credentials = credentials
+        if tls and credentials is not None:
+            raise ValueError("tls and credentials are given; accepted: one of them")
+        self._credentials = (Tls() if tls is True else tls).credentials() if tls else credentials
+        server_name = tls.server_name if isinstance(tls, Tls) else None
         self._metadata = tuple(metadata) + ((("x-client-id", client_id),) if client_id else ())
+        if token is not None:
+            if not re.fullmatch(r"[!-~]+", token):
+                raise ValueError("token is no word of ASCII")
+            self._metadata += (("authorization", f"Bearer {token}"),)
         self._channel_options = [
             ("grpc.max_receive_message_length", max_message_bytes),
             # An attempt of ours should find the connection tried anew: gRPC's own pause begins at a second.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 5000),
+            *([("grpc.ssl_target_name_override", server_name)] if server_name else []),
             *channel_options,
         ]
         self._channel: Any = None
@@ -70,6 +103,16 @@ class ClientBase:
 
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline(self._timeout if timeout is None else timeout)
+
+
+def _pem(path: _Path | None, kind: str) -> bytes | None:
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        text = file.read()
+    if f"{kind}-----".encode() not in text:
+        raise ValueError(f"{os.fspath(path)!r} holds no {kind}; accepted: a file of PEM")
+    return text
 
 
 def check_address(address: str) -> str:

@@ -126,24 +126,42 @@ class Calls(unittest.TestCase):
         self.connected(client_id="batch-7", metadata=[("x-team", "docs")]).generate("m", "x")
         self.assertEqual(self.script.metadata[0]["x-client-id"], "batch-7")
         self.assertEqual(self.script.metadata[0]["x-team"], "docs")
+        self.assertNotIn("authorization", self.script.metadata[0])
+        self.connected(token="of-alice").generate("m", "x")
+        self.assertEqual(self.script.metadata[1]["authorization"], "Bearer of-alice")
+        for token in ("", "two words", "line\n", "\u00e4"):
+            with self.subTest(token), self.assertRaisesRegex(ValueError, "no word of ASCII"):
+                self.connected(token=token)
 
     def test_tls(self):
-        with tempfile.TemporaryDirectory() as folder:
-            key, certificate = os.path.join(folder, "key"), os.path.join(folder, "certificate")
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
-                            "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, stderr=subprocess.DEVNULL)
-            with open(key, "rb") as key_file, open(certificate, "rb") as certificate_file:
-                secret, public = key_file.read(), certificate_file.read()
-        server = Server(credentials=grpc.ssl_server_credentials([(secret, public)]))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        key, certificate = os.path.join(folder.name, "key"), os.path.join(folder.name, "certificate")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, stderr=subprocess.DEVNULL)
+        with open(key, "rb") as key_file, open(certificate, "rb") as certificate_file:
+            secret, public = key_file.read(), certificate_file.read()
+        server = Server(credentials=grpc.ssl_server_credentials([(secret, public)], public, require_client_auth=True))
         self.addCleanup(server.stop)
-        client = self.make_client(server.address, timeout=20, credentials=grpc.ssl_channel_credentials(public))
-        self.addCleanup(client.close)
-        self.assertEqual(client.generate("m", "secret").text, "SECRET")
-        plain = self.make_client(server.address, timeout=20, retry=beamline.NO_RETRIES)
-        self.addCleanup(plain.close)
-        with self.assertRaises(beamline.UnavailableError):
-            plain.generate("m", "secret")
+        own = {"certificate": certificate, "key": key}
+        for settings in ({"credentials": grpc.ssl_channel_credentials(public, secret, public)}, {"tls": beamline.Tls(ca=certificate, **own)},
+                         {"tls": beamline.Tls(certificate, server_name="localhost", **own)}):
+            client = self.make_client(server.address, timeout=20, **settings)
+            self.addCleanup(client.close)
+            self.assertEqual(client.generate("m", "secret").text, "SECRET")
+        for settings in ({}, {"tls": True}, {"tls": beamline.Tls(ca=certificate)},
+                         {"tls": beamline.Tls(ca=certificate, server_name="elsewhere", **own)}):
+            stranger = self.make_client(server.address, timeout=20, retry=beamline.NO_RETRIES, **settings)
+            self.addCleanup(stranger.close)
+            with self.subTest(settings), self.assertRaises(beamline.UnavailableError):
+                stranger.generate("m", "secret")
+        for error, settings in ((FileNotFoundError, {"ca": certificate + "x"}), (ValueError, {"ca": key}), (ValueError, {"key": key}),
+                                (ValueError, {"certificate": key, "key": certificate})):
+            with self.subTest(settings), self.assertRaises(error):
+                self.make_client(server.address, tls=beamline.Tls(**settings))
+        with self.assertRaisesRegex(ValueError, "tls and credentials are given"):
+            self.make_client(server.address, tls=True, credentials=grpc.ssl_channel_credentials())
 
     # --- Streams
 

@@ -115,6 +115,21 @@ TEST_F(AcceptorTest, ClosesWhatSpeaksSomethingElse) {
   EXPECT_EQ(num_taken(), 0u);
 }
 
+TEST_F(AcceptorTest, HandsOverHandshakesOfTls) {
+  Listen();
+  Start({.first_bytes = kTlsHandshake});
+  RawConnection plain(port_);
+  ASSERT_TRUE(plain.Send(Http2Hello()));
+  EXPECT_TRUE(plain.IsClosed());
+  EXPECT_EQ(refused(Refusal::kProtocol), 1u);
+  RawConnection encrypted(port_);
+  ASSERT_TRUE(encrypted.Send("\x16"));
+  EXPECT_FALSE(encrypted.IsClosed(std::chrono::milliseconds(50)));
+  EXPECT_EQ(num_taken(), 0u);
+  ASSERT_TRUE(encrypted.Send("\x03\x01"));
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 1; }));
+}
+
 TEST_F(AcceptorTest, ForgetsWhoLeavesWithoutAWord) {
   Listen();
   Start({.max_connections = 4});

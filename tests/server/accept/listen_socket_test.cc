@@ -66,6 +66,20 @@ TEST(ListenSocket, AllAddressesAreThoseOfBothFamilies) {
   }
 }
 
+TEST(ListenSocket, TellsWhetherOthersReachIt) {
+  for (const auto& [host, reached] :
+       {std::pair("127.0.0.1", false), std::pair("127.8.0.9", false), std::pair("localhost", false),
+        std::pair("0.0.0.0", true), std::pair("[::]", true)}) {
+    const auto sockets = OpenListenSockets(host, 0, kTimeout);
+    ASSERT_TRUE(sockets.ok()) << sockets.status();
+    EXPECT_EQ(OthersReach(*sockets), reached) << host;
+  }
+  if (!HasIpv6()) return;
+  const auto sockets = OpenListenSockets("[::1]", 0, kTimeout);
+  ASSERT_TRUE(sockets.ok()) << sockets.status();
+  EXPECT_FALSE(OthersReach(*sockets));
+}
+
 TEST(ListenSocket, ANameIsAllItsAddressesOnOnePort) {
   const auto sockets = OpenListenSockets("localhost", 0, kTimeout);
   ASSERT_TRUE(sockets.ok()) << sockets.status();

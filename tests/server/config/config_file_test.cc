@@ -186,6 +186,28 @@ TEST_F(ConfigFile, TheModelRootIsRelativeToTheFile) {
   EXPECT_EQ(read.model_root, (std::filesystem::current_path() / "m").string());
 }
 
+TEST_F(ConfigFile, FilesOfTlsAreRelativeToTheFile) {
+  ServerConfig config;
+  const std::string path = Write(
+      "tls_certificate_file: tls/crt\ntls_key_file: tls/key\ntls_client_ca_file: /etc/ca\n"
+      "tls_require_client_certificate: false\nidentity_file: who");
+  ASSERT_TRUE(LoadConfigFile(path, config).ok());
+  const auto folder = std::filesystem::path(path).parent_path();
+  EXPECT_EQ(config.tls_certificate_file, (folder / "tls/crt").string());
+  EXPECT_EQ(config.tls_key_file, (folder / "tls/key").string());
+  EXPECT_EQ(config.tls_client_ca_file, "/etc/ca");
+  EXPECT_EQ(config.identity_file, (folder / "who").string());
+  EXPECT_FALSE(config.tls_require_client_certificate);
+  config.tls_key_file = "k";
+  config.models.resize(1);
+  config.models[0].name = "a";
+  config.models[0].folder = "/f";
+  ServerConfig read;
+  ASSERT_TRUE(LoadConfigFile(Write(PrintConfig(config)), read).ok());
+  EXPECT_EQ(read.tls_key_file, (std::filesystem::current_path() / "k").string());
+  EXPECT_EQ(read.tls_certificate_file, config.tls_certificate_file);
+}
+
 TEST_F(ConfigFile, MayBeEmptyButMustExist) {
   ServerConfig config;
   EXPECT_TRUE(LoadConfigFile(Write(""), config).ok());

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ std::string OtherValue(const Setting& setting) {
     return choice.substr(0, choice.find(" to "));  // of a range its begin
   }
   if (std::holds_alternative<std::string*>(setting.value)) return "/a/b";
+  if (std::holds_alternative<bool*>(setting.value)) {
+    return ToText(setting) == "true" ? "false" : "true";
+  }
   return ToText(setting) == "1" ? "2" : setting.max < 1 ? "0.5" : setting.max > 2000 ? "1025" : "3";
 }
 
@@ -49,12 +53,18 @@ TEST(Environment, SetsEverySettingOfTheTableAndNoOther) {
     const std::string value = OtherValue(setting);
     ASSERT_NE(value, before[setting.name]) << setting.name;
     Environment environment = {{VariableName(setting.name), value}};
-    // The address of the administrators needs the root.
-    if (setting.name == "admin_listen") environment["BEAMLINE_MODEL_ROOT"] = "/a/b";
+    // The address of the administrators needs the root, and files of TLS need each other.
+    std::set<std::string> needed;
+    if (setting.name == "admin_listen") needed = {"model_root"};
+    if (setting.name.starts_with("tls_") && setting.name.ends_with("_file")) {
+      needed = {"tls_certificate_file", "tls_key_file"};
+    }
+    needed.erase(setting.name);
+    for (const std::string& name : needed) environment[VariableName(name)] = "/a/b";
     auto line = ParseIn(environment);
     ASSERT_TRUE(line.ok()) << line.status();
     for (const Setting& set : Settings(line->config)) {
-      if (set.name == "model_root" && setting.name == "admin_listen") continue;
+      if (needed.contains(set.name)) continue;
       EXPECT_EQ(ToText(set), set.name == setting.name ? value : before[set.name])
           << set.name << " after " << setting.name;
     }
@@ -155,6 +165,7 @@ TEST(UnknownVariables, AreNoneOfThoseThatAreReadElsewhere) {
                                 {"BEAMLINE_MODEL", "a=b"},
                                 {"BEAMLINE_MODELS", "/models"},
                                 {"BEAMLINE_ADDRESS", "a:1"},
+                                {"BEAMLINE_TOKEN_FILE", "f"},
                                 {"BEAMLINE_CUDA_MODULE", "f"},
                                 {"BEAMLINE_NCCL_LIBRARY", "f"},
                                 {"BEAMLINE_PEER_SUMS", "0"},
@@ -186,8 +197,8 @@ TEST(UnknownVariables, AreNoneOfThoseThatKubernetesMakes) {
 // A setting must be none of the names that mean something else, or may come of a Service's name.
 TEST(Environment, NoSettingHasAVariableThatMeansSomethingElse) {
   ServerConfig config;
-  std::vector<std::string> taken = {"BEAMLINE_CONFIG", "BEAMLINE_MODEL", "BEAMLINE_MODELS",
-                                    "BEAMLINE_ADDRESS", "BEAMLINE_REVISION"};
+  std::vector<std::string> taken = {"BEAMLINE_CONFIG",  "BEAMLINE_MODEL",      "BEAMLINE_MODELS",
+                                    "BEAMLINE_ADDRESS", "BEAMLINE_TOKEN_FILE", "BEAMLINE_REVISION"};
   for (const Setting& setting : Settings(config)) {
     const std::string name = VariableName(setting.name);
     EXPECT_THAT(taken, testing::Not(testing::Contains(name)));

@@ -139,6 +139,25 @@ TEST(Flags, HealthAsksWhereTheServerListens) {
   EXPECT_EQ(address({"--health", "--config", file.c_str()}), "127.0.0.1:9");
 }
 
+TEST(Flags, HealthIsAskedInTlsAndAtItsOwnAddress) {
+  const auto asked = [](std::vector<const char*> arguments) {
+    const auto line = Parse(std::move(arguments));
+    EXPECT_TRUE(line.ok()) << line.status();
+    return line.ok() ? line->health_address + (line->health_has_tls ? " in TLS" : "") : "";
+  };
+  EXPECT_EQ(asked({"--health", "--tls-certificate-file", "c"}), "127.0.0.1:50051 in TLS");
+  EXPECT_EQ(asked({"--health", "a:1", "--tls-certificate-file", "c"}), "a:1 in TLS");
+  EXPECT_EQ(asked({"--health", "--health-listen", "0.0.0.0:7"}), "127.0.0.1:7");
+  EXPECT_EQ(asked({"--health", "--health-listen", "[::1]:7", "--tls-certificate-file", "c"}),
+            "[::1]:7");
+  EXPECT_EQ(
+      asked({"--health", "a:7", "--health-listen", "0.0.0.0:7", "--tls-certificate-file", "c"}),
+      "a:7");
+  EXPECT_EQ(
+      asked({"--health", "a:8", "--health-listen", "0.0.0.0:7", "--tls-certificate-file", "c"}),
+      "a:8 in TLS");
+}
+
 // The server has them, and whoever asks for its health need not.
 TEST(Flags, HealthNeedsNoModels) {
   setenv("BEAMLINE_MODELS", "/nonexistent/models", 1);

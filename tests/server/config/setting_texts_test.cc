@@ -68,6 +68,16 @@ TEST(SettingTexts, OfTheServer) {
        "--admin-listen is 'here'; accepted: host:port, off"},
       {{"--admin-listen", "127.0.0.1:0"},
        "admin_listen is set, and model_root is empty; accepted: a folder"},
+      {{"--health-listen", "here"}, "--health-listen is 'here'; accepted: host:port, off"},
+      {{"--tls-certificate-file", "c"},
+       "tls_certificate_file is set, and tls_key_file is empty; accepted: a file"},
+      {{"--tls-key-file", "k"},
+       "tls_key_file is set, and tls_certificate_file is empty; accepted: a file"},
+      {{"--tls-client-ca-file", "a"},
+       "tls_client_ca_file is set, and tls_certificate_file is empty; accepted: a file"},
+      {{"--tls-require-client-certificate", "no"},
+       "--tls-require-client-certificate is 'no'; accepted: true, false"},
+      {{"--isolate-identities", "no"}, "--isolate-identities is 'no'; accepted: true, false"},
       {{"--metrics-listen", ":1"}, "--metrics-listen is ':1'; accepted: host:port, off"},
   });
 }

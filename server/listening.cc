@@ -1,0 +1,73 @@
+#include "server/listening.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "fmt/format.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
+#include "server/config/server_config.h"
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+namespace {
+
+// Of a connection whose client has vanished: when the kernel gives it up.
+constexpr std::chrono::milliseconds kUnacknowledged{20000};
+
+// gRPC's library of reflection puts a plugin into each builder of the process.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<OpenAddress> ListenAt(const std::string& setting, const std::string& value) {
+  BEAMLINE_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(setting, value));
+  OpenAddress opened;
+  BEAMLINE_ASSIGN_OR_RETURN(opened.sockets,
+                            OpenListenSockets(listen.host, listen.port, kUnacknowledged));
+  opened.port = opened.sockets.port;
+  opened.text = fmt::format("{}:{}", listen.host, opened.port);
+  return opened;
+}
+
+void WarnOfPlainText(const std::string& setting, const OpenAddress& address) {
+  if (!OthersReach(address.sockets)) return;
+  spdlog::warn(
+      "{} is {}, which other machines reach, WITHOUT TLS: who is on the way reads and changes what "
+      "is sent; set tls_certificate_file and tls_key_file, or listen on 127.0.0.1 behind a proxy",
+      setting, address.text);
+}
+
+std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tls,
+                                            grpc::ServerBuilder& builder) {
+  return builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      tls == nullptr ? grpc::InsecureServerCredentials() : TlsCredentials(tls));
+}
+
+void LeaveOutReflection(grpc::ServerBuilder& builder) {
+  builder.SetOption(std::make_unique<WithoutReflection>());
+}
+
+std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls) {
+  return tls == nullptr ? kHttp2Preface : kTlsHandshake;
+}
+
+Acceptor::HandOver HandOverTo(Connections& connections) {
+  return [&connections](int fd) {  // gRPC closes it
+    Connections::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections.HandleNewConnection(&connection);
+  };
+}
+
+}  // namespace beamline

@@ -1,0 +1,62 @@
+#include "server/security/gate.h"
+
+#include <string_view>
+
+#include "absl/strings/match.h"
+#include "fmt/format.h"
+#include "grpc/grpc_security_constants.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kKey[] = "authorization";
+constexpr std::string_view kScheme = "bearer ";
+
+// Of the client's certificate, which TLS has checked; empty without one.
+std::string SubjectName(const grpc::ServerContextBase& context) {
+  const auto auth = context.auth_context();
+  if (auth == nullptr || !auth->IsPeerAuthenticated()) return "";
+  const auto names = auth->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  return names.empty() ? "" : std::string(names.front().data(), names.front().size());
+}
+
+absl::Status CheckRight(const Identity& identity, Right right) {
+  if (right == Right::kAny || (right == Right::kAdmin ? identity.may_admin : identity.may_infer)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      fmt::format("'{}' has not the right to this call, which is '{}'", identity.name,
+                  right == Right::kAdmin ? "admin" : "inference"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Gate::Enter(const grpc::ServerContextBase& context, Right right) const {
+  if (identities_ == nullptr) return SubjectName(context);
+  const auto identities = identities_->Current();
+  const Identity* identity = nullptr;
+  const auto& metadata = context.client_metadata();
+  if (const auto given = metadata.find(kKey); given != metadata.end()) {
+    const std::string_view text(given->second.data(), given->second.size());
+    if (!absl::StartsWithIgnoreCase(absl::string_view(text.data(), text.size()),
+                                    absl::string_view(kScheme.data(), kScheme.size()))) {
+      return absl::UnauthenticatedError(
+          "the metadata authorization is not of the form 'Bearer TOKEN'");
+    }
+    identity = identities->OfToken(text.substr(kScheme.size()));
+    if (identity == nullptr) {
+      return absl::UnauthenticatedError("the token is none that this server knows");
+    }
+  } else if (const std::string subject = SubjectName(context); !subject.empty()) {
+    identity = identities->OfCertificate(subject);
+  }
+  if (identity == nullptr) {
+    return absl::UnauthenticatedError(
+        "there is no token: this server asks for the metadata authorization, 'Bearer TOKEN'");
+  }
+  const absl::Status allowed = CheckRight(*identity, right);
+  if (!allowed.ok()) return allowed;
+  return identity->name;
+}
+
+}  // namespace beamline

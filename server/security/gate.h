@@ -1,0 +1,35 @@
+// Who calls, by a token or a client certificate, and whether he may.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/server_context.h"
+#include "server/security/identities.h"
+
+namespace beamline {
+
+// What a call asks for: a model's answer, what there is to ask for, or a change of what there is.
+enum class Right : uint8_t { kInference, kAny, kAdmin };
+
+class Gate {
+ public:
+  // Without `identities` (null) who has a certificate is its subject, and everybody may all.
+  Gate(std::unique_ptr<IdentitySource> identities, bool isolates)
+      : identities_(std::move(identities)), isolates_(isolates) {}
+
+  // The caller's name; empty where nobody asks for one and he shows none. UNAUTHENTICATED when he
+  // shows nothing that is known, PERMISSION_DENIED when he may not.
+  absl::StatusOr<std::string> Enter(const grpc::ServerContextBase& context, Right right) const;
+  // Whether an identity's cached prompts are its own.
+  bool isolates() const { return isolates_; }
+
+ private:
+  const std::unique_ptr<IdentitySource> identities_;
+  const bool isolates_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,186 @@
+#include "server/security/identities.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/field_error.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "openssl/crypto.h"
+#include "openssl/sha.h"
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kSetting[] = "identity_file";
+constexpr size_t kMostFileBytes = size_t{1} << 20;
+constexpr size_t kMostTokens = 4096;  // each call looks at all
+constexpr size_t kMostNameBytes = 128;
+constexpr std::string_view kHashPrefix = "sha256:";
+constexpr std::string_view kCertificate = "certificate";
+constexpr std::string_view kBlanks = " \t\r";
+
+// What stands before the first blank, which `line` then begins behind.
+std::string_view TakeWord(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+template <typename Hash>
+bool ReadHash(std::string_view text, Hash& hash) {
+  if (!text.starts_with(kHashPrefix)) return false;
+  text.remove_prefix(kHashPrefix.size());
+  if (text.size() != 2 * hash.size()) return false;
+  for (size_t i = 0; i < hash.size(); ++i) {
+    const int high = HexDigit(text[2 * i]), low = HexDigit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    hash[i] = static_cast<unsigned char>(16 * high + low);
+  }
+  return true;
+}
+
+bool ReadRights(std::string_view text, Identity& identity) {
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    if (word == "inference") {
+      identity.may_infer = true;
+    } else if (word == "admin") {
+      identity.may_admin = true;
+    } else {
+      return false;
+    }
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return identity.may_infer || identity.may_admin;
+}
+
+// What a line is at fault of, of which the first two words are taken; empty: nothing.
+std::string FaultOf(const Identity& identity, bool has_rights, std::string_view rights) {
+  if (identity.name.size() > kMostNameBytes || !IsPlainText(identity.name)) {
+    return fmt::format("the name is '{}'; accepted: at most {} bytes of UTF-8 that show",
+                       Shorten(identity.name), kMostNameBytes);
+  }
+  if (!has_rights) {
+    return fmt::format("the rights are '{}'; accepted: inference, admin, or inference,admin",
+                       Shorten(rights));
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::string_view text) {
+  Identities found;
+  int number = 0;
+  const auto fault = [&](std::string_view what) {
+    return FieldError(
+        {.field = kSetting,
+         .value = fmt::format("'{}'", path),
+         .text = fmt::format("{} is '{}', line {}: {}", kSetting, path, number, what)});
+  };
+  while (!text.empty()) {
+    ++number;
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    Identity identity;
+    identity.name = std::string(TakeWord(line));
+    if (identity.name.empty() || identity.name.starts_with('#')) continue;
+    const std::string_view rights = TakeWord(line);
+    const bool has_rights = ReadRights(rights, identity);
+    const std::string_view shown = TakeWord(line);
+    const std::string wrong = FaultOf(identity, has_rights, rights);
+    if (!wrong.empty()) return fault(wrong);
+    if (!TakeWord(line).empty()) return fault("there are more than three words");
+    if (shown == kCertificate) {
+      const std::string name = identity.name;
+      if (!found.certificates_.emplace(name, std::move(identity)).second) {
+        return fault(fmt::format("the certificate of '{}' stands there twice", name));
+      }
+      continue;
+    }
+    Hash hash{};
+    if (!ReadHash(shown, hash)) {  // which may be a token, and is not told
+      return fault("the third word is neither sha256: and 64 hexadecimal digits nor certificate");
+    }
+    for (const auto& [other, owner] : found.tokens_) {
+      if (other == hash) return fault(fmt::format("the token is that of '{}' too", owner.name));
+    }
+    if (found.tokens_.size() == kMostTokens) {
+      return fault(fmt::format("there are more than {} tokens", kMostTokens));
+    }
+    found.tokens_.emplace_back(hash, std::move(identity));
+  }
+  return found;
+}
+
+const Identity* Identities::OfToken(std::string_view token) const {
+  Hash hash;
+  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
+  const Identity* found = nullptr;
+  for (const auto& [known, identity] : tokens_) {
+    if (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) found = &identity;
+  }
+  return found;
+}
+
+const Identity* Identities::OfCertificate(const std::string& subject_name) const {
+  const auto found = certificates_.find(subject_name);
+  return found == certificates_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<Identities> ReadIdentities(const std::string& path) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile(kSetting, path, kMostFileBytes));
+  return Identities::Parse(path, text);
+}
+
+absl::StatusOr<std::unique_ptr<IdentitySource>> IdentitySource::Open(
+    const std::string& path, std::chrono::milliseconds interval) {
+  BEAMLINE_ASSIGN_OR_RETURN(Identities identities, ReadIdentities(path));
+  std::unique_ptr<IdentitySource> source(new IdentitySource(path, std::move(identities)));
+  source->watch_ = std::make_unique<FileWatch>(
+      std::vector<std::string>{path}, [watched = source.get()] { watched->Reload(); }, interval);
+  return source;
+}
+
+IdentitySource::IdentitySource(std::string path, Identities identities)
+    : path_(std::move(path)), current_(std::make_shared<const Identities>(std::move(identities))) {}
+
+std::shared_ptr<const Identities> IdentitySource::Current() const {
+  std::lock_guard lock(mutex_);
+  return current_;
+}
+
+void IdentitySource::Reload() {
+  auto read = ReadIdentities(path_);
+  if (!read.ok()) {
+    spdlog::error("the identities are not read anew, and the last ones hold: {}",
+                  std::string(read.status().message()));
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  current_ = std::make_shared<const Identities>(*std::move(read));
+  spdlog::info("the identities were read anew");
+}
+
+std::string SaltOf(std::string_view identity, std::string_view salt) {
+  // With its length, so that no other pair of texts is the same one.
+  const std::string both = fmt::format("{} {}{}", identity.size(), identity, salt);
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(both.data()), both.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+}  // namespace beamline

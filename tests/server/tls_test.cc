@@ -1,0 +1,235 @@
+// A server that speaks TLS, and its clients.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "grpcpp/grpcpp.h"
+#include "server/health_check.h"
+#include "server/listening.h"
+#include "server/security/tls_config.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+#include "tests/scratch_path.h"
+#include "tests/server/security/certificates.h"
+#include "tests/server/service_fixture.h"
+
+namespace beamline::tls_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class TlsTest : public ServiceTest {
+ protected:
+  void WriteCertificate(const CertificateAndKey& pair) const {
+    ReplaceFile(config_.tls_key_file, pair.key);
+    ReplaceFile(config_.tls_certificate_file, pair.certificate);
+  }
+  void ServeTls(bool asks_clients = false) {
+    WriteCertificate(authority_.Issue("server"));
+    if (asks_clients) {
+      config_.tls_client_ca_file = ScratchPath("clients");
+      ReplaceFile(config_.tls_client_ca_file, clients_.certificate());
+    }
+    Serve(config_);
+  }
+  absl::Status CallWith(std::optional<TlsOptions> tls) const {
+    Client client({.address = server_->address(), .tls = std::move(tls)});
+    return client.ListModels(kSoon).status();
+  }
+  TlsOptions Trusting() const { return {.root_certificates = authority_.certificate()}; }
+  TlsOptions WithCertificateOf(const TestAuthority& authority) const {
+    const CertificateAndKey own = authority.Issue("client");
+    return {.root_certificates = authority_.certificate(),
+            .certificate_chain = own.certificate,
+            .private_key = own.key};
+  }
+
+  const TestAuthority authority_{"authority"};
+  const TestAuthority clients_{"authority of clients"};
+  ServerConfig config_ = {.tls_certificate_file = ScratchPath("certificate"),
+                          .tls_key_file = ScratchPath("key")};
+};
+
+TEST_F(TlsTest, AnswersWhoTrustsIt) {
+  ServeTls();
+  Client client({.address = server_->address(), .tls = Trusting()});
+  v1::EncodeRequest request;
+  request.add_inputs()->set_text("a");
+  const auto answer = client.Encode(request, kSoon);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->embeddings(0).values(1), 1.0f);
+  const std::vector<v1::EncodeRequest> many(50, request);
+  for (const auto& one : client.EncodeMany(many, kSoon)) EXPECT_TRUE(one.ok()) << one.status();
+  EXPECT_TRUE(*client.Health("writer", kSoon));
+}
+
+TEST_F(TlsTest, ClientsCheckWhoAnswers) {
+  ServeTls();
+  EXPECT_THAT(
+      std::string(CallWith(TlsOptions{.root_certificates = clients_.certificate()}).message()),
+      AllOf(HasSubstr("failed to connect"), HasSubstr("of no authority that this client trusts")));
+  TlsOptions other = Trusting();
+  other.server_name = "elsewhere.example";
+  EXPECT_TRUE(absl::IsUnavailable(CallWith(other)));
+  other.server_name = "localhost";
+  EXPECT_TRUE(CallWith(other).ok());
+}
+
+TEST_F(TlsTest, PlainTextAndTlsDoNotMix) {
+  ServeTls();
+  EXPECT_THAT(std::string(CallWith(std::nullopt).message()),
+              HasSubstr("(the server there may speak TLS where this client does not"));
+  EXPECT_GT(Counter("beamline_connections_refused_total", "reason=protocol"), 0);
+  Serve();
+  EXPECT_THAT(std::string(CallWith(Trusting()).message()), HasSubstr("or the other way round"));
+}
+
+TEST_F(TlsTest, AsksClientsForCertificates) {
+  ServeTls(true);
+  EXPECT_TRUE(CallWith(WithCertificateOf(clients_)).ok());
+  EXPECT_THAT(std::string(CallWith(Trusting()).message()),
+              HasSubstr("or ask for a client certificate)"));
+  EXPECT_TRUE(absl::IsUnavailable(CallWith(WithCertificateOf(authority_))));
+}
+
+TEST_F(TlsTest, ACertificateMayBeLeftToTheClient) {
+  config_.tls_require_client_certificate = false;
+  ServeTls(true);
+  EXPECT_TRUE(CallWith(WithCertificateOf(clients_)).ok());
+  EXPECT_TRUE(CallWith(Trusting()).ok());
+  EXPECT_TRUE(absl::IsUnavailable(CallWith(WithCertificateOf(authority_))));
+}
+
+TEST_F(TlsTest, TheAdminAddressSpeaksItToo) {
+  config_.admin_listen = "127.0.0.1:0";
+  config_.model_root = ScratchPath("");
+  ServeTls();
+  Client plain({.address = server_->admin_address()});
+  EXPECT_TRUE(absl::IsUnavailable(plain.ListModels(kSoon).status()));
+  Client admin({.address = server_->admin_address(), .tls = Trusting()});
+  EXPECT_TRUE(admin.ListModels(kSoon).ok());
+}
+
+TEST_F(TlsTest, HealthIsToldInTlsAndAtAnAddressOfItsOwn) {
+  config_.health_listen = "127.0.0.1:0";
+  ServeTls(true);
+  const auto timeout = std::chrono::milliseconds(20000);
+  const std::string health = server_->health_address();
+  auto is_serving = AskHealth(health, timeout);
+  EXPECT_TRUE(is_serving.ok() && *is_serving) << is_serving.status();
+  // Health and nothing else.
+  Client plain({.address = health});
+  EXPECT_TRUE(absl::IsUnimplemented(plain.ListModels(kSoon).status()));
+  EXPECT_TRUE(*plain.Health("writer", kSoon));
+  // The server's certificate is of no authority of clients.
+  EXPECT_TRUE(
+      absl::IsUnavailable(AskHealth(server_->address(), timeout, TlsFilesOf(config_)).status()));
+  ReplaceFile(config_.tls_client_ca_file, clients_.certificate() + authority_.certificate());
+  config_.health_listen = "off";
+  Serve(config_);
+  is_serving = AskHealth(server_->address(), timeout, TlsFilesOf(config_));
+  EXPECT_TRUE(is_serving.ok() && *is_serving) << is_serving.status();
+  EXPECT_EQ(server_->health_address(), "");
+}
+
+TEST_F(TlsTest, HealthAtItsOwnAddressFollows) {
+  config_.health_listen = "127.0.0.1:0";
+  ServeTls();
+  Client plain({.address = server_->health_address()});
+  EXPECT_TRUE(*plain.Health("", kSoon));
+  server_->Drain(std::chrono::milliseconds(20000));
+  const auto health = plain.Health("", kSoon);
+  EXPECT_TRUE(health.ok() && !*health) << health.status();
+}
+
+// Certificates of another authority, again and again, while calls are made over connections that
+// stay and over new ones: none fails, and in the end the new certificate is the one that is shown.
+TEST_F(TlsTest, NewCertificatesAreTakenUnderLoad) {
+  ServeTls();
+  const TestAuthority next("next authority");
+  const TlsOptions both = {.root_certificates = authority_.certificate() + next.certificate()};
+  std::atomic<bool> stop = false;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> threads;
+  for (const bool stays : {true, true, false, false}) {
+    threads.emplace_back([&, stays] {
+      Client kept({.address = server_->address(), .tls = both});
+      while (!stop) {
+        const absl::Status status = stays ? kept.ListModels(kSoon).status() : CallWith(both);
+        EXPECT_TRUE(status.ok()) << status;
+        ++calls;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int i = 0; i < 2; ++i) {
+    const TestAuthority& issuer = i % 2 == 0 ? next : authority_;
+    WriteCertificate(issuer.Issue("server"));
+    const TlsOptions tls = {.root_certificates = issuer.certificate()};
+    while (!CallWith(tls).ok() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_TRUE(CallWith(tls).ok());
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(calls, 10);
+}
+
+TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {
+  ServeTls();
+  const auto faultless = authority_.Issue("server");
+  for (const CertificateAndKey& faulty :
+       {CertificateAndKey{faultless.certificate, clients_.Issue("other").key},
+        authority_.Issue("old", -std::chrono::hours(2), -std::chrono::hours(1)),
+        CertificateAndKey{"", ""}}) {
+    WriteCertificate(faulty);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // it looks twice a second
+    EXPECT_TRUE(CallWith(Trusting()).ok());
+  }
+  const TestAuthority next("next authority");
+  WriteCertificate(next.Issue("server"));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const TlsOptions tls = {.root_certificates = next.certificate()};
+  while (!CallWith(tls).ok() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(CallWith(tls).ok());
+}
+
+TEST(PlainText, IsWarnedOfWhereOthersReachIt) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    const auto opened = ListenAt("listen", address);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    WarnOfPlainText("listen", *opened);
+  }
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log.str(), HasSubstr("listen is 0.0.0.0:"));
+  EXPECT_THAT(log.str(), HasSubstr(", which other machines reach, WITHOUT TLS: "));
+  EXPECT_THAT(log.str(), testing::Not(HasSubstr("127.0.0.1:")));
+}
+
+TEST_F(TlsTest, DoesNotStartWithFaultyFiles) {
+  WriteCertificate({"", ""});
+  config_.listen = "127.0.0.1:0";
+  config_.metrics_listen = "off";
+  const auto server = Server::Start(config_, std::make_shared<Metrics>(std::vector<ModelOptions>()),
+                                    std::make_unique<FakeEngine>());
+  EXPECT_TRUE(absl::IsInvalidArgument(server.status())) << server.status();
+}
+
+}  // namespace
+}  // namespace beamline::tls_test
