@@ -17,12 +17,12 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const TlsFiles& files) {
   using grpc::experimental::StaticDataCertificateProvider;
-  constexpr size_t kMostFileBytes = size_t{1} << 20;
   BEAMLINE_ASSIGN_OR_RETURN(const std::string certificate,
-                            ReadFile("tls_certificate_file", files.certificate, kMostFileBytes));
+                            ReadFile("tls_certificate_file", files.certificate, kMostTlsFileBytes));
   std::vector<grpc::experimental::IdentityKeyCertPair> own;
   if (!files.client_ca.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(std::string key, ReadFile("tls_key_file", files.key, kMostFileBytes));
+    BEAMLINE_ASSIGN_OR_RETURN(std::string key,
+                              ReadFile("tls_key_file", files.key, kMostTlsFileBytes));
     own.push_back({std::move(key), certificate});
   }
   grpc::experimental::TlsChannelCredentialsOptions options;

@@ -12,7 +12,7 @@ namespace {
 // Few, because only operators and their programs connect.
 constexpr int32_t kMostConnections = 64;
 // How long the last answers may take to reach their readers.
-constexpr std::chrono::milliseconds kCloseTime{100};
+constexpr std::chrono::milliseconds kSideCloseTime{100};
 
 }  // namespace
 
@@ -50,7 +50,7 @@ SideListener::~SideListener() {
   acceptor_.reset();
   if (server_ == nullptr) return;
   HangUpAnswered(address_.port);
-  server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
+  server_->Shutdown(std::chrono::system_clock::now() + kSideCloseTime);
 }
 
 }  // namespace beamline

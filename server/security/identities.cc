@@ -17,7 +17,7 @@ namespace beamline {
 namespace {
 
 constexpr char kSetting[] = "identity_file";
-constexpr size_t kMostFileBytes = size_t{1} << 20;
+constexpr size_t kMostIdentityFileBytes = size_t{1} << 20;
 constexpr size_t kMostTokens = 4096;  // each call looks at all
 constexpr size_t kMostNameBytes = 128;
 constexpr std::string_view kHashPrefix = "sha256:";
@@ -141,7 +141,8 @@ const Identity* Identities::OfCertificate(const std::string& subject_name) const
 }
 
 absl::StatusOr<Identities> ReadIdentities(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadFile(kSetting, path, kMostFileBytes));
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string text,
+                            ReadFile(kSetting, path, kMostIdentityFileBytes));
   return Identities::Parse(path, text);
 }
 

@@ -21,7 +21,6 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kMostFileBytes = size_t{1} << 20;
 constexpr char kCertificateSetting[] = "tls_certificate_file";
 constexpr char kKeySetting[] = "tls_key_file";
 constexpr char kClientCaSetting[] = "tls_client_ca_file";
@@ -156,8 +155,8 @@ absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
   ERR_clear_error();
   TlsMaterial read;
   BEAMLINE_ASSIGN_OR_RETURN(read.certificate,
-                            ReadFile(kCertificateSetting, files.certificate, kMostFileBytes));
-  BEAMLINE_ASSIGN_OR_RETURN(read.key, ReadFile(kKeySetting, files.key, kMostFileBytes));
+                            ReadFile(kCertificateSetting, files.certificate, kMostTlsFileBytes));
+  BEAMLINE_ASSIGN_OR_RETURN(read.key, ReadFile(kKeySetting, files.key, kMostTlsFileBytes));
   BEAMLINE_ASSIGN_OR_RETURN(
       const std::vector<Certificate> certificates,
       ParseCertificates(kCertificateSetting, files.certificate, read.certificate));
@@ -167,7 +166,7 @@ absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
   BEAMLINE_RETURN_IF_ERROR(CheckTimes(files.certificate, own));
   if (!files.client_ca.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(read.client_ca,
-                              ReadFile(kClientCaSetting, files.client_ca, kMostFileBytes));
+                              ReadFile(kClientCaSetting, files.client_ca, kMostTlsFileBytes));
     BEAMLINE_RETURN_IF_ERROR(
         ParseCertificates(kClientCaSetting, files.client_ca, read.client_ca).status());
   }

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 namespace beamline {
+
+// Of each of the files below; a larger one is refused.
+inline constexpr size_t kMostTlsFileBytes = size_t{1} << 20;
 
 // Paths; without a certificate no TLS is spoken.
 struct TlsFiles {
