@@ -92,7 +92,7 @@ def says_field(strings, message):
     """Whether a file's strings give a message of a field, FIELD is VALUE; accepted: WHAT, which is put together of them."""
     if not re.match(r"(\.\.\.|[\w.]+) (is|has) ", message):
         return False
-    parts = [part for piece in pieces(message, r"\.\.\.") for part in re.split(r" (?:is|has) (?=\w)|; accepted: ", piece) if part.strip(" '")]
+    parts = [part for piece in pieces(message, r"\.\.\.") for part in re.split(r" (?:is|has) (?=\w|$)|; accepted: ", piece) if part.strip(" '")]
     return bool(parts) and all(any(part in literal for literal in strings) for part in parts)
 
 
