@@ -231,8 +231,12 @@ TEST_F(ReplicaPoolTest, AnAloneReplicaTellsToComeAgain) {
   EXPECT_TRUE(status.GetPayload(kReplicaEndedPayload).has_value());
   ASSERT_TRUE(Eventually(kWhole, [&] { return NumUp() == 1; }));
   EXPECT_TRUE(Ask(Short(0)).ok());
+  // A replica answers before its change is told.
+  ASSERT_TRUE(Eventually(kWhole, [&] {
+    std::lock_guard lock(mutex_);
+    return changes_.size() == 3;
+  }));
   std::lock_guard lock(mutex_);
-  ASSERT_EQ(changes_.size(), 3u);
   EXPECT_EQ(changes_[0].phase, ReplicaPhase::kFailed);
   EXPECT_TRUE(changes_[0].will_restart);
   EXPECT_FALSE(changes_[0].model_can_answer);
