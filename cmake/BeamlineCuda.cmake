@@ -2,6 +2,7 @@
 set(BEAMLINE_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (when nvcc and cuBLASLt are found)")
 # 8.x runs the code for 8.0; what is newer than 9.0 runs the intermediate code that "90" holds too.
 set(BEAMLINE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPUs that the CUDA backend is built for")
+option(BEAMLINE_CUDA_FAST_COMPILE "Compile GPU code in half the time, where nvcc can: slower code, for machines that do not run it" OFF)
 
 find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
 set(cuda_missing "")
@@ -31,6 +32,9 @@ endif()
 if(BEAMLINE_CUDA)
   set(CMAKE_CUDA_ARCHITECTURES ${BEAMLINE_CUDA_ARCHITECTURES})
   enable_language(CUDA)
+  if(BEAMLINE_CUDA_FAST_COMPILE AND NOT CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.9)
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Ofc=max>)
+  endif()
   # CMake 3.25 does not know nvcc's flag for C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
