@@ -93,4 +93,8 @@ std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int
   return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
+std::string JsonString(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace beamline

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -27,5 +28,8 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::strin
 // The value when it is a whole number from min to max; nullopt otherwise. No cast of the library's
 // tells, which cuts what does not fit.
 std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int64_t max);
+
+// A JSON string with its quotes, in ASCII. Bytes that are not UTF-8 become U+FFFD.
+std::string JsonString(std::string_view text);
 
 }  // namespace beamline

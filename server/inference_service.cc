@@ -42,6 +42,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(Context* context, const Buf
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new TokenizeCall(services_, response);
+  call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
 }
@@ -51,6 +52,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(Context* context, const B
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new DetokenizeCall(services_, response);
+  call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
 }

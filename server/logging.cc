@@ -4,6 +4,7 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
+#include "server/log_format.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -21,12 +22,16 @@ void LogLine(const char* library, std::string message) {
 
 void SetUpLogging() {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("beamline-server"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  spdlog::set_formatter(MakeLogFormatter(/*json=*/false));
   gpr_set_log_function([](gpr_log_func_args* args) { LogLine("grpc", args->message); });
   google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int,
                                      const std::string& message) { LogLine("protobuf", message); });
 }
 
 void SetLogLevel(const std::string& level) { spdlog::set_level(spdlog::level::from_str(level)); }
+
+void SetLogFormat(const std::string& format) {
+  spdlog::set_formatter(MakeLogFormatter(format == "json"));
+}
 
 }  // namespace beamline

@@ -10,5 +10,7 @@ namespace beamline {
 void SetUpLogging();
 // level: debug, info, warn, error, off; info until it is called.
 void SetLogLevel(const std::string& level);
+// text or json, of every line from now on.
+void SetLogFormat(const std::string& format);
 
 }  // namespace beamline

@@ -123,6 +123,7 @@ int Main(int argc, char** argv) {
   const ServerConfig& config = line->config;
   if (line->print_config) return PrintAndEnd(PrintConfig(config));
   SetLogLevel(config.log_level);
+  SetLogFormat(config.log_format);
   for (const std::string& warning : UnknownVariables(environment)) spdlog::warn("{}", warning);
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);

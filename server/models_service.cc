@@ -12,6 +12,7 @@ grpc::ServerUnaryReactor* ModelsService::ListModels(Context* context, const Buff
   const auto identity = Enter(services_, *context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new ListModelsCall(services_, response);
+  call->SetCaller(CallerOf(*context, *identity));
   call->Start();
   return call;
 }
@@ -21,6 +22,7 @@ grpc::ServerUnaryReactor* ModelsService::GetModel(Context* context, const Buffer
   const auto identity = Enter(services_, *context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new GetModelCall(services_, response);
+  call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
 }
@@ -42,6 +44,7 @@ grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, Contex
       break;
   }
   auto* call = new Call(services_, *admin_, response);
+  call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
 }

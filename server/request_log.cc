@@ -1,9 +1,15 @@
 #include "server/request_log.h"
 
+#include <cstdint>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "base/json.h"
 #include "fmt/format.h"
+#include "server/log_format.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -12,8 +18,9 @@ namespace {
 constexpr size_t kMostIdBytes = 256;  // a longer request_id is refused
 constexpr size_t kMostFaultBytes = 2000;
 
-spdlog::level::level_enum LevelOf(const CallRecord& record) {
+spdlog::level::level_enum LevelOf(const CallRecord& record, bool all) {
   if (!record.fault.empty()) return spdlog::level::err;
+  if (all) return spdlog::level::info;
   switch (record.code) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kCancelled:
@@ -26,26 +33,89 @@ spdlog::level::level_enum LevelOf(const CallRecord& record) {
   }
 }
 
-std::string Quoted(std::string_view text, size_t most_bytes) {
-  const bool is_long = text.size() > most_bytes;
-  return "\"" + absl::CEscape(std::string(text.substr(0, most_bytes))) + (is_long ? "...\"" : "\"");
+std::string Cut(std::string_view text, size_t most_bytes) {
+  return std::string(text.substr(0, most_bytes)) + (text.size() > most_bytes ? "..." : "");
 }
+
+struct Word {
+  std::string text;  // of letters, digits and underscores
+};
+
+struct Field {
+  std::string_view name;
+  std::variant<Word, std::string, int64_t, std::chrono::nanoseconds> value;
+};
+
+std::vector<Field> FieldsOf(const CallRecord& record) {
+  using std::chrono::nanoseconds;
+  std::vector<Field> fields = {
+      {"rpc", Word{std::string(kRpcNames[static_cast<size_t>(record.rpc)])}},
+      {"model", Cut(record.model, kMostIdBytes)},
+      {"request_id", Cut(record.request_id, kMostIdBytes)},
+      {"code", Word{absl::StatusCodeToString(record.code)}},
+      {"seconds", record.duration}};
+  if (!record.client.empty()) {
+    fields.push_back(
+        {record.is_identity ? "identity" : "client", Cut(record.client, kMostIdBytes)});
+  }
+  if (!record.peer.empty()) fields.push_back({"peer", Cut(record.peer, kMostIdBytes)});
+  if (!record.trace.trace_id.empty()) {
+    fields.push_back({"trace_id", Word{record.trace.trace_id}});
+    fields.push_back({"parent_span_id", Word{record.trace.span_id}});
+  }
+  if (record.request_bytes > 0) fields.push_back({"request_bytes", record.request_bytes});
+  if (record.answer_bytes > 0) fields.push_back({"answer_bytes", record.answer_bytes});
+  if (record.timing.total > nanoseconds::zero()) {
+    fields.push_back({"prompt_tokens", record.usage.prompt_tokens});
+    fields.push_back({"cached_tokens", record.usage.cached_tokens});
+    fields.push_back({"generated_tokens", record.usage.generated_tokens});
+    fields.push_back({"queue_seconds", record.timing.queue});
+    if (record.timing.first_token > nanoseconds::zero()) {
+      fields.push_back({"first_token_seconds", record.timing.first_token});
+    }
+  }
+  if (!record.fault.empty()) fields.push_back({"fault", Cut(record.fault, kMostFaultBytes)});
+  return fields;
+}
+
+struct AsText {
+  std::string operator()(const Word& word) const { return word.text; }
+  std::string operator()(const std::string& text) const {
+    return "\"" + absl::CEscape(text) + "\"";
+  }
+  std::string operator()(int64_t number) const { return fmt::format("{}", number); }
+  std::string operator()(std::chrono::nanoseconds time) const {
+    return fmt::format("{:.6f}", std::chrono::duration<double>(time).count());
+  }
+};
+
+struct AsJson : AsText {
+  using AsText::operator();
+  std::string operator()(const Word& word) const { return JsonString(word.text); }
+  std::string operator()(const std::string& text) const { return JsonString(text); }
+};
 
 }  // namespace
 
-std::string RequestLine(const CallRecord& record) {
-  std::string line =
-      fmt::format("request rpc={} model={} request_id={} code={} seconds={:.6f}",
-                  kRpcNames[static_cast<size_t>(record.rpc)], Quoted(record.model, kMostIdBytes),
-                  Quoted(record.request_id, kMostIdBytes), absl::StatusCodeToString(record.code),
-                  std::chrono::duration<double>(record.duration).count());
-  if (!record.fault.empty()) line += " fault=" + Quoted(record.fault, kMostFaultBytes);
-  return line;
+std::string RequestLine(const CallRecord& record, bool json) {
+  const std::vector<Field> fields = FieldsOf(record);
+  if (!json) {
+    std::string line = "request";
+    for (const Field& field : fields) {
+      line += fmt::format(" {}={}", field.name, std::visit(AsText(), field.value));
+    }
+    return line;
+  }
+  std::string object = fmt::format("{}\"request\"", kEventBegin);
+  for (const Field& field : fields) {
+    object += fmt::format(",\"{}\":{}", field.name, std::visit(AsJson(), field.value));
+  }
+  return object + "}";
 }
 
-void LogRequest(const CallRecord& record) {
-  const spdlog::level::level_enum level = LevelOf(record);
-  if (spdlog::should_log(level)) spdlog::log(level, "{}", RequestLine(record));
+void LogRequest(const CallRecord& record, const RequestLogOptions& options) {
+  const spdlog::level::level_enum level = LevelOf(record, options.all);
+  if (spdlog::should_log(level)) spdlog::log(level, "{}", RequestLine(record, options.json));
 }
 
 }  // namespace beamline

@@ -56,8 +56,9 @@ class ServerImpl final : public Server {
                   *metrics_,
                   writers_,
                   text_workers_,
-                  {config.max_outstanding_per_stream, config.max_send_bytes, config.max_priority}} {
-  }
+                  {config.max_outstanding_per_stream, config.max_send_bytes, config.max_priority},
+                  nullptr,
+                  {.json = config.log_format == "json", .all = config.log_requests == "all"}} {}
 
   ~ServerImpl() override {
     metrics_endpoint_.reset();
@@ -92,6 +93,7 @@ class ServerImpl final : public Server {
 
  private:
   absl::Status MakeGate(const ServerConfig& config);
+  void SendSpans(const ServerConfig& config);
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
   // Ends loads and unloads, answered, and the listener.
   void EndAdmin();
@@ -103,7 +105,8 @@ class ServerImpl final : public Server {
   ModelDirectory models_;
   const bool has_admin_;
   Admission admission_;
-  std::unique_ptr<Gate> gate_;  // null: everybody may call
+  std::unique_ptr<Gate> gate_;           // null: everybody may call
+  std::unique_ptr<SpanExporter> spans_;  // null: none are sent
   ServiceContext services_;
   InferenceService inference_{services_};
   ModelsService models_service_{
@@ -151,6 +154,14 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.RegisterService(&models_service_);
 }
 
+void ServerImpl::SendSpans(const ServerConfig& config) {
+  if (config.otlp_endpoint == "off") return;
+  spans_ = std::make_unique<SpanExporter>(
+      SpanExporter::Options{.collector = config.otlp_endpoint, .fraction = config.trace_fraction},
+      metrics_->spans());
+  services_.spans = spans_.get();
+}
+
 absl::Status ServerImpl::MakeGate(const ServerConfig& config) {
   std::unique_ptr<IdentitySource> identities;
   if (!config.identity_file.empty()) {
@@ -168,6 +179,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
     BEAMLINE_ASSIGN_OR_RETURN(tls_, TlsSource::Open(*files));
   }
   BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
+  SendSpans(config);
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
   if (tls_ == nullptr) WarnOfPlainText("listen", address_);
   grpc::EnableDefaultHealthCheckService(true);

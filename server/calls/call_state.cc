@@ -4,7 +4,6 @@
 
 #include "absl/strings/cord.h"
 #include "server/errors.h"
-#include "server/request_log.h"
 #include "server/wire.h"
 
 namespace beamline {
@@ -21,7 +20,15 @@ absl::StatusOr<std::string> Enter(ServiceContext& services,
   return name;
 }
 
+void CallState::SetCaller(const Caller& caller) {
+  record_.client = caller.client;
+  record_.is_identity = caller.is_identity;
+  record_.peer = caller.peer;
+  record_.trace = caller.trace;
+}
+
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
+  record_.request_bytes = static_cast<int64_t>(buffer.Length());
   const absl::Status parsed = ParseMessage(buffer, message);
   const auto text = [&](const char* name) -> std::string {
     const auto* field = message.GetDescriptor()->FindFieldByName(name);
@@ -81,7 +88,8 @@ void CallState::Done() {
     record_.code = absl::StatusCode::kCancelled;
   }
   services_.metrics.RecordCall(record_);
-  LogRequest(record_);
+  LogRequest(record_, services_.request_log);
+  if (services_.spans != nullptr) services_.spans->Add(record_);
 }
 
 }  // namespace beamline

@@ -17,9 +17,12 @@
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/admission.h"
+#include "server/calls/caller.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
+#include "server/request_log.h"
 #include "server/security/gate.h"
+#include "server/tracing/span_exporter.h"
 
 namespace beamline {
 
@@ -42,6 +45,8 @@ struct ServiceContext {
   WorkerPool& text_workers;  // tokenizes large texts, off gRPC's threads
   StreamLimits stream_limits;
   const Gate* gate = nullptr;  // null: everybody may call, and nobody is known
+  RequestLogOptions request_log;
+  SpanExporter* spans = nullptr;  // null: none are sent
 };
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
@@ -75,10 +80,13 @@ class CallState {
   google::rpc::Status Fail(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
-  void SetAnswer(const Timing& timing, int32_t generated_tokens) {
+  void SetAnswer(const Timing& timing, const Usage& usage) {
     record_.timing = timing;
-    record_.generated_tokens = generated_tokens;
+    record_.usage = usage;
   }
+  // So many bytes more are sent.
+  void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
+  void SetCaller(const Caller& caller);
   // The call is over: gives its place back, records it and logs it.
   void Done();
 

@@ -28,14 +28,19 @@ std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
 }
 
 Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& identity) {
-  Caller caller = {DeadlineOf(context.raw_deadline()), identity, !identity.empty()};
-  if (caller.is_identity) return caller;
+  Caller caller = {
+      DeadlineOf(context.raw_deadline()), identity, !identity.empty(), context.peer(), {}};
   const auto& metadata = context.client_metadata();
+  if (const auto parent = metadata.find(kTraceParentKey); parent != metadata.end()) {
+    caller.trace =
+        ParseTraceParent({parent->second.data(), parent->second.size()}).value_or(TraceContext());
+  }
+  if (caller.is_identity) return caller;
   if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
     caller.client.assign(named->second.data(), named->second.size());
     caller.client.resize(std::min(caller.client.size(), kMostClientBytes));
   } else {
-    caller.client = HostOf(context.peer());
+    caller.client = HostOf(caller.peer);
   }
   return caller;
 }

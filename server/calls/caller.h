@@ -6,6 +6,7 @@
 
 #include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
+#include "server/tracing/trace_context.h"
 
 namespace beamline {
 
@@ -13,6 +14,8 @@ struct Caller {
   std::chrono::system_clock::time_point deadline;
   std::string client;        // requests are shared out fairly between clients
   bool is_identity = false;  // the client is who the server's gate knows it to be
+  std::string peer;          // where the call came from: "ipv4:10.0.0.7:41234"
+  TraceContext trace;        // what the caller's traceparent says; else empty
 };
 
 // A call's deadline; time_point::max() when there is none, or none that the clock reaches: in more

@@ -54,12 +54,13 @@ class EngineCall final : public UnaryCall {
 
   absl::Status Submit(const grpc::CallbackServerContext& context, const std::string& identity,
                       const grpc::ByteBuffer& buffer) {
+    const Caller caller = CallerOf(context, identity);
+    SetCaller(caller);
     BEAMLINE_RETURN_IF_ERROR(state().Admit());
     BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.
-    BEAMLINE_ASSIGN_OR_RETURN(handle_,
-                              Method::Submit(state(), message_, CallerOf(context, identity),
-                                             std::make_shared<Sink>(*this), answer_));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        handle_, Method::Submit(state(), message_, caller, std::make_shared<Sink>(*this), answer_));
     return absl::OkStatus();
   }
 

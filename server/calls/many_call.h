@@ -59,6 +59,7 @@ class ManyCall final : public ManyStream {
   void Take(const grpc::ByteBuffer& buffer) override {
     const auto item = std::make_shared<Item>();
     item->state = std::make_unique<CallState>(services(), kRpc);
+    item->state->SetCaller(caller_);
     const absl::Status status = Submit(item, buffer);
     if (!status.ok()) Fail(*item, status);
   }
@@ -146,6 +147,7 @@ class ManyCall final : public ManyStream {
       const auto it = running_.find(item.id);
       if (it != running_.end() && it->second.get() == &item) running_.erase(it);
     }
+    item.state->AddAnswerBytes(static_cast<int64_t>(envelope.ByteSizeLong()));
     Answer(SerializeMessage(envelope), std::move(item.state));
   }
 

@@ -105,7 +105,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> GenerateMethod::Submit(CallState&
 
 absl::StatusOr<v1::GenerateResponse> GenerateMethod::Answer(CallState& call, const Result& result,
                                                             const AnswerOptions& answer) {
-  call.SetAnswer(result.timing, result.usage.generated_tokens);
+  call.SetAnswer(result.timing, result.usage);
   BEAMLINE_RETURN_IF_ERROR(CheckComplete(result));
   return ToMessage(result, answer);
 }
@@ -131,7 +131,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& c
 
 absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const Result& result,
                                                         const AnswerOptions& answer) {
-  call.SetAnswer(result.timing, 0);
+  call.SetAnswer(result.timing, result.usage);
   return ToMessage(result, answer);
 }
 
@@ -155,7 +155,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& ca
 
 absl::StatusOr<v1::ScoreResponse> ScoreMethod::Answer(CallState& call, const Result& result,
                                                       const AnswerOptions& answer) {
-  call.SetAnswer(result.timing, 0);
+  call.SetAnswer(result.timing, result.usage);
   return ToMessage(result, answer);
 }
 

@@ -30,10 +30,11 @@ void StreamCall::Start(const grpc::CallbackServerContext& context, const std::st
 
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                                 const std::string& identity, const grpc::ByteBuffer& buffer) {
+  const Caller caller = CallerOf(context, identity);
+  state_.SetCaller(caller);
   BEAMLINE_RETURN_IF_ERROR(state_.Admit());
   BEAMLINE_RETURN_IF_ERROR(state_.Parse(buffer, message_));
-  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared,
-                            PrepareGenerate(state_, message_, CallerOf(context, identity)));
+  BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(state_, message_, caller));
   answer_ = std::move(prepared.answer);
   BEAMLINE_ASSIGN_OR_RETURN(auto handle,
                             state_.CountRefusal(state_.services().engine.Generate(
@@ -97,7 +98,7 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
     *message.add_deltas() = ToMessage(std::move(delta), answer_);
   }
   if (end != nullptr) {
-    state_.SetAnswer(end->timing, end->usage.generated_tokens);
+    state_.SetAnswer(end->timing, end->usage);
     *message.mutable_end() = ToStreamEnd(*end, answer_);
   }
   const int64_t limit = state_.services().stream_limits.max_send_bytes;
@@ -109,6 +110,7 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
   const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
   if (bytes > limit) return Refuse(AnswerTooLarge(bytes, limit), end != nullptr);
   out_ = SerializeMessage(message);
+  state_.AddAnswerBytes(bytes);
   if (end == nullptr) return StartWrite(&out_);
   StartWriteAndFinish(&out_, grpc::WriteOptions(), grpc::Status::OK);
 }

@@ -17,6 +17,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   UnaryCall(ServiceContext& services, Rpc rpc, grpc::ByteBuffer* response)
       : state_(services, rpc), response_(response) {}
 
+  // For the log; before the call starts.
+  void SetCaller(const Caller& caller) { state_.SetCaller(caller); }
+
   // gRPC calls it when it has not sent the answer, too.
   void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
@@ -36,6 +39,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     const int64_t limit = services().stream_limits.max_send_bytes;
     if (bytes > limit) return Fail(AnswerTooLarge(bytes, limit));
     *response_ = SerializeMessage(message);
+    state_.AddAnswerBytes(bytes);
     Finish(grpc::Status::OK);
   }
   void Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }

@@ -90,6 +90,14 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.health_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("health_listen", config.health_listen).status());
   }
+  if (config.otlp_endpoint != "off") {
+    BEAMLINE_ASSIGN_OR_RETURN(const HostPort collector,
+                              ParseHostPort("otlp_endpoint", config.otlp_endpoint));
+    if (collector.port == 0) {
+      return FieldError("otlp_endpoint", fmt::format("'{}'", config.otlp_endpoint),
+                        "a port from 1 to 65535");
+    }
+  }
   BEAMLINE_RETURN_IF_ERROR(CheckTls(config));
   std::set<std::pair<std::string, int32_t>> names;
   for (const ModelOptions& model : config.models) {

@@ -223,6 +223,36 @@ std::vector<Setting> RankSettings(ServerConfig& c) {
   };
 }
 
+// What the server tells of requests beyond metrics.
+std::vector<Setting> LogSettings(ServerConfig& c) {
+  return {
+      {"log_level",
+       &c.log_level,
+       0,
+       0,
+       {"debug", "info", "warn", "error", "off"},
+       "what the log has"},
+      {"log_format", &c.log_format, 0, 0, {"text", "json"}, "how a line of the log looks"},
+      {"log_requests",
+       &c.log_requests,
+       0,
+       0,
+       {"errors", "all"},
+       "which requests have a line at level info: those that fail by themselves, or every one"},
+      {.name = "otlp_endpoint",
+       .value = &c.otlp_endpoint,
+       .choices = {"off"},
+       .help = "address of an OpenTelemetry collector, which gets spans by gRPC in plain text",
+       .is_address = true},
+      {"trace_fraction",
+       &c.trace_fraction,
+       0,
+       1,
+       {},
+       "of requests whose callers send no traceparent, how many begin a trace"},
+  };
+}
+
 std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   return {
       {"max_connections",
@@ -312,13 +342,8 @@ std::vector<Setting> Settings(ServerConfig& c) {
        {"exit", "stay"},
        "when a model's device fails for good, to exit is to drain and end with status 1"},
       {"algorithm_file", &c.algorithm_file, 0, 0, {}, "of a GPU's algorithms: a path, auto, off"},
-      {"log_level",
-       &c.log_level,
-       0,
-       0,
-       {"debug", "info", "warn", "error", "off"},
-       "what the log has"},
   };
+  const std::vector<Setting> logs = LogSettings(c);
   const std::vector<Setting> connections = ConnectionSettings(c);
   const std::vector<Setting> ranks = RankSettings(c);
   const std::vector<Setting> tls = TlsSettings(c);
@@ -326,6 +351,7 @@ std::vector<Setting> Settings(ServerConfig& c) {
   settings.insert(settings.end(), devices.begin(), devices.end());
   settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());
+  settings.insert(settings.end(), logs.begin(), logs.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;
 }

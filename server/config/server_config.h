@@ -51,7 +51,11 @@ struct ServerConfig {
   std::string on_device_fault = "exit";  // exit, stay
   std::string algorithm_file = "auto";   // auto, off, or a path (AlgorithmFilePath)
   std::string log_level = "info";
-  std::vector<ModelOptions> models;  // empty: the demo models
+  std::string log_format = "text";      // text, json
+  std::string log_requests = "errors";  // errors, all
+  std::string otlp_endpoint = "off";    // host:port of a collector of spans
+  double trace_fraction = 0;            // of requests whose callers do not trace them
+  std::vector<ModelOptions> models;     // empty: the demo models
 };
 
 // One value that can be set by text.

@@ -67,9 +67,9 @@ void Metrics::RecordCall(const CallRecord& record) {
   if (timing.first_token.count() == 0) return;
   model.first_token.Observe(Seconds(timing.first_token));
   model.prefill.Observe(Seconds(timing.first_token - timing.queue));
-  if (record.generated_tokens > 1) {
+  if (record.usage.generated_tokens > 1) {
     model.inter_token.Observe(Seconds(timing.total - timing.first_token) /
-                              (record.generated_tokens - 1));
+                              (record.usage.generated_tokens - 1));
   }
 }
 
@@ -90,9 +90,17 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectHistograms(families);
   if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
   CollectConnections(connections_, families);
+  CollectSpans(families);
   CollectBuildMetrics(families);
   CollectProcessMetrics(families);
   return families;
+}
+
+void Metrics::CollectSpans(std::vector<prometheus::MetricFamily>& families) const {
+  auto spans = CounterFamily("beamline_spans_total", "Spans of traced requests");
+  AddValue(spans, {{"outcome", "exported"}}, static_cast<double>(spans_.exported.load()));
+  AddValue(spans, {{"outcome", "dropped"}}, static_cast<double>(spans_.dropped.load()));
+  families.push_back(std::move(spans));
 }
 
 void Metrics::CollectCalls(std::vector<prometheus::MetricFamily>& families) const {

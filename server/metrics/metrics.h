@@ -18,6 +18,8 @@
 #include "prometheus/collectable.h"
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
+#include "server/tracing/span_stats.h"
+#include "server/tracing/trace_context.h"
 
 namespace beamline {
 
@@ -65,9 +67,16 @@ struct CallRecord {
   absl::StatusCode code = absl::StatusCode::kOk;
   std::chrono::nanoseconds duration{};
   Timing timing;  // zero when the engine did not answer
-  int32_t generated_tokens = 0;
-  std::string request_id;  // the client's, of any bytes; for the log, as is:
-  std::string fault;       // what happened within the server, when it is at fault
+  Usage usage;    // zero as well
+  // For the log:
+  std::string request_id;  // the client's, of any bytes
+  std::string client;      // Caller::client
+  bool is_identity = false;
+  std::string peer;    // where the call came from: "ipv4:10.0.0.7:41234"
+  TraceContext trace;  // without ids: the caller named none
+  int64_t request_bytes = 0;
+  int64_t answer_bytes = 0;
+  std::string fault;  // what happened within the server, when it is at fault
 };
 
 class Metrics : public EngineObserver, public prometheus::Collectable {
@@ -89,6 +98,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
   // Written by whoever accepts connections.
   ConnectionStats& connections() { return connections_; }
+  // Written by whoever sends spans.
+  SpanStats& spans() { return spans_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -118,6 +129,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   // All named series, and behind them that of "none".
   std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
+  void CollectSpans(std::vector<prometheus::MetricFamily>& families) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
 
@@ -128,6 +140,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};
   std::atomic<const Engine*> engine_{nullptr};
   ConnectionStats connections_;
+  SpanStats spans_;
 };
 
 }  // namespace beamline

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -66,6 +67,37 @@ TEST(Log, EveryLineHasItsForm) {
     EXPECT_TRUE(std::regex_match(line, form)) << line;
   }
   EXPECT_THAT(server.process().err(), HasSubstr("request_id=\"bytes\\n2026 error feigned\""));
+}
+
+TEST(Log, EveryLineIsAnObjectAsJson) {
+  ServerProcess server({"--log-level", "debug", "--log-format", "json", "--log-requests", "all"});
+  Client client({.address = server.address()});
+  v1::GenerateRequest request;
+  request.set_model("write-en");
+  request.mutable_prompt()->set_text("The server");
+  request.mutable_limits()->set_max_new_tokens(4);
+  request.set_request_id("answered \xC3\xA4");
+  EXPECT_TRUE(client.Generate(request, kSoon).ok());
+  SendNonsense(server.address(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(100, '\xFF'));
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  std::istringstream lines(server.process().err());
+  int num_requests = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(object.is_object()) << line;
+    EXPECT_TRUE(object.contains("time") && object.contains("level")) << line;
+    if (object.value("event", "") != "request") continue;
+    ++num_requests;
+    EXPECT_EQ(object["request_id"], "answered \xC3\xA4");
+    EXPECT_EQ(object["code"], "OK");
+    EXPECT_EQ(object["level"], "info");
+    EXPECT_EQ(object["generated_tokens"], 4);
+    EXPECT_GT(object["prompt_tokens"], 0);
+    EXPECT_GE(object["seconds"], object["first_token_seconds"]);
+    EXPECT_GE(object["first_token_seconds"], object["queue_seconds"]);
+  }
+  EXPECT_EQ(num_requests, 1);
 }
 
 TEST(Log, TheCommandLineSaysNothingOfItsLibraries) {

@@ -8,6 +8,11 @@
 #include <thread>
 
 #include "base/field_error.h"
+#include "base/json.h"
+#include "beamline/v1/inference.grpc.pb.h"
+#include "beamline/v1/models.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "server/log_format.h"
 #include "spdlog/sinks/ringbuffer_sink.h"
 #include "spdlog/spdlog.h"
 #include "tests/server/service_fixture.h"
@@ -52,6 +57,85 @@ TEST(RequestLog, ALineTellsTheRequest) {
             "seconds=0.001500");
   record.fault = "step failed";
   EXPECT_THAT(RequestLine(record), HasSubstr(" fault=\"step failed\""));
+}
+
+CallRecord Answered() {
+  CallRecord record = {
+      .rpc = Rpc::kGenerate, .model = "write-en", .duration = std::chrono::microseconds(1500)};
+  record.timing = {.queue = std::chrono::microseconds(100),
+                   .first_token = std::chrono::microseconds(700),
+                   .total = std::chrono::microseconds(1400)};
+  record.usage = {.prompt_tokens = 7, .cached_tokens = 3, .generated_tokens = 11};
+  record.request_id = "a\xFF\"7";
+  record.client = "team-a";
+  record.peer = "ipv4:10.0.0.7:41234";
+  record.trace = {.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736", .span_id = "00f067aa0ba902b7"};
+  record.request_bytes = 61;
+  record.answer_bytes = 412;
+  return record;
+}
+
+TEST(RequestLog, ALineTellsTheCallerTheTraceTheSizesAndTheTimes) {
+  EXPECT_EQ(RequestLine(Answered()),
+            "request rpc=Generate model=\"write-en\" request_id=\"a\\377\\\"7\" code=OK "
+            "seconds=0.001500 client=\"team-a\" peer=\"ipv4:10.0.0.7:41234\" "
+            "trace_id=4bf92f3577b34da6a3ce929d0e0e4736 parent_span_id=00f067aa0ba902b7 "
+            "request_bytes=61 answer_bytes=412 prompt_tokens=7 cached_tokens=3 "
+            "generated_tokens=11 queue_seconds=0.000100 first_token_seconds=0.000700");
+}
+
+TEST(RequestLog, TheSameAsJson) {
+  CallRecord record = Answered();
+  record.is_identity = true;
+  const auto line = ParseJsonObject(RequestLine(record, /*json=*/true), "line");
+  ASSERT_TRUE(line.ok()) << line.status();
+  const nlohmann::json expected = {{"event", "request"},
+                                   {"rpc", "Generate"},
+                                   {"model", "write-en"},
+                                   {"request_id", "a\xEF\xBF\xBD\"7"},
+                                   {"code", "OK"},
+                                   {"seconds", 0.0015},
+                                   {"identity", "team-a"},
+                                   {"peer", "ipv4:10.0.0.7:41234"},
+                                   {"trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"},
+                                   {"parent_span_id", "00f067aa0ba902b7"},
+                                   {"request_bytes", 61},
+                                   {"answer_bytes", 412},
+                                   {"prompt_tokens", 7},
+                                   {"cached_tokens", 3},
+                                   {"generated_tokens", 11},
+                                   {"queue_seconds", 0.0001},
+                                   {"first_token_seconds", 0.0007}};
+  EXPECT_EQ(*line, expected);
+}
+
+TEST(RequestLog, EveryLineAsJsonIsAnObject) {
+  const auto formatter = MakeLogFormatter(/*json=*/true);
+  for (const std::string& message :
+       {std::string("model 'a' \"quoted\"\xFF\n"), RequestLine(Answered(), /*json=*/true)}) {
+    spdlog::memory_buf_t out;
+    formatter->format({"logger", spdlog::level::warn, message}, out);
+    const std::string line(out.data(), out.size());
+    ASSERT_EQ(line.find('\n'), line.size() - 1);
+    const auto object = ParseJsonObject(line, "line");
+    ASSERT_TRUE(object.ok()) << line;
+    EXPECT_EQ((*object)["level"], "warning");
+    EXPECT_TRUE(object->contains("time"));
+    EXPECT_EQ(object->contains("message"), !object->contains("event")) << line;
+  }
+}
+
+TEST(RequestLog, AllRequestsHaveLinesWhereTheyAreAskedFor) {
+  const LogCapture log(spdlog::level::info);
+  CallRecord record;
+  LogRequest(record);
+  EXPECT_EQ(log.text(), "");
+  LogRequest(record, {.all = true});
+  record.code = absl::StatusCode::kUnavailable;
+  LogRequest(record, {.all = true});
+  EXPECT_THAT(log.text(),
+              HasSubstr("info request rpc=Generate model=\"\" request_id=\"\" code=OK"));
+  EXPECT_THAT(log.text(), HasSubstr("code=UNAVAILABLE"));
 }
 
 TEST(RequestLog, ClientsCannotWriteLinesOfTheirOwn) {
@@ -124,6 +208,65 @@ TEST_F(RequestLogTest, FailedRequestsAreLoggedUnderTheirIds) {
   request.mutable_prompt()->set_text("\xFF");
   EXPECT_FALSE(client_->Generate(request, kSoon).ok());
   EXPECT_THAT(WaitFor("bytes-3"), HasSubstr("request_id=\"bytes-3\" code=INVALID_ARGUMENT"));
+}
+
+// Of every RPC whose request comes to the server, whatever becomes of it.
+TEST_F(RequestLogTest, EveryRpcTellsItsCallerAndItsTrace) {
+  ServerConfig config;
+  config.log_requests = "all";
+  Serve(config);
+  engine_->Refuse(absl::ResourceExhaustedError("full"));
+  const auto channel = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+  const auto inference = v1::Inference::NewStub(channel);
+  const auto models = v1::Models::NewStub(channel);
+  const auto call = [](const auto& method) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.AddMetadata("x-client-id", "team-a");
+    context.AddMetadata("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
+    method(context);
+  };
+  const auto unary = [&](auto stub, auto method, const auto& request, auto response) {
+    call([&](grpc::ClientContext& context) {
+      static_cast<void>((stub->*method)(&context, request, &response));
+    });
+  };
+  using Inference = v1::Inference::Stub;
+  using Models = v1::Models::Stub;
+  unary(inference.get(), &Inference::Generate, Request(), v1::GenerateResponse());
+  unary(inference.get(), &Inference::Encode, v1::EncodeRequest(), v1::EncodeResponse());
+  unary(inference.get(), &Inference::Score, v1::ScoreRequest(), v1::ScoreResponse());
+  unary(inference.get(), &Inference::Tokenize, v1::TokenizeRequest(), v1::TokenizeResponse());
+  unary(inference.get(), &Inference::Detokenize, v1::DetokenizeRequest(), v1::DetokenizeResponse());
+  unary(models.get(), &Models::ListModels, v1::ListModelsRequest(), v1::ListModelsResponse());
+  unary(models.get(), &Models::GetModel, v1::GetModelRequest(), v1::Model());
+  call([&](grpc::ClientContext& context) {
+    v1::GenerateStreamResponse message;
+    const auto reader = inference->GenerateStream(&context, Request());
+    while (reader->Read(&message)) {
+    }
+    static_cast<void>(reader->Finish());
+  });
+  call([&](grpc::ClientContext& context) {
+    const auto stream = inference->GenerateMany(&context);
+    stream->Write(Request());
+    stream->WritesDone();
+    v1::GenerateManyResponse message;
+    while (stream->Read(&message)) {
+    }
+    static_cast<void>(stream->Finish());
+  });
+  for (const char* rpc : {"Generate", "Encode", "Score", "Tokenize", "Detokenize", "ListModels",
+                          "GetModel", "GenerateStream", "GenerateMany"}) {
+    const std::string begin = std::string("info request rpc=") + rpc + " ";
+    const std::string log = WaitFor(begin);
+    const size_t at = log.find(begin);
+    ASSERT_NE(at, std::string::npos) << rpc;
+    const std::string line = log.substr(at, log.find('\n', at) - at);
+    EXPECT_THAT(line, HasSubstr(" client=\"team-a\" peer=\"ipv4:127.0.0.1:"));
+    EXPECT_THAT(line, HasSubstr(" trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
+                                "parent_span_id=00f067aa0ba902b7"));
+  }
 }
 
 }  // namespace

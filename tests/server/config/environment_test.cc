@@ -42,7 +42,10 @@ std::string OtherValue(const Setting& setting) {
   if (std::holds_alternative<bool*>(setting.value)) {
     return ToText(setting) == "true" ? "false" : "true";
   }
-  return ToText(setting) == "1" ? "2" : setting.max < 1 ? "0.5" : setting.max > 2000 ? "1025" : "3";
+  return ToText(setting) == "1" ? "2"
+         : setting.max <= 1     ? "0.5"
+         : setting.max > 2000   ? "1025"
+                                : "3";
 }
 
 TEST(Environment, SetsEverySettingOfTheTableAndNoOther) {

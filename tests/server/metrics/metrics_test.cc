@@ -89,7 +89,7 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
                    .expected_queue = std::chrono::milliseconds(3),
                    .first_token = std::chrono::milliseconds(11),
                    .total = std::chrono::milliseconds(29)};
-  record.generated_tokens = 10;
+  record.usage.generated_tokens = 10;
   metrics.RecordCall(record);
   metrics.RecordCall(record);
   metrics.RecordCall(
@@ -243,6 +243,19 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   stats.accepting = false;
   read();
   EXPECT_EQ(values.at("beamline_accepting"), 0);
+}
+
+TEST(Metrics, TellWhatBecameOfSpans) {
+  Metrics metrics({});
+  metrics.spans().exported = 31;
+  metrics.spans().dropped = 32;
+  const auto families = metrics.Collect();
+  const auto& spans = Find(families, "beamline_spans_total");
+  ASSERT_EQ(spans.metric.size(), 2u);
+  EXPECT_EQ(Label(spans.metric[0], "outcome"), "exported");
+  EXPECT_EQ(spans.metric[0].counter.value, 31);
+  EXPECT_EQ(Label(spans.metric[1], "outcome"), "dropped");
+  EXPECT_EQ(spans.metric[1].counter.value, 32);
 }
 
 TEST(Metrics, RecordsSteps) {
