@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ struct ServiceContext {
 };
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
+absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right);
 absl::StatusOr<std::string> Enter(ServiceContext& services,
                                   const grpc::CallbackServerContext& context, Right right);
 
@@ -69,6 +71,8 @@ class CallState {
   // Parses what the client sent. The call is recorded under the model and the request_id that can
   // be read there, even when the message does not parse.
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
+  // Records the call under the model and the request_id of a message, whatever it was parsed of.
+  void Describe(const google::protobuf::Message& message);
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
   // Records that the call ends with this error, and returns it as the contract tells it.
@@ -83,6 +87,7 @@ class CallState {
   void Done();
 
  private:
+  void DescribeBy(const std::function<std::string(const char* field)>& text);
   void RecordRefusal(const absl::Status& refusal);
 
   ServiceContext& services_;

@@ -1,7 +1,5 @@
 #include "server/calls/caller.h"
 
-#include <algorithm>
-
 #include "grpcpp/support/time.h"
 
 namespace beamline {
@@ -27,17 +25,19 @@ std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
   return grpc::Timespec2Timepoint(deadline);
 }
 
+Caller MakeCaller(std::chrono::system_clock::time_point deadline, const std::string& identity,
+                  std::optional<std::string_view> named, const std::string& host) {
+  if (!identity.empty()) return {deadline, identity, true};
+  return {deadline, named.has_value() ? std::string(named->substr(0, kMostClientBytes)) : host};
+}
+
 Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& identity) {
-  Caller caller = {DeadlineOf(context.raw_deadline()), identity, !identity.empty()};
-  if (caller.is_identity) return caller;
+  std::optional<std::string_view> name;
   const auto& metadata = context.client_metadata();
   if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
-    caller.client.assign(named->second.data(), named->second.size());
-    caller.client.resize(std::min(caller.client.size(), kMostClientBytes));
-  } else {
-    caller.client = HostOf(context.peer());
+    name = std::string_view(named->second.data(), named->second.size());
   }
-  return caller;
+  return MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, HostOf(context.peer()));
 }
 
 }  // namespace beamline
