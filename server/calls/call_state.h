@@ -73,6 +73,8 @@ class CallState {
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   // Records the call under the model and the request_id of a message, whatever it was parsed of.
   void Describe(const google::protobuf::Message& message);
+  // Of a protocol in which the request itself says which of the RPCs it is like.
+  void SetRpc(Rpc rpc) { record_.rpc = rpc; }
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
   // Records that the call ends with this error, and returns it as the contract tells it.

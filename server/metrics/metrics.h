@@ -18,6 +18,7 @@
 #include "prometheus/collectable.h"
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
+#include "server/metrics/http_stats.h"
 
 namespace beamline {
 
@@ -89,6 +90,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
   // Written by whoever accepts connections.
   ConnectionStats& connections() { return connections_; }
+  // Written by the HTTP listener, where there is one.
+  HttpStats& http() { return http_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -128,6 +131,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};
   std::atomic<const Engine*> engine_{nullptr};
   ConnectionStats connections_;
+  HttpStats http_;
 };
 
 }  // namespace beamline
