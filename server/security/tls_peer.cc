@@ -1,9 +1,9 @@
 #include "server/security/tls_peer.h"
 
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
-
 #include <memory>
+
+#include "openssl/ssl.h"
+#include "openssl/x509.h"
 
 namespace beamline {
 

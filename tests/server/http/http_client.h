@@ -24,7 +24,7 @@
 namespace beamline {
 
 struct HttpReply {
-  int status = 0;  // 0: none came
+  int status = 0;                              // 0: none came
   std::map<std::string, std::string> headers;  // names in small letters
   std::string body;                            // without chunks' own lines
   bool whole = false;                          // the body is there to its end
@@ -77,9 +77,9 @@ class HttpClient {
     }
     return true;
   }
-  static std::string Format(
-      const std::string& method, const std::string& path, const std::string& body = "",
-      const std::vector<std::pair<std::string, std::string>>& headers = {}) {
+  static std::string Format(const std::string& method, const std::string& path,
+                            const std::string& body = "",
+                            const std::vector<std::pair<std::string, std::string>>& headers = {}) {
     std::string text = method + " " + path + " HTTP/1.1\r\nHost: test\r\n";
     if (method == "POST") {
       text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
@@ -170,8 +170,8 @@ class HttpClient {
   bool Fill(size_t size, std::chrono::steady_clock::time_point until) {
     std::array<char, 65536> bytes;
     while (buffer_.size() < size) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          until - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       pollfd ready{fd_, POLLIN, 0};
       if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) <= 0) return false;
       const ssize_t got = recv(fd_, bytes.data(), bytes.size(), 0);

@@ -103,8 +103,7 @@ TEST_F(HttpProtocolTest, RefusesWhatIsTooLarge) {
   EXPECT_EQ(Get("/health", {{"Large", std::string(20000, 'h')}}).status, 431);
   EXPECT_EQ(Get("/" + std::string(20000, 'p')).status, 431);
   HttpClient line(port_);
-  line.Send(std::string(kHead) + "Transfer-Encoding: chunked\r\n\r\n1;" +
-            std::string(100000, 'e'));
+  line.Send(std::string(kHead) + "Transfer-Encoding: chunked\r\n\r\n1;" + std::string(100000, 'e'));
   EXPECT_EQ(line.Read().status, 400);
 }
 
@@ -244,8 +243,9 @@ TEST_F(HttpProtocolTest, SurvivesMutatedRequests) {
   const std::vector<std::string> seeds = {
       HttpClient::Format("POST", "/v1/embeddings", kEmbed),
       HttpClient::Format("GET", "/v1/models"),
-      std::string(kHead) + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"inp\r\n8\r\nut\":\"a\"}\r\n"
-                           "0\r\n\r\n",
+      std::string(kHead) +
+          "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"inp\r\n8\r\nut\":\"a\"}\r\n"
+          "0\r\n\r\n",
       std::string(kHead) + "Content-Length: 13\r\nExpect: 100-continue\r\n\r\n" + kEmbed,
       HttpClient::Format("POST", "/v1/completions",
                          R"({"prompt":["a",[1]],"model":"nobody","logit_bias":{"1":2}})"),
@@ -253,9 +253,22 @@ TEST_F(HttpProtocolTest, SurvivesMutatedRequests) {
   };
   std::mt19937_64 random(TestSeed());
   const auto below = [&](size_t end) { return static_cast<size_t>(random() % end); };
-  const std::vector<std::string> words = {"\r\n", "\r\n\r\n", "\0", ":", " ", "0\r\n", "{", "[",
-                                          "Content-Length: 5\r\n", "chunked", "HTTP/1.1", "\xff",
-                                          "Transfer-Encoding: chunked\r\n", "99999999", "%", "\t"};
+  const std::vector<std::string> words = {"\r\n",
+                                          "\r\n\r\n",
+                                          "\0",
+                                          ":",
+                                          " ",
+                                          "0\r\n",
+                                          "{",
+                                          "[",
+                                          "Content-Length: 5\r\n",
+                                          "chunked",
+                                          "HTTP/1.1",
+                                          "\xff",
+                                          "Transfer-Encoding: chunked\r\n",
+                                          "99999999",
+                                          "%",
+                                          "\t"};
   constexpr int kRounds = kSanitized ? 200 : 3000;
   for (int round = 0; round < kRounds; ++round) {
     std::string bytes = seeds[below(seeds.size())];

@@ -1,16 +1,16 @@
 // Who may call over HTTP, and TLS on its port.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/bio.h>
-#include <openssl/pem.h>
-#include <openssl/sha.h>
-#include <openssl/ssl.h>
 
 #include <array>
 #include <memory>
 #include <string>
 
 #include "fmt/format.h"
+#include "openssl/bio.h"
+#include "openssl/pem.h"
+#include "openssl/sha.h"
+#include "openssl/ssl.h"
 #include "tests/scratch_path.h"
 #include "tests/server/http/http_fixture.h"
 #include "tests/server/security/certificates.h"
@@ -112,8 +112,7 @@ TEST_F(HttpSecurityTest, AsksForTokens) {
   EXPECT_EQ(Post("/v1/embeddings", body, {{"Authorization", "Bearer wrong"}}).status, 401);
   EXPECT_EQ(Post("/v1/embeddings", body, {{"Authorization", "Basic eDp5"}}).status, 401);
   EXPECT_EQ(Post("/v1/embeddings", body, {{"Authorization", "Bearer token-of-ops"}}).status, 403);
-  EXPECT_EQ(Post("/v1/embeddings", body, {{"Authorization", "bearer token-of-alice"}}).status,
-            200);
+  EXPECT_EQ(Post("/v1/embeddings", body, {{"Authorization", "bearer token-of-alice"}}).status, 200);
   EXPECT_EQ(Get("/v1/models").status, 401);
   EXPECT_EQ(Get("/v1/models/writer").status, 401);
   EXPECT_EQ(Post("/v1/completions", kPrompt).status, 401);
@@ -159,9 +158,9 @@ TEST_F(HttpSecurityTest, SpeaksTlsWhereTheServerDoes) {
   ServeTls(false);
   EXPECT_THAT(AskOverTls(LastRequest("/health")), HasSubstr("SERVING"));
   const std::string body = std::string(200000, ' ') + R"({"input":"a"})";
-  EXPECT_THAT(AskOverTls(HttpClient::Format("POST", "/v1/embeddings", body,
-                                            {{"Connection", "close"}})),
-              HasSubstr("\"embedding\":[0,1]"));
+  EXPECT_THAT(
+      AskOverTls(HttpClient::Format("POST", "/v1/embeddings", body, {{"Connection", "close"}})),
+      HasSubstr("\"embedding\":[0,1]"));
   HttpClient plain(port_);
   plain.Send(LastRequest("/health"));
   EXPECT_TRUE(plain.IsClosed());
@@ -187,8 +186,8 @@ TEST_F(HttpSecurityTest, NewConnectionsGetTheNewCertificate) {
 TEST_F(HttpSecurityTest, KnowsClientsByTheirCertificates) {
   ServeIdentities();
   ServeTls(true);
-  const std::string embed = HttpClient::Format("POST", "/v1/embeddings", R"({"input":"a"})",
-                                               {{"Connection", "close"}});
+  const std::string embed =
+      HttpClient::Format("POST", "/v1/embeddings", R"({"input":"a"})", {{"Connection", "close"}});
   EXPECT_THAT(AskOverTls(embed, "batch"), HasSubstr("HTTP/1.1 200"));
   EXPECT_THAT(AskOverTls(embed, "stranger"), HasSubstr("HTTP/1.1 401"));
   EXPECT_EQ(AskOverTls(embed).find("HTTP/1.1 200"), std::string::npos) << "needs a certificate";

@@ -1,5 +1,5 @@
-// Long because every answer of OpenAI's API over HTTP has a case: what a request becomes, what comes
-// back, and each status.
+// Long because every answer of OpenAI's API over HTTP has a case: what a request becomes, what
+// comes back, and each status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ class HttpServiceTest : public HttpTest {
   // The answer to a body; the engine's request is ended with `result`.
   HttpReply Complete(const std::string& body, absl::StatusOr<GenerateResult> result,
                      const std::vector<std::pair<std::string, std::string>>& headers = {}) {
-    auto reply = std::async(std::launch::async,
-                            [&] { return Post("/v1/completions", body, headers); });
+    auto reply =
+        std::async(std::launch::async, [&] { return Post("/v1/completions", body, headers); });
     last_ = engine_->WaitForRequest(num_answered_++);
     engine_->Finish(last_, std::move(result));
     return reply.get();
@@ -44,9 +44,8 @@ GenerateResult TwoTexts() {
 
 TEST_F(HttpServiceTest, AnswersCompletions) {
   ServeHttp();
-  const HttpReply reply =
-      Complete(R"({"model":"writer","prompt":"p","n":2,"max_tokens":7})", TwoTexts(),
-               {{"x-request-id", "mine-1"}});
+  const HttpReply reply = Complete(R"({"model":"writer","prompt":"p","n":2,"max_tokens":7})",
+                                   TwoTexts(), {{"x-request-id", "mine-1"}});
   ASSERT_EQ(reply.status, 200) << reply.body;
   EXPECT_EQ(reply.headers.at("content-type"), "application/json");
   EXPECT_EQ(reply.headers.at("x-request-id"), "mine-1");
@@ -73,10 +72,9 @@ TEST_F(HttpServiceTest, CountsItsCallsAsThoseOfGrpc) {
   EXPECT_EQ(Post("/v1/completions", R"({"model":"writer"})").status, 400);
   EXPECT_EQ(Post("/v1/embeddings", R"({"input":"a"})").status, 200);
   EXPECT_EQ(Get("/v1/models").status, 200);
-  EXPECT_TRUE(
-      CounterReaches("beamline_requests_total", "rpc=Generate model=writer code=OK", 1));
-  EXPECT_TRUE(
-      CounterReaches("beamline_requests_total", "rpc=Generate model=none code=INVALID_ARGUMENT", 1));
+  EXPECT_TRUE(CounterReaches("beamline_requests_total", "rpc=Generate model=writer code=OK", 1));
+  EXPECT_TRUE(CounterReaches("beamline_requests_total",
+                             "rpc=Generate model=none code=INVALID_ARGUMENT", 1));
   EXPECT_TRUE(CounterReaches("beamline_requests_total", "rpc=Encode model=embedder code=OK", 1));
   EXPECT_TRUE(CounterReaches("beamline_requests_total", "rpc=ListModels model=none code=OK", 1));
   EXPECT_EQ(Counter("beamline_http_answers_total", "status=200"), 3);
@@ -159,8 +157,7 @@ TEST_F(HttpServiceTest, StreamsEventsInOrder) {
 
 TEST_F(HttpServiceTest, AStreamThatFailsBeforeItBeginsHasAStatus) {
   ServeHttp();
-  const HttpReply reply =
-      Complete(kStream, FieldError("prompt", "9 tokens", "at most 8"));
+  const HttpReply reply = Complete(kStream, FieldError("prompt", "9 tokens", "at most 8"));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.error("message"), "prompt is 9 tokens; accepted: at most 8");
 }
@@ -190,8 +187,7 @@ TEST_F(HttpServiceTest, DeadlinesAre504) {
   ASSERT_TRUE(last_.request.deadline.has_value());
   EXPECT_LT(*last_.request.deadline, Clock::now() + std::chrono::seconds(60));
   for (const char* wrong : {"0", "soon", "", "86400001", "-5"}) {
-    const HttpReply refused =
-        Post("/v1/completions", kPrompt, {{"x-request-timeout-ms", wrong}});
+    const HttpReply refused = Post("/v1/completions", kPrompt, {{"x-request-timeout-ms", wrong}});
     EXPECT_EQ(refused.status, 400) << wrong;
     EXPECT_EQ(refused.error("param"), "x-request-timeout-ms");
   }
@@ -261,8 +257,8 @@ TEST_F(HttpServiceTest, Embeds) {
     "usage":{"prompt_tokens":0,"total_tokens":0}})"));
   reply = Post("/v1/embeddings", R"({"input":"a","encoding_format":"base64"})");
   std::string bytes;
-  ASSERT_TRUE(absl::Base64Unescape(
-      reply.json()["data"][0]["embedding"].get<std::string>(), &bytes));
+  ASSERT_TRUE(
+      absl::Base64Unescape(reply.json()["data"][0]["embedding"].get<std::string>(), &bytes));
   EXPECT_EQ(bytes, std::string("\0\0\0\0\0\0\x80\x3f", 8));
 }
 
@@ -298,9 +294,9 @@ TEST_F(HttpServiceTest, AnswersOtherPathsAndMethods) {
   EXPECT_EQ(reply.status, 200);
   EXPECT_NE(reply.headers.at("content-length"), "0");
   EXPECT_EQ(client.Get("/health").status, 200) << "no body has come in between";
-  reply = Say(
-      "POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n"
-      "Content-Length: 2\r\n\r\n{}");
+  reply =
+      Say("POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n"
+          "Content-Length: 2\r\n\r\n{}");
   EXPECT_EQ(reply.status, 415);
   EXPECT_EQ(Post("/v1/completions", "x", {{"Content-Encoding", "gzip"}}).status, 415);
 }

@@ -73,9 +73,8 @@ TEST(ParseCompletion, SearchesWithBeamsOnRequest) {
 TEST(ParseCompletion, ReadsLimitsShapingAndOutput) {
   ExpectMessage(R"(,"max_tokens":5,"min_tokens":2,"stop":"a","ignore_eos":true)",
                 "limits { max_new_tokens: 5 min_new_tokens: 2 stop: 'a' ignore_eos: true }");
-  ExpectMessage(
-      R"(,"stop":["a","b"],"stop_token_ids":[1,2],"include_stop_str_in_output":true)",
-      "limits { stop: 'a' stop: 'b' stop_token_ids: [1, 2] include_stop: true }");
+  ExpectMessage(R"(,"stop":["a","b"],"stop_token_ids":[1,2],"include_stop_str_in_output":true)",
+                "limits { stop: 'a' stop: 'b' stop_token_ids: [1, 2] include_stop: true }");
   ExpectMessage(R"(,"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":2)",
                 "shaping { presence_penalty: 1 frequency_penalty: -1 repetition_penalty: 2 }");
   ExpectMessage(R"(,"logit_bias":{"5":-100},"bad_words":["x"])",
