@@ -231,6 +231,54 @@ TEST_F(HttpProtocolTest, HeadersCannotBeFeigned) {
   }
 }
 
+class HttpMutator {
+ public:
+  size_t Below(size_t end) { return static_cast<size_t>(random_() % end); }
+  std::string Mutate(std::string bytes, const std::vector<std::string>& seeds) {
+    for (size_t edits = Below(6); edits > 0; --edits) Edit(bytes, seeds);
+    return bytes.empty() ? " " : bytes;
+  }
+
+ private:
+  void Edit(std::string& bytes, const std::vector<std::string>& seeds) {
+    const size_t at = Below(bytes.size() + 1);
+    switch (Below(5)) {
+      case 0:
+        bytes.insert(at, words_[Below(words_.size())]);
+        break;
+      case 1:
+        bytes.erase(at, Below(10));
+        break;
+      case 2:
+        if (at < bytes.size()) bytes[at] = static_cast<char>(random_());
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(Below(bytes.size() + 1), Below(60)));
+        break;
+      default:
+        bytes += seeds[Below(seeds.size())];
+    }
+  }
+
+  std::mt19937_64 random_{TestSeed()};
+  const std::vector<std::string> words_ = {"\r\n",
+                                           "\r\n\r\n",
+                                           std::string(1, '\0'),
+                                           ":",
+                                           " ",
+                                           "0\r\n",
+                                           "{",
+                                           "[",
+                                           "chunked",
+                                           "HTTP/1.1",
+                                           "\xff",
+                                           "Content-Length: 5\r\n",
+                                           "Transfer-Encoding: chunked\r\n",
+                                           "99999999",
+                                           "%",
+                                           "\t"};
+};
+
 // Requests that are torn, repeated, mixed and filled with random bytes: each gets an answer or an
 // end, nothing of them stays, and others are answered as ever.
 TEST_F(HttpProtocolTest, SurvivesMutatedRequests) {
@@ -251,51 +299,14 @@ TEST_F(HttpProtocolTest, SurvivesMutatedRequests) {
                          R"({"prompt":["a",[1]],"model":"nobody","logit_bias":{"1":2}})"),
       "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
   };
-  std::mt19937_64 random(TestSeed());
-  const auto below = [&](size_t end) { return static_cast<size_t>(random() % end); };
-  const std::vector<std::string> words = {"\r\n",
-                                          "\r\n\r\n",
-                                          "\0",
-                                          ":",
-                                          " ",
-                                          "0\r\n",
-                                          "{",
-                                          "[",
-                                          "Content-Length: 5\r\n",
-                                          "chunked",
-                                          "HTTP/1.1",
-                                          "\xff",
-                                          "Transfer-Encoding: chunked\r\n",
-                                          "99999999",
-                                          "%",
-                                          "\t"};
+  HttpMutator mutator;
   constexpr int kRounds = kSanitized ? 200 : 3000;
   for (int round = 0; round < kRounds; ++round) {
-    std::string bytes = seeds[below(seeds.size())];
-    for (size_t edits = below(6); edits > 0; --edits) {
-      const size_t at = below(bytes.size() + 1);
-      switch (below(5)) {
-        case 0:
-          bytes.insert(at, words[below(words.size())]);
-          break;
-        case 1:
-          bytes.erase(at, below(10));
-          break;
-        case 2:
-          if (at < bytes.size()) bytes[at] = static_cast<char>(random());
-          break;
-        case 3:
-          bytes.insert(at, bytes.substr(below(bytes.size() + 1), below(60)));
-          break;
-        default:
-          bytes += seeds[below(seeds.size())];
-      }
-      if (bytes.empty()) bytes = " ";
-    }
+    const std::string bytes = mutator.Mutate(seeds[mutator.Below(seeds.size())], seeds);
     HttpClient client(port_);
     ASSERT_TRUE(client.connected());
     client.Send(bytes);
-    if (below(3) == 0) {
+    if (mutator.Below(3) == 0) {
       client.Reset();
     } else {
       client.HalfClose();
