@@ -149,8 +149,18 @@ void CompletionCall::Finish(size_t index, absl::StatusOr<GenerateResult> result)
   WakeLocked(brief);
 }
 
+bool CompletionCall::IsReadyLocked() const {
+  bool all_ended = true;
+  for (const auto& item : items_) {
+    if (!item->waiting.empty()) return true;
+    if (item->result.has_value() && !item->result->ok()) return true;
+    all_ended = all_ended && item->result.has_value();
+  }
+  return all_ended;
+}
+
 void CompletionCall::WakeLocked(bool brief) {
-  if (!submitted_ || busy_ || over_) return;
+  if (!submitted_ || busy_ || over_ || !IsReadyLocked()) return;
   busy_ = true;
   auto advance = [self = shared_from_this()] { self->Advance(); };
   brief ? services_.writers.PostBrief(advance) : services_.writers.Post(advance);
@@ -292,8 +302,9 @@ void CompletionCall::SendEvents(std::vector<std::vector<GenerateDelta>> deltas, 
 void CompletionCall::OnSent(bool sent, bool is_last) {
   if (!sent) Cancel();
   if (is_last) return;
-  // On the connection's thread, which must not compute.
-  services_.writers.Post([self = shared_from_this()] { self->Advance(); });
+  std::lock_guard lock(mutex_);
+  busy_ = false;
+  WakeLocked(false);  // this is the connection's thread, which must not compute
 }
 
 void CompletionCall::Fail(size_t index, const absl::Status& status, std::string events) {

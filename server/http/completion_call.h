@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/calls/call_state.h"
@@ -58,6 +59,8 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   // From the engine.
   void Push(size_t index, GenerateDelta delta);
   void Finish(size_t index, absl::StatusOr<GenerateResult> result);
+  // Both REQUIRE mutex_.
+  bool IsReadyLocked() const;
   void WakeLocked(bool brief);
 
   // REQUIRES: busy_ is this caller's, as in all below.

@@ -200,7 +200,7 @@ inline std::vector<std::string> EventsOf(const std::string& body) {
   std::vector<std::string> events;
   for (size_t at = 0; at < body.size();) {
     const size_t end = body.find("\n\n", at);
-    if (end == std::string::npos || !body.substr(at).starts_with("data: ")) {
+    if (end == std::string::npos || body.compare(at, 6, "data: ") != 0) {
       events.push_back("not an event: " + body.substr(at, 100));
       break;
     }

@@ -151,7 +151,7 @@ TEST_F(HttpProtocolTest, SlowRequestsEnd) {
   slow.Send("GET /health HTTP/1.1\r\n");
   HttpClient drips(port_);
   bool dripping = true;
-  for (int i = 0; i < 100 && dripping; ++i) {
+  for (int i = 0; i < 250 && dripping; ++i) {
     dripping = drips.Send(i == 0 ? "GET /health HTTP/1.1\r\n" : "a: b\r\n");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
