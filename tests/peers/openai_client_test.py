@@ -23,7 +23,7 @@ import pythons  # pylint: disable=wrong-import-position
 from demo_server import Server  # pylint: disable=wrong-import-position
 
 TIMEOUT_S = 60
-TOKEN = "a token of the test, long and in no way secret"
+TOKEN = "a-token-of-the-test-long-and-in-no-way-secret"
 PROMPT = "Package: vim\nSynopsis:"
 
 options = None  # of the command line
