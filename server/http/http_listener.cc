@@ -1,5 +1,6 @@
 #include "server/http/http_listener.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -14,6 +15,7 @@ using std::chrono::milliseconds;
 HttpOptions OptionsOf(const ServerConfig& config) {
   HttpOptions options;
   options.max_body_bytes = static_cast<size_t>(config.max_receive_bytes);
+  options.max_bodies_bytes = std::max(options.max_bodies_bytes, options.max_body_bytes);
   options.head_time = milliseconds(config.handshake_timeout_ms);
   options.idle_time = milliseconds(config.max_connection_idle_ms);
   options.age = milliseconds(config.max_connection_age_ms);

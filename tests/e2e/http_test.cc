@@ -180,7 +180,7 @@ TEST(Http, LogprobsAreThoseOfGrpc) {
     EXPECT_EQ(logprobs["token_logprobs"][i].get<float>(), positions[i - 1].chosen().logprob());
     EXPECT_GE(logprobs["top_logprobs"][i].size(), 1U);
     EXPECT_LE(logprobs["top_logprobs"][i].size(), 3U);
-    if (i + 1 < count) EXPECT_EQ(logprobs["text_offset"][i], text.size());
+    EXPECT_EQ(logprobs["text_offset"][i], text.size());
     text += logprobs["tokens"][i];
   }
   // The end token stands among the tokens, and not in the text.

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/server/http/http_client.h"
 #include "tests/server/service_fixture.h"
@@ -11,9 +13,9 @@ namespace beamline {
 
 class HttpTest : public ServiceTest {
  protected:
-  void ServeHttp(ServerConfig config = {}) {
+  void ServeHttp(ServerConfig config = {}, const std::vector<ModelOptions>& counted = {}) {
     config.http_listen = "127.0.0.1:0";
-    Serve(config);
+    Serve(config, counted);
     const std::string address = server_->http_address();
     port_ = std::atoi(address.c_str() + address.rfind(':') + 1);
   }

@@ -9,7 +9,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
-#include "tests/scratch_path.h"
+#include "base/field_error.h"
 #include "tests/server/http/http_fixture.h"
 
 namespace beamline::http_service_test {
