@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "server/accept/acceptor.h"
 #include "tests/server/http/http_client.h"

@@ -11,6 +11,7 @@
 #include "openssl/pem.h"
 #include "openssl/sha.h"
 #include "openssl/ssl.h"
+#include "server/security/identities.h"
 #include "tests/scratch_path.h"
 #include "tests/server/http/http_fixture.h"
 #include "tests/server/security/certificates.h"
