@@ -10,7 +10,7 @@
 #include "server/accept/acceptor.h"
 #include "tests/server/http/http_client.h"
 
-namespace beamline::http_connections_test {
+namespace beamline::connections_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -170,4 +170,4 @@ TEST_F(HttpConnectionsTest, FinishLetsAnAnswerOut) {
 }
 
 }  // namespace
-}  // namespace beamline::http_connections_test
+}  // namespace beamline::connections_test
