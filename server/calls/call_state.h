@@ -75,6 +75,7 @@ class CallState {
   void Describe(const google::protobuf::Message& message);
   // Of a protocol in which the request itself says which of the RPCs it is like.
   void SetRpc(Rpc rpc) { record_.rpc = rpc; }
+  void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
   // Records that the call ends with this error, and returns it as the contract tells it.

@@ -41,6 +41,7 @@ CompletionCall::~CompletionCall() {
 
 void CompletionCall::Start() {
   items_.push_back(std::make_unique<Item>(services_, Rpc::kGenerate));
+  items_[0]->state.SetRequestId(exchange_->request().request_id);
   exchange_->OnGone([weak = weak_from_this()] {
     if (const auto call = weak.lock(); call != nullptr) call->Cancel();
   });

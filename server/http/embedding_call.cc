@@ -27,6 +27,7 @@ class EmbeddingCall::Sink final : public EncodeSink {
 };
 
 void EmbeddingCall::Start() {
+  state_.SetRequestId(exchange_->request().request_id);
   exchange_->OnGone([weak = weak_from_this()] {
     if (const auto call = weak.lock(); call != nullptr) call->Cancel();
   });

@@ -149,12 +149,14 @@ void OpenAiHandler::ListModels(Exchange& exchange) {
     if (model->state != ModelState::kReady || !named.insert(model->name).second) continue;
     list += (list.empty() ? "" : ",") + ModelJson(*services_.models.Find(model->name));
   }
-  AnswerAtOnce(exchange, std::make_shared<CallState>(services_, Rpc::kListModels),
-               {.body = R"({"object":"list","data":[)" + list + "]}"});
+  auto state = std::make_shared<CallState>(services_, Rpc::kListModels);
+  state->SetRequestId(exchange.request().request_id);
+  AnswerAtOnce(exchange, std::move(state), {.body = R"({"object":"list","data":[)" + list + "]}"});
 }
 
 void OpenAiHandler::GetModel(Exchange& exchange, std::string_view name) {
   auto state = std::make_shared<CallState>(services_, Rpc::kGetModel);
+  state->SetRequestId(exchange.request().request_id);
   const auto model = services_.models.Find(name);
   if (model == nullptr || model->state != ModelState::kReady) {
     return FailAtOnce(exchange, std::move(state),

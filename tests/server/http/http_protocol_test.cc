@@ -226,7 +226,8 @@ TEST_F(HttpProtocolTest, PipelinedRequestsAreBounded) {
 
 TEST_F(HttpProtocolTest, HeadersCannotBeFeigned) {
   ServeHttp();
-  for (const std::string id : {"a b", "\xc3\xbc", std::string(300, 'a').c_str(), ""}) {
+  const std::vector<std::string> unusable = {"a b", "\xc3\xbc", std::string(300, 'a'), ""};
+  for (const std::string& id : unusable) {
     const HttpReply reply = Get("/health", {{"x-request-id", id}});
     EXPECT_EQ(reply.status, 200);
     EXPECT_EQ(reply.headers.at("x-request-id").size(), 32U) << id;
