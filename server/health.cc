@@ -80,15 +80,22 @@ void Health::TellOf(const std::string& name) {
   }
 }
 
-void Health::TellOfServer() {
+bool Health::ServerIsServing() const {
   bool any_faulted = false;
   for (const auto& [name, versions] : models_) {
     for (const auto& [number, version] : versions) {
       any_faulted = any_faulted || version.is_faulted;
     }
   }
-  Set("", IsOpen() && !any_faulted);
+  return IsOpen() && !any_faulted;
 }
+
+bool Health::IsServing() {
+  std::lock_guard lock(mutex_);
+  return ServerIsServing();
+}
+
+void Health::TellOfServer() { Set("", ServerIsServing()); }
 
 void Health::TellOfAll() {
   for (const auto& [name, versions] : models_) TellOf(name);

@@ -34,6 +34,8 @@ class Health {
   void SetAccepting(bool accepting);
   // All services are NOT_SERVING from now on.
   void StartDraining();
+  // What it says of the server as a whole.
+  bool IsServing();
 
  private:
   struct Version {
@@ -48,6 +50,7 @@ class Health {
   bool CanAnswer(const std::string& name) const;
   bool IsOpen() const { return accepting_ && !draining_; }
   void TellOfServer();
+  bool ServerIsServing() const;
 
   void Set(const std::string& name, bool is_serving);
 

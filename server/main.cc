@@ -88,6 +88,7 @@ void PrintStartLine(const Server& server) {
   if (!server.metrics_url().empty()) others.push_back("metrics " + server.metrics_url());
   if (!server.admin_address().empty()) others.push_back("admin " + server.admin_address());
   if (!server.health_address().empty()) others.push_back("health " + server.health_address());
+  if (!server.http_address().empty()) others.push_back("http " + server.http_address());
   Print(fmt::format("beamline-server: serving on {}{}: {}\n", server.address(),
                     others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")),
                     server.model_names()));

@@ -17,6 +17,7 @@
 #include "server/accept/hang_up.h"
 #include "server/admission.h"
 #include "server/health.h"
+#include "server/http/http_listener.h"
 #include "server/inference_service.h"
 #include "server/listening.h"
 #include "server/metrics/metrics_endpoint.h"
@@ -64,6 +65,7 @@ class ServerImpl final : public Server {
     metrics_endpoint_.reset();
     metrics_->SetEngine(nullptr);
     acceptor_.reset();
+    http_listener_.reset();
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
@@ -74,6 +76,7 @@ class ServerImpl final : public Server {
   absl::Status ListenForMetrics(const ServerConfig& config);
   absl::Status ListenForAdmin(const ServerConfig& config);
   absl::Status ListenForHealth(const ServerConfig& config);
+  absl::Status ListenForHttp(const ServerConfig& config);
   // The last step of a start, when all that needs file descriptors for good has them.
   absl::Status Accept(const ServerConfig& config);
   // Calls on_fault for devices that fail from now on, and for those that have failed already.
@@ -83,6 +86,9 @@ class ServerImpl final : public Server {
   std::string address() const override { return address_.text; }
   std::string admin_address() const override {
     return admin_listener_ == nullptr ? "" : admin_listener_->address();
+  }
+  std::string http_address() const override {
+    return http_listener_ == nullptr ? "" : http_listener_->address();
   }
   std::string health_address() const override {
     return health_listener_ == nullptr ? "" : health_listener_->address();
@@ -99,14 +105,14 @@ class ServerImpl final : public Server {
   void EndAdmin();
 
   std::shared_ptr<Metrics> metrics_;
+  std::unique_ptr<SpanExporter> spans_;  // null: none are sent; calls end on the threads below
   WorkerPool writers_;
   WorkerPool text_workers_;
   std::unique_ptr<Engine> engine_;
   ModelDirectory models_;
   const bool has_admin_;
   Admission admission_;
-  std::unique_ptr<Gate> gate_;           // null: everybody may call
-  std::unique_ptr<SpanExporter> spans_;  // null: none are sent
+  std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
   ModelsService models_service_{
@@ -121,6 +127,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<HttpListener> http_listener_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::string metrics_url_;
 };
@@ -212,6 +219,7 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),
                                  on_accepting, metrics_->connections()));
   if (health_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(health_listener_->Accept());
+  if (http_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(http_listener_->Accept());
   return absl::OkStatus();
 }
 
@@ -254,6 +262,16 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
   return admin_listener_->Accept();
 }
 
+absl::Status ServerImpl::ListenForHttp(const ServerConfig& config) {
+  if (config.http_listen == "off") return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("http_listen", config.http_listen));
+  if (tls_ == nullptr) WarnOfPlainText("http_listen", address);
+  http_listener_ = std::make_unique<HttpListener>(
+      config, std::move(address), tls_, services_, [this] { return health_->IsServing(); },
+      metrics_->http());
+  return absl::OkStatus();
+}
+
 void ServerImpl::EndAdmin() {
   if (admin_ == nullptr) return;
   engine_->Drain(std::chrono::milliseconds(0));
@@ -288,6 +306,7 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   health_->StartDraining();
   admission_.StartDraining();
+  if (http_listener_ != nullptr) http_listener_->StartDraining();
   const bool finished = engine_->Drain(timeout);
   // Calls that the engine has answered may still be writing. gRPC itself waits to the end of its
   // deadline while any client is connected, so the calls are waited for here: not beyond the
@@ -298,6 +317,7 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EndAdmin();
+  if (http_listener_ != nullptr) http_listener_->Close(kCloseTime);
   acceptor_.reset();  // gRPC takes no connection any more
   if (admission_.running() == 0) HangUpAnswered(address_.port);
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
@@ -314,6 +334,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForHealth(config));
+  BEAMLINE_RETURN_IF_ERROR(server->ListenForHttp(config));
   server->WatchForFaults(std::move(on_fault));
   server->WatchForChanges();
   BEAMLINE_RETURN_IF_ERROR(server->ListenForAdmin(config));

@@ -30,6 +30,7 @@ class Server {
   virtual std::string address() const = 0;
   // Empty when off.
   virtual std::string admin_address() const = 0;
+  virtual std::string http_address() const = 0;
   virtual std::string health_address() const = 0;
   virtual std::string metrics_url() const = 0;
   // "translate-en-de, embed-en".

@@ -230,7 +230,7 @@ bool Acceptor::FindPlace(const sockaddr_storage& address, const std::string& pee
 void Acceptor::OnEvent(int fd, uint32_t events) {
   if (!table_.IsSilent(fd)) return;  // closed meanwhile
   std::array<char, 64> bytes;
-  const size_t wanted = std::min(bytes.size(), options_.first_bytes.size());
+  const size_t wanted = std::clamp<size_t>(options_.first_bytes.size(), 1, bytes.size());
   const ssize_t size = recv(fd, bytes.data(), wanted, MSG_PEEK);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   const std::string_view begin(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
@@ -241,7 +241,8 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
     close(fd);
     return;
   }
-  if (begin != options_.first_bytes.substr(0, begin.size())) {
+  const bool is_any = options_.first_bytes == kAnyByte;
+  if (!is_any && begin != options_.first_bytes.substr(0, begin.size())) {
     return CloseStranger(fd, begin);
   }
   if (begin.size() < wanted) return;
@@ -256,7 +257,10 @@ void Acceptor::CloseStranger(int fd, std::string_view begin) {
   socklen_t size = sizeof(address);
   getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
   // The two that clients of other settings begin with; others are nobody's clients.
-  if (options_.first_bytes == kTlsHandshake && kHttp2Preface.starts_with(begin)) {
+  constexpr std::array<std::string_view, 4> kPlainText = {kHttp2Preface, "GET", "POST", "HEAD"};
+  const bool is_plain = std::ranges::any_of(
+      kPlainText, [begin](std::string_view text) { return text.starts_with(begin); });
+  if (options_.first_bytes == kTlsHandshake && is_plain) {
     protocol_error_.Log(fmt::format(
         "refused a connection of {}: its client speaks without TLS, which this server asks for",
         AddressText(address)));

@@ -29,6 +29,9 @@ inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\
 // second byte of the version differs.
 inline constexpr std::string_view kTlsHandshake = "\x16\x03";
 
+// Of a protocol whose clients begin with anything: they are handed over at their first byte.
+inline constexpr std::string_view kAnyByte = "";
+
 struct AcceptorOptions {
   int32_t max_connections = 8192;
   int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6

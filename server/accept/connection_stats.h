@@ -15,7 +15,7 @@ enum class Refusal : uint8_t {
   kPeerLimit,  // as many as may be of one address are open
   kTimeout,    // said nothing, or not enough, for too long
   kDisplaced,  // had said nothing yet when its place was needed
-  kProtocol,   // does not speak HTTP/2
+  kProtocol,   // does not begin as the protocol does
 };
 // Label values of `reason`.
 inline constexpr std::array<std::string_view, 5> kRefusalNames = {"limit", "peer_limit", "timeout",

@@ -11,7 +11,12 @@ namespace beamline {
 absl::StatusOr<std::string> Enter(ServiceContext& services,
                                   const grpc::CallbackServerContext& context, Right right) {
   if (services.gate == nullptr) return std::string();
-  absl::StatusOr<std::string> name = services.gate->Enter(context, right);
+  return Enter(services, ShownIn(context), right);
+}
+
+absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right) {
+  if (services.gate == nullptr) return std::string();
+  absl::StatusOr<std::string> name = services.gate->Enter(shown, right);
   if (!name.ok()) {
     services.metrics.RecordRejection(absl::IsUnauthenticated(name.status())
                                          ? Rejection::kUnauthenticated
@@ -28,21 +33,31 @@ void CallState::SetCaller(const Caller& caller) {
 }
 
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
-  record_.request_bytes = static_cast<int64_t>(buffer.Length());
+  SetRequestBytes(buffer.Length());
   const absl::Status parsed = ParseMessage(buffer, message);
-  const auto text = [&](const char* name) -> std::string {
+  if (parsed.ok()) {
+    Describe(message);
+  } else {
+    DescribeBy(
+        [&](const char* field) { return FindText(buffer, *message.GetDescriptor(), field); });
+  }
+  return parsed;
+}
+
+void CallState::Describe(const google::protobuf::Message& message) {
+  DescribeBy([&](const char* name) -> std::string {
     const auto* field = message.GetDescriptor()->FindFieldByName(name);
-    if (field == nullptr) return "";
-    return parsed.ok() ? message.GetReflection()->GetString(message, field)
-                       : FindText(buffer, *message.GetDescriptor(), name);
-  };
+    return field == nullptr ? "" : message.GetReflection()->GetString(message, field);
+  });
+}
+
+void CallState::DescribeBy(const std::function<std::string(const char* field)>& text) {
   record_.request_id = text("request_id");
   const bool is_about_model = record_.rpc == Rpc::kGetModel || record_.rpc == Rpc::kLoadModel ||
                               record_.rpc == Rpc::kUnloadModel ||
                               record_.rpc == Rpc::kRestartReplica;
   const auto named = services_.models.Find(text(is_about_model ? "name" : "model"));
   if (named != nullptr) SetModel(named->name);
-  return parsed;
 }
 
 absl::Status CallState::Admit() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,6 +51,7 @@ struct ServiceContext {
 };
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
+absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right);
 absl::StatusOr<std::string> Enter(ServiceContext& services,
                                   const grpc::CallbackServerContext& context, Right right);
 
@@ -74,6 +76,11 @@ class CallState {
   // Parses what the client sent. The call is recorded under the model and the request_id that can
   // be read there, even when the message does not parse.
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
+  // Records the call under the model and the request_id of a message, whatever it was parsed of.
+  void Describe(const google::protobuf::Message& message);
+  // Of a protocol in which the request itself says which of the RPCs it is like.
+  void SetRpc(Rpc rpc) { record_.rpc = rpc; }
+  void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
   // Records that the call ends with this error, and returns it as the contract tells it.
@@ -84,6 +91,7 @@ class CallState {
     record_.timing = timing;
     record_.usage = usage;
   }
+  void SetRequestBytes(size_t bytes) { record_.request_bytes = static_cast<int64_t>(bytes); }
   // So many bytes more are sent.
   void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
   void SetCaller(const Caller& caller);
@@ -91,6 +99,7 @@ class CallState {
   void Done();
 
  private:
+  void DescribeBy(const std::function<std::string(const char* field)>& text);
   void RecordRefusal(const absl::Status& refusal);
 
   ServiceContext& services_;

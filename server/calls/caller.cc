@@ -1,7 +1,5 @@
 #include "server/calls/caller.h"
 
-#include <algorithm>
-
 #include "grpcpp/support/time.h"
 
 namespace beamline {
@@ -27,20 +25,27 @@ std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
   return grpc::Timespec2Timepoint(deadline);
 }
 
+Caller MakeCaller(std::chrono::system_clock::time_point deadline, const std::string& identity,
+                  std::optional<std::string_view> named, const std::string& host) {
+  Caller caller{.deadline = deadline, .client = identity, .is_identity = !identity.empty()};
+  if (!caller.is_identity) {
+    caller.client = named.has_value() ? std::string(named->substr(0, kMostClientBytes)) : host;
+  }
+  return caller;
+}
+
 Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& identity) {
-  Caller caller = {
-      DeadlineOf(context.raw_deadline()), identity, !identity.empty(), context.peer(), {}};
+  std::optional<std::string_view> name;
   const auto& metadata = context.client_metadata();
+  if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
+    name = std::string_view(named->second.data(), named->second.size());
+  }
+  const std::string peer = context.peer();
+  Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, HostOf(peer));
+  caller.peer = peer;
   if (const auto parent = metadata.find(kTraceParentKey); parent != metadata.end()) {
     caller.trace =
         ParseTraceParent({parent->second.data(), parent->second.size()}).value_or(TraceContext());
-  }
-  if (caller.is_identity) return caller;
-  if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
-    caller.client.assign(named->second.data(), named->second.size());
-    caller.client.resize(std::min(caller.client.size(), kMostClientBytes));
-  } else {
-    caller.client = HostOf(caller.peer);
   }
   return caller;
 }

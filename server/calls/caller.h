@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
@@ -22,8 +24,13 @@ struct Caller {
 // than 100 years, where a call may ask for 11,000 and system_clock counts to the year 2262.
 std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline);
 
-// The client is the identity; where that is empty what the metadata key `x-client-id` says (a
-// gateway that serves many users sets it), else the peer's address without its port.
+// The client is the identity; where that is empty what it calls itself (at most 256 bytes of it),
+// else its host.
+Caller MakeCaller(std::chrono::system_clock::time_point deadline, const std::string& identity,
+                  std::optional<std::string_view> named, const std::string& host);
+
+// The caller of a call of gRPC's: he calls himself what the metadata key `x-client-id` says (a
+// gateway that serves many users sets it), its host is the peer's address without its port.
 Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& identity);
 
 }  // namespace beamline

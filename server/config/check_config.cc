@@ -81,6 +81,9 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.metrics_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
   }
+  if (config.http_listen != "off") {
+    BEAMLINE_RETURN_IF_ERROR(ParseHostPort("http_listen", config.http_listen).status());
+  }
   if (config.admin_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("admin_listen", config.admin_listen).status());
     if (config.model_root.empty()) {

@@ -7,6 +7,7 @@
 #include "server/metrics/connection_metrics.h"
 #include "server/metrics/engine_metrics.h"
 #include "server/metrics/families.h"
+#include "server/metrics/http_metrics.h"
 #include "server/metrics/process_metrics.h"
 
 namespace beamline {
@@ -91,6 +92,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
   CollectConnections(connections_, families);
   CollectSpans(families);
+  CollectHttp(http_, families);
   CollectBuildMetrics(families);
   CollectProcessMetrics(families);
   return families;

@@ -18,6 +18,7 @@
 #include "prometheus/collectable.h"
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
+#include "server/metrics/http_stats.h"
 #include "server/tracing/span_stats.h"
 #include "server/tracing/trace_context.h"
 
@@ -100,6 +101,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   ConnectionStats& connections() { return connections_; }
   // Written by whoever sends spans.
   SpanStats& spans() { return spans_; }
+  // Written by the HTTP listener, where there is one.
+  HttpStats& http() { return http_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -141,6 +144,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::atomic<const Engine*> engine_{nullptr};
   ConnectionStats connections_;
   SpanStats spans_;
+  HttpStats http_;
 };
 
 }  // namespace beamline

@@ -31,28 +31,38 @@ absl::Status CheckRight(const Identity& identity, Right right) {
 
 }  // namespace
 
-absl::StatusOr<std::string> Gate::Enter(const grpc::ServerContextBase& context, Right right) const {
-  if (identities_ == nullptr) return SubjectName(context);
-  const auto identities = identities_->Current();
-  const Identity* identity = nullptr;
+Shown ShownIn(const grpc::ServerContextBase& context) {
+  Shown shown;
   const auto& metadata = context.client_metadata();
   if (const auto given = metadata.find(kKey); given != metadata.end()) {
-    const std::string_view text(given->second.data(), given->second.size());
+    shown.authorization = std::string_view(given->second.data(), given->second.size());
+  }
+  shown.subject = SubjectName(context);
+  return shown;
+}
+
+absl::StatusOr<std::string> Gate::Enter(const Shown& shown, Right right) const {
+  if (identities_ == nullptr) return shown.subject;
+  const auto identities = identities_->Current();
+  const Identity* identity = nullptr;
+  if (shown.authorization.has_value()) {
+    const std::string_view text = *shown.authorization;
     if (!absl::StartsWithIgnoreCase(absl::string_view(text.data(), text.size()),
                                     absl::string_view(kScheme.data(), kScheme.size()))) {
       return absl::UnauthenticatedError(
-          "the metadata authorization is not of the form 'Bearer TOKEN'");
+          fmt::format("the {} authorization is not of the form 'Bearer TOKEN'", shown.place));
     }
     identity = identities->OfToken(text.substr(kScheme.size()));
     if (identity == nullptr) {
       return absl::UnauthenticatedError("the token is none that this server knows");
     }
-  } else if (const std::string subject = SubjectName(context); !subject.empty()) {
-    identity = identities->OfCertificate(subject);
+  } else if (!shown.subject.empty()) {
+    identity = identities->OfCertificate(shown.subject);
   }
   if (identity == nullptr) {
     return absl::UnauthenticatedError(
-        "there is no token: this server asks for the metadata authorization, 'Bearer TOKEN'");
+        fmt::format("there is no token: this server asks for the {} authorization, 'Bearer TOKEN'",
+                    shown.place));
   }
   const absl::Status allowed = CheckRight(*identity, right);
   if (!allowed.ok()) return allowed;

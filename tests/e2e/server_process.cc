@@ -157,7 +157,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& arguments, int max_
   address_ = Between(start_line_, "serving on ", " :");
   address_ += ":" + Between(start_line_, address_ + ":", " ");
   metrics_url_ = Between(start_line_, "(metrics ", ",)");
-  admin_address_ = Between(start_line_, "admin ", ")");
+  admin_address_ = Between(start_line_, "admin ", ",)");
+  http_address_ = Between(start_line_, "http ", ")");
 }
 
 std::string ServerProcess::Scrape() const {

@@ -53,6 +53,8 @@ class ServerProcess {
   const std::string& metrics_url() const { return metrics_url_; }
   // Empty when off.
   const std::string& admin_address() const { return admin_address_; }
+  const std::string& http_address() const { return http_address_; }
+  int http_port() const { return PortOf(http_address_); }
   int port() const { return PortOf(address_); }
   int metrics_port() const { return PortOf(metrics_url_); }
   // The body of /metrics.
@@ -69,6 +71,7 @@ class ServerProcess {
   std::string address_;
   std::string metrics_url_;
   std::string admin_address_;
+  std::string http_address_;
 };
 
 // One server with the demo models for all tests of a program.

@@ -213,6 +213,10 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   stats.open = 24;
   for (int i = 0; i < 3; ++i) stats.Count(Refusal::kTimeout);
   stats.Count(Refusal::kLimit);
+  metrics.http().Count(200);
+  metrics.http().Count(418);
+  metrics.http().connections.Count(Refusal::kLimit);
+  metrics.http().connections.open = 25;
   std::map<std::string, double> values;
   const auto read = [&] {
     for (const auto& family : metrics.Collect()) {
@@ -238,8 +242,24 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
       {"beamline_connections_refused_total/timeout", 3},
       {"beamline_connections_refused_total/displaced", 0},
       {"beamline_connections_refused_total/protocol", 0},
+      {"beamline_http_connections_open", 25},
+      {"beamline_http_connections_refused_total/limit", 1},
+      {"beamline_http_connections_refused_total/peer_limit", 0},
+      {"beamline_http_connections_refused_total/timeout", 0},
+      {"beamline_http_connections_refused_total/displaced", 0},
+      {"beamline_http_connections_refused_total/protocol", 0},
       {"beamline_accepting", 1}};
   EXPECT_EQ(values, expected);
+  for (const auto& family : metrics.Collect()) {
+    if (family.name != "beamline_http_answers_total") continue;
+    double sum = 0;
+    for (const auto& metric : family.metric) {
+      const std::string& status = metric.label[0].value;
+      EXPECT_EQ(metric.counter.value, status == "200" || status == "other" ? 1 : 0) << status;
+      sum += metric.counter.value;
+    }
+    EXPECT_EQ(sum, 2);
+  }
   stats.accepting = false;
   read();
   EXPECT_EQ(values.at("beamline_accepting"), 0);

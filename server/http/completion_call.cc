@@ -1,0 +1,336 @@
+#include "server/http/completion_call.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "server/errors.h"
+#include "server/http/http_call.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr char kDone[] = "[DONE]";
+
+}  // namespace
+
+// Lives as long as the engine keeps it; holds the call until OnFinish.
+class CompletionCall::Sink final : public GenerateSink {
+ public:
+  Sink(std::shared_ptr<CompletionCall> call, size_t index)
+      : call_(std::move(call)), index_(index), wants_deltas_(call_->request_.stream) {}
+  bool wants_deltas() const override { return wants_deltas_; }
+  void OnDelta(GenerateDelta delta) override { call_->Push(index_, std::move(delta)); }
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    const auto call = std::move(call_);
+    call->Finish(index_, std::move(result));
+  }
+
+ private:
+  std::shared_ptr<CompletionCall> call_;
+  const size_t index_;
+  const bool wants_deltas_;
+};
+
+CompletionCall::~CompletionCall() {
+  for (const auto& item : items_) item->state.Done();
+}
+
+void CompletionCall::Start() {
+  items_.push_back(std::make_unique<Item>(services_, Rpc::kGenerate));
+  items_[0]->state.SetRequestId(exchange_->request().request_id);
+  items_[0]->state.SetRequestBytes(exchange_->request().body.size());
+  exchange_->OnGone([weak = weak_from_this()] {
+    if (const auto call = weak.lock(); call != nullptr) call->Cancel();
+  });
+  if (const absl::Status status = Begin(); !status.ok()) return Fail(0, status);
+  if (exchange_->request().body.size() <= kLargeBodyBytes) return Run();
+  services_.text_workers.Post([self = shared_from_this()] { self->Run(); });
+}
+
+absl::Status CompletionCall::Begin() {
+  BEAMLINE_RETURN_IF_ERROR(items_[0]->state.Admit());
+  BEAMLINE_ASSIGN_OR_RETURN(caller_, CallerOf(exchange_->request()));
+  items_[0]->state.SetCaller(caller_);
+  return absl::OkStatus();
+}
+
+void CompletionCall::Run() {
+  const absl::Status status = ParseAndSubmit();
+  std::unique_lock lock(mutex_);
+  submitted_ = true;
+  if (status.ok()) return WakeLocked(false);
+  busy_ = true;  // nobody else's before all is submitted
+  const size_t index = items_.size() - 1;
+  lock.unlock();
+  Fail(index, status);
+}
+
+absl::Status CompletionCall::ParseAndSubmit() {
+  const std::string& id = exchange_->request().request_id;
+  const auto most = static_cast<size_t>(services_.stream_limits.max_outstanding);
+  auto parsed = ParseCompletion(exchange_->request().body, most);
+  if (!parsed.ok()) return parsed.status();
+  request_ = *std::move(parsed);
+  head_ = {.id = "cmpl-" + id, .created = NowInSeconds()};
+  for (size_t i = 0; i < request_.prompts.size(); ++i) {
+    const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
+    if (i == 0) {
+      items_[0]->state.SetRpc(rpc);
+    } else {
+      auto item = std::make_unique<Item>(services_, rpc);
+      item->state.SetCaller(caller_);
+      std::lock_guard lock(mutex_);  // Cancel goes through them
+      items_.push_back(std::move(item));
+    }
+    if (i > 0) BEAMLINE_RETURN_IF_ERROR(items_[i]->state.Admit());
+    request_.prompts[i].set_request_id(id);
+    BEAMLINE_RETURN_IF_ERROR(Submit(i, request_.prompts[i]));
+    request_.prompts[i].Clear();  // the engine has it
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompletionCall::Submit(size_t index, v1::GenerateRequest& message) {
+  Item& item = *items_[index];
+  item.state.Describe(message);
+  // `answer` is filled in before the sink can hear of the result; what is made of it is not.
+  const auto model = services_.models.Resolve(message.model(), ModelDirectory::Use::kGenerate);
+  if (index == 0) {
+    head_.model = message.model().empty() && model.ok() ? (*model)->name : message.model();
+  }
+  if (model.ok() && request_.logprobs.has_value()) {
+    item.answer.model = (*model)->versioned_name;
+    BEAMLINE_RETURN_IF_ERROR(PrepareLogprobs(item));
+  }
+  auto handle = GenerateMethod::Submit(
+      item.state, message, caller_, std::make_shared<Sink>(shared_from_this(), index), item.answer);
+  if (!handle.ok()) return WithUnknownModel(services_, message.model(), handle.status());
+  std::lock_guard lock(mutex_);
+  item.handle = *std::move(handle);
+  if (cancelled_) item.handle->Cancel();
+  return absl::OkStatus();
+}
+
+absl::Status CompletionCall::PrepareLogprobs(Item& item) {
+  BEAMLINE_ASSIGN_OR_RETURN(const auto tokenizer,
+                            services_.engine.FindTokenizer(item.answer.model));
+  for (int32_t i = 0; i < request_.n; ++i) {
+    item.logprobs.push_back(
+        std::make_unique<LogprobsWriter>(tokenizer, request_.skip_special_tokens));
+  }
+  return absl::OkStatus();
+}
+
+void CompletionCall::Cancel() {
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    for (const auto& item : items_) {
+      item->state.SetUnsent();
+      if (item->handle != nullptr) handles.push_back(item->handle);
+    }
+  }
+  for (const auto& handle : handles) handle->Cancel();
+}
+
+void CompletionCall::Push(size_t index, GenerateDelta delta) {
+  std::lock_guard lock(mutex_);
+  if (over_ || cancelled_) return;
+  items_[index]->waiting.Add(std::move(delta));
+  WakeLocked(false);
+}
+
+void CompletionCall::Finish(size_t index, absl::StatusOr<GenerateResult> result) {
+  std::lock_guard lock(mutex_);
+  const bool brief =
+      !request_.stream && items_.size() == 1 && (!result.ok() || GenerateMethod::IsBrief(*result));
+  items_[index]->result = std::move(result);
+  WakeLocked(brief);
+}
+
+bool CompletionCall::IsReadyLocked() const {
+  bool all_ended = true;
+  for (const auto& item : items_) {
+    if (!item->waiting.empty()) return true;
+    if (item->result.has_value() && !item->result->ok()) return true;
+    all_ended = all_ended && item->result.has_value();
+  }
+  return all_ended;
+}
+
+void CompletionCall::WakeLocked(bool brief) {
+  if (!submitted_ || busy_ || over_ || !IsReadyLocked()) return;
+  busy_ = true;
+  auto advance = [self = shared_from_this()] { self->Advance(); };
+  brief ? services_.writers.PostBrief(advance) : services_.writers.Post(advance);
+}
+
+void CompletionCall::Advance() {
+  std::vector<std::vector<GenerateDelta>> deltas;
+  bool any = false;
+  bool all_ended = true;
+  std::optional<size_t> failed;
+  {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < items_.size(); ++i) {
+      Item& item = *items_[i];
+      if (request_.stream) {
+        deltas.push_back(item.waiting.Take());
+        any = any || !deltas.back().empty();
+      }
+      const bool has_result = item.result.has_value();
+      if (has_result && !item.result->ok() && !failed.has_value()) failed = i;
+      all_ended = all_ended && has_result && item.waiting.empty();
+    }
+    if (!any && !all_ended && !failed.has_value()) {
+      busy_ = false;
+      return;
+    }
+  }
+  // What came before the error still goes out, where it is a stream.
+  if (failed.has_value() && !any) return Fail(*failed, items_[*failed]->result->status());
+  if (request_.stream) return SendEvents(std::move(deltas), all_ended && !failed.has_value());
+  AnswerWhole();
+}
+
+int64_t CompletionCall::ChoiceIndex(size_t item, int64_t sequence) const {
+  return static_cast<int64_t>(item) * request_.n + sequence;
+}
+
+ordered_json CompletionCall::NoUsageYet() const {
+  return request_.include_usage ? ordered_json(nullptr)
+                                : ordered_json(ordered_json::value_t::discarded);
+}
+
+void CompletionCall::AnswerWhole() {
+  ordered_json choices = ordered_json::array();
+  for (size_t i = 0; i < items_.size(); ++i) {
+    Item& item = *items_[i];
+    const auto response = GenerateMethod::Answer(item.state, **item.result, item.answer);
+    if (!response.ok()) return Fail(i, response.status());
+    usages_.push_back(response->usage());
+    for (int s = 0; s < response->sequences_size(); ++s) {
+      const v1::Sequence& sequence = response->sequences(s);
+      ordered_json logprobs;
+      if (request_.logprobs.has_value()) {
+        LogprobsWriter& writer = *item.logprobs[static_cast<size_t>(s)];
+        if (request_.echo && sequence.ids_size() > 0) writer.AddFirst(sequence.ids(0));
+        if (request_.echo) {
+          for (const auto& position : response->prompt_logprobs()) writer.Add(position);
+        }
+        for (const auto& position : sequence.logprobs()) writer.Add(position);
+        logprobs = writer.Take();
+      }
+      choices.push_back(ChoiceJson(ChoiceIndex(i, s), sequence.text(), std::move(logprobs),
+                                   FinishText(sequence.finish_reason())));
+    }
+  }
+  HttpAnswer answer{.body = CompletionJson(head_, std::move(choices), UsageJson(usages_))};
+  const auto bytes = static_cast<int64_t>(answer.body.size());
+  const int64_t most = services_.stream_limits.max_send_bytes;
+  if (bytes > most) return Fail(0, AnswerTooLarge(bytes, most));
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  items_[0]->state.AddAnswerBytes(bytes);
+  exchange_->Answer(std::move(answer),
+                    [self = shared_from_this()](bool sent) { self->OnSent(sent, true); });
+}
+
+std::string CompletionCall::DeltaEvent(size_t index, GenerateDelta delta) {
+  Item& item = *items_[index];
+  const int32_t sequence = delta.sequence;
+  const v1::SequenceDelta message = ToMessage(std::move(delta), item.answer);
+  ordered_json logprobs;
+  if (request_.logprobs.has_value()) {
+    LogprobsWriter& writer = *item.logprobs[static_cast<size_t>(sequence)];
+    for (const auto& position : message.logprobs()) writer.Add(position);
+    logprobs = writer.Take();
+  }
+  return ChoiceEvent(
+      ChoiceJson(ChoiceIndex(index, sequence), message.text(), std::move(logprobs), nullptr));
+}
+
+std::string CompletionCall::ChoiceEvent(ordered_json choice) const {
+  ordered_json choices = ordered_json::array();
+  choices.push_back(std::move(choice));
+  return Event(CompletionJson(head_, std::move(choices), NoUsageYet()));
+}
+
+absl::StatusOr<std::string> CompletionCall::LastEvents(size_t& failed) {
+  std::string events;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    Item& item = *items_[i];
+    failed = i;  // unless it has an answer
+    BEAMLINE_ASSIGN_OR_RETURN(const v1::GenerateResponse response,
+                              GenerateMethod::Answer(item.state, **item.result, item.answer));
+    usages_.push_back(response.usage());
+    for (int s = 0; s < response.sequences_size(); ++s) {
+      events += ChoiceEvent(ChoiceJson(ChoiceIndex(i, s), "", nullptr,
+                                       FinishText(response.sequences(s).finish_reason())));
+    }
+  }
+  if (request_.include_usage) {
+    events += Event(CompletionJson(head_, ordered_json::array(), UsageJson(usages_)));
+  }
+  return events + Event(kDone);
+}
+
+void CompletionCall::SendEvents(std::vector<std::vector<GenerateDelta>> deltas, bool is_last) {
+  std::string events;
+  for (size_t i = 0; i < deltas.size(); ++i) {
+    for (GenerateDelta& delta : deltas[i]) events += DeltaEvent(i, std::move(delta));
+  }
+  if (is_last) {
+    size_t failed = 0;
+    const auto last = LastEvents(failed);
+    if (!last.ok()) {
+      has_begun_ = has_begun_ || !events.empty();  // they go out in front of the error
+      return Fail(failed, last.status(), std::move(events));
+    }
+    events += *last;
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  has_begun_ = true;
+  items_[0]->state.AddAnswerBytes(static_cast<int64_t>(events.size()));
+  exchange_->Write(std::move(events), is_last, [self = shared_from_this(), is_last](bool sent) {
+    self->OnSent(sent, is_last);
+  });
+}
+
+void CompletionCall::OnSent(bool sent, bool is_last) {
+  if (!sent) Cancel();
+  if (is_last) return;
+  std::lock_guard lock(mutex_);
+  busy_ = false;
+  WakeLocked(false);  // this is the connection's thread, which must not compute
+}
+
+void CompletionCall::Fail(size_t index, const absl::Status& status, std::string events) {
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (i == index) continue;
+      items_[i]->state.SetUnsent();  // its answer goes with the error
+      if (items_[i]->handle != nullptr) handles.push_back(items_[i]->handle);
+    }
+    if (items_[index]->handle != nullptr) handles.push_back(items_[index]->handle);
+  }
+  for (const auto& handle : handles) handle->Cancel();
+  const google::rpc::Status error =
+      items_[index]->state.Fail(InOpenAiField(status, request_.is_list, index));
+  const auto on_sent = [self = shared_from_this()](bool sent) { self->OnSent(sent, true); };
+  if (!has_begun_) return exchange_->Answer(ErrorAnswer(error), on_sent);
+  exchange_->Write(std::move(events) + Event(ErrorJson(error)) + Event(kDone), true, on_sent);
+}
+
+}  // namespace beamline

@@ -1,0 +1,150 @@
+#include "server/http/connections.h"
+
+#include <unistd.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/http/connection.h"
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+namespace {
+
+namespace asio = boost::asio;
+
+// They move bytes and shake hands, and are done with a request in microseconds.
+constexpr int kThreads = 2;
+
+using TlsContext = std::shared_ptr<asio::ssl::context>;
+
+asio::const_buffer Buffer(const std::string& text) { return {text.data(), text.size()}; }
+
+// Null when OpenSSL does not take what the source has checked.
+TlsContext MakeContext(const TlsMaterial& material, const TlsFiles& files) {
+  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  boost::system::error_code error;
+  const auto check = [&error](boost::system::error_code one) {
+    if (one) error = one;
+  };
+  boost::system::error_code one;
+  check(context->set_options(asio::ssl::context::default_workarounds |
+                                 asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
+                                 asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1 |
+                                 asio::ssl::context::no_compression,
+                             one));
+  check(context->use_certificate_chain(Buffer(material.certificate), one));
+  check(context->use_private_key(Buffer(material.key), asio::ssl::context::pem, one));
+  if (!material.client_ca.empty()) {
+    check(context->add_certificate_authority(Buffer(material.client_ca), one));
+    const int required =
+        files.require_client_certificate ? asio::ssl::verify_fail_if_no_peer_cert : 0;
+    check(context->set_verify_mode(asio::ssl::verify_peer | required, one));
+  }
+  if (!error) return context;
+  spdlog::error("http_listen cannot use the certificate: {}", error.message());
+  return nullptr;
+}
+
+class Connections final : public HttpConnections {
+ public:
+  Connections(const HttpOptions& options, HttpHandler& handler, HttpStats& stats,
+              std::shared_ptr<TlsSource> tls)
+      : shared_{options, handler, stats}, tls_(std::move(tls)) {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { io_.run(); });
+  }
+
+  ~Connections() override {
+    EndAll(true);
+    {
+      std::unique_lock lock(mutex_);
+      ended_.wait(lock, [this] { return connections_.empty(); });
+    }
+    work_.reset();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Take(int fd) override {
+    const TlsContext tls = tls_ == nullptr ? nullptr : Context();
+    if (tls_ != nullptr && tls == nullptr) {
+      close(fd);
+      return;
+    }
+    std::shared_ptr<HttpConnection> connection;
+    {
+      std::lock_guard lock(mutex_);
+      const uint64_t number = next_number_++;
+      connection = std::make_shared<HttpConnection>(io_, fd, tls, shared_,
+                                                    [this, number] { Forget(number); });
+      connections_.emplace(number, connection);
+    }
+    connection->Start();
+  }
+
+  void StartDraining() override { shared_.draining = true; }
+
+  void Finish(std::chrono::milliseconds time) override {
+    EndAll(false);
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, time, [this] { return connections_.empty(); });
+  }
+
+ private:
+  TlsContext Context() {
+    const auto current = tls_->Current();
+    std::lock_guard lock(mutex_);
+    if (current != material_) {
+      material_ = current;
+      if (TlsContext made = MakeContext(*current, tls_->files()); made != nullptr) {
+        context_ = std::move(made);
+      }
+    }
+    return context_;
+  }
+
+  void EndAll(bool at_once) {
+    std::vector<std::shared_ptr<HttpConnection>> all;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [number, connection] : connections_) {
+        if (auto alive = connection.lock()) all.push_back(std::move(alive));
+      }
+    }
+    for (const auto& connection : all) connection->End(at_once);
+  }
+
+  void Forget(uint64_t number) {
+    std::lock_guard lock(mutex_);
+    connections_.erase(number);
+    if (connections_.empty()) ended_.notify_all();
+  }
+
+  HttpShared shared_;
+  const std::shared_ptr<TlsSource> tls_;
+  asio::io_context io_{kThreads};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::mutex mutex_;  // guards all below but the threads
+  std::condition_variable ended_;
+  std::map<uint64_t, std::weak_ptr<HttpConnection>> connections_;
+  uint64_t next_number_ = 0;
+  std::shared_ptr<const TlsMaterial> material_;  // of context_
+  TlsContext context_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpConnections> HttpConnections::Start(const HttpOptions& options,
+                                                        HttpHandler& handler, HttpStats& stats,
+                                                        std::shared_ptr<TlsSource> tls) {
+  return std::make_unique<Connections>(options, handler, stats, std::move(tls));
+}
+
+}  // namespace beamline

@@ -1,0 +1,56 @@
+#include "server/http/http_listener.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "server/accept/descriptors.h"
+#include "spdlog/spdlog.h"
+
+namespace beamline {
+namespace {
+
+using std::chrono::milliseconds;
+
+HttpOptions OptionsOf(const ServerConfig& config) {
+  HttpOptions options;
+  options.max_body_bytes = static_cast<size_t>(config.max_receive_bytes);
+  options.max_bodies_bytes = std::max(options.max_bodies_bytes, options.max_body_bytes);
+  options.head_time = milliseconds(config.handshake_timeout_ms);
+  options.idle_time = milliseconds(config.max_connection_idle_ms);
+  options.age = milliseconds(config.max_connection_age_ms);
+  return options;
+}
+
+}  // namespace
+
+HttpListener::HttpListener(const ServerConfig& config, OpenAddress address,
+                           std::shared_ptr<TlsSource> tls, ServiceContext& services,
+                           std::function<bool()> is_serving, HttpStats& stats)
+    : address_(std::move(address)),
+      stats_(stats),
+      acceptor_options_{.max_connections = config.max_connections,
+                        .max_connections_per_peer = config.max_connections_per_peer,
+                        .handshake_timeout = milliseconds(config.handshake_timeout_ms),
+                        .first_bytes = tls == nullptr ? kAnyByte : kTlsHandshake},
+      handler_(services, std::move(is_serving)),
+      connections_(HttpConnections::Start(OptionsOf(config), handler_, stats, tls)) {}
+
+HttpListener::~HttpListener() { acceptor_.reset(); }
+
+absl::Status HttpListener::Accept() {
+  BEAMLINE_ASSIGN_OR_RETURN(acceptor_options_.max_connections,
+                            ConnectionsThatFit(acceptor_options_.max_connections));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      acceptor_, Acceptor::Start(
+                     std::move(address_.sockets), acceptor_options_,
+                     [this](int fd) { connections_->Take(fd); }, [](bool) {}, stats_.connections));
+  return absl::OkStatus();
+}
+
+void HttpListener::Close(milliseconds time) {
+  acceptor_.reset();
+  connections_->Finish(time);
+}
+
+}  // namespace beamline

@@ -1,0 +1,46 @@
+// The address where OpenAI's API is answered: its port, its connections and what they ask.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/accept/acceptor.h"
+#include "server/calls/call_state.h"
+#include "server/config/server_config.h"
+#include "server/http/connections.h"
+#include "server/http/openai_handler.h"
+#include "server/listening.h"
+#include "server/metrics/http_stats.h"
+
+namespace beamline {
+
+class HttpListener {
+ public:
+  // `is_serving` says what /health answers; any thread. Services and stats outlive the listener.
+  HttpListener(const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
+               ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
+  // Ends what runs, cancelled.
+  ~HttpListener();
+
+  // Answers from now on.
+  absl::Status Accept();
+  // "127.0.0.1:8000".
+  const std::string& address() const { return address_.text; }
+  // From now on each answer ends its connection.
+  void StartDraining() { connections_->StartDraining(); }
+  // Takes no connections any more, and gives those that there are `time` for their answers.
+  void Close(std::chrono::milliseconds time);
+
+ private:
+  OpenAddress address_;
+  HttpStats& stats_;
+  AcceptorOptions acceptor_options_;
+  OpenAiHandler handler_;
+  std::unique_ptr<HttpConnections> connections_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,193 @@
+#include "server/http/openai_handler.h"
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+#include "server/errors.h"
+#include "server/http/completion_call.h"
+#include "server/http/embedding_call.h"
+#include "server/http/http_call.h"
+#include "server/http/http_text.h"
+#include "server/http/openai_errors.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::ordered_json;
+
+enum class Endpoint : uint8_t { kCompletions, kChat, kEmbeddings, kModels, kModel, kHealth };
+
+struct Route {
+  std::string_view path;  // one that ends with a slash is the beginning of many
+  std::string_view method;
+  Endpoint endpoint;
+  std::optional<Right> right;  // nothing: everybody may, whoever he is
+};
+
+constexpr std::string_view kModelPath = "/v1/models/";
+constexpr std::array<Route, 7> kRoutes = {
+    {{"/v1/completions", "POST", Endpoint::kCompletions, Right::kInference},
+     {"/v1/chat/completions", "POST", Endpoint::kChat, Right::kInference},
+     {"/v1/embeddings", "POST", Endpoint::kEmbeddings, Right::kInference},
+     {"/v1/models", "GET", Endpoint::kModels, Right::kAny},
+     {kModelPath, "GET", Endpoint::kModel, Right::kAny},
+     {"/health", "GET", Endpoint::kHealth, std::nullopt},
+     {"/v1/health", "GET", Endpoint::kHealth, std::nullopt}}};
+
+const Route* FindRoute(std::string_view path) {
+  for (const Route& route : kRoutes) {
+    const bool is_beginning = route.path.ends_with('/');
+    if (is_beginning ? path.size() > route.path.size() && path.starts_with(route.path)
+                     : path == route.path) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+std::string Paths() {
+  std::set<std::string> paths;
+  for (const Route& route : kRoutes) {
+    paths.insert(fmt::format("{} {}{}", route.method, route.path,
+                             route.path.ends_with('/') ? "{model}" : ""));
+  }
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
+
+// A page in a browser may send other types to any address without asking it.
+std::optional<HttpAnswer> CheckType(const HttpRequest& request) {
+  const std::string_view type(request.content_type);
+  std::string_view essence = type.substr(0, type.find(';'));
+  while (essence.ends_with(' ') || essence.ends_with('\t')) essence.remove_suffix(1);
+  if (!type.empty() && !IsSameWord(essence, "application/json")) {
+    return ErrorAnswer(
+        415, fmt::format("Content-Type is '{}'; accepted: application/json", Shorten(type)));
+  }
+  const std::string& coding = request.content_encoding;
+  if (!coding.empty() && !IsSameWord(coding, "identity")) {
+    return ErrorAnswer(
+        415, fmt::format("Content-Encoding is '{}'; accepted: identity", Shorten(coding)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+OpenAiHandler::OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving)
+    : services_(services), is_serving_(std::move(is_serving)), started_(NowInSeconds()) {}
+
+std::optional<HttpAnswer> OpenAiHandler::CheckHead(HttpRequest& request) {
+  const Route* route = FindRoute(request.path);
+  if (route == nullptr) {
+    return ErrorAnswer(404,
+                       fmt::format("there is no '{}'; paths: {}", Shorten(request.path), Paths()),
+                       "unknown_url");
+  }
+  const bool is_head = request.method == "HEAD" && route->method == "GET";
+  if (request.method != route->method && !is_head) {
+    HttpAnswer answer =
+        ErrorAnswer(405,
+                    fmt::format("the method of {} is '{}'; accepted: {}", route->path,
+                                Shorten(request.method), route->method),
+                    "method_not_allowed");
+    answer.headers.emplace_back("Allow", route->method == "GET" ? "GET, HEAD" : "POST");
+    return answer;
+  }
+  if (route->right.has_value()) {
+    Shown shown;
+    shown.authorization = request.authorization;
+    shown.place = "header";
+    shown.subject = request.subject;
+    auto identity = Enter(services_, shown, *route->right);
+    if (!identity.ok()) return ErrorAnswer(ToRpcStatus(identity.status()));
+    request.identity = *std::move(identity);
+  }
+  return route->method == "POST" ? CheckType(request) : std::nullopt;
+}
+
+void OpenAiHandler::Handle(const std::shared_ptr<Exchange>& exchange) {
+  switch (FindRoute(exchange->request().path)->endpoint) {
+    case Endpoint::kCompletions:
+      return std::make_shared<CompletionCall>(services_, exchange)->Start();
+    case Endpoint::kEmbeddings:
+      return std::make_shared<EmbeddingCall>(services_, exchange)->Start();
+    case Endpoint::kChat:
+      return RefuseChat(*exchange);
+    case Endpoint::kModels:
+      return ListModels(*exchange);
+    case Endpoint::kModel:
+      return GetModel(
+          *exchange,
+          Unescape(std::string_view(exchange->request().path).substr(kModelPath.size())));
+    case Endpoint::kHealth:
+      return TellHealth(*exchange);
+  }
+}
+
+HttpAnswer OpenAiHandler::Fault(int status, const std::string& message) {
+  return ErrorAnswer(status, message);
+}
+
+std::string OpenAiHandler::ModelJson(const ModelInfo& model) const {
+  ordered_json json = {
+      {"id", model.name}, {"object", "model"}, {"created", started_}, {"owned_by", "beamline"}};
+  // The name that other servers of this API give it.
+  json["max_model_len"] =
+      model.max_total_tokens > 0 ? model.max_total_tokens : model.max_input_tokens;
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::shared_ptr<CallState> OpenAiHandler::StateOf(Exchange& exchange, Rpc rpc) const {
+  auto state = std::make_shared<CallState>(services_, rpc);
+  state->SetRequestId(exchange.request().request_id);
+  if (const auto caller = CallerOf(exchange.request()); caller.ok()) state->SetCaller(*caller);
+  return state;
+}
+
+void OpenAiHandler::ListModels(Exchange& exchange) {
+  std::string list;
+  std::set<std::string> named;
+  for (const auto& model : services_.models.models()) {
+    if (model->state != ModelState::kReady || !named.insert(model->name).second) continue;
+    list += (list.empty() ? "" : ",") + ModelJson(*services_.models.Find(model->name));
+  }
+  const auto state = StateOf(exchange, Rpc::kListModels);
+  AnswerAtOnce(exchange, state, {.body = R"({"object":"list","data":[)" + list + "]}"});
+}
+
+void OpenAiHandler::GetModel(Exchange& exchange, std::string_view name) {
+  const auto state = StateOf(exchange, Rpc::kGetModel);
+  const auto model = services_.models.Find(name);
+  if (model == nullptr || model->state != ModelState::kReady) {
+    return FailAtOnce(exchange, state,
+                      absl::NotFoundError(fmt::format("there is no model '{}'; models: {}{}",
+                                                      Shorten(name), services_.models.Names(),
+                                                      services_.models.Suggestion(name))));
+  }
+  state->SetModel(model->name);
+  AnswerAtOnce(exchange, state, {.body = ModelJson(*model)});
+}
+
+void OpenAiHandler::RefuseChat(Exchange& exchange) {
+  exchange.Answer(ErrorAnswer(400,
+                              "this server serves no chat templates, so that it cannot make a "
+                              "prompt of messages; send the whole prompt to /v1/completions",
+                              "chat_not_supported"),
+                  nullptr);
+}
+
+void OpenAiHandler::TellHealth(Exchange& exchange) {
+  const bool is_serving = is_serving_();
+  HttpAnswer answer;
+  answer.status = is_serving ? 200 : 503;
+  answer.body = is_serving ? R"({"status":"SERVING"})" : R"({"status":"NOT_SERVING"})";
+  if (!is_serving) answer.headers.emplace_back("Retry-After", "1");
+  exchange.Answer(std::move(answer), nullptr);
+}
+
+}  // namespace beamline

@@ -1,0 +1,302 @@
+#include "server/http/openai_request.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "base/field_error.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "engine/api/request_limits.h"
+#include "fmt/format.h"
+#include "server/http/json_fields.h"
+
+namespace beamline {
+namespace {
+
+using nlohmann::json;
+
+// OpenAI's default, where a request names no number.
+constexpr int32_t kDefaultMaxTokens = 16;
+
+absl::StatusOr<json> ParseBody(std::string_view body) {
+  auto parsed = ParseJsonObject(body, "the body");
+  if (parsed.ok()) return parsed;
+  return FieldError({.field = "", .text = std::string(parsed.status().message())});
+}
+
+absl::StatusOr<v1::Prompt> ToPrompt(const json& value, const std::string& field) {
+  v1::Prompt prompt;
+  if (value.is_string()) {
+    prompt.set_text(value.get_ref<const std::string&>());
+    return prompt;
+  }
+  if (!value.is_array()) return FieldError(field, ShowJson(value), "a text, a list of token ids");
+  auto& ids = *prompt.mutable_ids()->mutable_ids();
+  ids.Reserve(static_cast<int>(value.size()));
+  for (size_t i = 0; i < value.size(); ++i) {
+    const auto id = WholeNumber(value[i], 0, std::numeric_limits<int32_t>::max());
+    if (!id.has_value()) {
+      return FieldError(fmt::format("{}[{}]", field, i), ShowJson(value[i]), "a token id");
+    }
+    ids.Add(static_cast<int32_t>(*id));
+  }
+  return prompt;
+}
+
+// A text, token ids, or a list of these; `is_list` tells which.
+absl::StatusOr<std::vector<v1::Prompt>> ToPrompts(JsonFields& fields, const std::string& name,
+                                                  size_t most, bool& is_list) {
+  constexpr std::string_view kAccepted =
+      "a text, a list of texts, a list of token ids, a list of lists of token ids";
+  const json* value = fields.Find(name);
+  if (value == nullptr) return FieldError(name, "not given", kAccepted);
+  if (!value->is_string() && !value->is_array()) {
+    return FieldError(name, ShowJson(*value), kAccepted);
+  }
+  if (value->is_array() && value->empty()) return FieldError(name, "an empty list", kAccepted);
+  is_list = value->is_array() && !value->front().is_number();
+  std::vector<v1::Prompt> prompts;
+  if (!is_list) {
+    BEAMLINE_ASSIGN_OR_RETURN(prompts.emplace_back(), ToPrompt(*value, name));
+    return prompts;
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckCount(name, value->size(), most));
+  for (size_t i = 0; i < value->size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(prompts.emplace_back(),
+                              ToPrompt((*value)[i], fmt::format("{}[{}]", name, i)));
+  }
+  return prompts;
+}
+
+// Decoding is the model's own where the request says nothing of it; a temperature of 0 is greedy.
+void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
+  v1::Sampling sampling;
+  bool samples = n > 1;
+  const auto samples_by = [&](auto set) {
+    return [&samples, set](auto value) {
+      samples = true;
+      set(value);
+    };
+  };
+  std::optional<float> temperature;
+  fields.Number("temperature", [&](float value) { temperature = value; });
+  fields.Number("top_p", samples_by([&](float value) { sampling.set_top_p(value); }));
+  // -1 is how other servers say that all tokens count.
+  fields.Int("top_k",
+             samples_by([&](int32_t value) { sampling.set_top_k(value == -1 ? 0 : value); }));
+  fields.Number("min_p", samples_by([&](float value) { sampling.set_min_p(value); }));
+  fields.Number("typical_p", samples_by([&](float value) { sampling.set_typical_p(value); }));
+  fields.Unsigned("seed", samples_by([&](uint64_t value) { sampling.set_seed(value); }));
+  bool has_beams = false;
+  fields.Bool("use_beam_search", [&](bool value) { has_beams = value; });
+  std::optional<float> length_penalty;
+  fields.Number("length_penalty", [&](float value) { length_penalty = value; });
+  if (has_beams) {
+    request.mutable_beam()->set_width(n);
+    request.mutable_beam()->set_num_sequences(n);
+    if (length_penalty.has_value()) request.mutable_beam()->set_length_penalty(*length_penalty);
+    return;
+  }
+  if (temperature == 0.0f) {
+    request.mutable_greedy();
+    if (n > 1) {
+      fields.Fail(FieldError("n", fmt::format("{}", n),
+                             "1 with temperature 0, of which all answers would be the same"));
+    }
+    return;
+  }
+  if (!samples && !temperature.has_value()) return;
+  if (temperature.has_value()) sampling.set_temperature(*temperature);
+  if (n > 1) sampling.set_num_sequences(n);
+  *request.mutable_sampling() = std::move(sampling);
+}
+
+void ReadLimits(JsonFields& fields, v1::Limits& limits) {
+  limits.set_max_new_tokens(kDefaultMaxTokens);
+  fields.Int("max_tokens", [&](int32_t value) { limits.set_max_new_tokens(value); });
+  fields.Int("min_tokens", [&](int32_t value) { limits.set_min_new_tokens(value); });
+  fields.Texts("stop", true, [&](const std::string& text) { limits.add_stop(text); });
+  fields.Ints("stop_token_ids", [&](int32_t id) { limits.add_stop_token_ids(id); });
+  fields.Bool("ignore_eos", [&](bool value) { limits.set_ignore_eos(value); });
+  fields.Bool("include_stop_str_in_output", [&](bool value) { limits.set_include_stop(value); });
+}
+
+void ReadLogitBias(JsonFields& fields, v1::Shaping& shaping) {
+  const json* biases = fields.Find("logit_bias");
+  if (biases == nullptr) return;
+  if (!biases->is_object()) return fields.Refuse("logit_bias", *biases, "an object");
+  for (const auto& [name, bias] : biases->items()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc() || end != name.data() + name.size()) {
+      return fields.Fail(
+          FieldError({.field = "logit_bias",
+                      .value = fmt::format("'{}'", Shorten(name)),
+                      .accepted = "token ids as names",
+                      .text = fmt::format("logit_bias has the name '{}'", Shorten(name))}));
+    }
+    if (!bias.is_number()) {
+      return fields.Refuse(fmt::format("logit_bias[{}]", id), bias, "a number");
+    }
+    (*shaping.mutable_logit_bias())[id] = static_cast<float>(bias.get<double>());
+  }
+}
+
+void ReadShaping(JsonFields& fields, v1::GenerateRequest& request) {
+  v1::Shaping shaping;
+  fields.Number("presence_penalty", [&](float value) { shaping.set_presence_penalty(value); });
+  fields.Number("frequency_penalty", [&](float value) { shaping.set_frequency_penalty(value); });
+  fields.Number("repetition_penalty", [&](float value) { shaping.set_repetition_penalty(value); });
+  ReadLogitBias(fields, shaping);
+  fields.Texts("bad_words", false,
+               [&](const std::string& text) { shaping.add_bad_words()->set_text(text); });
+  if (shaping.ByteSizeLong() > 0) *request.mutable_shaping() = std::move(shaping);
+}
+
+void ReadStream(JsonFields& fields, CompletionRequest& request) {
+  fields.Bool("stream", [&](bool value) { request.stream = value; });
+  const json* options = fields.Find("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) return fields.Refuse("stream_options", *options, "an object");
+  if (!request.stream) {
+    return fields.Fail(FieldError("stream_options", "an object", "null unless stream is true"));
+  }
+  JsonFields inner(*options, "stream_options.");
+  inner.Bool("include_usage", [&](bool value) { request.include_usage = value; });
+  fields.Fail(inner.Finish());
+}
+
+void ReadOutput(JsonFields& fields, CompletionRequest& request, v1::Output& output) {
+  fields.Int("logprobs", [&](int32_t value) { request.logprobs = value; });
+  fields.Bool("echo", [&](bool value) { request.echo = value; });
+  fields.Bool("skip_special_tokens", [&](bool value) {
+    request.skip_special_tokens = value;
+    output.set_skip_special_tokens(value);
+  });
+  output.set_echo(request.echo);
+  output.set_return_token_ids(request.logprobs.has_value());
+  if (!request.logprobs.has_value()) return;
+  output.set_logprobs(*request.logprobs);
+  if (!request.echo) return;
+  output.set_prompt_logprobs(*request.logprobs);
+  if (request.stream) {
+    fields.Fail(FieldError("echo", "true", "false in a stream with logprobs"));
+  }
+}
+
+// What OpenAI's API has and this server does not: at values that change nothing it is accepted.
+void ReadUnsupported(JsonFields& fields, int32_t n) {
+  fields.Int("best_of", [&](int32_t value) {
+    if (value != n) fields.Refuse("best_of", value, fmt::format("{}, as n", n));
+  });
+  fields.Text("suffix", [&](const std::string& value) {
+    if (!value.empty()) fields.Refuse("suffix", value, "null");
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts) {
+  BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
+  JsonFields fields(object);
+  CompletionRequest result;
+  v1::GenerateRequest request;
+  fields.Text("model", [&](const std::string& value) { request.set_model(value); });
+  fields.Text("user", [](const std::string&) {});
+  fields.Text("cache_salt", [&](const std::string& value) { request.set_cache_salt(value); });
+  fields.Int("n", [&](int32_t value) {
+    result.n = value;
+    fields.Fail(CheckInt("n", value, 1, kMaxNumSequences));
+  });
+  ReadDecoding(fields, result.n, request);
+  ReadLimits(fields, *request.mutable_limits());
+  ReadShaping(fields, request);
+  ReadStream(fields, result);
+  ReadOutput(fields, result, *request.mutable_output());
+  ReadUnsupported(fields, result.n);
+  auto prompts = ToPrompts(fields, "prompt", most_prompts, result.is_list);
+  fields.Fail(prompts.status());
+  BEAMLINE_RETURN_IF_ERROR(fields.Finish());
+  for (v1::Prompt& prompt : *prompts) {
+    result.prompts.push_back(request);
+    *result.prompts.back().mutable_prompt() = std::move(prompt);
+  }
+  return result;
+}
+
+absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body) {
+  BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
+  JsonFields fields(object);
+  EmbeddingRequest result;
+  fields.Text("model", [&](const std::string& value) { result.request.set_model(value); });
+  fields.Text("user", [](const std::string&) {});
+  fields.Int("dimensions", [&](int32_t value) { result.request.set_dimensions(value); });
+  fields.Text("encoding_format", [&](const std::string& value) {
+    result.base64 = value == "base64";
+    if (!result.base64 && value != "float") {
+      fields.Refuse("encoding_format", value, "float, base64");
+    }
+  });
+  auto inputs = ToPrompts(fields, "input", LimitOf("inputs").size->max, result.is_list);
+  fields.Fail(inputs.status());
+  BEAMLINE_RETURN_IF_ERROR(fields.Finish());
+  for (v1::Prompt& input : *inputs) *result.request.add_inputs() = std::move(input);
+  return result;
+}
+
+namespace {
+
+struct Renamed {
+  std::string_view engine;
+  std::string_view openai;
+};
+// Where the engine's last name is not OpenAI's.
+constexpr std::array<Renamed, 7> kRenamed = {{{"max_new_tokens", "max_tokens"},
+                                              {"min_new_tokens", "min_tokens"},
+                                              {"num_sequences", "n"},
+                                              {"width", "n"},
+                                              {"prompt_logprobs", "logprobs"},
+                                              {"include_stop", "include_stop_str_in_output"},
+                                              {"inputs", "input"}}};
+constexpr std::array<std::string_view, 6> kParts = {"decoding.", "sampling.", "beam.",
+                                                    "limits.",   "shaping.",  "output."};
+
+std::string OpenAiName(std::string_view path, bool is_list, size_t prompt) {
+  for (const std::string_view part : kParts) {
+    if (path.starts_with(part)) path.remove_prefix(part.size());
+  }
+  const std::string_view name = path.substr(0, path.find_first_of(".["));
+  std::string rest(path.substr(name.size()));
+  std::string result(name);
+  for (const Renamed& one : kRenamed) {
+    if (one.engine == name) result = one.openai;
+  }
+  if (name == "prompt" || name == "inputs") {
+    // "prompt.ids[3]" is "prompt[3]", or "prompt[7][3]" of the list's eighth.
+    rest = absl::StrReplaceAll(rest, {{".ids", ""}, {".text", ""}});
+    if (name == "prompt" && is_list) result += fmt::format("[{}]", prompt);
+    if (name == "inputs" && !is_list && rest.starts_with("[0]")) rest.erase(0, 3);
+  }
+  return result + rest;
+}
+
+}  // namespace
+
+absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt) {
+  std::optional<FieldFault> fault = GetFieldFault(status);
+  if (!fault.has_value()) return status;
+  const std::string name = OpenAiName(fault->field, is_list, prompt);
+  if (!fault->field.empty()) {
+    fault->text = absl::StrReplaceAll(fault->text, {{fault->field, name}});
+  }
+  fault->field = name;
+  return FieldError(*fault);
+}
+
+}  // namespace beamline

@@ -1,0 +1,44 @@
+// Requests of OpenAI's API as requests of the contract. Fields that nobody knows are refused, as
+// OpenAI does: a wish that is passed over in silence would look like one that is granted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "beamline/v1/inference.pb.h"
+
+namespace beamline {
+
+struct CompletionRequest {
+  std::vector<v1::GenerateRequest> prompts;  // a request for each, at least one
+  bool is_list = false;                      // of prompts; then errors say which
+  int32_t n = 1;                             // answers to each
+  bool stream = false;
+  bool include_usage = false;       // in a last event of the stream
+  std::optional<int32_t> logprobs;  // as asked for
+  bool echo = false;
+  bool skip_special_tokens = true;
+};
+
+// The body of POST /v1/completions, with at most `most_prompts` of them. INVALID_ARGUMENT that
+// names the field, its value and what is accepted (base/field_error.h).
+absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts);
+
+struct EmbeddingRequest {
+  v1::EncodeRequest request;
+  bool is_list = false;  // of inputs
+  bool base64 = false;
+};
+
+// The body of POST /v1/embeddings.
+absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body);
+
+// An error of the contract's or the engine's field, said of OpenAI's that it was made of. `prompt`:
+// which one of a list; `is_list`: whether the request had one.
+absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt = 0);
+
+}  // namespace beamline

@@ -1,0 +1,179 @@
+#include "server/http/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "server/accept/acceptor.h"
+#include "tests/server/http/http_client.h"
+
+namespace beamline::connections_test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Answers at once with the size of the body, or with megabytes (/large); keeps requests to /hold
+// until they are let go, or their client goes.
+class TestHandler final : public HttpHandler {
+ public:
+  std::optional<HttpAnswer> CheckHead(HttpRequest&) override { return std::nullopt; }
+  void Handle(const std::shared_ptr<Exchange>& exchange) override {
+    if (exchange->request().path == "/hold") {
+      exchange->OnGone([this] { Count("gone"); });
+      std::lock_guard lock(mutex_);
+      held_ = exchange;
+      changed_.notify_all();
+      return;
+    }
+    const bool is_large = exchange->request().path == "/large";
+    exchange->Answer({.body = is_large ? std::string(32 << 20, 'x')
+                                       : std::to_string(exchange->request().body.size())},
+                     [this](bool sent) { Count(sent ? "sent" : "unsent"); });
+  }
+  HttpAnswer Fault(int status, const std::string& message) override {
+    return {.status = status, .body = message};
+  }
+
+  bool WaitForHeld() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(20), [this] { return held_ != nullptr; });
+  }
+  void LetGo() {
+    std::shared_ptr<Exchange> held;
+    {
+      std::lock_guard lock(mutex_);
+      held = std::move(held_);
+    }
+    held->Answer({.body = "held"}, [this](bool sent) { Count(sent ? "sent" : "unsent"); });
+  }
+  bool WaitFor(const std::string& what, int count = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(20), [&] { return counts_[what] >= count; });
+  }
+  int count(const std::string& what) {
+    std::lock_guard lock(mutex_);
+    return counts_[what];
+  }
+
+ private:
+  void Count(const std::string& what) {
+    std::lock_guard lock(mutex_);
+    ++counts_[what];
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Exchange> held_;
+  std::map<std::string, int> counts_;
+};
+
+class HttpConnectionsTest : public testing::Test {
+ protected:
+  void Serve(const HttpOptions& options) {
+    auto sockets = OpenListenSockets("127.0.0.1", 0, seconds(20));
+    ASSERT_TRUE(sockets.ok()) << sockets.status();
+    port_ = sockets->port;
+    connections_ = HttpConnections::Start(options, handler_, stats_, nullptr);
+    auto acceptor = Acceptor::Start(
+        *std::move(sockets), {.first_bytes = kAnyByte}, [this](int fd) { connections_->Take(fd); },
+        [](bool) {}, stats_.connections);
+    ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+    acceptor_ = *std::move(acceptor);
+  }
+
+  TestHandler handler_;
+  HttpStats stats_;
+  int port_ = 0;
+  std::unique_ptr<HttpConnections> connections_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+TEST_F(HttpConnectionsTest, BodiesOfAllRequestsAreBoundedTogether) {
+  Serve({.max_bodies_bytes = 1000});
+  HttpClient holding(port_);
+  holding.Send(HttpClient::Format("POST", "/hold", std::string(800, 'x')));
+  ASSERT_TRUE(handler_.WaitForHeld());
+  const HttpReply refused = HttpClient(port_).Post("/", std::string(300, 'x'));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  EXPECT_EQ(HttpClient(port_).Post("/", std::string(200, 'x')).body, "200");
+  handler_.LetGo();
+  EXPECT_EQ(holding.Read().body, "held");
+  EXPECT_EQ(HttpClient(port_).Post("/", std::string(1000, 'x')).body, "1000");
+}
+
+TEST_F(HttpConnectionsTest, AReaderThatTakesNothingLosesItsConnection) {
+  Serve({.write_time = milliseconds(200)});
+  HttpClient idle(port_, 4096);
+  idle.Send(HttpClient::Format("GET", "/large"));
+  EXPECT_TRUE(handler_.WaitFor("unsent"));
+}
+
+TEST_F(HttpConnectionsTest, LargeAnswersAreWhole) {
+  Serve({});
+  HttpClient client(port_);
+  EXPECT_EQ(client.Get("/large").body.size(), size_t{32} << 20);
+  EXPECT_TRUE(handler_.WaitFor("sent"));
+  EXPECT_EQ(client.Get("/").status, 200);
+}
+
+TEST_F(HttpConnectionsTest, SlowBodiesEnd) {
+  Serve({.body_time = milliseconds(200)});
+  HttpClient client(port_);
+  client.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nx");
+  EXPECT_EQ(client.Read().status, 408);
+  EXPECT_TRUE(client.IsClosed());
+}
+
+TEST_F(HttpConnectionsTest, TellsOnceThatTheClientHasGone) {
+  Serve({});
+  HttpClient client(port_);
+  client.Send(HttpClient::Format("GET", "/hold"));
+  ASSERT_TRUE(handler_.WaitForHeld());
+  client.HalfClose();
+  EXPECT_TRUE(handler_.WaitFor("gone"));
+  client.Reset();
+  handler_.LetGo();
+  handler_.WaitFor("unsent");
+  EXPECT_EQ(handler_.count("gone"), 1);
+}
+
+TEST_F(HttpConnectionsTest, ItsEndWaitsForAnswersThatAreOwed) {
+  Serve({});
+  HttpClient client(port_);
+  client.Send(HttpClient::Format("GET", "/hold"));
+  ASSERT_TRUE(handler_.WaitForHeld());
+  HttpClient idle(port_);
+  EXPECT_EQ(idle.Get("/").status, 200);
+  acceptor_.reset();
+  connections_->StartDraining();
+  connections_->Finish(milliseconds(10));
+  EXPECT_TRUE(idle.IsClosed());
+  EXPECT_EQ(handler_.count("gone"), 0);
+  std::thread end([this] { connections_.reset(); });
+  EXPECT_TRUE(handler_.WaitFor("gone"));
+  handler_.LetGo();
+  end.join();
+  EXPECT_TRUE(handler_.WaitFor("unsent"));
+}
+
+TEST_F(HttpConnectionsTest, FinishLetsAnAnswerOut) {
+  Serve({});
+  HttpClient client(port_);
+  client.Send(HttpClient::Format("GET", "/hold"));
+  ASSERT_TRUE(handler_.WaitForHeld());
+  std::thread finish([this] { connections_->Finish(seconds(20)); });
+  handler_.LetGo();
+  const HttpReply reply = client.Read();
+  EXPECT_EQ(reply.body, "held");
+  client.Close();
+  finish.join();
+}
+
+}  // namespace
+}  // namespace beamline::connections_test
