@@ -1,7 +1,7 @@
 """Which Python has another server's client, and a server of the build for it to call.
 
 A test of this folder is run by any Python; it runs itself again by one that can import what it needs: that of
-BEAMLINE_PEER_PYTHON, the one that runs it, or the system's. Without any it is skipped: exit status 77, and the reason.
+PEER_PYTHON, the one that runs it, or the system's. Without any it is skipped: exit status 77, and the reason.
 """
 
 import argparse
@@ -22,7 +22,7 @@ options = None
 def run_with(*modules):
     """Runs the tests of the calling script by a Python that has these modules."""
     global options
-    named = os.environ.get("BEAMLINE_PEER_PYTHON")
+    named = os.environ.get("PEER_PYTHON")
     candidates = ([named] if named else []) + list(pythons.PYTHONS)
     python = next((one for one in candidates if os.path.exists(one) and pythons.has(one, *modules)), None)
     if python is None:
