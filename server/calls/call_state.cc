@@ -1,5 +1,7 @@
 #include "server/calls/call_state.h"
 
+#include <initializer_list>
+#include <string>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -23,17 +25,18 @@ absl::StatusOr<std::string> Enter(ServiceContext& services,
 
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
   const absl::Status parsed = ParseMessage(buffer, message);
-  const auto text = [&](const char* name) -> std::string {
-    const auto* field = message.GetDescriptor()->FindFieldByName(name);
-    if (field == nullptr) return "";
-    return parsed.ok() ? message.GetReflection()->GetString(message, field)
-                       : FindText(buffer, *message.GetDescriptor(), name);
+  // The first of these fields that the request has.
+  const auto text = [&](std::initializer_list<const char*> names) -> std::string {
+    for (const char* name : names) {
+      const auto* field = message.GetDescriptor()->FindFieldByName(name);
+      if (field == nullptr) continue;
+      return parsed.ok() ? message.GetReflection()->GetString(message, field)
+                         : FindText(buffer, *message.GetDescriptor(), name);
+    }
+    return "";
   };
-  record_.request_id = text("request_id");
-  const bool is_about_model = record_.rpc == Rpc::kGetModel || record_.rpc == Rpc::kLoadModel ||
-                              record_.rpc == Rpc::kUnloadModel ||
-                              record_.rpc == Rpc::kRestartReplica;
-  const auto named = services_.models.Find(text(is_about_model ? "name" : "model"));
+  record_.request_id = text({"request_id", "id"});
+  const auto named = services_.models.Find(text({"model", "model_name", "name"}));
   if (named != nullptr) SetModel(named->name);
   return parsed;
 }

@@ -13,6 +13,7 @@ struct Caller {
   std::chrono::system_clock::time_point deadline;
   std::string client;        // requests are shared out fairly between clients
   bool is_identity = false;  // the client is who the server's gate knows it to be
+  std::string model = {};    // in protocols whose requests name none: by the call's metadata
 };
 
 // A call's deadline; time_point::max() when there is none, or none that the clock reaches: in more
