@@ -8,7 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Boost 1.74 REQUIRED) # headers alone
+find_package(Boost 1.74 CONFIG REQUIRED) # headers alone
 find_package(yaml-cpp REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)

@@ -23,7 +23,12 @@ for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_li
   tests/engine/transformer/random_models_test bench/gpu/model_probe \
   tests/engine/reduced_precision_test tests/engine/chrf_test bench/engine/beamline-bench \
   tests/server/server_model_churn_test server/beamline-server loadtest/beamline-loadtest; do
-  if [[ -x $build/$name && $name =~ ${ONLY:-.} ]]; then binaries+=("$build/$name"); fi
+  if [[ ! $name =~ ${ONLY:-.} ]]; then continue; fi
+  if [[ ! -x $build/$name ]]; then
+    printf '%s/%s is not there; a build has it with tests, benchmarks, BEAMLINE_CUDA and no BEAMLINE_JOINED_TESTS\n' "$build" "$name" >&2
+    exit 1
+  fi
+  binaries+=("$build/$name")
 done
 binaries+=("$@")
 cp "${binaries[@]}" "$bundle/bin/"

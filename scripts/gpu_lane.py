@@ -191,7 +191,7 @@ class Lane:
             return Step(part, name, [[path, *arguments]], limit_s, judge_tests, path, **how)
 
         # The float64 twin of attention takes most of the operators' time.
-        yield test("operators", "half_attention", "cuda_half_op_test", 240, "--gtest_filter=*Attention*")
+        yield test("operators", "half_attention", "cuda_half_op_test", 480, "--gtest_filter=*Attention*")
         yield test("operators", "half_ops", "cuda_half_op_test", 240, "--gtest_filter=-*Attention*")
         yield test("operators", "loader", "cuda_loader_test", 60)
         # Its memory counts want the GPU for themselves.

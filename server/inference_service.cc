@@ -15,7 +15,7 @@ grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buf
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<GenerateMethod>(services_, Rpc::kGenerate, response);
-  call->Start(*context, *identity, *request);
+  call->Start(CallerOf(*context, *identity), *request);
   return call;
 }
 
@@ -33,7 +33,7 @@ grpc::ServerUnaryReactor* InferenceService::Encode(Context* context, const Buffe
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<EncodeMethod>(services_, Rpc::kEncode, response);
-  call->Start(*context, *identity, *request);
+  call->Start(CallerOf(*context, *identity), *request);
   return call;
 }
 
@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(Context* context, const Buf
                                                      Buffer* response) {
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
-  auto* call = new TokenizeCall(services_, response);
+  auto* call = new TokenCall<TokenizeMethod>(services_, Rpc::kTokenize, response);
   call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
@@ -51,7 +51,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(Context* context, const B
                                                        Buffer* response) {
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
-  auto* call = new DetokenizeCall(services_, response);
+  auto* call = new TokenCall<DetokenizeMethod>(services_, Rpc::kDetokenize, response);
   call->SetCaller(CallerOf(*context, *identity));
   call->Start(*request);
   return call;
@@ -80,7 +80,7 @@ grpc::ServerUnaryReactor* InferenceService::Score(Context* context, const Buffer
   const auto identity = Enter(services_, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<ScoreMethod>(services_, Rpc::kScore, response);
-  call->Start(*context, *identity, *request);
+  call->Start(CallerOf(*context, *identity), *request);
   return call;
 }
 

@@ -24,6 +24,8 @@
 #include "server/model_directory.h"
 #include "server/model_log.h"
 #include "server/models_service.h"
+#include "server/protocols/kserve/infer_service.h"
+#include "server/protocols/tei/tei_services.h"
 #include "server/security/tls_config.h"
 #include "server/side_listener.h"
 #include "spdlog/spdlog.h"
@@ -117,6 +119,8 @@ class ServerImpl final : public Server {
   InferenceService inference_{services_};
   ModelsService models_service_{
       services_, has_admin_ ? AdminAccess::kElsewhere : AdminAccess::kNowhere, nullptr};
+  std::unique_ptr<InferService> infer_service_;  // null: not answered
+  std::unique_ptr<TeiServices> tei_services_;    // null: not answered
   std::unique_ptr<ModelAdmin> admin_;
   std::unique_ptr<ModelsService> admin_service_;
   std::shared_ptr<TlsSource> tls_;  // null: plain text
@@ -159,6 +163,15 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   }
   builder.RegisterService(&inference_);
   builder.RegisterService(&models_service_);
+  if (IsListed(config.protocols, "kserve")) {
+    infer_service_ = std::make_unique<InferService>(services_);
+    builder.RegisterService(infer_service_.get());
+  }
+  if (IsListed(config.protocols, "tei")) {
+    tei_services_ = std::make_unique<TeiServices>(
+        services_, TeiSettings{config.max_concurrent_requests, config.tokenizer_threads});
+    for (const auto& service : tei_services_->services()) builder.RegisterService(service.get());
+  }
 }
 
 void ServerImpl::SendSpans(const ServerConfig& config) {

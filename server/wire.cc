@@ -113,14 +113,15 @@ absl::Status InMapEntry(const absl::Status& status, const Path& path, const Mess
   std::optional<FieldFault> fault = GetFieldFault(status);
   if (!fault.has_value()) return status;
   const FieldDescriptor* key = path.field->message_type()->map_key();
+  if (key->cpp_type() != FieldDescriptor::CPPTYPE_INT32) return status;
   Path with_key = path;
   with_key.index = entry.GetReflection()->GetInt32(entry, key);
   fault->field = with_key.Text();
   return FieldError(*fault);
 }
 
-// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float, and the
-// keys of maps are int32.
+// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float. (Tensors
+// are looked at where they are read.)
 absl::Status CheckValues(const Message& message, const Path* outer) {
   const auto& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;

@@ -1,5 +1,7 @@
 #include "server/calls/call_state.h"
 
+#include <initializer_list>
+#include <string>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -38,25 +40,33 @@ absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::
   if (parsed.ok()) {
     Describe(message);
   } else {
-    DescribeBy(
-        [&](const char* field) { return FindText(buffer, *message.GetDescriptor(), field); });
+    const auto& type = *message.GetDescriptor();
+    DescribeBy(type, [&](const char* field) { return FindText(buffer, type, field); });
   }
   return parsed;
 }
 
 void CallState::Describe(const google::protobuf::Message& message) {
-  DescribeBy([&](const char* name) -> std::string {
-    const auto* field = message.GetDescriptor()->FindFieldByName(name);
-    return field == nullptr ? "" : message.GetReflection()->GetString(message, field);
+  const auto& type = *message.GetDescriptor();
+  DescribeBy(type, [&](const char* field) {
+    return message.GetReflection()->GetString(message, type.FindFieldByName(field));
   });
 }
 
-void CallState::DescribeBy(const std::function<std::string(const char* field)>& text) {
-  record_.request_id = text("request_id");
-  const bool is_about_model = record_.rpc == Rpc::kGetModel || record_.rpc == Rpc::kLoadModel ||
-                              record_.rpc == Rpc::kUnloadModel ||
-                              record_.rpc == Rpc::kRestartReplica;
-  const auto named = services_.models.Find(text(is_about_model ? "name" : "model"));
+void CallState::DescribeBy(const google::protobuf::Descriptor& type,
+                           const std::function<std::string(const char* field)>& text) {
+  // The first of these fields that the request has.
+  const auto first = [&](std::initializer_list<const char*> names) -> std::string {
+    for (const char* name : names) {
+      const auto* field = type.FindFieldByName(name);
+      const bool is_text = field != nullptr && !field->is_repeated() &&
+                           field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING;
+      if (is_text) return text(name);
+    }
+    return "";
+  };
+  record_.request_id = first({"request_id", "id"});
+  const auto named = services_.models.Find(first({"model", "model_name", "name"}));
   if (named != nullptr) SetModel(named->name);
 }
 

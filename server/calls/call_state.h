@@ -99,7 +99,8 @@ class CallState {
   void Done();
 
  private:
-  void DescribeBy(const std::function<std::string(const char* field)>& text);
+  void DescribeBy(const google::protobuf::Descriptor& type,
+                  const std::function<std::string(const char* field)>& text);
   void RecordRefusal(const absl::Status& refusal);
 
   ServiceContext& services_;

@@ -18,6 +18,7 @@ struct Caller {
   bool is_identity = false;  // the client is who the server's gate knows it to be
   std::string peer;          // where the call came from: "ipv4:10.0.0.7:41234"
   TraceContext trace;        // what the caller's traceparent says; else empty
+  std::string model = {};    // in protocols whose requests name none: by the call's metadata
 };
 
 // A call's deadline; time_point::max() when there is none, or none that the clock reaches: in more

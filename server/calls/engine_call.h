@@ -3,13 +3,12 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/api/engine.h"
-#include "grpcpp/server_context.h"
+#include "server/calls/caller.h"
 #include "server/calls/methods.h"
 #include "server/calls/unary_call.h"
 
@@ -21,9 +20,8 @@ class EngineCall final : public UnaryCall {
   using UnaryCall::UnaryCall;
 
   // To be called once, within the service's method.
-  void Start(const grpc::CallbackServerContext& context, const std::string& identity,
-             const grpc::ByteBuffer& buffer) {
-    const absl::Status status = Submit(context, identity, buffer);
+  void Start(const Caller& caller, const grpc::ByteBuffer& buffer) {
+    const absl::Status status = Submit(caller, buffer);
     if (!status.ok()) Fail(status);
   }
 
@@ -52,9 +50,7 @@ class EngineCall final : public UnaryCall {
     EngineCall& call_;
   };
 
-  absl::Status Submit(const grpc::CallbackServerContext& context, const std::string& identity,
-                      const grpc::ByteBuffer& buffer) {
-    const Caller caller = CallerOf(context, identity);
+  absl::Status Submit(const Caller& caller, const grpc::ByteBuffer& buffer) {
     SetCaller(caller);
     BEAMLINE_RETURN_IF_ERROR(state().Admit());
     BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
@@ -72,7 +68,7 @@ class EngineCall final : public UnaryCall {
   }
 
   typename Method::Request message_;
-  AnswerOptions answer_;
+  typename Method::Options answer_;
   std::shared_ptr<RequestHandle> handle_;
   std::optional<absl::StatusOr<Result>> result_;
 };

@@ -36,7 +36,7 @@ class ManyCall final : public ManyStream {
   struct Item {
     std::unique_ptr<CallState> state;
     std::string id;
-    AnswerOptions answer;
+    typename Method::Options answer;
     std::shared_ptr<RequestHandle> handle;  // guarded by mutex_
     std::optional<absl::StatusOr<Result>> result;
   };

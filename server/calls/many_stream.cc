@@ -11,7 +11,7 @@ void ManyStream::OnReadDone(bool ok) {
   {
     std::lock_guard lock(mutex_);
     if (!ok) reads_done_ = true;
-    take = ok && !broken_;
+    take = ok && !broken_ && !error_.has_value();
     if (take) ++outstanding_;
     any_taken_ = any_taken_ || take;
   }
@@ -24,7 +24,44 @@ void ManyStream::OnReadDone(bool ok) {
 
 void ManyStream::Answer(grpc::ByteBuffer answer, std::unique_ptr<CallState> state) {
   std::unique_lock lock(mutex_);
-  waiting_.push_back({std::move(answer), std::move(state)});
+  waiting_.push_back({std::move(answer), std::move(state), {}, {}});
+  Advance(std::move(lock));
+}
+
+void ManyStream::AnswerPart(grpc::ByteBuffer part, std::function<void()> written) {
+  std::unique_lock lock(mutex_);
+  waiting_.push_back({std::move(part), nullptr, std::move(written), {}});
+  Advance(std::move(lock));
+}
+
+void ManyStream::AnswerInOrder(uint64_t index, grpc::ByteBuffer answer,
+                               std::unique_ptr<CallState> state,
+                               std::optional<grpc::Status> error) {
+  std::unique_lock lock(mutex_);
+  early_[index] = {std::move(answer), std::move(state), {}, std::move(error)};
+  bool ends = false;
+  for (auto next = early_.begin(); next != early_.end(); next = early_.begin()) {
+    if (!error_.has_value() && next->first != next_index_) break;
+    Waiting waiting = std::move(next->second);
+    early_.erase(next);
+    ++next_index_;
+    if (error_.has_value()) {
+      Drop(std::move(waiting));
+    } else if (waiting.error.has_value()) {
+      ends = true;
+      End(std::move(waiting));
+    } else {
+      waiting_.push_back(std::move(waiting));
+    }
+  }
+  if (ends) {
+    // Held until Advance, so that the stream does not end meanwhile.
+    ++outstanding_;
+    lock.unlock();
+    CancelAll();
+    lock.lock();
+    --outstanding_;
+  }
   Advance(std::move(lock));
 }
 
@@ -38,7 +75,7 @@ void ManyStream::OnWriteDone(bool ok) {
   }
   std::unique_lock lock(mutex_);
   writing_ = false;
-  if (!ok) waiting_.front().state->SetUnsent();
+  if (!ok && waiting_.front().state != nullptr) waiting_.front().state->SetUnsent();
   DropFront();
   Advance(std::move(lock));
 }
@@ -63,37 +100,58 @@ void ManyStream::OnDone() {
 }
 
 void ManyStream::DropFront() {
-  waiting_.front().state->Done();
+  Waiting front = std::move(waiting_.front());
   waiting_.pop_front();
+  if (front.state == nullptr) {
+    written_.push_back(std::move(front.written));
+    return;
+  }
+  front.state->Done();
+  --outstanding_;
+}
+
+void ManyStream::Drop(Waiting waiting) {
+  waiting.state->SetUnsent();
+  waiting.state->Done();
+  --outstanding_;
+}
+
+void ManyStream::End(Waiting waiting) {
+  error_ = std::move(waiting.error);
+  waiting.state->Done();
   --outstanding_;
 }
 
 void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   while (broken_ && !writing_ && !waiting_.empty()) {
-    waiting_.front().state->SetUnsent();
+    if (waiting_.front().state != nullptr) waiting_.front().state->SetUnsent();
     DropFront();
   }
-  const bool read = !reading_ && !reads_done_ && !broken_ &&
+  const bool read = !reading_ && !reads_done_ && !broken_ && !error_.has_value() &&
                     outstanding_ < services_.stream_limits.max_outstanding;
   const bool write = !writing_ && !waiting_.empty();
   reading_ = reading_ || read;
+  if (read) ++starting_reads_;
   writing_ = writing_ || write;
-  const bool finish = !finished_ && !reading_ && !writing_ && outstanding_ == 0;
+  // A read that is in flight at an error ends with the call.
+  const bool finish = !finished_ && (!reading_ || error_.has_value()) && starting_reads_ == 0 &&
+                      !writing_ && outstanding_ == 0;
   finished_ = finished_ || finish;
-  const bool broken = broken_;
+  const grpc::Status status = broken_ ? grpc::Status::CANCELLED : error_.value_or(grpc::Status::OK);
   const grpc::ByteBuffer* answer = write ? &waiting_.front().answer : nullptr;
+  const std::vector<std::function<void()>> written = std::move(written_);
+  written_.clear();
   lock.unlock();
+  for (const auto& call : written) call();  // their requests keep the stream
   // The stream lives until the last operation's reaction, so that nothing is touched after the last
-  // one is started.
-  if (finish) return Finish(broken ? grpc::Status::CANCELLED : grpc::Status::OK);
-  if (read && write) {
-    StartRead(&in_);
-    StartWrite(answer);
-  } else if (read) {
-    StartRead(&in_);
-  } else if (write) {
-    StartWrite(answer);
-  }
+  // one is started, unless it is a read: nobody finishes meanwhile.
+  if (finish) return Finish(status);
+  if (read) StartRead(&in_);
+  if (write) StartWrite(answer);
+  if (!read) return;
+  lock.lock();
+  --starting_reads_;
+  Advance(std::move(lock));
 }
 
 }  // namespace beamline

@@ -1,5 +1,5 @@
-// The reactor of a stream of requests and answers: what GenerateMany and EncodeMany have in common,
-// without their messages (many_call.h).
+// The reactor of a stream of requests and answers: what GenerateMany, EncodeMany and the streams of
+// other protocols have in common, without their messages (many_call.h, server/protocols/).
 //
 // At most one read and one write are in flight. Reading stops while `max_outstanding` requests have
 // no written answer, so a client that sends without reading fills its own connection and nothing
@@ -7,9 +7,14 @@
 // once the client takes no more, when every request that runs has ended.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -32,23 +37,37 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   ~ManyStream() override = default;
 
   ServiceContext& services() { return services_; }
-  // A request has come. It is owed one call of Answer: at once, or later from any thread.
+  // A request has come. It is owed one call of Answer or AnswerInOrder: at once, or later from any
+  // thread. Requests are taken one at a time.
   virtual void Take(const grpc::ByteBuffer& request) = 0;
   // Ends what runs as soon as possible. May be called more than once, also while Take runs.
   virtual void CancelAll() = 0;
   // Any thread. The request that `state` counts is over when its answer is written. The stream must
   // not be touched after it on behalf of that request.
   void Answer(grpc::ByteBuffer answer, std::unique_ptr<CallState> state);
+  // The same, behind the answers to all requests of a lower `index`, of which the first is 0. A
+  // stream has either kind. With `error` there is no answer: the stream ends with it, requests
+  // behind it are cancelled, and what is answered to them is dropped.
+  void AnswerInOrder(uint64_t index, grpc::ByteBuffer answer, std::unique_ptr<CallState> state,
+                     std::optional<grpc::Status> error = std::nullopt);
+  // Any thread. Writes a part of a request's answer, which Answer ends later; `written` is called
+  // once it is written or dropped, must not wait, and keeps what it touches.
+  void AnswerPart(grpc::ByteBuffer part, std::function<void()> written);
 
  private:
   struct Waiting {
     grpc::ByteBuffer answer;
-    std::unique_ptr<CallState> state;
+    std::unique_ptr<CallState> state;  // null: a part
+    std::function<void()> written;     // of a part
+    std::optional<grpc::Status> error;
   };
 
   // Starts what can be started now, and finishes when nothing is left. `this` may be gone after it.
   void Advance(std::unique_lock<std::mutex> lock);
-  void DropFront();  // REQUIRES: mutex_
+  // REQUIRE mutex_.
+  void DropFront();
+  void Drop(Waiting waiting);
+  void End(Waiting waiting);
 
   ServiceContext& services_;
   CallState whole_;      // counts a stream that ended in order without a request as one call
@@ -57,13 +76,18 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::mutex mutex_;  // guards all below
   // Answers to write; the first is the write in flight while writing_.
   std::deque<Waiting> waiting_;
-  int32_t outstanding_ = 0;  // requests taken whose answers are not written
+  std::map<uint64_t, Waiting> early_;  // until their turn, by index
+  uint64_t next_index_ = 0;
+  std::vector<std::function<void()>> written_;  // to be called
+  int32_t outstanding_ = 0;                     // requests taken whose answers are not written
   bool any_taken_ = false;
-  bool reading_ = false;  // a read is in flight, or its request is being taken
+  bool reading_ = false;    // a read is in flight, or its request is being taken
+  int starting_reads_ = 0;  // threads that are about to put a read in flight
   bool writing_ = false;
   bool reads_done_ = false;
   bool broken_ = false;  // the client takes no more
   bool finished_ = false;
+  std::optional<grpc::Status> error_;  // the stream ends with it when all before it is written
 };
 
 }  // namespace beamline

@@ -29,6 +29,7 @@ struct GenerateMethod {
   using Response = v1::GenerateResponse;
   using Sink = GenerateSink;
   using Result = GenerateResult;
+  using Options = AnswerOptions;
 
   // `answer` is filled in before the sink can hear of the result.
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
@@ -48,6 +49,7 @@ struct EncodeMethod {
   using Response = v1::EncodeResponse;
   using Sink = EncodeSink;
   using Result = EncodeResult;
+  using Options = AnswerOptions;
 
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,
@@ -64,6 +66,7 @@ struct ScoreMethod {
   using Response = v1::ScoreResponse;
   using Sink = ScoreSink;
   using Result = ScoreResult;
+  using Options = AnswerOptions;
 
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,

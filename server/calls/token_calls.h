@@ -2,47 +2,92 @@
 // workers, so that gRPC's threads stay free.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "beamline/v1/inference.pb.h"
 #include "server/calls/unary_call.h"
+#include "server/model_directory.h"
 
 namespace beamline {
 
-class TokenizeCall final : public UnaryCall {
- public:
-  TokenizeCall(ServiceContext& services, grpc::ByteBuffer* response)
-      : UnaryCall(services, Rpc::kTokenize, response) {}
-  // To be called once, within the service's method.
-  void Start(const grpc::ByteBuffer& buffer);
+class Tokenizer;
 
- private:
-  absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  absl::StatusOr<v1::TokenizeResponse> Tokenize();
-  void Run();
+// The tokenizer that a request means.
+struct ChosenTokenizer {
+  std::string model;  // its model, as the answer tells it
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+// That of the model of this name, or of the only one of this use.
+absl::StatusOr<ChosenTokenizer> ChooseTokenizer(CallState& call, const std::string& name,
+                                                ModelDirectory::Use use);
 
-  v1::TokenizeRequest message_;
-  std::string model_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
+// Beyond these to answer takes more than some microseconds.
+inline constexpr size_t kLargeTextBytes = 4096;
+inline constexpr int kLargeIdCount = 4096;
+
+struct TokenizeMethod {
+  using Request = v1::TokenizeRequest;
+  using Response = v1::TokenizeResponse;
+  using Prepared = ChosenTokenizer;
+
+  // Resolves the model and checks what can be checked at once.
+  static absl::StatusOr<Prepared> Prepare(CallState& call, const Request& message);
+  static bool IsLarge(const Request& message) { return message.text().size() > kLargeTextBytes; }
+  // OUT_OF_RANGE when the answer would have more than `max_bytes`.
+  static absl::StatusOr<Response> Answer(const Prepared& prepared, const Request& message,
+                                         int64_t max_bytes);
 };
 
-class DetokenizeCall final : public UnaryCall {
+struct DetokenizeMethod {
+  using Request = v1::DetokenizeRequest;
+  using Response = v1::DetokenizeResponse;
+  using Prepared = ChosenTokenizer;
+
+  static absl::StatusOr<Prepared> Prepare(CallState& call, const Request& message);
+  static bool IsLarge(const Request& message) { return message.ids_size() > kLargeIdCount; }
+  static absl::StatusOr<Response> Answer(const Prepared& prepared, const Request& message,
+                                         int64_t max_bytes);
+};
+
+// A unary call of such a method.
+template <typename Method>
+class TokenCall final : public UnaryCall {
  public:
-  DetokenizeCall(ServiceContext& services, grpc::ByteBuffer* response)
-      : UnaryCall(services, Rpc::kDetokenize, response) {}
-  // To be called once, within the service's method.
-  void Start(const grpc::ByteBuffer& buffer);
+  using UnaryCall::UnaryCall;
+
+  // To be called once, within the service's method. Further arguments are the method's.
+  template <typename... Arguments>
+  void Start(const grpc::ByteBuffer& buffer, const Arguments&... arguments) {
+    const absl::Status status = Prepare(buffer, arguments...);
+    if (!status.ok()) return Fail(status);
+    if (!Method::IsLarge(message_)) return Run();
+    services().text_workers.Post([this] { Run(); });
+  }
 
  private:
-  absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  absl::StatusOr<v1::DetokenizeResponse> Detokenize() const;
-  void Run();
+  template <typename... Arguments>
+  absl::Status Prepare(const grpc::ByteBuffer& buffer, const Arguments&... arguments) {
+    BEAMLINE_RETURN_IF_ERROR(state().Admit());
+    BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
+    BEAMLINE_ASSIGN_OR_RETURN(prepared_, Method::Prepare(state(), message_, arguments...));
+    return absl::OkStatus();
+  }
 
-  v1::DetokenizeRequest message_;
-  std::string model_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
+  void Run() {
+    const auto response =
+        Method::Answer(prepared_, message_, services().stream_limits.max_send_bytes);
+    if (!response.ok()) return Fail(response.status());
+    Reply(*response);
+  }
+
+  typename Method::Request message_;
+  typename Method::Prepared prepared_;
 };
 
 }  // namespace beamline

@@ -27,13 +27,20 @@ absl::Status BadValue(const Setting& setting, std::string_view text) {
   return FieldError(setting.name, fmt::format("'{}'", text), Accepted(setting));
 }
 
+std::vector<std::string_view> WordsOf(std::string_view list) {
+  std::vector<std::string_view> words;
+  for (size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(WithoutSpaces(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return words;
+}
+
 absl::Status SetList(const Setting& setting, std::string_view text, std::string& value) {
-  for (size_t begin = 0; !text.empty() && begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view word = WithoutSpaces(text.substr(begin, end - begin));
+  for (const std::string_view word : WordsOf(text)) {
     const auto matches = [word](const std::string& choice) { return IsChoice(word, choice); };
     if (std::ranges::none_of(setting.choices, matches)) return BadValue(setting, text);
-    begin = end + 1;
   }
   value = text;
   return absl::OkStatus();
@@ -139,6 +146,12 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
       {.name = "model_root",
        .value = &c.model_root,
        .help = "folder below which LoadModel finds models"},
+      {.name = "protocols",
+       .value = &c.protocols,
+       .choices = {"kserve", "tei"},
+       .help = "protocols that `listen` answers beside beamline.v1: kserve, the Open Inference "
+               "Protocol with Triton's extensions; tei, text-embeddings-inference's",
+       .is_list = true},
   };
 }
 
@@ -375,6 +388,11 @@ std::vector<Setting> Settings(ModelOptions& model) {
     setting.is_list = of.is_list;
   }
   return settings;
+}
+
+bool IsListed(std::string_view list, std::string_view word) {
+  const std::vector<std::string_view> words = WordsOf(list);
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 void FillFrom(const ServerConfig& config, ModelOptions& model) {

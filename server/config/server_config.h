@@ -24,6 +24,7 @@ struct ServerConfig {
   std::string tls_key_file;                        // of the certificate
   std::string tls_client_ca_file;                  // whose certificates clients have
   bool tls_require_client_certificate = true;      // where there is a tls_client_ca_file
+  std::string protocols = "kserve, tei";           // that gRPC answers beside beamline.v1
   std::string identity_file;                       // who may call, and what; empty: everybody
   bool isolate_identities = true;                  // their cached prompts
   std::string model_root;                          // LoadModel's folders lie below; empty: none
@@ -71,6 +72,9 @@ struct Setting {
   bool is_address = false;    // of strings: host:port, or one of the choices
   bool is_list = false;       // of strings: choices with commas between them
 };
+
+// Whether a list of words, with commas between them, has this one.
+bool IsListed(std::string_view list, std::string_view word);
 
 // Gives a model what it leaves to the server.
 void FillFrom(const ServerConfig& config, ModelOptions& model);

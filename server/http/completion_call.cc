@@ -75,6 +75,7 @@ absl::Status CompletionCall::ParseAndSubmit() {
   auto parsed = ParseCompletion(exchange_->request().body, most);
   if (!parsed.ok()) return parsed.status();
   request_ = *std::move(parsed);
+  request_.request.set_request_id(id);
   head_ = {.id = "cmpl-" + id, .created = NowInSeconds()};
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
@@ -87,14 +88,13 @@ absl::Status CompletionCall::ParseAndSubmit() {
       items_.push_back(std::move(item));
     }
     if (i > 0) BEAMLINE_RETURN_IF_ERROR(items_[i]->state.Admit());
-    request_.prompts[i].set_request_id(id);
-    BEAMLINE_RETURN_IF_ERROR(Submit(i, request_.prompts[i]));
+    BEAMLINE_RETURN_IF_ERROR(Submit(i, request_.Message(i)));
     request_.prompts[i].Clear();  // the engine has it
   }
   return absl::OkStatus();
 }
 
-absl::Status CompletionCall::Submit(size_t index, v1::GenerateRequest& message) {
+absl::Status CompletionCall::Submit(size_t index, const v1::GenerateRequest& message) {
   Item& item = *items_[index];
   item.state.Describe(message);
   // `answer` is filled in before the sink can hear of the result; what is made of it is not.

@@ -53,7 +53,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   absl::Status Begin();
   void Run();
   absl::Status ParseAndSubmit();
-  absl::Status Submit(size_t index, v1::GenerateRequest& message);
+  absl::Status Submit(size_t index, const v1::GenerateRequest& message);
   absl::Status PrepareLogprobs(Item& item);
   void Cancel();
   // From the engine.

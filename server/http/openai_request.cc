@@ -206,7 +206,7 @@ absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t 
   BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
   JsonFields fields(object);
   CompletionRequest result;
-  v1::GenerateRequest request;
+  v1::GenerateRequest& request = result.request;
   fields.Text("model", [&](const std::string& value) { request.set_model(value); });
   fields.Text("user", [](const std::string&) {});
   fields.Text("cache_salt", [&](const std::string& value) { request.set_cache_salt(value); });
@@ -223,11 +223,14 @@ absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t 
   auto prompts = ToPrompts(fields, "prompt", most_prompts, result.is_list);
   fields.Fail(prompts.status());
   BEAMLINE_RETURN_IF_ERROR(fields.Finish());
-  for (v1::Prompt& prompt : *prompts) {
-    result.prompts.push_back(request);
-    *result.prompts.back().mutable_prompt() = std::move(prompt);
-  }
+  result.prompts = *std::move(prompts);
   return result;
+}
+
+v1::GenerateRequest CompletionRequest::Message(size_t prompt) const {
+  v1::GenerateRequest message = request;
+  *message.mutable_prompt() = prompts[prompt];
+  return message;
 }
 
 absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body) {

@@ -14,14 +14,19 @@
 namespace beamline {
 
 struct CompletionRequest {
-  std::vector<v1::GenerateRequest> prompts;  // a request for each, at least one
-  bool is_list = false;                      // of prompts; then errors say which
-  int32_t n = 1;                             // answers to each
+  v1::GenerateRequest request;      // of each prompt, without it
+  std::vector<v1::Prompt> prompts;  // at least one
+  bool is_list = false;             // then errors say which prompt
+  int32_t n = 1;                    // answers to each
   bool stream = false;
   bool include_usage = false;       // in a last event of the stream
   std::optional<int32_t> logprobs;  // as asked for
   bool echo = false;
   bool skip_special_tokens = true;
+
+  // The request of one prompt. Not all are made at once: what they have in common may be large, and
+  // is refused with the first.
+  v1::GenerateRequest Message(size_t prompt) const;
 };
 
 // The body of POST /v1/completions, with at most `most_prompts` of them. INVALID_ARGUMENT that

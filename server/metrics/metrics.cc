@@ -60,7 +60,15 @@ void Metrics::RecordCall(const CallRecord& record) {
   rpc.calls[static_cast<size_t>(record.code) % kNumCodes].fetch_add(1, std::memory_order_relaxed);
   rpc.duration.Observe(Seconds(record.duration));
   const Timing& timing = record.timing;
+  if (IsInference(record.rpc)) {
+    (record.code == absl::StatusCode::kOk ? model.success : model.failure).Add(record.duration);
+    model.last_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                              std::chrono::system_clock::now().time_since_epoch())
+                                              .count());
+  }
   if (timing.total.count() == 0) return;
+  model.queue_time.Add(timing.queue);
+  model.compute_time.Add(timing.total - timing.queue);
   model.queue.Observe(Seconds(timing.queue));
   if (timing.expected_queue.count() >= 0) {
     model.expected_queue.Observe(Seconds(timing.expected_queue));
@@ -74,12 +82,25 @@ void Metrics::RecordCall(const CallRecord& record) {
   }
 }
 
+void Metrics::AtomicSum::Add(std::chrono::nanoseconds duration) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  ns.fetch_add(static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0)),
+               std::memory_order_relaxed);
+}
+
+ModelTotals Metrics::Totals(std::string_view name) const {
+  const ModelSeries& model = Find(name);
+  return {model.success.Read(),      model.failure.Read(), model.queue_time.Read(),
+          model.compute_time.Read(), model.num_steps,      model.last_ms};
+}
+
 void Metrics::RecordRejection(Rejection reason) {
   rejected_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
 void Metrics::OnStep(const std::string& name, const StepReport& report) {
   ModelSeries& model = Find(name);
+  model.num_steps.fetch_add(1, std::memory_order_relaxed);
   model.steps[static_cast<size_t>(report.phase)].Observe(Seconds(report.duration));
   model.batch_tokens.Observe(report.num_tokens);
   model.batch_sequences.Observe(report.num_sequences);

@@ -38,12 +38,67 @@ enum class Rpc : uint8_t {
   kGetModel,
   kLoadModel,
   kUnloadModel,
-  kRestartReplica
+  kRestartReplica,
+  // inference.GRPCInferenceService
+  kModelInfer,
+  kModelStreamInfer,
+  kServerLive,
+  kServerReady,
+  kModelReady,
+  kServerMetadata,
+  kModelMetadata,
+  kModelConfig,
+  kModelStatistics,
+  kRepositoryIndex,
+  // tei.v1
+  kTeiInfo,
+  kTeiEmbed,
+  kTeiEmbedStream,
+  kTeiEmbedAll,
+  kTeiEmbedAllStream,
+  kTeiTokenize,
+  kTeiTokenizeStream,
+  kTeiDecode,
+  kTeiDecodeStream
 };
-inline constexpr std::array<std::string_view, 13> kRpcNames = {
-    "Generate",  "GenerateStream", "GenerateMany",  "Encode",     "EncodeMany",
-    "Score",     "Tokenize",       "Detokenize",    "ListModels", "GetModel",
-    "LoadModel", "UnloadModel",    "RestartReplica"};
+// Those of other protocols with the protocol's package in front.
+inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
+                                                                   "GenerateStream",
+                                                                   "GenerateMany",
+                                                                   "Encode",
+                                                                   "EncodeMany",
+                                                                   "Score",
+                                                                   "Tokenize",
+                                                                   "Detokenize",
+                                                                   "ListModels",
+                                                                   "GetModel",
+                                                                   "LoadModel",
+                                                                   "UnloadModel",
+                                                                   "RestartReplica",
+                                                                   "inference.ModelInfer",
+                                                                   "inference.ModelStreamInfer",
+                                                                   "inference.ServerLive",
+                                                                   "inference.ServerReady",
+                                                                   "inference.ModelReady",
+                                                                   "inference.ServerMetadata",
+                                                                   "inference.ModelMetadata",
+                                                                   "inference.ModelConfig",
+                                                                   "inference.ModelStatistics",
+                                                                   "inference.RepositoryIndex",
+                                                                   "tei.Info",
+                                                                   "tei.Embed",
+                                                                   "tei.EmbedStream",
+                                                                   "tei.EmbedAll",
+                                                                   "tei.EmbedAllStream",
+                                                                   "tei.Tokenize",
+                                                                   "tei.TokenizeStream",
+                                                                   "tei.Decode",
+                                                                   "tei.DecodeStream"});
+// Whether a model computes something for it.
+constexpr bool IsInference(Rpc rpc) {
+  return rpc <= Rpc::kScore || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
+         (rpc >= Rpc::kTeiEmbed && rpc <= Rpc::kTeiEmbedAllStream);
+}
 
 // Why a call was refused before any work: label values of `reason`.
 enum class Rejection : uint8_t {
@@ -80,6 +135,20 @@ struct CallRecord {
   std::string fault;  // what happened within the server, when it is at fault
 };
 
+// What became of a model's requests since the start, of all versions together.
+struct ModelTotals {
+  struct Sum {
+    uint64_t count = 0;
+    uint64_t ns = 0;
+  };
+  Sum success;  // from arrival to the last byte
+  Sum failure;
+  Sum queue;    // of those whose answer was computed, until the first step
+  Sum compute;  // and from there on
+  uint64_t steps = 0;
+  uint64_t last_ms = 0;  // since 1970, of the last one's end; 0: there was none
+};
+
 class Metrics : public EngineObserver, public prometheus::Collectable {
  public:
   // Names with series of their own; calls to more are counted under "none".
@@ -93,6 +162,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   void RecordCall(const CallRecord& record);
   void RecordRejection(Rejection reason);
   void OnStep(const std::string& model, const StepReport& report) override;
+  // Of a model without series of its own, those of "none".
+  ModelTotals Totals(std::string_view model) const;
 
   // From now on the gauges have values; null: from now on they have none.
   void SetEngine(const Engine* engine) { engine_ = engine; }
@@ -112,8 +183,17 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
     std::array<std::atomic<uint64_t>, kNumCodes> calls{};
     Histogram duration{LatencyEdges()};
   };
+  struct AtomicSum {
+    std::atomic<uint64_t> count{0};
+    std::atomic<uint64_t> ns{0};
+    void Add(std::chrono::nanoseconds duration);
+    ModelTotals::Sum Read() const { return {count, ns}; }
+  };
   struct ModelSeries {
     std::string name;
+    AtomicSum success, failure, queue_time, compute_time;
+    std::atomic<uint64_t> num_steps{0};
+    std::atomic<uint64_t> last_ms{0};
     std::array<RpcSeries, kRpcNames.size()> rpcs;
     Histogram first_token{LatencyEdges()};
     Histogram inter_token{LatencyEdges()};

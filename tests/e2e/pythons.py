@@ -26,13 +26,3 @@ def with_grpc(*modules):
         if not modules or has(python, *modules):
             return python
     sys.exit(f"{known[0]} has grpcio, but not all of {', '.join(modules)}; run scripts/install_packages.sh --test")
-
-
-def with_peers(*modules):
-    """A Python with packages that no package of the distribution brings: the test is skipped where there is none."""
-    named = os.environ.get("BEAMLINE_PEERS_PYTHON")
-    for python in ((named,) if named else PYTHONS):
-        if os.path.exists(python) and has(python, *modules):
-            return python
-    print(f"skipped: no Python has {', '.join(modules)}; pip installs them, BEAMLINE_PEERS_PYTHON names the Python that has them")
-    sys.exit(SKIPPED)

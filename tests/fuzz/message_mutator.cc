@@ -58,7 +58,7 @@ double MessageMutator::Number() {
 }
 
 std::string MessageMutator::Text(const Field& field) {
-  if (field.name() == "model" || field.name() == "name") {
+  if (field.name() == "model" || field.name() == "name" || field.name() == "model_name") {
     if (!models_.empty() && !IsOdd()) return models_[Below(models_.size())];
   }
   if (field.name() == "prompt_name" && !IsOdd()) return "";
@@ -107,8 +107,18 @@ void MessageMutator::AddValue(Message& message, const Field& field) {
       return reflection.AddString(&message, &field, Text(field));
     case Field::CPPTYPE_FLOAT:
       return reflection.AddFloat(&message, &field, static_cast<float>(Number()));
+    case Field::CPPTYPE_DOUBLE:
+      return reflection.AddDouble(&message, &field, Number());
+    case Field::CPPTYPE_BOOL:
+      return reflection.AddBool(&message, &field, Chance(0.5));
+    case Field::CPPTYPE_INT64:
+      return reflection.AddInt64(&message, &field, Integer());
+    case Field::CPPTYPE_UINT32:
+      return reflection.AddUInt32(&message, &field, static_cast<uint32_t>(Integer()));
+    case Field::CPPTYPE_UINT64:
+      return reflection.AddUInt64(&message, &field, static_cast<uint64_t>(Integer()));
     default:
-      break;  // the contract's requests repeat nothing else
+      break;  // requests repeat no enums, and messages elsewhere
   }
 }
 
@@ -116,7 +126,7 @@ void MessageMutator::AddValue(Message& message, const Field& field) {
 void MessageMutator::AddEntry(Message& message, const Field& field) {
   Message* entry = message.GetReflection()->AddMessage(&message, &field);
   for (int i = 0; i < entry->GetDescriptor()->field_count(); ++i) {
-    SetValue(*entry, *entry->GetDescriptor()->field(i));
+    SetField(*entry, *entry->GetDescriptor()->field(i), kMaxDepth);
   }
 }
 

@@ -1,38 +1,31 @@
 """OpenAI's Python package, unmodified, against a server's HTTP address: its answers are those of gRPC.
 
-Skipped, exit status 77 and the reason, where no Python has the package: the one that runs this, the system's, and the one that
-the environment variable BEAMLINE_PEERS_PYTHON names, if it does.
+Skipped where no Python has the package (peer_python.py says which are asked).
 
 usage: openai_client_test.py --source FOLDER --build FOLDER [unittest's arguments]
 """
 
-import argparse
 import base64
 import hashlib
 import json
 import os
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-
-import pythons  # pylint: disable=wrong-import-position
-from demo_server import Server  # pylint: disable=wrong-import-position
+import peer_python
+from demo_server import Server
 
 TIMEOUT_S = 60
 TOKEN = "a-token-of-the-test-long-and-in-no-way-secret"
 PROMPT = "Package: vim\nSynopsis:"
 
-options = None  # of the command line
-
 
 def beamline(*command):
     """What the command line prints, by gRPC: the contract's messages, one a line."""
     token_file = os.path.join(PeerTest.folder, "token")
-    done = subprocess.run([os.path.join(options.build, "client/cli/beamline"), command[0], "--address", PeerTest.server.address,
+    done = subprocess.run([os.path.join(peer_python.options.build, "client/cli/beamline"), command[0], "--address", PeerTest.server.address,
                            "--token-file", token_file, "--json", *command[1:]],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode != 0:
@@ -149,18 +142,5 @@ class PeerTest(unittest.TestCase):
             self.make_client(api_key="wrong").models.list()
 
 
-def main():
-    global options
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--build", required=True)
-    options, rest = parser.parse_known_args()
-    python = pythons.with_peers("openai")
-    if not pythons.has(sys.executable, "openai"):
-        os.execv(python, [python, *sys.argv])
-    os.environ["PATH"] = os.path.join(options.build, "server") + os.pathsep + os.environ["PATH"]
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    peer_python.run_with("openai")

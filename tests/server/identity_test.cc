@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <functional>
 #include <future>
 #include <map>
@@ -15,24 +14,16 @@
 #include "beamline/v1/models.grpc.pb.h"
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
-#include "openssl/sha.h"
 #include "server/security/identities.h"
 #include "tests/scratch_path.h"
 #include "tests/server/security/certificates.h"
+#include "tests/server/security/token_hash.h"
 #include "tests/server/service_fixture.h"
 
 namespace beamline::identity_test {
 namespace {
 
 using testing::HasSubstr;
-
-std::string HashOf(const std::string& token) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
-  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
-  std::string text = "sha256:";
-  for (const unsigned char byte : hash) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 using Call = std::function<absl::Status(Client&)>;
 

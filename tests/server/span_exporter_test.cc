@@ -284,6 +284,8 @@ TEST_F(TracedServer, SendsASpanForACallWhoseCallerTracesIt) {
   EXPECT_EQ(spans[0].name(), "beamline/ListModels");
   EXPECT_EQ(absl::BytesToHexString(spans[0].trace_id()), kTrace);
   EXPECT_EQ(Counter("beamline_spans_total", "outcome=exported"), 1);
+  metrics_->spans().dropped = 7;
+  EXPECT_EQ(Counter("beamline_spans_total", "outcome=dropped"), 7);
 }
 
 }  // namespace

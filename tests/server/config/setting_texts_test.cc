@@ -68,6 +68,8 @@ TEST(SettingTexts, OfTheServer) {
        "--admin-listen is 'here'; accepted: host:port, off"},
       {{"--admin-listen", "127.0.0.1:0"},
        "admin_listen is set, and model_root is empty; accepted: a folder"},
+      {{"--protocols", "kserve,openai"},
+       "--protocols is 'kserve,openai'; accepted: a list of kserve, tei"},
       {{"--health-listen", "here"}, "--health-listen is 'here'; accepted: host:port, off"},
       {{"--tls-certificate-file", "c"},
        "tls_certificate_file is set, and tls_key_file is empty; accepted: a file"},

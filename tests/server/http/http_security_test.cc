@@ -9,25 +9,17 @@
 #include "fmt/format.h"
 #include "openssl/bio.h"
 #include "openssl/pem.h"
-#include "openssl/sha.h"
 #include "openssl/ssl.h"
 #include "server/security/identities.h"
 #include "tests/scratch_path.h"
 #include "tests/server/http/http_fixture.h"
 #include "tests/server/security/certificates.h"
+#include "tests/server/security/token_hash.h"
 
 namespace beamline::http_security_test {
 namespace {
 
 using testing::HasSubstr;
-
-std::string HashOf(const std::string& token) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
-  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
-  std::string text = "sha256:";
-  for (const unsigned char byte : hash) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 struct Free {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }

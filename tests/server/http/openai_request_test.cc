@@ -37,8 +37,8 @@ void ExpectMessage(const std::string& fields, const std::string& expected) {
   if (!message.output().has_return_token_ids()) {
     message.mutable_output()->set_return_token_ids(false);
   }
-  EXPECT_TRUE(MessageDifferencer::Equals(parsed.prompts[0], message))
-      << fields << "\nis " << parsed.prompts[0].ShortDebugString() << "\nexpected "
+  EXPECT_TRUE(MessageDifferencer::Equals(parsed.Message(0), message))
+      << fields << "\nis " << parsed.Message(0).ShortDebugString() << "\nexpected "
       << message.ShortDebugString();
 }
 
@@ -94,14 +94,14 @@ TEST(ParseCompletion, ReadsStreamOptions) {
 
 TEST(ParseCompletion, TakesTextsAndIdsAndListsOfThem) {
   EXPECT_FALSE(Parsed(R"({"prompt":[1,2]})").is_list);
-  EXPECT_EQ(Parsed(R"({"prompt":[1,2]})").prompts[0].prompt().ids().ids(1), 2);
+  EXPECT_EQ(Parsed(R"({"prompt":[1,2]})").prompts[0].ids().ids(1), 2);
   const CompletionRequest texts = Parsed(R"({"prompt":["a","b"],"max_tokens":3})");
   ASSERT_EQ(texts.prompts.size(), 2U);
   EXPECT_TRUE(texts.is_list);
-  EXPECT_EQ(texts.prompts[1].prompt().text(), "b");
-  EXPECT_EQ(texts.prompts[1].limits().max_new_tokens(), 3);
+  EXPECT_EQ(texts.prompts[1].text(), "b");
+  EXPECT_EQ(texts.Message(1).limits().max_new_tokens(), 3);
   const CompletionRequest lists = Parsed(R"({"prompt":[[1],[2,3]]})");
-  EXPECT_EQ(lists.prompts[1].prompt().ids().ids(1), 3);
+  EXPECT_EQ(lists.prompts[1].ids().ids(1), 3);
 }
 
 struct Fault {

@@ -265,19 +265,6 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   EXPECT_EQ(values.at("beamline_accepting"), 0);
 }
 
-TEST(Metrics, TellWhatBecameOfSpans) {
-  Metrics metrics({});
-  metrics.spans().exported = 31;
-  metrics.spans().dropped = 32;
-  const auto families = metrics.Collect();
-  const auto& spans = Find(families, "beamline_spans_total");
-  ASSERT_EQ(spans.metric.size(), 2u);
-  EXPECT_EQ(Label(spans.metric[0], "outcome"), "exported");
-  EXPECT_EQ(spans.metric[0].counter.value, 31);
-  EXPECT_EQ(Label(spans.metric[1], "outcome"), "dropped");
-  EXPECT_EQ(spans.metric[1].counter.value, 32);
-}
-
 TEST(Metrics, RecordsSteps) {
   Metrics metrics(TwoModels());
   metrics.OnStep("a", {.phase = StepReport::Phase::kMixed,

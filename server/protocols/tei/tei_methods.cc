@@ -1,0 +1,200 @@
+#include "server/protocols/tei/tei_methods.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/field_error.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "server/protocols/rename_field.h"
+
+namespace beamline {
+namespace {
+
+// What the engine finds later, in this protocol's names.
+class RenamingSink final : public EncodeSink {
+ public:
+  explicit RenamingSink(std::shared_ptr<EncodeSink> sink) : sink_(std::move(sink)) {}
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    if (!result.ok()) return sink_->OnFinish(InTeiRequest(result.status()));
+    sink_->OnFinish(std::move(result));
+  }
+
+ private:
+  const std::shared_ptr<EncodeSink> sink_;
+};
+
+template <typename Request>
+v1::EncodeRequest ToEncodeRequest(const Request& message, const Caller& caller) {
+  v1::EncodeRequest request;
+  request.set_model(caller.model);
+  request.add_inputs()->set_text(message.inputs());
+  if (message.truncate()) {
+    request.set_truncate(message.truncation_direction() == tei::v1::TRUNCATION_DIRECTION_LEFT
+                             ? v1::TRUNCATION_LEFT
+                             : v1::TRUNCATION_RIGHT);
+  }
+  request.set_prompt_name(message.prompt_name());
+  return request;
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitEncode(CallState& call,
+                                                            const v1::EncodeRequest& request,
+                                                            const Caller& caller,
+                                                            std::shared_ptr<EncodeSink> sink,
+                                                            TeiAnswer& answer) {
+  const std::string& text = request.inputs(0).text();
+  answer.num_chars = static_cast<uint32_t>(
+      std::ranges::count_if(text, [](char byte) { return !IsContinuationByte(byte); }));
+  auto handle = EncodeMethod::Submit(
+      call, request, caller, std::make_shared<RenamingSink>(std::move(sink)), answer.answer);
+  if (!handle.ok()) return InTeiRequest(handle.status());
+  return handle;
+}
+
+void SetMetadata(const EncodeResult& result, const TeiAnswer& answer, tei::v1::Metadata& metadata) {
+  metadata.set_compute_chars(answer.num_chars);
+  metadata.set_compute_tokens(static_cast<uint32_t>(result.usage.prompt_tokens));
+  metadata.set_total_time_ns(static_cast<uint64_t>(result.timing.total.count()));
+  metadata.set_queue_time_ns(static_cast<uint64_t>(result.timing.queue.count()));
+  metadata.set_inference_time_ns(
+      static_cast<uint64_t>((result.timing.total - result.timing.queue).count()));
+}
+
+// The bytes [begin, end) of a text as UTF-8.
+std::string LossyPart(std::string_view text, size_t begin, size_t end) {
+  std::string pending(text.substr(begin, end - begin));
+  std::string part;
+  DrainLossy(&pending, /*at_end=*/true, &part);
+  return part;
+}
+
+}  // namespace
+
+absl::Status InTeiRequest(const absl::Status& status) {
+  return RenameField(status, [](std::string_view path) -> std::string {
+    if (path == "model") return "metadata x-model";
+    if (path.starts_with("inputs[0]") || path == "text") return "inputs";
+    return std::string(path);
+  });
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> TeiEmbedMethod::Submit(CallState& call,
+                                                                      const Request& message,
+                                                                      const Caller& caller,
+                                                                      std::shared_ptr<Sink> sink,
+                                                                      Options& answer) {
+  v1::EncodeRequest request = ToEncodeRequest(message, caller);
+  request.set_normalize(!message.has_normalize() || message.normalize());
+  if (message.has_dimensions()) {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    BEAMLINE_RETURN_IF_ERROR(CheckInt("dimensions", message.dimensions(), 1, kMost));
+    request.set_dimensions(static_cast<int32_t>(message.dimensions()));
+  }
+  return SubmitEncode(call, request, caller, std::move(sink), answer);
+}
+
+absl::StatusOr<tei::v1::EmbedResponse> TeiEmbedMethod::Answer(CallState& call, const Result& result,
+                                                              const Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(const v1::EncodeResponse encoded,
+                            EncodeMethod::Answer(call, result, answer.answer));
+  Response response;
+  *response.mutable_embeddings() = encoded.embeddings(0).values();
+  SetMetadata(result, answer, *response.mutable_metadata());
+  return response;
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> TeiEmbedAllMethod::Submit(CallState& call,
+                                                                         const Request& message,
+                                                                         const Caller& caller,
+                                                                         std::shared_ptr<Sink> sink,
+                                                                         Options& answer) {
+  v1::EncodeRequest request = ToEncodeRequest(message, caller);
+  request.set_pooling(v1::POOLING_NONE);
+  request.set_normalize(false);
+  return SubmitEncode(call, request, caller, std::move(sink), answer);
+}
+
+absl::StatusOr<tei::v1::EmbedAllResponse> TeiEmbedAllMethod::Answer(CallState& call,
+                                                                    const Result& result,
+                                                                    const Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(const v1::EncodeResponse encoded,
+                            EncodeMethod::Answer(call, result, answer.answer));
+  const v1::Embedding& embedding = encoded.embeddings(0);
+  Response response;
+  auto value = embedding.values().begin();
+  for (int32_t i = 0; i < embedding.num_vectors(); ++i) {
+    response.add_token_embeddings()->mutable_embeddings()->Add(value,
+                                                               value + embedding.dimensions());
+    value += embedding.dimensions();
+  }
+  SetMetadata(result, answer, *response.mutable_metadata());
+  return response;
+}
+
+absl::StatusOr<TeiTokenizeMethod::Prepared> TeiTokenizeMethod::Prepare(CallState& call,
+                                                                       const Request& message,
+                                                                       const std::string& model) {
+  if (!message.prompt_name().empty()) {
+    return FieldError("prompt_name", "given", "nothing; texts are tokenized as they are");
+  }
+  auto chosen = ChooseTokenizer(call, model, ModelDirectory::Use::kEncode);
+  if (!chosen.ok()) return InTeiRequest(chosen.status());
+  Prepared prepared = {*std::move(chosen), {}};
+  prepared.request.set_text(message.inputs());
+  prepared.request.set_add_special_tokens(message.add_special_tokens());
+  return prepared;
+}
+
+absl::StatusOr<tei::v1::EncodeResponse> TeiTokenizeMethod::Answer(const Prepared& prepared,
+                                                                  const Request& message,
+                                                                  int64_t max_bytes) {
+  const auto tokens = TokenizeMethod::Answer(prepared.chosen, prepared.request, max_bytes);
+  if (!tokens.ok()) return InTeiRequest(tokens.status());
+  Response response;
+  for (const v1::Token& token : tokens->tokens()) {
+    tei::v1::SimpleToken& out = *response.add_tokens();
+    out.set_id(static_cast<uint32_t>(token.id()));
+    if (token.begin() == token.end() && token.special()) {
+      out.set_special(true);
+      out.set_text(token.piece());
+      continue;
+    }
+    out.set_text(LossyPart(message.inputs(), static_cast<size_t>(token.begin()),
+                           static_cast<size_t>(token.end())));
+    out.set_start(static_cast<uint32_t>(token.begin()));
+    out.set_stop(static_cast<uint32_t>(token.end()));
+  }
+  return response;
+}
+
+absl::StatusOr<TeiDecodeMethod::Prepared> TeiDecodeMethod::Prepare(CallState& call,
+                                                                   const Request& message,
+                                                                   const std::string& model) {
+  auto chosen = ChooseTokenizer(call, model, ModelDirectory::Use::kEncode);
+  if (!chosen.ok()) return InTeiRequest(chosen.status());
+  Prepared prepared;
+  prepared.request.set_model(chosen->model);
+  for (int i = 0; i < message.ids_size(); ++i) {
+    BEAMLINE_RETURN_IF_ERROR(CheckInt(fmt::format("ids[{}]", i), message.ids(i), 0,
+                                      std::numeric_limits<int32_t>::max()));
+    prepared.request.add_ids(static_cast<int32_t>(message.ids(i)));
+  }
+  prepared.request.set_skip_special_tokens(message.skip_special_tokens());
+  BEAMLINE_ASSIGN_OR_RETURN(prepared.chosen, DetokenizeMethod::Prepare(call, prepared.request));
+  return prepared;
+}
+
+absl::StatusOr<tei::v1::DecodeResponse> TeiDecodeMethod::Answer(const Prepared& prepared,
+                                                                const Request&, int64_t max_bytes) {
+  BEAMLINE_ASSIGN_OR_RETURN(v1::DetokenizeResponse text,
+                            DetokenizeMethod::Answer(prepared.chosen, prepared.request, max_bytes));
+  Response response;
+  response.set_text(std::move(*text.mutable_text()));
+  return response;
+}
+
+}  // namespace beamline

@@ -1,0 +1,30 @@
+// The services of tei.v1, in front of the same engine, admission, gate and metrics as beamline.v1.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "server/calls/call_state.h"
+#include "tei/v1/tei.grpc.pb.h"
+
+namespace beamline {
+
+// Of the server's settings, what Info tells.
+struct TeiSettings {
+  int32_t max_concurrent_requests = 0;
+  int32_t tokenizer_threads = 0;
+};
+
+// All of them.
+class TeiServices {
+ public:
+  TeiServices(ServiceContext& services, TeiSettings settings);
+
+  const std::vector<std::unique_ptr<grpc::Service>>& services() const { return services_; }
+
+ private:
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+};
+
+}  // namespace beamline
