@@ -2,12 +2,17 @@
 // line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "base/json.h"
+#include "fmt/format.h"
 #include "tests/e2e/server_process.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
@@ -79,6 +84,69 @@ TEST(HostileFolderTest, EndsTheServerWithOneLine) {
     EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
     EXPECT_LT(line.size(), 500u);
   }
+}
+
+// Of the processes that this one has waited for.
+struct Cost {
+  double seconds = 0;    // on the processor
+  int64_t peak_kib = 0;  // of the largest
+};
+
+Cost CostOfChildren() {
+  rusage usage = {};
+  EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &usage), 0);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss};
+}
+
+// What the limit of values lets pass: a hash of the names and a tree, and the vocabulary of it. The
+// program's own time is asked for, whose templates are compiled as it is and not as this test.
+TEST(HostileFolderTest, MillionsOfNamesTakeSeconds) {
+  constexpr double kMostSeconds = 10;
+  constexpr int64_t kMostKib = int64_t{1} << 20;
+  std::string names;
+  for (size_t i = 0; i < kMaxJsonValues / 2 - 4; ++i) names += fmt::format("\"{0:x}\":{0},", i);
+  TemporaryFolder folder;
+  folder.LinkFilesOf(std::string(BEAMLINE_SOURCE_DIR) + "/models/write-en");
+  folder.Remove("tokenizer_config.json");
+  folder.Write("tokenizer_config.json", "{\"x\":{" + names + "\"\":0}}");
+  const std::vector<std::string> arguments = {
+      "--model",
+      "m=" + folder.path() + ",max_batch_tokens=16,max_sequences=1,cache_bytes=1",
+      "--device",
+      "cpu",
+      "--listen",
+      "127.0.0.1:0",
+      "--threads",
+      "1",
+      "--metrics-listen",
+      "off"};
+  Cost before = CostOfChildren();
+  {
+    ChildProcess process(BEAMLINE_SERVER_BINARY, arguments);
+    EXPECT_THAT(process.ReadLine(), testing::StartsWith("beamline-server: serving on"));
+    process.Signal(SIGTERM);
+    EXPECT_EQ(process.Wait(), 0) << process.err();
+  }
+  Cost after = CostOfChildren();
+  EXPECT_LT(after.seconds - before.seconds, kMostSeconds);
+  EXPECT_LT(after.peak_kib, kMostKib);
+
+  folder.Remove("tokenizer_config.json");
+  folder.Remove("tokenizer.json");
+  folder.Write("vocab.json", "{" + names + "\"\":4194300}");
+  before = after;
+  {
+    ChildProcess process(BEAMLINE_SERVER_BINARY, arguments);
+    EXPECT_EQ(process.Wait(), 1);
+    EXPECT_THAT(process.err(), testing::HasSubstr("vocab.json: the special token"));
+  }
+  after = CostOfChildren();
+  EXPECT_GT(after.seconds, before.seconds);
+  EXPECT_LT(after.seconds - before.seconds, kMostSeconds);
+  EXPECT_LT(after.peak_kib, kMostKib);
 }
 
 }  // namespace
