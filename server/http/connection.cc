@@ -184,6 +184,10 @@ bool HttpConnection::ChargeBody() {
   charged_bytes_ = size;
   const size_t most = shared_.options.max_bodies_bytes;
   if (shared_.body_bytes.fetch_add(more) + more <= most) return true;
+  // Given back before the client hears of it, so that what it sends next finds the place.
+  parser_->get().body().clear();
+  parser_->get().body().shrink_to_fit();
+  UnchargeBody();
   HttpAnswer answer = shared_.handler.Fault(
       503, fmt::format("the requests that this server is reading have {} bytes, the most", most));
   answer.headers.emplace_back("Retry-After", "1");
