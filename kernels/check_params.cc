@@ -134,6 +134,8 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
     CheckCache(*p.cache, p.num_kv_heads, p.head_dim, dtype);
     BEAMLINE_CHECK(num_tokens == 0 || p.slots != nullptr);
   }
+  CheckFusedNorm(p.query_norm, p.head_dim, dtype);
+  CheckFusedNorm(p.key_norm, p.head_dim, dtype);
   if (p.rotary != nullptr) {
     BEAMLINE_CHECK(num_tokens == 0 || p.positions != nullptr);
     BEAMLINE_CHECK(p.rotary->cos_sin.dtype == DType::kFloat32);
@@ -151,6 +153,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   CheckMatrix(p.query, num_tokens, query_size, dtype);
   CheckMatrix(p.output, num_tokens, query_size, dtype);
   BEAMLINE_CHECK(std::isfinite(p.scale) && p.scale > 0);
+  BEAMLINE_CHECK(p.window == 0 || (p.window > 0 && p.causal));
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {
     const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;

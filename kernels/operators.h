@@ -92,10 +92,11 @@ struct Rotary {
   bool interleaved = false;
 };
 
-// Queries, keys and values of a batch in one call: x W^T + bias, rotary, query scaling, and the
-// keys and values stored where attention will look for them. On a GPU one kernel does it all where
-// its own products run (few rows: a decode step); cuBLASLt's products, which cannot scatter, go to
-// the workspace, and a second kernel brings them to their places. So does the CPU.
+// Queries, keys and values of a batch in one call: x W^T + bias, a norm of each head, rotary, query
+// scaling, and the keys and values stored where attention will look for them. On a GPU one kernel
+// does it all where its own products run (few rows: a decode step); cuBLASLt's products, which
+// cannot scatter, go to the workspace, and a second kernel brings them to their places. So does the
+// CPU.
 struct ProjectHeadsParams {
   Tensor x;              // [num_tokens, hidden_size]
   FusedNorm input_norm;  // of x, as MatMulParams
@@ -108,6 +109,9 @@ struct ProjectHeadsParams {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
+  // Of each head of the queries, and of the keys, by itself; gains [head_dim]. A device may lack
+  // them (AttentionNeeds).
+  FusedNorm query_norm, key_norm;
   float query_scale = 1.0f;            // applied to the queries before the product with the keys
   const int32_t* positions = nullptr;  // [num_tokens], read with rotary only
   const Rotary* rotary = nullptr;
@@ -144,6 +148,9 @@ struct AttentionParams {
   // The last query of a sequence sees all of its keys; with `causal` each earlier one sees one
   // fewer.
   bool causal = false;
+  // Of these keys a query sees the last so many; 0: all. With `causal` alone. A device may lack it
+  // (AttentionNeeds).
+  int window = 0;
   const float* alibi_slopes = nullptr;  // [num_heads]; adds -slope * distance
   Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty
   Tensor output;         // [num_tokens, num_heads * head_dim]

@@ -51,6 +51,7 @@ class TileMaker {
     row.output = p_.output.row<float>(token) + column;
     row.position = position;
     row.num_keys = p_.causal ? std::max(0, position + 1) : context;
+    row.first_key = p_.window == 0 ? 0 : std::max(0, row.num_keys - p_.window);
     row.alibi_slope = p_.alibi_slopes == nullptr ? 0.0f : p_.alibi_slopes[head];
     row.position_bias =
         p_.position_bias.empty() ? nullptr : p_.position_bias.row<float>(head) + tile_.max_distance;

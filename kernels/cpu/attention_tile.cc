@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -146,10 +147,12 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
   const int lanes = static_cast<int>(NumLanes());
   const int num_keys = std::clamp(row.num_keys - first_key, 0, padded_keys);
   w.decays[r] = 1.0f;
-  if (num_keys > 0) {
+  const int num_unseen = std::clamp(row.first_key - first_key, 0, num_keys);
+  if (num_unseen < num_keys) {
     if (row.alibi_slope != 0.0f || row.position_bias != nullptr) {
       AddBiases(tile, row, first_key, num_keys, scores);
     }
+    std::fill_n(scores, num_unseen, -std::numeric_limits<float>::infinity());
     const VF lowest = hn::Set(kF32, -std::numeric_limits<float>::infinity());
     VF maxima = hn::Set(kF32, w.maxima[r]);
     int j = 0;
@@ -178,7 +181,9 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
     }
     w.totals[r] = w.totals[r] * w.decays[r] + Sum(totals);
   }
-  for (int j = RoundUp(num_keys, lanes); j < padded_keys; j += lanes) {
+  // Of a block without a key that the row sees, all.
+  const int num_scores = num_unseen < num_keys ? RoundUp(num_keys, lanes) : 0;
+  for (int j = num_scores; j < padded_keys; j += lanes) {
     hn::Store(hn::Zero(kF32), kF32, scores + j);
   }
 }
@@ -280,9 +285,11 @@ void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   std::fill_n(w.sums, tile.num_rows * padded, 0.0f);
   std::fill_n(w.maxima, tile.num_rows, -std::numeric_limits<float>::infinity());
   std::fill_n(w.totals, tile.num_rows, 0.0f);
+  // Rows see keys in the order of their queries, so that the first one's begin first.
+  const int num_skipped = tile.rows[0].first_key / kKeyBlock * kKeyBlock;
   int num_keys = 0;
   for (int r = 0; r < tile.num_rows; ++r) num_keys = std::max(num_keys, tile.rows[r].num_keys);
-  for (int first = 0; first < num_keys; first += kKeyBlock) {
+  for (int first = num_skipped; first < num_keys; first += kKeyBlock) {
     ComputeBlockOfKeys(tile, first, std::min(kKeyBlock, num_keys - first), w);
   }
   for (int r = 0; r < tile.num_rows; ++r) {

@@ -50,7 +50,8 @@ struct KvRows {
 struct AttentionTileRow {
   const float* query = nullptr;  // [head_dim]
   float* output = nullptr;       // [head_dim]
-  int num_keys = 0;              // it sees keys 0 .. num_keys - 1
+  int first_key = 0;             // it sees keys first_key .. num_keys - 1
+  int num_keys = 0;
   int position = 0;
   float alibi_slope = 0.0f;
   // Indexed by key - position, clamped to +-max_distance; null without.

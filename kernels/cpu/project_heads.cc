@@ -5,6 +5,7 @@
 //
 #include <algorithm>
 
+#include "kernels/cpu/norm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -52,8 +53,10 @@ class HeadMover {
 
   void Move(int64_t token) const {
     float* heads = p_.workspace.row<float>(token);
-    if (p_.rotary != nullptr) RotateHeads(token, heads);
     const int64_t query_size = static_cast<int64_t>(p_.num_heads) * p_.head_dim;
+    NormHeads(p_.query_norm, p_.num_heads, heads);
+    NormHeads(p_.key_norm, p_.num_kv_heads, heads + query_size);
+    if (p_.rotary != nullptr) RotateHeads(token, heads);
     const int64_t key_size = static_cast<int64_t>(p_.num_kv_heads) * p_.head_dim;
     if (query_size > 0) {
       HWY_DYNAMIC_DISPATCH(CopyScaled)
@@ -75,6 +78,21 @@ class HeadMover {
   }
 
  private:
+  void NormHeads(const FusedNorm& norm, int num_heads, float* heads) const {
+    if (norm.gain.empty()) return;
+    for (int h = 0; h < num_heads; ++h) {
+      float* head = heads + static_cast<int64_t>(h) * p_.head_dim;
+      NormalizeRow({.kind = norm.kind,
+                    .x = head,
+                    .gain = norm.gain.as<float>(),
+                    .bias = norm.bias.as<float>(),
+                    .epsilon = norm.epsilon,
+                    .hidden_size = static_cast<size_t>(p_.head_dim),
+                    .sum = head,
+                    .y = head});
+    }
+  }
+
   void RotateHeads(int64_t token, float* heads) const {
     const float* cos_sin = p_.rotary->cos_sin.row<float>(p_.positions[token]);
     for (int h = 0; h < p_.num_heads + p_.num_kv_heads; ++h) {

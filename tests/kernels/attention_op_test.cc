@@ -77,6 +77,27 @@ class AttentionTest : public OpTest {
     return output_->Read();
   }
 
+  // One sequence's queries, all at once and in chunks of several sizes.
+  void ExpectTheSameBitsInChunks(AttentionParams& params) {
+    const auto length = static_cast<int>(params.query.num_rows());
+    const int64_t width = params.query.dim(-1);
+    const std::vector<float> all = Run(params);
+    for (int chunk : {1, 7, 64, 100}) {
+      for (int begin = 0; begin < length; begin += chunk) {
+        const int end = std::min(length, begin + chunk);
+        AttentionParams part = params;
+        const auto offsets = UploadIds(std::vector<int32_t>{0, end - begin});
+        const auto contexts = UploadIds(std::vector<int32_t>{end});
+        part.query_offsets = offsets.data();
+        part.context_lengths = contexts.data();
+        part.max_query_length = end - begin;
+        part.max_context_length = end;
+        part.query = Tensor(params.query.row<float>(begin), DType::kFloat32, {end - begin, width});
+        ExpectSameBits(Run(part), std::span(all).subspan(begin * width, (end - begin) * width));
+      }
+    }
+  }
+
   void Compare(AttentionParams& params) {
     const std::vector<float> actual = Run(params);
     ExpectNear(actual, reference::Attention(params), kTolerance);
@@ -151,6 +172,26 @@ TEST_P(AttentionTest, BiasesMatchReference) {
   }
 }
 
+// Windows within a block of keys, across blocks, and longer than every context.
+TEST_P(AttentionTest, WindowsMatchReference) {
+  if (!backend().SupportsAttention({.windows = true}).ok()) return;  // refused at load
+  const auto slopes = RandomArray(5, 0.1f);
+  for (const Shape& shape : kShapes) {
+    for (int window : {1, 5, 64, 130, 400}) {
+      for (bool packed : {true, false}) {
+        SCOPED_TRACE(testing::Message() << "window " << window << ", packed " << packed);
+        Arrays arrays;
+        const Batch batch = {shape, {1, 1, 40, 3, 100, 65}, {1, 300, 47, 129, 164, 65}};
+        AttentionParams params = packed ? MakePacked(batch, arrays) : MakePaged(batch, arrays);
+        params.causal = true;
+        params.window = window;
+        if (shape.num_heads == 5) params.alibi_slopes = slopes.data();
+        Compare(params);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   Arrays arrays;
   AttentionParams params = MakePacked({{2, 2, 32}, {100}, {}}, arrays);
@@ -202,24 +243,13 @@ TEST_P(AttentionTest, SequencesDoNotDependOnTheirBatch) {
 // A causal prefill gives the same bits in one piece and in chunks of any size.
 TEST_P(AttentionTest, ChunkedPrefillGivesTheSameBits) {
   const int length = 150;
-  const int width = 3 * 40;
   Arrays arrays;
-  AttentionParams params = MakePaged({{3, 3, 40}, {length}, {length}}, arrays);
-  params.causal = true;
-  const std::vector<float> all = Run(params);
-  for (int chunk : {1, 7, 64, 100}) {
-    for (int begin = 0; begin < length; begin += chunk) {
-      const int end = std::min(length, begin + chunk);
-      AttentionParams part = params;
-      const auto offsets = UploadIds(std::vector<int32_t>{0, end - begin});
-      const auto contexts = UploadIds(std::vector<int32_t>{end});
-      part.query_offsets = offsets.data();
-      part.context_lengths = contexts.data();
-      part.max_query_length = end - begin;
-      part.max_context_length = end;
-      part.query = Tensor(params.query.row<float>(begin), DType::kFloat32, {end - begin, width});
-      ExpectSameBits(Run(part), std::span(all).subspan(begin * width, (end - begin) * width));
-    }
+  AttentionParams whole = MakePaged({{3, 3, 40}, {length}, {length}}, arrays);
+  whole.causal = true;
+  const bool has_windows = backend().SupportsAttention({.windows = true}).ok();
+  for (int window : has_windows ? std::vector<int>{0, 1, 70} : std::vector<int>{0}) {
+    whole.window = window;
+    ExpectTheSameBitsInChunks(whole);
   }
 }
 

@@ -25,12 +25,16 @@ struct RotaryShape {
   bool interleaved = false;
 };
 
+// The norms of heads.
+enum class HeadNorms { kNone, kRmsNorm, kLayerNorm };
+
 class ProjectHeadsTest : public OpTest {
  protected:
   static constexpr int kNumBlocks = 5, kBlockSize = 7, kPositions = 100;
 
   // Projects `num_tokens` random rows, into packed keys and values or into a cache.
-  void Check(const HeadsShape& shape, int num_tokens, bool paged, const RotaryShape& rotation) {
+  void Check(const HeadsShape& shape, int num_tokens, bool paged, const RotaryShape& rotation,
+             HeadNorms norms = HeadNorms::kNone) {
     SCOPED_TRACE(testing::Message()
                  << num_tokens << " tokens, heads " << shape.num_heads << "/" << shape.num_kv_heads
                  << " of " << shape.head_dim << ", paged " << paged << ", rotary "
@@ -52,6 +56,9 @@ class ProjectHeadsTest : public OpTest {
     params.query_scale = 0.125f;
     params.workspace = workspace.tensor({num_tokens, shape.out_features()});
     if (shape.num_heads > 0) params.query = query.tensor({num_tokens, shape.query_size()});
+
+    const auto gains = RandomArray(4 * shape.head_dim);
+    SetNorms(norms, gains, params);
 
     const int width = std::max(2, rotation.rotary_dim);
     const auto cos_sin = RandomArray(kPositions * width);
@@ -93,6 +100,22 @@ class ProjectHeadsTest : public OpTest {
   }
 
  private:
+  // `gains`: [4, head_dim].
+  static void SetNorms(HeadNorms norms, const DeviceArray<float>& gains,
+                       ProjectHeadsParams& params) {
+    const auto vector = [&](int row) {
+      return Tensor(gains.data() + row * params.head_dim, DType::kFloat32, {params.head_dim});
+    };
+    if (norms == HeadNorms::kNone) return;
+    params.query_norm = {.kind = NormKind::kRmsNorm, .gain = vector(0), .epsilon = 1e-3f};
+    params.key_norm = {.kind = NormKind::kRmsNorm, .gain = vector(1), .epsilon = 1e-3f};
+    if (norms == HeadNorms::kRmsNorm) return;
+    for (FusedNorm* norm : {&params.query_norm, &params.key_norm}) {
+      norm->kind = NormKind::kLayerNorm;
+      norm->bias = vector(norm == &params.query_norm ? 2 : 3);
+    }
+  }
+
   // The whole cache, 9 where no token was stored.
   static reference::Matrix InCache(const HeadsShape& shape, const std::vector<int32_t>& slots,
                                    const reference::Matrix& packed) {
@@ -151,6 +174,18 @@ TEST_P(ProjectHeadsTest, RotatesQueriesAndKeys) {
         Check({4, 2, 9, 64}, num_tokens, paged, {6, interleaved});
         Check({5, 0, 18}, num_tokens, false, {18, interleaved});
       }
+    }
+  }
+}
+
+// Each head by itself, before it is rotated.
+TEST_P(ProjectHeadsTest, NormsQueriesAndKeys) {
+  if (!backend().SupportsAttention({.head_norms = true}).ok()) return;  // refused at load
+  for (int num_tokens : kRowCounts) {
+    for (HeadNorms norms : {HeadNorms::kRmsNorm, HeadNorms::kLayerNorm}) {
+      Check({6, 2, 40}, num_tokens, /*paged=*/true, {40, false}, norms);
+      Check({3, 3, 7, 64}, num_tokens, /*paged=*/true, {6, true}, norms);
+      Check({5, 1, 16}, num_tokens, /*paged=*/false, {}, norms);
     }
   }
 }

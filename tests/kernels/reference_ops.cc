@@ -99,6 +99,9 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
     }
   }
   if (scores.empty()) return;
+  for (int j = 0; p.window > 0 && j < num_keys - p.window; ++j) {
+    scores[j] = -std::numeric_limits<double>::infinity();
+  }
   const double maximum = *std::max_element(scores.begin(), scores.end());
   double total = 0;
   for (double& score : scores) total += score = std::exp(score - maximum);
@@ -236,6 +239,10 @@ HeadsResult ProjectHeads(const ProjectHeadsParams& p, const Matrix& weight) {
     std::vector<double> heads(weight.rows);
     for (int64_t o = 0; o < weight.rows; ++o) {
       heads[o] = Product(x, t, weight, o) + VectorAt(p.bias, o);
+    }
+    for (int h = 0; h < p.num_heads + p.num_kv_heads; ++h) {
+      const FusedNorm& norm = h < p.num_heads ? p.query_norm : p.key_norm;
+      if (!norm.gain.empty()) NormalizeRow(norm, p.head_dim, heads.data() + h * p.head_dim);
     }
     for (int h = 0; p.rotary != nullptr && h < p.num_heads + p.num_kv_heads; ++h) {
       RotateHead(*p.rotary, p.positions[t], heads.data() + h * p.head_dim);
