@@ -38,8 +38,16 @@ int64_t ComputedElements(const TransformerSpec& spec) {
   return elements;
 }
 
-int64_t ElementsOf(const NormNames& names, const StackSpec& stack) {
-  return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * stack.hidden_size;
+// Of the cosines and sines, which every rank of every stage with decoder layers has.
+int64_t RotaryBytes(const TransformerSpec& part) {
+  if (!part.decoder.has_value() || part.decoder->num_layers == 0) return 0;
+  if (part.decoder->positions != PositionKind::kRotary) return 0;
+  return int64_t{2} * static_cast<int64_t>(part.decoder->rotary.frequencies.size()) *
+         part.decoder->max_positions * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t ElementsOf(const NormNames& names, int32_t size) {
+  return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * size;
 }
 
 // Of the norms, which every rank of a stage has.
@@ -47,11 +55,16 @@ int64_t NormElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (!stack.has_value()) continue;
-    const auto of_norm = [&](const NormNames& names) { return ElementsOf(names, *stack); };
+    const auto of_norm = [&](const NormNames& names) {
+      return ElementsOf(names, stack->hidden_size);
+    };
     const LayerNames& layer = stack->layers;
     elements += of_norm(stack->embedding_norm) + of_norm(stack->final_norm);
     elements += stack->num_layers * (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
                                      of_norm(layer.feed_forward_norm));
+    for (const NormNames* names : {&layer.query_norm, &layer.key_norm}) {
+      elements += stack->num_layers * ElementsOf(*names, stack->head_dim);
+    }
   }
   return elements;
 }
@@ -62,7 +75,7 @@ int64_t EntryNormElements(const TransformerSpec& part) {
   for (const auto& stack : {part.encoder, part.decoder}) {
     if (!stack.has_value() || stack->num_layers == 0 || stack->begins()) continue;
     if (stack->placement != NormPlacement::kPost) continue;
-    elements += ElementsOf(stack->layers.feed_forward_norm, *stack);
+    elements += ElementsOf(stack->layers.feed_forward_norm, stack->hidden_size);
   }
   return elements;
 }
@@ -94,6 +107,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   for (const Stage& stage : DivideLayers(spec, num_stages)) {
     const TransformerSpec of_stage = SpecOf(spec, stage);
     plan.weights += num_ranks * EntryNormElements(of_stage) * of_activation;
+    plan.weights += num_ranks * RotaryBytes(of_stage);
     for (const std::string& name : TablesOf(of_stage)) {
       if (stored.insert(name).second) continue;
       plan.weights += NumElements(checkpoint, name) * of_activation;

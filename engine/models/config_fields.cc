@@ -55,6 +55,11 @@ const nlohmann::json* ConfigFields::Find(std::string_view name) const {
 
 bool ConfigFields::Has(std::string_view name) const { return Find(name) != nullptr; }
 
+bool ConfigFields::IsNull(std::string_view name) const {
+  const auto field = object_.find(name);
+  return field != object_.end() && field->is_null();
+}
+
 void ConfigFields::Alias(std::string_view name, std::string_view other) {
   const nlohmann::json* own = Find(name);
   const nlohmann::json* alias = Find(other);
@@ -101,12 +106,42 @@ bool ConfigFields::Bool(std::string_view name, bool fallback) {
   return fallback;
 }
 
-std::optional<float> ConfigFields::OptionalFloat(std::string_view name) {
+std::optional<double> ConfigFields::OptionalDouble(std::string_view name) {
   const nlohmann::json* field = Find(name);
   if (field == nullptr) return std::nullopt;
-  if (field->is_number() && std::isfinite(field->get<float>())) return field->get<float>();
+  if (field->is_number() && std::isfinite(field->get<float>())) return field->get<double>();
   Fault(name, "a finite number is expected");
   return std::nullopt;
+}
+
+std::optional<float> ConfigFields::OptionalFloat(std::string_view name) {
+  const std::optional<double> value = OptionalDouble(name);
+  return value.has_value() ? std::optional(static_cast<float>(*value)) : std::nullopt;
+}
+
+std::vector<std::string> ConfigFields::Strings(std::string_view name) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return {};
+  const auto is_string = [](const nlohmann::json& value) { return value.is_string(); };
+  if (field->is_array() && std::ranges::all_of(*field, is_string)) {
+    return field->get<std::vector<std::string>>();
+  }
+  Fault(name, "a list of strings is expected");
+  return {};
+}
+
+ConfigFields ConfigFields::Nested(std::string_view name) {
+  static const nlohmann::json* const none = new nlohmann::json(nlohmann::json::object());
+  const nlohmann::json* field = Find(name);
+  if (field != nullptr && !field->is_object()) {
+    Fault(name, "an object is expected");
+    field = nullptr;
+  }
+  return ConfigFields(field == nullptr ? *none : *field, fmt::format("{}: {}", file_, name));
+}
+
+void ConfigFields::Include(const ConfigFields& nested) {
+  if (status_.ok()) status_ = nested.status_;
 }
 
 float ConfigFields::Float(std::string_view name, float fallback) {
@@ -160,7 +195,7 @@ void ConfigFields::RequireString(std::string_view name, std::string_view support
   }
 }
 
-void ConfigFields::RequireKnown(std::initializer_list<std::string_view> names) {
+void ConfigFields::RequireKnown(std::span<const std::string_view> names) {
   for (const auto& [name, value] : object_.items()) {
     if (value.is_null() || std::find(names.begin(), names.end(), name) != names.end()) continue;
     Fault(name, "no such field is supported");

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,8 @@ class ConfigFields {
   ConfigFields(const nlohmann::json& object, std::string file);
 
   bool Has(std::string_view name) const;
+  // The file says null, which for some fields of transformers is another thing than silence.
+  bool IsNull(std::string_view name) const;
 
   // `name` may be written as `other`, as transformers' classes allow; both must agree.
   void Alias(std::string_view name, std::string_view other);
@@ -40,6 +43,9 @@ class ConfigFields {
 
   std::optional<int32_t> OptionalInt(std::string_view name, int32_t min, int32_t max);
   std::optional<float> OptionalFloat(std::string_view name);
+  std::optional<double> OptionalDouble(std::string_view name);
+  // A list of strings; empty when absent.
+  std::vector<std::string> Strings(std::string_view name);
   // One id or a list of them, each >= 0; empty when absent.
   TokenIds Ids(std::string_view name);
 
@@ -50,7 +56,15 @@ class ConfigFields {
   void RequireString(std::string_view name, std::string_view supported, std::string_view fallback);
 
   // Every field that is not null must be one of these.
-  void RequireKnown(std::initializer_list<std::string_view> names);
+  void RequireKnown(std::initializer_list<std::string_view> names) {
+    RequireKnown(std::span<const std::string_view>(names.begin(), names.size()));
+  }
+  void RequireKnown(std::span<const std::string_view> names);
+
+  // The fields of the object that the field holds; none when absent. Include() makes its fault this
+  // one's.
+  ConfigFields Nested(std::string_view name);
+  void Include(const ConfigFields& nested);
 
   void Fault(std::string_view name, std::string_view fault);
   const absl::Status& status() const { return status_; }

@@ -29,5 +29,9 @@ absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeLlama(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeMistral(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeQwen2(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeQwen3(const Checkpoint& checkpoint);
 
 }  // namespace beamline

@@ -26,12 +26,16 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 5> kFamilies = {{
+constexpr std::array<Family, 9> kFamilies = {{
     {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
     {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
     {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"gpt2", DescribeGpt2, {"GPT2LMHeadModel", "GPT2Model"}},
+    {"llama", DescribeLlama, {"LlamaForCausalLM"}},
+    {"mistral", DescribeMistral, {"MistralForCausalLM"}},
+    {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}},
+    {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}},
 }};
 
 template <typename Names>

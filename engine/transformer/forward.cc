@@ -153,12 +153,19 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
     AttentionParams attention = AttentionOver(inputs.tokens.rows);
     project.num_heads = spec_.num_heads;
     project.num_kv_heads = spec_.num_kv_heads;
+    project.query_norm = WithWeights(weights.query_norm);
+    project.key_norm = WithWeights(weights.key_norm);
+    if (spec_.positions == PositionKind::kRotary) {
+      project.rotary = &weights_.rotary;
+      project.positions = inputs.tokens.positions;
+    }
     project.query_scale = AttentionScale(layer);
     project.query = attention.query;
     project.cache = &cache_[layer];
     project.slots = inputs.slots;
     ReadPages(cache_[layer], inputs.context, attention);
     attention.causal = spec_.causal;
+    attention.window = AttentionWindow(layer);
     backend_.ProjectHeads(project);
     backend_.Attention(attention);
     return Output(attention.output, weights.attention_output);
@@ -240,6 +247,10 @@ float StackForward::AttentionScale(int layer) const {
   return spec_.scale_by_inverse_layer
              ? spec_.attention_scale / static_cast<float>(spec_.first_layer + layer + 1)
              : spec_.attention_scale;
+}
+
+int32_t StackForward::AttentionWindow(int layer) const {
+  return spec_.attention_windows.empty() ? 0 : spec_.attention_windows[spec_.first_layer + layer];
 }
 
 void StackForward::Product(const BranchInput& x, const LinearWeights& linear,

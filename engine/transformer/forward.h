@@ -113,6 +113,7 @@ class StackForward {
   Tensor LastHidden(const Stream& stream) const;
   FusedNorm WithWeights(const NormWeights& weights) const;
   float AttentionScale(int layer) const;
+  int32_t AttentionWindow(int layer) const;
   // y = x W^T + bias.
   void Product(const BranchInput& x, const LinearWeights& linear, const Tensor& y) const;
   // A branch's last product: x W^T + bias.

@@ -12,8 +12,16 @@
 namespace beamline {
 
 // kSinusoidal: sines in the first half of the columns, cosines in the second, not in the file.
-enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal };
+// kRotary: of decoders; queries and keys are rotated, nothing is added to the embedding.
+enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary };
 enum class NormPlacement : uint8_t { kPre, kPost };
+
+// The angles by which queries and keys are rotated (rotary_table.h).
+struct RotarySpec {
+  // Of each pair of elements, radians a position; twice as many elements of a head are rotated.
+  std::vector<float> frequencies;
+  float scale = 1.0f;  // multiplies cosines and sines
+};
 
 // A weight matrix as the checkpoint names it: the parts are stacked along the output dimension.
 struct LinearNames {
@@ -30,6 +38,7 @@ struct NormNames {
 // Names of one layer; "{}" stands for the layer's index.
 struct LayerNames {
   LinearNames qkv, attention_output;
+  NormNames query_norm, key_norm;  // of each head, before it is rotated; gain empty: none
   NormNames attention_norm;
   LinearNames cross_query, cross_key_value, cross_output;  // decoders with an encoder
   NormNames cross_norm;
@@ -56,6 +65,9 @@ struct StackSpec {
   bool cross_attention = false;
   float attention_scale = 1.0f;         // multiplies queries
   bool scale_by_inverse_layer = false;  // and divides them by the layer's number, from 1
+  // Of each layer of the whole stack, how many keys a query sees: its own and those before it; 0:
+  // all. Empty: all in every layer.
+  std::vector<int32_t> attention_windows;
 
   NormKind norm = NormKind::kLayerNorm;
   NormPlacement placement = NormPlacement::kPost;
@@ -64,6 +76,7 @@ struct StackSpec {
   bool gated = false;  // feed_forward_in holds the gate's rows, then the up projection's
 
   PositionKind positions = PositionKind::kNone;
+  RotarySpec rotary;
   int32_t max_positions = 0;    // the longest sequence
   int32_t position_offset = 0;  // rows of position_table before position 0: RoBERTa has 2
   // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
@@ -92,6 +105,18 @@ struct TransformerSpec {
   int32_t max_hidden_size() const {
     return std::max(encoder.has_value() ? encoder->hidden_size : 0,
                     decoder.has_value() ? decoder->hidden_size : 0);
+  }
+
+  AttentionNeeds attention_needs() const {
+    AttentionNeeds needs;
+    for (const std::optional<StackSpec>* stack : {&encoder, &decoder}) {
+      if (!stack->has_value()) continue;
+      const LayerNames& names = (*stack)->layers;
+      needs.head_norms |= !names.query_norm.gain.empty() || !names.key_norm.gain.empty();
+      needs.windows |= std::ranges::any_of((*stack)->attention_windows,
+                                           [](int32_t window) { return window > 0; });
+    }
+    return needs;
   }
 
   std::string architecture;  // of config.json

@@ -261,6 +261,14 @@ absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64
   return UploadColumns(values.data(), DType::kFloat32, rows, columns);
 }
 
+absl::StatusOr<Tensor> TensorReader::UploadFloats(std::span<const float> values, int64_t rows,
+                                                  int64_t columns) {
+  BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
+  if (!keeps_) return Tensor();
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(values)));
+  return Tensor(data, DType::kFloat32, {rows, columns});
+}
+
 absl::Status TensorReader::CheckAllRead(std::span<const std::string> ignored) const {
   constexpr size_t kMostNamed = 5;
   std::vector<std::string> unread;

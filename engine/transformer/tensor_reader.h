@@ -46,6 +46,8 @@ class TensorReader {
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
+  // One that stays float32 and that every rank has whole.
+  absl::StatusOr<Tensor> UploadFloats(std::span<const float> values, int64_t rows, int64_t columns);
 
   // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
   absl::Status CheckAllRead(std::span<const std::string> ignored) const;

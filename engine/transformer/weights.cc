@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/transformer/rotary_table.h"
 #include "engine/transformer/sinusoidal_positions.h"
 #include "engine/transformer/tensor_reader.h"
 #include "fmt/format.h"
@@ -47,6 +48,10 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
   BEAMLINE_ASSIGN_OR_RETURN(layer.qkv,
                             linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.query_norm,
+                            reader.Norm(OfLayer(names.query_norm, index), spec.head_dim));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.key_norm,
+                            reader.Norm(OfLayer(names.key_norm, index), spec.head_dim));
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output,
                             linear(names.attention_output, {hidden}, query, LinearSplit::kIn));
   if (spec.cross_attention) {
@@ -78,6 +83,7 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   const int64_t num_positions = int64_t{spec.position_offset} + spec.max_positions;
   switch (spec.positions) {
     case PositionKind::kNone:
+    case PositionKind::kRotary:
       break;
     case PositionKind::kLearned: {
       BEAMLINE_ASSIGN_OR_RETURN(stack.position_table,
@@ -98,6 +104,13 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm,
                             reader.Norm(spec.embedding_norm, spec.hidden_size));
+  if (spec.positions == PositionKind::kRotary && own.size() > 0) {
+    reader.Keep(true);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        stack.rotary.cos_sin,
+        reader.UploadFloats(RotaryTable(spec.rotary, spec.max_positions), spec.max_positions,
+                            2 * static_cast<int64_t>(spec.rotary.frequencies.size())));
+  }
   for (int32_t index = 0; index < spec.num_layers; ++index) {
     const bool is_own = index >= own.begin && index < own.end;
     reader.Keep(is_own);

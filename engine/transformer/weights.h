@@ -27,7 +27,8 @@ struct NormWeights {
 
 struct LayerWeights {
   NormWeights attention_norm;
-  LinearWeights qkv;  // queries' rows, then keys', then values'
+  LinearWeights qkv;                 // queries' rows, then keys', then values'
+  NormWeights query_norm, key_norm;  // gain [head_dim]; may be empty
   LinearWeights attention_output;
   NormWeights cross_norm;
   LinearWeights cross_query, cross_key_value, cross_output;
@@ -41,6 +42,7 @@ struct StackWeights {
   Tensor token_table;     // [vocab_size, hidden_size]
   Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
   Tensor type_table;      // [num_types, hidden_size]; may be empty
+  Rotary rotary;          // cos_sin is empty where positions are not kRotary; every rank has all
   NormWeights embedding_norm;
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.

@@ -146,11 +146,28 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                                            Decoder{"marian-2x16-target", 61, 97, 60},
                                            Decoder{"marian-2x16-untied", 61, 61, 60}),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(LlamaLike, RandomDecodersTest,
+                         ::testing::Values(Decoder{"llama-6of2x10-llama3", 0, 97},
+                                           Decoder{"llama-5of1x8-tied", 0, 83},
+                                           Decoder{"llama-3x8-linear", 0, 71},
+                                           Decoder{"mistral-4of2x6-dynamic", 0, 61},
+                                           Decoder{"qwen2-2of1x12", 0, 103}),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Windows, RandomDecodersTest,
+                         ::testing::Values(Decoder{"mistral-4of2x8-window", 0, 89},
+                                           Decoder{"qwen2-6of2x4-window", 0, 77}),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(HeadNorms, RandomDecodersTest,
+                         ::testing::Values(Decoder{"qwen3-6of3x10-yarn", 0, 93},
+                                           Decoder{"qwen3-4x6-tied", 0, 67}),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
                          ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},
                                            Decoder{"gpt2-5x8-deep", 0, 97, -1, 5},
                                            Decoder{"marian-2x16-target", 61, 97, 60, 2},
-                                           Decoder{"marian-2x16-untied", 61, 61, 60, 2}),
+                                           Decoder{"marian-2x16-untied", 61, 61, 60, 2},
+                                           Decoder{"qwen2-6of2x4-window", 0, 77, -1, 2},
+                                           Decoder{"qwen3-6of3x10-yarn", 0, 93, -1, 3}),
                          NameOf);
 
 }  // namespace

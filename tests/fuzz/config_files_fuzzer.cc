@@ -36,6 +36,9 @@ constexpr ConfigFile kFiles[] = {
     {"bert-3x40", "sentence_bert_config.json"},
     {"bert-3x40", "config_sentence_transformers.json"},
     {"bert-1x80-shards", "model.safetensors.index.json"},
+    {"llama-6of2x10-llama3", "config.json"},
+    {"qwen2-6of2x4-window", "config.json"},
+    {"qwen3-6of3x10-yarn", "config.json"},
 };
 
 // The files that sentence-transformers adds.

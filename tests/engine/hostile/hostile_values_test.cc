@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Value{kEmbed, kConfig, "/model_type", nullptr, "model_type is missing; served are bert, "},
         Value{kEmbed, kConfig, "/model_type", 7, "model_type is 7; a string"},
-        Value{kEmbed, kConfig, "/model_type", "llama", "model_type is \"llama\"; served are bert"},
+        Value{kEmbed, kConfig, "/model_type", "mamba", "model_type is \"mamba\"; served are bert"},
         Value{kEmbed, kConfig, "/model_type", std::string(3000000, 'x'), "; served are bert, "},
         Value{kEmbed, kConfig, "/architectures", json::array({"BertForSequenceClassification"}),
               "architectures is [\"BertForSequenceClassification\"]; served are BertModel, "},

@@ -12,6 +12,7 @@
 #include "engine/loading/cache_size.h"
 #include "engine/loading/loaded_model.h"
 #include "tests/engine/demo_engine.h"
+#include "tests/engine/random_model.h"
 
 namespace beamline::memory_test {
 namespace {
@@ -131,6 +132,27 @@ TEST(MemoryPlanTest, StagesAreCountedTogether) {
       EXPECT_EQ(staged->info.num_parameters, one->info.num_parameters);
       EXPECT_LT(staged->info.weight_bytes, one->info.weight_bytes * 5 / 4);
     }
+  }
+}
+
+// Every rank and every stage has the rotary table and the norms of heads whole.
+TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
+  const RandomStack model("qwen3-6of3x10-yarn", 93, /*with_template=*/false);
+  const auto load = [&](int32_t num_stages, int32_t num_ranks) {
+    ModelOptions options = OnStages(model.Options("model"), num_stages, num_ranks);
+    options.device = "cpu";
+    options.cache_bytes = 4 << 20;
+    auto loaded = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return *std::move(loaded);
+  };
+  const auto one = load(1, 1);
+  for (const auto& [stages, ranks] : {std::pair(2, 1), {1, 3}, {2, 3}}) {
+    SCOPED_TRACE(testing::Message() << stages << " stages of " << ranks);
+    const auto parts = load(stages, ranks);
+    EXPECT_GT(parts->memory.weights, one->memory.weights);
+    EXPECT_EQ(parts->memory.weights - one->memory.weights,
+              parts->info.weight_bytes - one->info.weight_bytes);
   }
 }
 

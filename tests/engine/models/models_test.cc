@@ -202,10 +202,10 @@ TEST(DescribeModelTest, FindsMarianEmbeddings) {
 }
 
 TEST(DescribeModelTest, ListsTheFamiliesForAnUnknownOne) {
-  const auto model = Folder(OfType("llama")).Describe();
+  const auto model = Folder(OfType("mamba")).Describe();
   EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(model.status().message()),
-              HasSubstr("config.json: model_type is \"llama\"; served are bert, "));
+              HasSubstr("config.json: model_type is \"mamba\"; served are bert, "));
 }
 
 TEST(DescribeModelTest, RefusesTheHeadsOfOtherTasks) {

@@ -167,13 +167,24 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
                          ::testing::Values(Model{"marian-3x40"}, Model{"marian-5x8-deep"},
                                            Model{"marian-1x80-shards"}, Model{"marian-2x16-target"},
                                            Model{"marian-2x16-untied"}));
-INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecoderTest,
-                         ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
-                                           Model{"marian-2x16-target", 2},
-                                           Model{"marian-2x16-untied", 2},
-                                           Model{"gpt2-5x8-deep", 1, 4},
-                                           Model{"marian-5x8-deep", 1, 5},
-                                           Model{"marian-2x16-target", 2, 2}));
+INSTANTIATE_TEST_SUITE_P(LlamaLike, RandomDecoderTest,
+                         ::testing::Values(Model{"llama-6of2x10-llama3"},
+                                           Model{"llama-5of1x8-tied"}, Model{"llama-3x8-linear"},
+                                           Model{"mistral-4of2x6-dynamic"},
+                                           Model{"qwen2-2of1x12"}));
+INSTANTIATE_TEST_SUITE_P(Windows, RandomDecoderTest,
+                         ::testing::Values(Model{"mistral-4of2x8-window"},
+                                           Model{"qwen2-6of2x4-window"}));
+INSTANTIATE_TEST_SUITE_P(HeadNorms, RandomDecoderTest,
+                         ::testing::Values(Model{"qwen3-6of3x10-yarn"}, Model{"qwen3-4x6-tied"}));
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, RandomDecoderTest,
+    ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
+                      Model{"llama-6of2x10-llama3", 2, 2}, Model{"llama-5of1x8-tied", 1, 3},
+                      Model{"qwen2-6of2x4-window", 2, 3}, Model{"qwen3-6of3x10-yarn", 3, 2},
+                      Model{"marian-2x16-target", 2}, Model{"marian-2x16-untied", 2},
+                      Model{"gpt2-5x8-deep", 1, 4}, Model{"marian-5x8-deep", 1, 5},
+                      Model{"marian-2x16-target", 2, 2}));
 
 }  // namespace
 }  // namespace beamline::random_models_test
