@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -106,6 +107,28 @@ def llama2():
     t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return t, spec["model"]["merges"]
+
+
+def qwen2():
+    """As transformers' Qwen2Tokenizer makes it."""
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizers.NFC()
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    train(t, trainers.BpeTrainer(vocab_size=500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.add_special_tokens(["<|end|>", AddedToken("<mask>", lstrip=True, rstrip=True)])
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    return t
+
+
+def llama2_class():
+    """As transformers' LlamaTokenizer makes it: a space before the text alone, nothing for what is unknown."""
+    spec = json.loads(llama2()[0].to_str())
+    spec["model"]["unk_token"] = None
+    t = Tokenizer.from_str(json.dumps(spec))
+    t.normalizer = None
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    return t
 
 
 def t5():
@@ -278,7 +301,7 @@ def corner_cases():
 
 
 def tokenizers_to_make():
-    for make in (llama3, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
+    for make in (llama3, qwen2, llama2_class, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
         yield make.__name__, json.loads(make().to_str())
     t, merges = llama2()
     spec = json.loads(t.to_str())

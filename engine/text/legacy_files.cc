@@ -1,14 +1,17 @@
 #include "engine/text/legacy_files.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
+#include "engine/text/sentencepiece_file.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -126,6 +129,55 @@ absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerCon
   }
   made["model"]["vocab"] = std::move(vocab);
   return made;
+}
+
+absl::StatusOr<json> ReadLlamaModel(const std::string& path, const TokenizerConfig& config) {
+  using File = SentencePieceFile;
+  BEAMLINE_ASSIGN_OR_RETURN(const File file, ReadSentencePieceFile(path));
+  if (file.model_type != File::ModelType::kBpe) {
+    return absl::UnimplementedError(
+        fmt::format("{}: SentencePiece model type {}; accepted: 2 (BPE)", path,
+                    static_cast<int>(file.model_type)));
+  }
+  // What is tried for merges grows with the pieces' lengths, squared.
+  constexpr size_t kMostBytes = size_t{8} << 20, kMostPieceBytes = 512;
+  absl::flat_hash_set<std::string_view> known;
+  size_t num_bytes = 0;
+  for (const File::Piece& piece : file.pieces) {
+    num_bytes += piece.text.size();
+    if (piece.text.size() > kMostPieceBytes || num_bytes > kMostBytes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: a piece of {} bytes, the pieces up to it of {}; accepted: at most {} and {}", path,
+          piece.text.size(), num_bytes, kMostPieceBytes, kMostBytes));
+    }
+    if (!known.insert(piece.text).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: the piece \"{}\" is there twice", path, piece.text));
+    }
+  }
+  json vocab = json::object(), merges = json::array(), added = json::array();
+  for (size_t id = 0; id < file.pieces.size(); ++id) {
+    const std::string_view text = file.pieces[id].text;
+    vocab[std::string(text)] = id;
+    for (size_t middle = 1; middle < text.size(); ++middle) {
+      const std::string_view left = text.substr(0, middle), right = text.substr(middle);
+      if (!known.contains(left) || !known.contains(right)) continue;
+      merges.push_back(json::array({std::string(left), std::string(right)}));
+    }
+  }
+  const std::string roles[] = {config.Role("unk_token", "<unk>"), config.Role("bos_token", "<s>"),
+                               config.Role("eos_token", "</s>")};
+  for (size_t id = 0; id < file.pieces.size(); ++id) {
+    const File::Piece& piece = file.pieces[id];
+    const bool special =
+        piece.type == File::PieceType::kControl || std::ranges::count(roles, piece.text) > 0;
+    if (!special && piece.type != File::PieceType::kUserDefined) continue;
+    added.push_back(
+        {{"id", id}, {"content", piece.text}, {"special", special}, {"normalized", false}});
+  }
+  return json{
+      {"added_tokens", std::move(added)},
+      {"model", {{"type", "BPE"}, {"vocab", std::move(vocab)}, {"merges", std::move(merges)}}}};
 }
 
 }  // namespace beamline::text

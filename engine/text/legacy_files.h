@@ -17,4 +17,9 @@ absl::StatusOr<nlohmann::json> ReadBertFiles(const std::string& folder,
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
                                              const TokenizerConfig& config);
 
+// tokenizer.model of Llama 2, a SentencePiece model of type BPE: its pieces are merged in the order
+// of their ids, as transformers 5 does.
+absl::StatusOr<nlohmann::json> ReadLlamaModel(const std::string& path,
+                                              const TokenizerConfig& config);
+
 }  // namespace beamline::text

@@ -64,6 +64,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(nlohmann::json json,
   return tokenizer;
 }
 
+// Of files from before tokenizer.json, which have words and merges alone.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
+    nlohmann::json json, const std::string& place, const text::TokenizerConfig& config,
+    const absl::StatusOr<nlohmann::json>& model_config, bool lower_case) {
+  BEAMLINE_RETURN_IF_ERROR(model_config.status());
+  BEAMLINE_RETURN_IF_ERROR(text::ApplyTokenizerClass(config, *model_config, place, json));
+  BEAMLINE_RETURN_IF_ERROR(text::SetConfiguredTemplate(config, *model_config, json));
+  return MakePipeline(std::move(json), place, config, lower_case);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
@@ -76,12 +86,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     if (is_marian) return text::LoadMarianTokenizer(folder, config);
   }
 
+  auto model_config = ReadJson(path("config.json"));
+  if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   if (has_pipeline) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
-    auto model_config = ReadJson(path("config.json"));
-    if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
     BEAMLINE_RETURN_IF_ERROR(model_config.status());
     BEAMLINE_RETURN_IF_ERROR(
         text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json"), json));
@@ -96,7 +106,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
   if (has_vocabulary && has_merges) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config));
-    return MakePipeline(std::move(json), path("vocab.json and merges.txt"), config, lower_case);
+    return MakeOfClass(std::move(json), path("vocab.json and merges.txt"), config, model_config,
+                       lower_case);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
+  if (has_model && model_config.ok() &&
+      text::TokenizerClassName(config, *model_config) == text::kLlamaTokenizer) {
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                              text::ReadLlamaModel(path("tokenizer.model"), config));
+    return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
   }
   return NoTokenizer(folder);
 }

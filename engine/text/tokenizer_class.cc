@@ -1,5 +1,6 @@
 #include "engine/text/tokenizer_class.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -16,10 +17,12 @@ namespace {
 using nlohmann::json;
 
 struct TokenizerClass {
-  std::string_view model_type;  // of config.json
+  std::string_view model_type;  // of config.json; empty: none has the class for its own
   std::string_view name;        // of tokenizer_config.json, there with "Fast" behind it or not
   std::string_view model;       // of tokenizer.json, where the class makes no other
   absl::Status (*apply)(const TokenizerConfig& config, json& tokenizer);
+  // What stands for bos_token and eos_token where the file does not say; empty: nothing.
+  std::string_view begin = {}, end = {};
 };
 
 std::string StringMember(const json& object, const char* key) {
@@ -139,25 +142,93 @@ absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
                      tokenizer);
 }
 
-constexpr std::array<TokenizerClass, 4> kClasses = {{
+// A BPE over characters or bytes as its class makes it, of which the file has words and merges.
+void SetBpe(bool over_characters, json& model) {
+  model["unk_token"] = nullptr;
+  model["fuse_unk"] = over_characters;
+  model["byte_fallback"] = over_characters;
+  model["ignore_merges"] = false;
+  model["dropout"] = nullptr;
+  model["continuing_subword_prefix"] = nullptr;
+  model["end_of_word_suffix"] = nullptr;
+}
+
+// Whether bytes have spellings in this part of the file.
+bool HasByteLevel(const json& part) {
+  if (!part.is_structured()) return false;
+  if (StringMember(part, "type") == "ByteLevel") return true;
+  return std::ranges::any_of(part, HasByteLevel);
+}
+
+// Llama's own, over characters. A file of Llama 3 that names the class is taken as it is.
+absl::Status ApplyLlama(const TokenizerConfig& config, json& tokenizer) {
+  for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    if (HasByteLevel(tokenizer.value(part, json()))) return absl::OkStatus();
+  }
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool legacy, settings.BoolOr("legacy", false));
+  const char* const scheme = !prefix_space ? "never" : legacy ? "always" : "first";
+  tokenizer["normalizer"] = nullptr;
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", false}};
+  json steps = json::array({{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                            {{"type", "ByteFallback"}},
+                            {{"type", "Fuse"}}});
+  if (prefix_space) {
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  tokenizer["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(steps)}};
+  SetBpe(/*over_characters=*/true, tokenizer["model"]);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyQwen2(const TokenizerConfig& config, json& tokenizer) {
+  constexpr const char* kWords =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", false));
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", kWords}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  const json bytes = {
+      {"type", "ByteLevel"}, {"add_prefix_space", prefix_space}, {"use_regex", false}};
+  tokenizer["pre_tokenizer"] = {{"type", "Sequence"},
+                                {"pretokenizers", json::array({split, bytes})}};
+  tokenizer["decoder"] = {{"type", "ByteLevel"}};
+  SetBpe(/*over_characters=*/false, tokenizer["model"]);
+  return absl::OkStatus();
+}
+
+constexpr std::string_view kEndOfText = "<|endoftext|>";
+constexpr std::array<TokenizerClass, 6> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
-    {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2},
+    {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
+    {"", kLlamaTokenizer, "BPE", ApplyLlama, "<s>", "</s>"},
+    {"qwen2", "Qwen2Tokenizer", "BPE", ApplyQwen2, {}, kEndOfText},
 }};
 
-// The class that transformers chooses; empty when it is none of kClasses.
-std::string ClassName(const TokenizerConfig& config, const json& model_config) {
+}  // namespace
+
+std::string TokenizerClassName(const TokenizerConfig& config, const json& model_config) {
+  std::string model_type = StringMember(model_config, "model_type");
+  // Whose files name classes that are not theirs.
+  if (model_type == "mistral") return "";
+  if (model_type == "qwen2") return "Qwen2Tokenizer";
+  if (model_type == "qwen3") model_type = "qwen2";
   std::string name = StringMember(config.json, "tokenizer_class");
   if (name.empty()) name = StringMember(model_config, "tokenizer_class");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  if (!name.empty()) return name;
-  const std::string model_type = StringMember(model_config, "model_type");
-  for (const TokenizerClass& known : kClasses) {
-    if (known.model_type == model_type) return std::string(known.name);
-  }
-  return "";
+  if (!name.empty() || model_type.empty()) return name;
+  const auto known = std::ranges::find(kClasses, model_type, &TokenizerClass::model_type);
+  return known == kClasses.end() ? "" : std::string(known->name);
 }
+
+namespace {
 
 // What the class replaces is a fault of the file where it could not be read.
 absl::Status CheckReplaced(const JsonNode& root) {
@@ -175,7 +246,7 @@ absl::Status CheckReplaced(const JsonNode& root) {
 absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const json& model_config,
                                  const std::string& place, json& tokenizer) {
   if (!tokenizer.is_object()) return absl::OkStatus();
-  const std::string name = ClassName(config, model_config);
+  const std::string name = TokenizerClassName(config, model_config);
   const auto found = tokenizer.find("model");
   const std::string model = found == tokenizer.end() ? "" : StringMember(*found, "type");
   for (const TokenizerClass& known : kClasses) {
@@ -183,6 +254,35 @@ absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const json& mode
     BEAMLINE_RETURN_IF_ERROR(CheckReplaced(JsonNode(tokenizer, place)));
     return known.apply(config, tokenizer);
   }
+  return absl::OkStatus();
+}
+
+absl::Status SetConfiguredTemplate(const TokenizerConfig& config, const json& model_config,
+                                   json& tokenizer) {
+  const std::string name = TokenizerClassName(config, model_config);
+  const auto known = std::ranges::find(kClasses, name, &TokenizerClass::name);
+  if (known == kClasses.end() || known->end.empty()) return absl::OkStatus();
+  const JsonNode settings(config.json, config.place);
+  json pieces = json::array(), specials = json::object();
+  const auto add = [&](const char* setting, const char* role,
+                       std::string_view otherwise) -> absl::Status {
+    BEAMLINE_ASSIGN_OR_RETURN(const bool adds, settings.BoolOr(setting, false));
+    const std::string content = config.Role(role, otherwise);
+    if (!adds || content.empty()) return absl::OkStatus();
+    const json id = IdOf(tokenizer, content);
+    if (id.is_null()) {
+      return settings.Error(
+          fmt::format("\"{}\" is true, and the vocabulary has no \"{}\"", setting, content));
+    }
+    pieces.push_back({{"SpecialToken", {{"id", content}}}});
+    specials[content] = {{"ids", json::array({id})}};
+    return absl::OkStatus();
+  };
+  BEAMLINE_RETURN_IF_ERROR(add("add_bos_token", "bos_token", known->begin));
+  pieces.push_back({{"Sequence", {{"id", "A"}}}});
+  BEAMLINE_RETURN_IF_ERROR(add("add_eos_token", "eos_token", known->end));
+  tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"}, {"single", pieces}, {"special_tokens", specials}};
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "engine/text/tokenizer_config.h"
@@ -9,13 +10,27 @@
 
 namespace beamline::text {
 
+// A class that a folder with a SentencePiece model alone may have (legacy_files.h).
+inline constexpr std::string_view kLlamaTokenizer = "LlamaTokenizer";
+
+// The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
+// else of config.json, else of the model_type; of Mistral and Qwen 2 by the model_type alone.
+// Empty: the one that takes tokenizer.json as it is. `model_config` is null where there is no
+// config.json.
+std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::json& model_config);
+
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
-// BertTokenizer, RobertaTokenizer, GPT2Tokenizer (but its template) or XLMRobertaTokenizer by the
+// BertTokenizer, RobertaTokenizer or XLMRobertaTokenizer, and all but the template of a
+// GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes) or Qwen2Tokenizer, by the
 // settings of tokenizer_config.json, whatever tokenizer.json has in their place; this does the same
-// to `tokenizer`. Without a tokenizer_class the class is that of config.json's model_type;
-// `model_config` is null where there is no such file. Other classes leave the file as it is. Faults
-// in what is replaced are named, with `place`.
+// to `tokenizer`. Other classes leave the file as it is. Faults in what is replaced are named, with
+// `place`.
 absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const nlohmann::json& model_config,
                                  const std::string& place, nlohmann::json& tokenizer);
+
+// Of a folder without a tokenizer.json: the tokens around a text that add_bos_token and
+// add_eos_token ask for, of the classes that leave the template to the file.
+absl::Status SetConfiguredTemplate(const TokenizerConfig& config,
+                                   const nlohmann::json& model_config, nlohmann::json& tokenizer);
 
 }  // namespace beamline::text

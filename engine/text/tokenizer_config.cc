@@ -153,6 +153,9 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
   // Special tokens that a text spells would be cut into pieces as any other text.
   BEAMLINE_ASSIGN_OR_RETURN(const bool split, root.BoolOr("split_special_tokens", false));
   if (split) return root.Error("\"split_special_tokens\" is true; only false is supported");
+  // Another way to cut words than the file's, for Mistral's.
+  BEAMLINE_ASSIGN_OR_RETURN(const bool fix, root.BoolOr("fix_mistral_regex", false));
+  if (fix) return root.Error("\"fix_mistral_regex\" is true; only false is supported");
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
   // transformers reads the older file where the newer one does not list its tokens, and then takes
   // its word for it.

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-enum class Family { kBpe, kWords, kBytes, kMarian };
+enum class Family { kBpe, kWords, kBytes, kMarian, kLlama };
 
 struct TokenizerFile {
   Family family;
@@ -36,6 +36,8 @@ constexpr TokenizerFile kFiles[] = {
     {Family::kBytes, "tokenizer_config.json"},
     {Family::kMarian, "vocab.json"},
     {Family::kMarian, "tokenizer_config.json"},
+    {Family::kLlama, "tokenizer.model"},
+    {Family::kLlama, "tokenizer_config.json"},
 };
 
 constexpr std::array<std::string_view, 4> kTexts = {
@@ -92,6 +94,10 @@ void WriteFiles(Family family, const TemporaryFolder& folder) {
       folder.WriteJson("vocab.json", Letters("</s>"));
       folder.Write("source.spm", SentencePieces());
       folder.Write("target.spm", SentencePieces());
+      break;
+    case Family::kLlama:
+      folder.Write("tokenizer.model", SentencePieces() + "\x12\x02\x18\x02");  // of type BPE
+      folder.WriteJson("tokenizer_config.json", {{"tokenizer_class", "LlamaTokenizer"}});
       break;
   }
 }

@@ -347,12 +347,12 @@ TEST(HostileValuesTest, SaysWhatAFolderHoldsInstead) {
   }
 }
 
-// Who serves a llama in a .bin wants to hear of the llama.
+// Who serves a mamba in a .bin wants to hear of the mamba.
 TEST(HostileValuesTest, TheFamilyComesBeforeTheWeights) {
   HostileFolder folder("embed-en");
-  folder.Patch("config.json", "/model_type", "llama");
+  folder.Patch("config.json", "/model_type", "mamba");
   folder.files().Remove("model.safetensors");
-  ExpectShortErrorWith(folder.Load(), "/config.json: model_type is \"llama\"");
+  ExpectShortErrorWith(folder.Load(), "/config.json: model_type is \"mamba\"");
 }
 
 }  // namespace

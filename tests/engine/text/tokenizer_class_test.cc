@@ -10,6 +10,7 @@
 
 #include "engine/text/byte_alphabet.h"
 #include "engine/text/tokenizer.h"
+#include "fmt/format.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 
 namespace beamline::tokenizer_class_test {
@@ -48,9 +49,64 @@ class TokenizerClassTest : public ::testing::Test {
             {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}};
   }
 
+  // One of Llama 2 as its checkpoints have it.
+  static json Llama() {
+    json vocab = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+    for (int byte = 0; byte < 256; ++byte) vocab[fmt::format("<0x{:02X}>", byte)] = vocab.size();
+    for (const char* piece : {"▁", "a", "b", "▁a", "ab", "▁ab", "<", ">", "s"}) {
+      vocab[piece] = vocab.size();
+    }
+    const json merges = {"▁ a", "a b", "▁a b", "▁ ab"};
+    json added = json::array();
+    for (const char* token : {"<unk>", "<s>", "</s>"}) {
+      added.push_back({{"id", vocab[token]}, {"content", token}, {"special", true}});
+    }
+    const json normalizers = {
+        {{"type", "Prepend"}, {"prepend", "▁"}},
+        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}};
+    const json single = {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}};
+    return {{"added_tokens", added},
+            {"normalizer", {{"type", "Sequence"}, {"normalizers", normalizers}}},
+            {"post_processor",
+             {{"type", "TemplateProcessing"},
+              {"single", single},
+              {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {1}}}}}}}},
+            {"decoder",
+             {{"type", "Sequence"},
+              {"decoders",
+               {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                {{"type", "ByteFallback"}},
+                {{"type", "Fuse"}},
+                {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+            {"model",
+             {{"type", "BPE"},
+              {"unk_token", "<unk>"},
+              {"fuse_unk", true},
+              {"byte_fallback", true},
+              {"vocab", vocab},
+              {"merges", merges}}}};
+  }
+  // One over bytes, whose ids are theirs, and four words; cut as GPT-2 does.
+  static json Bytes() {
+    json vocab = json::object();
+    for (const std::string& spelling : text::ByteSpellings()) vocab[spelling] = vocab.size();
+    for (const char* word : {"12", "ab", "Ġa", "Ġab", "<|endoftext|>"}) vocab[word] = vocab.size();
+    const json merges = {"1 2", "a b", "Ġ a", "Ġa b", "Ġ ab"};
+    return {{"added_tokens",
+             {{{"id", vocab["<|endoftext|>"]}, {"content", "<|endoftext|>"}, {"special", true}}}},
+            {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+            {"decoder", {{"type", "ByteLevel"}}},
+            {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
+  }
+
   std::vector<int32_t> Ids(const json& tokenizer, const json& config, const std::string& model_type,
                            const std::string& text) const {
     folder_.WriteJson("tokenizer.json", tokenizer);
+    return IdsOfFolder(config, model_type, text);
+  }
+  // Of whatever files of a tokenizer there are.
+  std::vector<int32_t> IdsOfFolder(const json& config, const std::string& model_type,
+                                   const std::string& text) const {
     folder_.WriteJson("tokenizer_config.json", config);
     folder_.WriteJson("config.json", {{"model_type", model_type}});
     const auto loaded = LoadTokenizer(folder_.path());
@@ -109,6 +165,98 @@ TEST_F(TokenizerClassTest, XlmRobertaSplitsAtSpaces) {
   EXPECT_THAT(Ids(tokenizer, json::object(), "xlm-roberta", "A  b"), ElementsAre(0, 8, 6, 7, 2));
   const json bare = {{"add_prefix_space", false}};
   EXPECT_THAT(Ids(tokenizer, bare, "xlm-roberta", "A  b"), ElementsAre(0, 3, 7, 2));
+}
+
+TEST_F(TokenizerClassTest, LlamaPutsASpaceBeforeTheTextAlone) {
+  const json none = json::object(), llama = {{"tokenizer_class", "LlamaTokenizerFast"}};
+  const auto with = [&](const char* key, const json& value) {
+    json config = llama;
+    config[key] = value;
+    return config;
+  };
+  const std::string again = "a</s>ab", space = " ab";
+  EXPECT_THAT(Ids(Llama(), llama, "llama", "ab ab"), ElementsAre(1, 264, 264));
+  EXPECT_THAT(Ids(Llama(), llama, "llama", space), ElementsAre(1, 264));
+  EXPECT_THAT(Ids(Llama(), llama, "llama", again), ElementsAre(1, 262, 2, 263));
+  EXPECT_THAT(Ids(Llama(), llama, "llama", "é"), ElementsAre(1, 259, 198, 172));
+  EXPECT_THAT(Ids(Llama(), with("legacy", nullptr), "llama", again), ElementsAre(1, 262, 2, 263));
+  EXPECT_THAT(Ids(Llama(), with("legacy", true), "llama", again), ElementsAre(1, 262, 2, 264));
+  EXPECT_THAT(Ids(Llama(), with("add_prefix_space", false), "llama", again),
+              ElementsAre(1, 260, 2, 263));
+  // The file's template stays, whatever these say.
+  EXPECT_THAT(Ids(Llama(), with("add_bos_token", false), "llama", "ab ab"),
+              ElementsAre(1, 264, 264));
+  EXPECT_THAT(Ids(Llama(), with("add_eos_token", true), "llama", "ab ab"),
+              ElementsAre(1, 264, 264));
+  // Files that are taken as they are.
+  for (const char* model_type : {"llama", "mistral"}) {
+    const json& config = std::string(model_type) == "llama" ? none : llama;
+    EXPECT_THAT(Ids(Llama(), config, model_type, space), ElementsAre(1, 259, 264));
+    EXPECT_THAT(Ids(Llama(), config, model_type, again), ElementsAre(1, 262, 2, 264));
+  }
+  const auto loaded = LoadTokenizer(folder_.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->Decode(std::vector<int32_t>{264, 264, 198, 172}, true).value(), "ab abé");
+}
+
+TEST_F(TokenizerClassTest, Qwen2CutsDigitsApartAndComposesCharacters) {
+  const json none = json::object(), llama = {{"tokenizer_class", "LlamaTokenizerFast"}};
+  const json fast = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  const std::string digits = "12 ab", accent = "cafe\u0301";
+  // Qwen 2's files may name another class, Qwen 3's are taken at their word.
+  for (const auto& [config, model_type] :
+       {std::pair(none, "qwen2"), {fast, "qwen2"}, {llama, "qwen2"}, {none, "qwen3"}}) {
+    EXPECT_THAT(Ids(Bytes(), config, model_type, digits), ElementsAre(49, 50, 259));
+    EXPECT_THAT(Ids(Bytes(), config, model_type, accent), ElementsAre(99, 97, 102, 195, 169));
+  }
+  for (const auto& [config, model_type] :
+       {std::pair(fast, "qwen3"), {llama, "qwen3"}, {llama, "llama"}}) {
+    EXPECT_THAT(Ids(Bytes(), config, model_type, digits), ElementsAre(256, 259));
+    EXPECT_THAT(Ids(Bytes(), config, model_type, accent), ElementsAre(99, 97, 102, 101, 204, 129));
+  }
+  const json prefix = {{"tokenizer_class", "Qwen2Tokenizer"}, {"add_prefix_space", true}};
+  EXPECT_THAT(Ids(Bytes(), prefix, "qwen2", "ab's"), ElementsAre(259, 32, 39, 115));
+}
+
+// A SentencePiece model as Llama 2 has it: pieces that merge in the order of their ids.
+std::string LlamaModel(int model_type) {
+  const auto field = [](int number, const std::string& bytes) {
+    return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) +
+           bytes;
+  };
+  std::string model;
+  const auto add = [&](const std::string& text, int type) {
+    model += field(1, field(1, text) + "\x18" + static_cast<char>(type));
+  };
+  add("<unk>", 2), add("<s>", 3), add("</s>", 3), add("[I]", 4);
+  for (const char* piece : {"▁", "a", "b", "c", "bc", "ab", "abc", "▁a", "[", "I"}) add(piece, 1);
+  add("<0xC3>", 6), add("<0xA9>", 6);
+  return model + field(2, std::string("\x18") + static_cast<char>(model_type));
+}
+
+TEST_F(TokenizerClassTest, LlamaMergesTheSentencePieceModelInTheOrderOfIds) {
+  folder_.Write("tokenizer.model", LlamaModel(2));
+  const json llama = {{"tokenizer_class", "LlamaTokenizer"}};
+  json config = llama;
+  EXPECT_THAT(IdsOfFolder(config, "llama", "abc ab[I]é"), ElementsAre(4, 10, 4, 9, 3, 14, 15));
+  EXPECT_THAT(IdsOfFolder(config, "llama", "bcabc"), ElementsAre(4, 8, 10));
+  config["add_bos_token"] = true;
+  EXPECT_THAT(IdsOfFolder(config, "llama", "a"), ElementsAre(1, 11));
+  config["add_eos_token"] = true;
+  EXPECT_THAT(IdsOfFolder(config, "llama", "a</s>a"), ElementsAre(1, 11, 2, 5, 2));
+  const auto error = [&] { return std::string(LoadTokenizer(folder_.path()).status().message()); };
+  folder_.WriteJson("tokenizer_config.json", json::object());
+  EXPECT_THAT(error(), HasSubstr("a SentencePiece model alone does not say"));
+  folder_.WriteJson("tokenizer_config.json", llama);
+  folder_.Write("tokenizer.model", LlamaModel(1));
+  EXPECT_THAT(error(), HasSubstr("tokenizer.model: SentencePiece model type 1; accepted: 2 (BPE)"));
+}
+
+TEST_F(TokenizerClassTest, AnotherRegularExpressionIsRefused) {
+  folder_.WriteJson("tokenizer.json", Bytes());
+  folder_.WriteJson("tokenizer_config.json", {{"fix_mistral_regex", true}});
+  EXPECT_THAT(std::string(LoadTokenizer(folder_.path()).status().message()),
+              HasSubstr("\"fix_mistral_regex\" is true; only false is supported"));
 }
 
 TEST_F(TokenizerClassTest, ClassesTakeTheTemplateOfTheirConfig) {
