@@ -76,12 +76,6 @@ class PackedWeight {
   int64_t in_features_ = 0;
 };
 
-// What a model's attention asks for that not every device computes.
-struct AttentionNeeds {
-  bool head_norms = false;  // ProjectHeadsParams::query_norm, key_norm
-  bool windows = false;     // AttentionParams::window
-};
-
 // What memory is allocated for, in MemoryUsage. Packed weights count as weights, what an operator
 // needs while it runs as workspaces.
 enum class MemoryKind : uint8_t { kWeights, kCache, kActivations };
@@ -99,11 +93,6 @@ class ComputeDevice {
   // OK, or why this device has no attention over heads of that many elements.
   virtual absl::Status SupportsHeadDim(int head_dim) const {
     static_cast<void>(head_dim);
-    return absl::OkStatus();
-  }
-  // OK, or why this device has no such attention.
-  virtual absl::Status SupportsAttention(const AttentionNeeds& needs) const {
-    static_cast<void>(needs);
     return absl::OkStatus();
   }
   // OK, or why this device has no norm over rows of that many elements.

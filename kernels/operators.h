@@ -109,8 +109,7 @@ struct ProjectHeadsParams {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  // Of each head of the queries, and of the keys, by itself; gains [head_dim]. A device may lack
-  // them (AttentionNeeds).
+  // Of each head of the queries, and of the keys, by itself; gains [head_dim].
   FusedNorm query_norm, key_norm;
   float query_scale = 1.0f;            // applied to the queries before the product with the keys
   const int32_t* positions = nullptr;  // [num_tokens], read with rotary only
@@ -148,8 +147,7 @@ struct AttentionParams {
   // The last query of a sequence sees all of its keys; with `causal` each earlier one sees one
   // fewer.
   bool causal = false;
-  // Of these keys a query sees the last so many; 0: all. With `causal` alone. A device may lack it
-  // (AttentionNeeds).
+  // Of these keys a query sees the last so many; 0: all. With `causal` alone.
   int window = 0;
   const float* alibi_slopes = nullptr;  // [num_heads]; adds -slope * distance
   Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty

@@ -27,9 +27,6 @@ class RankedBackend final : public Backend {
   absl::Status SupportsHeadDim(int head_dim) const override {
     return result().SupportsHeadDim(head_dim);
   }
-  absl::Status SupportsAttention(const AttentionNeeds& needs) const override {
-    return result().SupportsAttention(needs);
-  }
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     return result().SupportsHiddenSize(hidden_size);
   }

@@ -107,18 +107,6 @@ struct TransformerSpec {
                     decoder.has_value() ? decoder->hidden_size : 0);
   }
 
-  AttentionNeeds attention_needs() const {
-    AttentionNeeds needs;
-    for (const std::optional<StackSpec>* stack : {&encoder, &decoder}) {
-      if (!stack->has_value()) continue;
-      const LayerNames& names = (*stack)->layers;
-      needs.head_norms |= !names.query_norm.gain.empty() || !names.key_norm.gain.empty();
-      needs.windows |= std::ranges::any_of((*stack)->attention_windows,
-                                           [](int32_t window) { return window > 0; });
-    }
-    return needs;
-  }
-
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;

@@ -71,17 +71,6 @@ absl::Status CudaBackend::SupportsHeadDim(int head_dim) const {
       kMostHeadDim, head_dim));
 }
 
-absl::Status CudaBackend::SupportsAttention(const AttentionNeeds& needs) const {
-  if (needs.head_norms) {
-    return absl::UnimplementedError(
-        "the CUDA backend computes no norms of queries' and keys' heads");
-  }
-  if (needs.windows) {
-    return absl::UnimplementedError("the CUDA backend computes no attention within a window");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CudaBackend::SupportsHiddenSize(int hidden_size) const {
   const int most = MostNormColumns(*device_);
   if (hidden_size <= most) return absl::OkStatus();

@@ -32,7 +32,6 @@ class CudaBackend final : public Backend {
   std::string Description() const override;
   absl::Status SupportsDType(DType dtype) const override;
   absl::Status SupportsHeadDim(int head_dim) const override;
-  absl::Status SupportsAttention(const AttentionNeeds& needs) const override;
   absl::Status SupportsHiddenSize(int hidden_size) const override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;

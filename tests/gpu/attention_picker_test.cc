@@ -54,6 +54,23 @@ TEST_F(AttentionPickerTest, DecodingReadsRowsAndSplitsLongContexts) {
   EXPECT_EQ(PickAttention(longer, kMultiprocessors).num_splits, 3);
 }
 
+// Whatever would compute the batch without it.
+TEST_F(AttentionPickerTest, WindowsAreForRows) {
+  for (const auto& [query_length, num_kv_heads] : {std::pair(1, 12), {1, 4}, {512, 4}}) {
+    AttentionParams params =
+        Paged(DType::kBFloat16, 64, 12, num_kv_heads, 4, query_length, /*context_length=*/1024);
+    params.causal = true;
+    params.window = 100;
+    const AttentionChoice choice = PickAttention(params, kMultiprocessors, /*has_wgmma=*/true);
+    EXPECT_EQ(choice.kernel, AttentionKernel::kRows);
+    EXPECT_EQ(choice.reason, AttentionReason::kWindow);
+  }
+  AttentionParams odd = Paged(DType::kBFloat16, 9, 12, 12, 1, 1, 1024);
+  odd.causal = true;
+  odd.window = 100;
+  EXPECT_EQ(PickAttention(odd, kMultiprocessors).kernel, AttentionKernel::kMath);
+}
+
 // Blocks that fill the GPU once get more warps, and then need no splits.
 TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   const auto pick = [&](int num_kv_heads, int num_sequences, int context) {

@@ -158,16 +158,19 @@ class HalfAttentionTest : public HalfOpTest {
     return output.Read();
   }
 
-  void Compare(const AttentionInputs& inputs, int variant) {
+  void Compare(const AttentionInputs& inputs, int variant, int window = 0) {
     const AttentionBatch& batch = inputs.batch();
     SCOPED_TRACE(testing::Message()
                  << Name(dtype()) << " heads " << batch.num_heads << "/" << batch.num_kv_heads
                  << " of " << batch.head_dim << (batch.paged() ? " paged" : " packed")
                  << " queries " << testing::PrintToString(batch.query_lengths) << " contexts "
-                 << testing::PrintToString(batch.context_lengths) << " variant " << variant);
-    const std::vector<float> actual = Run(inputs.Params(variant, /*on_host=*/false));
-    const reference::Matrix expected =
-        reference::Attention(inputs.Params(variant, /*on_host=*/true));
+                 << testing::PrintToString(batch.context_lengths) << " variant " << variant
+                 << " window " << window);
+    AttentionParams params = inputs.Params(variant, /*on_host=*/false);
+    AttentionParams host_params = inputs.Params(variant, /*on_host=*/true);
+    params.window = host_params.window = window;
+    const std::vector<float> actual = Run(params);
+    const reference::Matrix expected = reference::Attention(host_params);
     ASSERT_EQ(actual.size(), expected.values.size());
     double all_errors = 0, all_norms = 0;
     for (size_t begin = 0; begin < actual.size(); begin += batch.head_dim) {
@@ -275,6 +278,26 @@ TEST_P(HalfAttentionTest, PromptsInBlocksOfEverySize) {
     for (int variant : {kFull, kCausal}) {
       Compare(inputs, variant);
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Windows of one key, of some, and longer than every context: prompts and their chunks, steps of
+// decoding with few and thousands of keys, heads of every size and alignment.
+TEST_P(HalfAttentionTest, WindowsOfEverySize) {
+  for (int head_dim : Cases<int>({7, 40, 64, 128, 256}, {40})) {
+    const AttentionInputs batches[] = {
+        Inputs({6, 2, head_dim, {1, 7, 63, 64, 65, 1}, {200, 64, 63, 200, 65, 1}}),
+        Inputs({4, 4, head_dim, {1, 1, 1, 1}, {1, 4999, 300, 33}}),
+        Inputs({4, 1, head_dim, {1, 1, 1, 1}, {1, 2048, 17, 33}, 24}),
+        Inputs({2, 2, head_dim, {1, 40, 150}, {}})};
+    for (const AttentionInputs& inputs : batches) {
+      for (int window : Cases<int>({1, 33, 64, 129, 8000}, {33})) {
+        for (int variant : {kCausal, kCausal | kAlibi}) {
+          Compare(inputs, variant, window);
+          if (HasFatalFailure()) return;
+        }
+      }
     }
   }
 }

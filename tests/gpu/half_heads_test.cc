@@ -60,6 +60,8 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
     const Weight weight = RandomWeight(width, kHidden);
     const TypedArray bias = Random(1, width);
     const TypedArray gain = Random(1, kHidden), norm_bias = Random(1, kHidden);
+    const TypedArray query_gain = Random(1, shape.head_dim);
+    const TypedArray key_gain = Random(1, shape.head_dim), key_bias = Random(1, shape.head_dim);
     const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
                              Angles(100, shape.head_dim));
     for (int num_tokens : Cases<int>({1, 2, 8, 9, 16, 21}, {2, 21})) {
@@ -70,9 +72,11 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
       slots.resize(num_tokens);
       for (int32_t& position : positions) position = RandomInt(0, 99);
       const IndexArray device_slots = Ids(slots), device_positions = Ids(positions);
-      // Without rotary, half-split, interleaved; the same behind a norm of the input.
-      for (int variant = 0; variant < 6; ++variant) {
-        const bool rotated = variant % 3 > 0, behind_norm = variant >= 3;
+      // Without rotary, half-split, interleaved; the same behind a norm of the input; and with a
+      // norm of each head, RMSNorm or LayerNorm.
+      for (int variant = 0; variant < 12; ++variant) {
+        const bool rotated = variant % 3 > 0, behind_norm = variant % 6 >= 3;
+        const bool norms_heads = variant >= 6;
         SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
                                         << shape.num_kv_heads << " heads, variant " << variant);
         const TypedArray query = Output(num_tokens, std::max(1, shape.num_heads * shape.head_dim));
@@ -97,6 +101,13 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         params.bias = bias.device_vector(), expected.bias = bias.host_vector();
         params.positions = device_positions.device(), expected.positions = positions.data();
         if (rotated) params.rotary = &rotary, expected.rotary = &host_rotary;
+        if (norms_heads) {
+          const NormKind kind = rotated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
+          params.query_norm = {kind, query_gain.device_vector(), {}, 1e-4f};
+          params.key_norm = {kind, key_gain.device_vector(), key_bias.device_vector(), 1e-4f};
+          expected.query_norm = {kind, query_gain.host_vector(), {}, 1e-4f};
+          expected.key_norm = {kind, key_gain.host_vector(), key_bias.host_vector(), 1e-4f};
+        }
         const TypedArray normed = Output(num_tokens, kHidden);
         if (behind_norm) {
           params.input_norm = {.gain = gain.device_vector(), .bias = norm_bias.device_vector()};

@@ -174,7 +174,6 @@ TEST_P(AttentionTest, BiasesMatchReference) {
 
 // Windows within a block of keys, across blocks, and longer than every context.
 TEST_P(AttentionTest, WindowsMatchReference) {
-  if (!backend().SupportsAttention({.windows = true}).ok()) return;  // refused at load
   const auto slopes = RandomArray(5, 0.1f);
   for (const Shape& shape : kShapes) {
     for (int window : {1, 5, 64, 130, 400}) {
@@ -246,8 +245,7 @@ TEST_P(AttentionTest, ChunkedPrefillGivesTheSameBits) {
   Arrays arrays;
   AttentionParams whole = MakePaged({{3, 3, 40}, {length}, {length}}, arrays);
   whole.causal = true;
-  const bool has_windows = backend().SupportsAttention({.windows = true}).ok();
-  for (int window : has_windows ? std::vector<int>{0, 1, 70} : std::vector<int>{0}) {
+  for (int window : {0, 1, 70}) {
     whole.window = window;
     ExpectTheSameBitsInChunks(whole);
   }

@@ -180,7 +180,6 @@ TEST_P(ProjectHeadsTest, RotatesQueriesAndKeys) {
 
 // Each head by itself, before it is rotated.
 TEST_P(ProjectHeadsTest, NormsQueriesAndKeys) {
-  if (!backend().SupportsAttention({.head_norms = true}).ok()) return;  // refused at load
   for (int num_tokens : kRowCounts) {
     for (HeadNorms norms : {HeadNorms::kRmsNorm, HeadNorms::kLayerNorm}) {
       Check({6, 2, 40}, num_tokens, /*paged=*/true, {40, false}, norms);

@@ -22,6 +22,8 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.head_dim = params.head_dim;
   args.scale = params.scale;
   args.causal = params.causal;
+  constexpr int kAll = 1 << 30;  // more than any context, and far from overflowing
+  args.window = params.window > 0 ? params.window : kAll;
   args.alibi_slopes = params.alibi_slopes;
   args.block_size = Divisor(std::numeric_limits<int>::max());
   if (params.cache == nullptr) {

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
     if (d < args.head_dim) q[i] = ToFloat(args.query[token * args.query_stride + column + d]);
   }
   float maximum = -INFINITY, total = 0.0f;
-  for (int key = warp; key < num_keys; key += kWarps) {
+  for (int key = max(0, num_keys - args.window) + warp; key < num_keys; key += kWarps) {
     const T* k = keys.Row(key);
     float score = 0.0f;
 #pragma unroll

@@ -88,6 +88,8 @@ std::string Describe(const AttentionChoice& choice) {
     case AttentionReason::kFewTiles:
       return fmt::format("{} query rows for a key-value head make too few tiles for the GPU",
                          num_rows);
+    case AttentionReason::kWindow:
+      return "the others read all keys before a query, not those in its window";
     case AttentionReason::kLargeHeads:
       return fmt::format("tiles compute heads of at most {} in float32", kMostFloatTileHeadDim);
   }
@@ -229,7 +231,11 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors,
     return choice;
   }
   choice.reason = ReasonOf(p, choice.num_rows, num_multiprocessors);
-  if (FitsGroups(p, choice.num_rows)) {
+  if (p.window > 0) {
+    PickRows(p, num_multiprocessors, choice);
+    choice.kernel = AttentionKernel::kRows;
+    choice.reason = AttentionReason::kWindow;
+  } else if (FitsGroups(p, choice.num_rows)) {
     PickGroups(p, choice);
   } else if (choice.reason != AttentionReason::kFullTiles) {
     PickRows(p, num_multiprocessors, choice);

@@ -26,7 +26,8 @@ enum class AttentionReason : uint8_t {
   kFewRows,    // they do not: most time goes to reading the keys
   kShort,      // one row each, of contexts that a warp reads at once
   kFewTiles,   // they do, but the tiles are too few to fill the GPU
-  kLargeHeads  // they do, but heads of this size do not fit a float32 tile
+  kLargeHeads,  // they do, but heads of this size do not fit a float32 tile
+  kWindow       // the others read all keys before a query
 };
 
 struct AttentionChoice {

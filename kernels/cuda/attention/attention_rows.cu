@@ -2,6 +2,8 @@
 // Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
 // the GPU.
 // Source: Dao et al., "Flash-Decoding", 2023.
+#include <climits>
+
 #include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
 
   float q[kRows][kSize] = {};
   int num_keys[kRows] = {};  // that a row sees
-  int most_keys = 0;
+  int most_keys = 0, fewest_keys = INT_MAX;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r >= num_rows) break;
@@ -86,11 +88,15 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
     const int position = span.context - span.query_length + query_of(r);
     num_keys[r] = args.causal ? max(0, position + 1) : span.context;
     most_keys = max(most_keys, num_keys[r]);
+    fewest_keys = min(fewest_keys, num_keys[r]);
   }
   // Splits are cut by the whole context, so that they do not depend on the row block.
   const int keys_per_split = RoundUp(CeilDiv(span.context, splits.count), kKeysPerStep);
-  const int begin = split * keys_per_split;
-  const int end = min(most_keys, begin + keys_per_split);
+  const int cut = split * keys_per_split;
+  const int end = min(most_keys, cut + keys_per_split);
+  // Whole passes of keys before every row's window are left out.
+  const int before = max(0, fewest_keys - args.window - cut);
+  const int begin = cut + before / kKeysPerPass * kKeysPerPass;
 
   Partial<kSize> partials[kRows];
   Slice<T, kWidth> keys[kKeysInFlight], values[kKeysInFlight];
@@ -116,7 +122,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
           scores[i] +=
               BiasOf(args, head_of(r), span.context - span.query_length + query_of(r), key);
         }
-        if (key >= min(end, num_keys[r])) scores[i] = -INFINITY;
+        const bool seen = key < min(end, num_keys[r]) && key >= num_keys[r] - args.window;
+        if (!seen) scores[i] = -INFINITY;
       }
       AddValues<T>(scores, values, partials[r]);
     }

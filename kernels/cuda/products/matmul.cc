@@ -152,7 +152,9 @@ void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
   if (params.x.num_rows() == 0) return;
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
-  if (LaunchSkinny(device, params, weight)) return;
+  // A head's norm needs all of the head.
+  const bool norms_heads = !params.query_norm.gain.empty() || !params.key_norm.gain.empty();
+  if (!norms_heads && LaunchSkinny(device, params, weight)) return;
   if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
   MatMulParams product;
   product.x = params.x;
