@@ -17,7 +17,7 @@ import transformers
 # read, and greedy decoding repeats one token for ever. Sharper attention and feed forwards of which few units fire
 # keep answers changing, as trained models' do, and keep the errors of half precision small; found by trying.
 QUERY_AND_KEY = ("q_proj.weight", "k_proj.weight", "query.weight", "key.weight")
-INTO_RESIDUAL = ("c_proj.weight", "out_proj.weight", "output.dense.weight")
+INTO_RESIDUAL = ("c_proj.weight", "out_proj.weight", "output.dense.weight", "o_proj.weight", "down_proj.weight")
 PRE_NORM = {"query_and_key": 2.0, "residual": 2.0, "embedding": 3.0, "feed_forward": 2.0, "threshold": 0.0}
 POST_NORM = {"query_and_key": 1.5, "residual": 0.4, "embedding": 1.0, "feed_forward": 1.5, "threshold": 1.0}
 
@@ -42,7 +42,7 @@ def gain_of(name, parameter, gains):
 
 @torch.no_grad()
 def initialise(model, seed):
-    gains = PRE_NORM if model.config.model_type == "gpt2" else POST_NORM
+    gains = POST_NORM if model.config.model_type in ("bert", "marian") else PRE_NORM
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if "embed_positions" in name:

@@ -1,4 +1,5 @@
-"""The models that are compared on a GPU, by size: BERT-base, GPT-2 124M, Transformer-base and -big (as Marian)."""
+"""The models that are compared on a GPU, by size: BERT-base, GPT-2 124M, Transformer-base and -big (as Marian), and decoders
+with grouped heads, rotated positions, norms of heads and windows."""
 
 import json
 import os
@@ -12,6 +13,24 @@ SHAPES = {
                          {"d_model": 64, "heads": 2, "layers": 2, "ffn": 128, "vocab_size": 500}),
     "transformer-big": ("MarianMTModel", {"d_model": 1024, "heads": 16, "layers": 6, "ffn": 4096, "vocab_size": 30000},
                         {"d_model": 96, "heads": 2, "layers": 2, "ffn": 128, "vocab_size": 500}),
+    "llama-160m": ("LlamaForCausalLM",
+                   {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 4,
+                    "intermediate_size": 2048, "vocab_size": 32000, "max_position_embeddings": 2048,
+                    "rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+                                        "high_freq_factor": 4.0, "original_max_position_embeddings": 256}},
+                   {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "intermediate_size": 96, "vocab_size": 500}),
+    "qwen3-160m": ("Qwen3ForCausalLM",
+                   {"hidden_size": 640, "num_hidden_layers": 12, "num_attention_heads": 10, "num_key_value_heads": 2,
+                    "head_dim": 128, "intermediate_size": 2048, "vocab_size": 32000, "max_position_embeddings": 2048},
+                   {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "head_dim": 32, "intermediate_size": 96, "vocab_size": 500}),
+    "mistral-window": ("MistralForCausalLM",
+                       {"hidden_size": 768, "num_hidden_layers": 8, "num_attention_heads": 12, "num_key_value_heads": 4,
+                        "intermediate_size": 2048, "vocab_size": 32000, "max_position_embeddings": 2048,
+                        "sliding_window": 96},
+                       {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                        "intermediate_size": 96, "vocab_size": 500, "sliding_window": 24}),
 }
 FIRST_ID = 5  # below: special tokens
 
@@ -38,6 +57,9 @@ def config_of(name, tiny):
         return transformers.MarianConfig(**marian_fields(**fields))
     if class_name == "GPT2LMHeadModel":
         return transformers.GPT2Config(**fields, bos_token_id=None, eos_token_id=None)
+    if class_name.endswith("ForCausalLM"):
+        config_class = getattr(transformers, class_name.replace("ForCausalLM", "Config"))
+        return config_class(**fields, bos_token_id=None, eos_token_id=None)
     return transformers.BertConfig(**fields)
 
 
