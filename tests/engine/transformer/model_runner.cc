@@ -55,8 +55,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string
 absl::Status ModelRunner::MakeTransformer(const Checkpoint& checkpoint, DType dtype, int num_ranks,
                                           int num_stages) {
   const TransformerSpec& spec = description_.spec;
-  const ModelNeeds needs = {dtype, spec.max_head_dim(), spec.max_hidden_size(),
-                            spec.attention_needs()};
+  const ModelNeeds needs = {dtype, spec.max_head_dim(), spec.max_hidden_size()};
   if (num_ranks * num_stages == 1) {
     BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
                               MakeBackend(TestDevice(), needs, {}, kTestGpuMemory));
