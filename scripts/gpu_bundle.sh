@@ -13,6 +13,8 @@ bundle=$2
 shift 2
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 
+# No program links to the module: it may be of older sources than they are.
+cmake --build "$build" --target beamline_cuda >/dev/null
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
