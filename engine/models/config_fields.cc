@@ -78,6 +78,11 @@ void ConfigFields::Fault(std::string_view name, std::string_view fault) {
           : fmt::format("{}: {} is {}; {}", file_, Written(name), field->dump(), fault));
 }
 
+bool ConfigFields::IsEmptyObject(std::string_view name) const {
+  const nlohmann::json* field = Find(name);
+  return field != nullptr && field->is_object() && field->empty();
+}
+
 std::optional<int32_t> ConfigFields::OptionalInt(std::string_view name, int32_t min, int32_t max) {
   const nlohmann::json* field = Find(name);
   if (field == nullptr) return std::nullopt;

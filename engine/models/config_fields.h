@@ -28,6 +28,7 @@ class ConfigFields {
   bool Has(std::string_view name) const;
   // The file says null, which for some fields of transformers is another thing than silence.
   bool IsNull(std::string_view name) const;
+  bool IsEmptyObject(std::string_view name) const;
 
   // `name` may be written as `other`, as transformers' classes allow; both must agree.
   void Alias(std::string_view name, std::string_view other);

@@ -9,10 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "fmt/format.h"
+
 namespace beamline {
 namespace {
 
 constexpr double kDefaultTheta = 10000.0;
+// Of the table of cosines and sines: 1,048,576 positions with heads of 256.
+constexpr int64_t kMostTableElements = int64_t{1} << 28;
 
 // What the types read. Every number is of the object that describes them.
 struct RotaryParameters {
@@ -150,7 +154,8 @@ constexpr std::array<RotaryType, 5> kTypes = {{
 }  // namespace
 
 RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positions) {
-  const bool is_older = config.Has("rope_scaling");
+  // An empty rope_scaling counts as none.
+  const bool is_older = config.Has("rope_scaling") && !config.IsEmptyObject("rope_scaling");
   ConfigFields rope = config.Nested(is_older ? "rope_scaling" : "rope_parameters");
   RotaryParameters parameters;
   parameters.head_dim = head_dim;
@@ -167,7 +172,14 @@ RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positi
       fields->Fault("partial_rotary_factor", "only 1 is supported");
     }
   }
-  if (head_dim % 2 != 0) config.Fault("head_dim", "an even number is expected");
+  if (head_dim % 2 != 0) {
+    config.Fault(config.Has("head_dim") ? "head_dim" : "num_attention_heads",
+                 fmt::format("heads of an even size are expected, not of {}", head_dim));
+  }
+  if (int64_t{max_positions} * head_dim > kMostTableElements) {
+    config.Fault("max_position_embeddings", fmt::format("at most {} are expected with heads of {}",
+                                                        kMostTableElements / head_dim, head_dim));
+  }
 
   const char* const type_name = rope.Has("rope_type") ? "rope_type" : "type";
   const std::string name = rope.String(type_name, "default");

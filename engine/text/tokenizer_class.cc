@@ -160,7 +160,22 @@ bool HasByteLevel(const json& part) {
   return std::ranges::any_of(part, HasByteLevel);
 }
 
-// Llama's own, over characters. A file of Llama 3 that names the class is taken as it is.
+// Words over characters, with a space before the text as `scheme` says.
+void MakeLlama(const char* scheme, bool strips_space, json& tokenizer) {
+  tokenizer["normalizer"] = nullptr;
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", false}};
+  json steps = json::array({{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                            {{"type", "ByteFallback"}},
+                            {{"type", "Fuse"}}});
+  if (strips_space) {
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  tokenizer["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(steps)}};
+  SetBpe(/*over_characters=*/true, tokenizer["model"]);
+}
+
+// A file of Llama 3 that names the class is taken as it is.
 absl::Status ApplyLlama(const TokenizerConfig& config, json& tokenizer) {
   for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
     if (HasByteLevel(tokenizer.value(part, json()))) return absl::OkStatus();
@@ -168,18 +183,15 @@ absl::Status ApplyLlama(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
   BEAMLINE_ASSIGN_OR_RETURN(const bool legacy, settings.BoolOr("legacy", false));
-  const char* const scheme = !prefix_space ? "never" : legacy ? "always" : "first";
-  tokenizer["normalizer"] = nullptr;
-  tokenizer["pre_tokenizer"] = {
-      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", false}};
-  json steps = json::array({{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
-                            {{"type", "ByteFallback"}},
-                            {{"type", "Fuse"}}});
-  if (prefix_space) {
-    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  }
-  tokenizer["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(steps)}};
-  SetBpe(/*over_characters=*/true, tokenizer["model"]);
+  MakeLlama(!prefix_space ? "never" : legacy ? "always" : "first", prefix_space, tokenizer);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyCodeLlama(const TokenizerConfig& config, json& tokenizer) {
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
+  MakeLlama(prefix_space ? "first" : "never", /*strips_space=*/true, tokenizer);
+  tokenizer["model"]["unk_token"] = config.Role("unk_token", "<unk>");
   return absl::OkStatus();
 }
 
@@ -203,12 +215,13 @@ absl::Status ApplyQwen2(const TokenizerConfig& config, json& tokenizer) {
 }
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 6> kClasses = {{
+constexpr std::array<TokenizerClass, 7> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
     {"", kLlamaTokenizer, "BPE", ApplyLlama, "<s>", "</s>"},
+    {"", "CodeLlamaTokenizer", "BPE", ApplyCodeLlama},
     {"qwen2", "Qwen2Tokenizer", "BPE", ApplyQwen2, {}, kEndOfText},
 }};
 

@@ -21,10 +21,10 @@ std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::js
 
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
 // BertTokenizer, RobertaTokenizer or XLMRobertaTokenizer, and all but the template of a
-// GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes) or Qwen2Tokenizer, by the
-// settings of tokenizer_config.json, whatever tokenizer.json has in their place; this does the same
-// to `tokenizer`. Other classes leave the file as it is. Faults in what is replaced are named, with
-// `place`.
+// GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes), CodeLlamaTokenizer or
+// Qwen2Tokenizer, by the settings of tokenizer_config.json, whatever tokenizer.json has in their
+// place; this does the same to `tokenizer`. Other classes leave the file as it is. Faults in what
+// is replaced are named, with `place`.
 absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const nlohmann::json& model_config,
                                  const std::string& place, nlohmann::json& tokenizer);
 

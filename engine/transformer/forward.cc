@@ -1,5 +1,7 @@
 #include "engine/transformer/forward.h"
 
+#include "base/check.h"
+
 namespace beamline {
 namespace {
 
@@ -127,6 +129,7 @@ void StackForward::EmbedColumns(EmbedParams embed) const {
 // The product is read where it lies, so that nothing moves queries, keys and values to places of
 // their own; the scale waits for the scores.
 void StackForward::PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const {
+  BEAMLINE_CHECK(spec_.positions != PositionKind::kRotary && spec_.attention_windows.empty());
   const LayerWeights& weights = weights_.layers[layer];
   AddBranch(weights.attention_norm, stream, [&](const BranchInput& x) {
     AttentionParams attention = AttentionOver(rows);

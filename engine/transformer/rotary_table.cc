@@ -3,20 +3,21 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/check.h"
+
 namespace beamline {
 
-std::vector<float> RotaryTable(const RotarySpec& rotary, int32_t num_positions) {
+void FillRotaryTable(const RotarySpec& rotary, int64_t first_position, std::span<float> rows) {
   const size_t half = rotary.frequencies.size();
-  std::vector<float> table(static_cast<size_t>(num_positions) * 2 * half);
-  float* row = table.data();
-  for (int32_t position = 0; position < num_positions; ++position, row += 2 * half) {
+  BEAMLINE_CHECK(half > 0 && rows.size() % (2 * half) == 0);
+  auto position = static_cast<float>(first_position);
+  for (size_t begin = 0; begin < rows.size(); begin += 2 * half, ++position) {
     for (size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<float>(position) * rotary.frequencies[i];
-      row[i] = static_cast<float>(std::cos(angle)) * rotary.scale;
-      row[half + i] = static_cast<float>(std::sin(angle)) * rotary.scale;
+      const double angle = position * rotary.frequencies[i];
+      rows[begin + i] = static_cast<float>(std::cos(angle)) * rotary.scale;
+      rows[begin + half + i] = static_cast<float>(std::sin(angle)) * rotary.scale;
     }
   }
-  return table;
 }
 
 }  // namespace beamline

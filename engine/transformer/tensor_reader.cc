@@ -261,12 +261,25 @@ absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64
   return UploadColumns(values.data(), DType::kFloat32, rows, columns);
 }
 
-absl::StatusOr<Tensor> TensorReader::UploadFloats(std::span<const float> values, int64_t rows,
-                                                  int64_t columns) {
-  BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
+absl::StatusOr<Tensor> TensorReader::UploadFloats(int64_t rows, int64_t columns, FillRows fill) {
+  constexpr int64_t kRowsAtATime = 1024;
   if (!keeps_) return Tensor();
-  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(values)));
-  return Tensor(data, DType::kFloat32, {rows, columns});
+  const size_t row_bytes = static_cast<size_t>(columns) * sizeof(float);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Buffer> buffer,
+      backend_.Allocate(static_cast<size_t>(rows) * row_bytes, MemoryKind::kWeights));
+  std::vector<float> some(static_cast<size_t>(std::min(rows, kRowsAtATime) * columns));
+  for (int64_t first = 0; first < rows; first += kRowsAtATime) {
+    const int64_t count = std::min(kRowsAtATime, rows - first);
+    const std::span<float> filled = std::span(some).first(static_cast<size_t>(count * columns));
+    fill(first, filled);
+    backend_.CopyToDevice(filled.data(),
+                          static_cast<std::byte*>(buffer->data()) + first * row_bytes,
+                          filled.size_bytes());
+  }
+  weights_.bytes += rows * static_cast<int64_t>(row_bytes);
+  weights_.buffers.push_back(std::move(buffer));
+  return Tensor(weights_.buffers.back()->data(), DType::kFloat32, {rows, columns});
 }
 
 absl::Status TensorReader::CheckAllRead(std::span<const std::string> ignored) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/transformer/shard.h"
@@ -46,8 +47,10 @@ class TensorReader {
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
-  // One that stays float32 and that every rank has whole.
-  absl::StatusOr<Tensor> UploadFloats(std::span<const float> values, int64_t rows, int64_t columns);
+  // One that stays float32, that every rank has whole and that may be too large for the host to
+  // hold besides: `fill` writes some of its rows at a time.
+  using FillRows = absl::FunctionRef<void(int64_t first_row, std::span<float> rows)>;
+  absl::StatusOr<Tensor> UploadFloats(int64_t rows, int64_t columns, FillRows fill);
 
   // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
   absl::Status CheckAllRead(std::span<const std::string> ignored) const;

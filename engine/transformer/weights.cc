@@ -1,5 +1,6 @@
 #include "engine/transformer/weights.h"
 
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -104,18 +105,21 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm,
                             reader.Norm(spec.embedding_norm, spec.hidden_size));
-  if (spec.positions == PositionKind::kRotary && own.size() > 0) {
-    reader.Keep(true);
-    BEAMLINE_ASSIGN_OR_RETURN(
-        stack.rotary.cos_sin,
-        reader.UploadFloats(RotaryTable(spec.rotary, spec.max_positions), spec.max_positions,
-                            2 * static_cast<int64_t>(spec.rotary.frequencies.size())));
-  }
   for (int32_t index = 0; index < spec.num_layers; ++index) {
     const bool is_own = index >= own.begin && index < own.end;
     reader.Keep(is_own);
     BEAMLINE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(spec, index, reader));
     if (is_own) stack.layers.push_back(std::move(layer));
+  }
+  if (spec.positions == PositionKind::kRotary) {
+    reader.Keep(own.size() > 0);
+    const auto fill = [&](int64_t first, std::span<float> rows) {
+      FillRotaryTable(spec.rotary, first, rows);
+    };
+    BEAMLINE_ASSIGN_OR_RETURN(
+        stack.rotary.cos_sin,
+        reader.UploadFloats(spec.max_positions,
+                            2 * static_cast<int64_t>(spec.rotary.frequencies.size()), fill));
   }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);

@@ -175,12 +175,12 @@ TEST_P(AttentionTest, BiasesMatchReference) {
 // Windows within a block of keys, across blocks, and longer than every context.
 TEST_P(AttentionTest, WindowsMatchReference) {
   const auto slopes = RandomArray(5, 0.1f);
-  for (const Shape& shape : kShapes) {
-    for (int window : {1, 5, 64, 130, 400}) {
+  for (const Shape& shape : {kShapes[1], kShapes[2], kShapes[3]}) {
+    for (int window : {1, 64, 70, 200}) {
       for (bool packed : {true, false}) {
         SCOPED_TRACE(testing::Message() << "window " << window << ", packed " << packed);
         Arrays arrays;
-        const Batch batch = {shape, {1, 1, 40, 3, 100, 65}, {1, 300, 47, 129, 164, 65}};
+        const Batch batch = {shape, {1, 1, 40, 3, 80, 65}, {1, 190, 47, 129, 144, 65}};
         AttentionParams params = packed ? MakePacked(batch, arrays) : MakePaged(batch, arrays);
         params.causal = true;
         params.window = window;

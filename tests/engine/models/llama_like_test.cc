@@ -169,11 +169,12 @@ TEST(LlamaLikeTest, RotaryTablesHoldScaledCosinesAndSines) {
   const RotarySpec rotary =
       Decoder("llama", {{"rope_parameters", yarn}, {"max_position_embeddings", 131072}}).rotary;
   EXPECT_FLOAT_EQ(rotary.scale, 1.13862944f);
-  const std::vector<float> table = RotaryTable(rotary, 1001);
-  ASSERT_EQ(table.size(), 1001u * 128);
+  std::vector<float> table(2 * 128);
+  FillRotaryTable(rotary, 0, table);
   EXPECT_EQ(table[0], rotary.scale);
   EXPECT_EQ(table[64], 0.0f);
-  const float* row = &table[1000 * 128];
+  FillRotaryTable(rotary, 999, table);
+  const float* row = &table[128];
   ExpectFloats({row[0], row[1], row[20], row[63]},
                {0.640341341f, -0.0269926377f, 0.818349957f, 1.13862932f});
   ExpectFloats({row[64], row[65], row[84], row[127]},
@@ -191,6 +192,9 @@ TEST(LlamaLikeTest, OlderFieldsMeanTheSame) {
   EXPECT_EQ(older.rotary.frequencies, newer.rotary.frequencies);
   EXPECT_NE(older.rotary.frequencies,
             Decoder("llama", {{"rope_theta", 5000.0}}).rotary.frequencies);
+  const StackSpec empty =
+      Decoder("llama", {{"rope_parameters", parameters}, {"rope_scaling", json::object()}});
+  EXPECT_EQ(empty.rotary.frequencies, newer.rotary.frequencies);
   const json llama3 = {{"rope_type", "llama3"},
                        {"factor", 4.0},
                        {"low_freq_factor", 1.0},
@@ -225,9 +229,14 @@ TEST(LlamaLikeTest, WhatIsNotServedIsNamed) {
       {{{"rope_parameters", {{"rope_theta", 1}}}}, "rope_parameters: rope_theta is 1; a number"},
       {{{"rope_theta", -1}}, "config.json: rope_theta is -1; a number above 1"},
       {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor is 0.5; only 1 is supported"},
-      {{{"head_dim", 7}}, "head_dim is 7; an even number is expected"},
+      {{{"head_dim", 7}}, "head_dim is 7; heads of an even size are expected, not of 7"},
+      {{{"head_dim", 1 << 19}}, "max_position_embeddings is missing; at most 512 are expected"},
+      {{{"head_dim", 512}, {"max_position_embeddings", 1 << 20}},
+       "max_position_embeddings is 1048576; at most 524288 are expected with heads of 512"},
       {{{"num_attention_heads", 24}, {"num_key_value_heads", 5}},
        "num_key_value_heads is 5; a divisor of num_attention_heads, 24, is expected"},
+      {{{"num_attention_heads", 32}, {"hidden_size", 96}},
+       "num_attention_heads is 32; heads of an even size are expected, not of 3"},
       {{{"num_attention_heads", 3}}, "num_attention_heads is 3; hidden_size must be a multiple"},
       {{{"rms_norm_eps", -1e-6}}, "rms_norm_eps is -1e-06; a number from 0 to 1 is expected"},
       {{{"hidden_act", "xielu"}}, "hidden_act is \"xielu\"; supported are gelu, "},

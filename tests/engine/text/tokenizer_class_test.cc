@@ -188,6 +188,8 @@ TEST_F(TokenizerClassTest, LlamaPutsASpaceBeforeTheTextAlone) {
               ElementsAre(1, 264, 264));
   EXPECT_THAT(Ids(Llama(), with("add_eos_token", true), "llama", "ab ab"),
               ElementsAre(1, 264, 264));
+  const json code = {{"tokenizer_class", "CodeLlamaTokenizer"}, {"legacy", true}};
+  EXPECT_THAT(Ids(Llama(), code, "llama", again), ElementsAre(1, 262, 2, 263));
   // Files that are taken as they are.
   for (const char* model_type : {"llama", "mistral"}) {
     const json& config = std::string(model_type) == "llama" ? none : llama;
