@@ -119,5 +119,32 @@ TEST_P(WgmmaProductTest, ARowDependsOnNothingElse) {
   }
 }
 
+TEST_P(WgmmaProductTest, InfinityStaysInfinite) {
+  const Shape shape = {200, 64, 136};
+  const StridedMatrix x = Operand(shape.rows, shape.in_features, 1.0f);
+  const StridedMatrix weight = Operand(shape.out_features, shape.in_features, 1.0f);
+  std::vector<float> values = Normal(shape.out_features);
+  values[3] = values[130] = std::numeric_limits<float>::infinity();
+  values[7] = -std::numeric_limits<float>::infinity();
+  values[9] = std::numeric_limits<float>::quiet_NaN();
+  const TypedArray bias(backend(), dtype(), 1, shape.out_features, values);
+  for (const WgmmaTiles tiles : {WgmmaTiles::kNarrow, WgmmaTiles::kWide}) {
+    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), shape.rows, shape.out_features);
+    cuda::WgmmaGeluProduct(
+        device(),
+        {.x = x.tensor(), .weight = weight.tensor(), .bias = bias.device_vector(), .y = y.device()},
+        tiles);
+    const std::vector<float> actual = y.Read();
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const size_t column = i % shape.out_features;
+      ASSERT_EQ(std::isnan(actual[i]), column == 9) << "element " << i;
+      ASSERT_EQ(std::isinf(actual[i]), column == 3 || column == 130) << "element " << i;
+      if (column == 7) {
+        ASSERT_EQ(actual[i], 0.0f) << "element " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace beamline::wgmma_product_test

@@ -1,6 +1,8 @@
 // Activations in float32: within a few roundings of the exact functions.
 #pragma once
 
+#include <cfloat>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/device/scalar.cuh"
 
@@ -33,7 +35,9 @@ __device__ void GeluAll(float (&x)[kSize]) {
     for (int j = 0; j < kTogether; ++j) {
       float half_tail;
       asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(half_tail) : "f"(power[j]));
-      x[i + j] = fmaf(-fabsf(x[i + j]), half_tail, fmaxf(x[i + j], 0.0f));
+      // Infinity times no tail would be no number.
+      const float magnitude = fminf(fabsf(x[i + j]), FLT_MAX);
+      x[i + j] = fmaf(-magnitude, half_tail, fmaxf(x[i + j], 0.0f));
     }
   }
 }
