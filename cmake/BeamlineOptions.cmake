@@ -4,6 +4,7 @@ option(BEAMLINE_BUILD_BENCHMARKS "Build the operator benchmarks" ON)
 option(BEAMLINE_WARNINGS_AS_ERRORS "Turn compiler warnings into errors" ON)
 set(BEAMLINE_SANITIZER "" CACHE STRING "address, thread, undefined, or empty")
 set(BEAMLINE_JOINED_TESTS "" CACHE STRING "Folders below tests/ whose tests are one program (cmake/BeamlineTargets.cmake)")
+set(BEAMLINE_TESTS_APART "" CACHE STRING "Folders below tests/ whose unit tests another build runs, under a sanitizer (cmake/BeamlineTargets.cmake)")
 option(BEAMLINE_LIBFUZZER "Build the fuzzers of tests/fuzz with libFuzzer, which clang has" OFF)
 
 set(CMAKE_CXX_STANDARD 20)

@@ -19,6 +19,9 @@ endfunction()
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not. DEFINITIONS: of the preprocessor. NEEDS: targets that the test starts.
 #
+# In folders of BEAMLINE_TESTS_APART only those are built that a build with a sanitizer does not run in full: golden ones, NO_SANITIZER,
+# and what does less under a sanitizer (tests/sanitized.h).
+#
 # In folders of BEAMLINE_JOINED_TESTS the sources of all tests are one program, whose headers are then read once for
 # a dozen sources instead of once for each; every test runs its own suites of it, as its own process.
 function(beamline_test name)
@@ -32,9 +35,12 @@ function(beamline_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  beamline_suites(suites has_main ${ARG_SOURCES})
+  beamline_suites(suites has_main does_less ${ARG_SOURCES})
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests OUTPUT_VARIABLE folder)
   string(REGEX REPLACE "/.*" "" folder ${folder})
+  if(folder IN_LIST BEAMLINE_TESTS_APART AND NOT ARG_NO_SANITIZER AND ARG_LABELS STREQUAL "unit" AND NOT does_less)
+    return()
+  endif()
   if(folder IN_LIST BEAMLINE_JOINED_TESTS AND NOT has_main)
     set(program ${folder}_tests)
     if(NOT TARGET ${program})
@@ -69,7 +75,8 @@ function(beamline_test name)
   endif()
   add_test(NAME ${name} COMMAND ${command})
   set_property(GLOBAL PROPERTY BEAMLINE_COMMAND_OF_${name} "${command}")
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  # What may take longest begins first.
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT})
   if("gpu" IN_LIST ARG_LABELS)
     # Without a GPU these test nothing, which must not count as passed (tests/gpu/gpu_test_main.cc).
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
@@ -101,18 +108,21 @@ function(beamline_test_program name)
   target_compile_definitions(${name} PRIVATE BEAMLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endfunction()
 
-# beamline_suites(SUITES HAS_MAIN SOURCES...): gtest's filters of the suites that the sources define, and whether one
-# of them has main().
-function(beamline_suites suites_variable main_variable)
+# beamline_suites(SUITES HAS_MAIN DOES_LESS SOURCES...): gtest's filters of the suites that the sources define, whether one
+# of them has main(), and whether one asks for a sanitizer.
+function(beamline_suites suites_variable main_variable less_variable)
   set(suites)
   set(has_main NO)
+  set(does_less NO)
   foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-    file(STRINGS ${source} lines REGEX "^(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P|int main)\\(")
+    file(STRINGS ${source} lines REGEX "^(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P|int main)\\(|^#include \"tests/sanitized.h\"")
     foreach(line IN LISTS lines)
       if(line MATCHES "^int main")
         set(has_main YES)
+      elseif(line MATCHES "^#include")
+        set(does_less YES)
       elseif(line MATCHES "^(TEST|TEST_F)\\(([A-Za-z0-9_]+)")
         list(APPEND suites "${CMAKE_MATCH_2}.*")
       elseif(line MATCHES "^TEST_P\\(([A-Za-z0-9_]+)")
@@ -125,4 +135,5 @@ function(beamline_suites suites_variable main_variable)
   list(REMOVE_DUPLICATES suites)
   set(${suites_variable} ${suites} PARENT_SCOPE)
   set(${main_variable} ${has_main} PARENT_SCOPE)
+  set(${less_variable} ${does_less} PARENT_SCOPE)
 endfunction()

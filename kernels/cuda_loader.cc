@@ -69,6 +69,10 @@ absl::Status CheckWhole(const std::filesystem::path& path) {
 }
 
 absl::StatusOr<Module> OpenModule() {
+  // The driver puts the streams of a process into 8 queues unless this says otherwise, and a kernel
+  // that waits for another GPU's holds up all that is behind it in its queue: with many models on
+  // the same GPUs, what the other GPU waits for. 32 is the most that GPUs have; it is read once.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*replace=*/0);
   if (dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) == nullptr) {
     return absl::UnavailableError(fmt::format("no NVIDIA driver: {}", dlerror()));
   }

@@ -71,6 +71,7 @@ SMALL_CASES = (
     ("softmax", "cuda_library_test",
      "*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16:QueryScale*", ()),
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
+    ("products", "cuda_library_test", "*WgmmaProduct*", ()),
 )
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# All tests: release build with warnings as errors, every ctest test, then all but end-to-end ones
-# under AddressSanitizer + UBSan, and the engine's threads under ThreadSanitizer. Ends with
-# "N passed, N failed".
+# All tests: release build with warnings as errors and its tests, then all but end-to-end ones under
+# AddressSanitizer + UBSan, and the engine's threads under ThreadSanitizer. Unit tests that a sanitizer runs in
+# full are built for it alone. Ends with "N passed, N failed".
 # usage: scripts/test.sh [--fast] [--only REGEX]
-#   --fast        without the sanitizer builds
+#   --fast        without the sanitizer builds: every test in the release build
 #   --only REGEX  only tests whose name matches; implies --fast
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -79,10 +79,13 @@ run_tests() {
 step "packages" 900 scripts/install_packages.sh --build --test
 # The CUDA kernels for one architecture, in half the time where no GPU runs them. A dozen sources of a
 # folder compile as one, as in the sanitizers' builds, and the tests of the largest folders are one program each.
+apart='base;engine;server;client;fuzz'
+[[ $sanitizers == yes ]] || apart=
 no_gpu=$([[ -e /dev/nvidiactl ]] && echo OFF || echo ON)
 step "configure release" 120 cmake --preset release -DBEAMLINE_WARNINGS_AS_ERRORS=ON \
   -DBEAMLINE_BUILD_TESTS=ON -DBEAMLINE_BUILD_BENCHMARKS=ON -DBEAMLINE_CUDA_ARCHITECTURES=90 -DBEAMLINE_CUDA_FAST_COMPILE="$no_gpu" \
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 '-DBEAMLINE_JOINED_TESTS=e2e;engine;loadtest;server'
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 '-DBEAMLINE_JOINED_TESTS=e2e;engine;loadtest;server' \
+  "-DBEAMLINE_TESTS_APART=$apart"
 step "build release" 1500 cmake --build build/release -j "$jobs"
 run_tests release 900 --test-dir build/release -j 2 "${filter[@]}"
 
@@ -95,10 +98,10 @@ if [[ $sanitizers == yes ]]; then
   asan_targets=()
   for part in "${asan_parts[@]}"; do asan_targets+=("tests/$part/all"); done
   step "build asan" 1800 cmake --build build/asan -j "$jobs" --target "${asan_targets[@]}"
-  # Beside each other: their figures are no timings here.
-  for part in "${asan_parts[@]}"; do
-    run_tests "asan-$part" 1200 --test-dir "build/asan/tests/$part" -j "$jobs"
-  done
+  # All folders' tests in one list, beside each other: their figures are no timings here.
+  mkdir -p build/asan/tests/sanitized
+  printf 'subdirs("../%s")\n' "${asan_parts[@]}" >build/asan/tests/sanitized/CTestTestfile.cmake
+  run_tests asan 1800 --test-dir build/asan/tests/sanitized -j "$jobs"
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
   threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test
     base_test replica_pool_test thread_communicator_test rank_group_test)

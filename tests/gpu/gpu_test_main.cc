@@ -33,6 +33,9 @@ bool GpuIsRequired() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // As kernels/cuda_loader.cc does: eight ranks that share a GPU have more streams than the driver
+  // has queues without it, and wait for each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*replace=*/0);
   // A filter of the environment or the command line stands instead.
   if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, kNoTestsOfAGpu);
   testing::InitGoogleMock(&argc, argv);

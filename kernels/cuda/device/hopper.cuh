@@ -77,6 +77,75 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1,
       : "memory");
 }
 
+// The same of a matrix (MakeMatrixMap): the box begins at this column and row.
+__device__ inline void CopyBox(void* to, const CUtensorMap& map, int column, int row,
+                               SharedBarrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];\n" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier))
+      : "memory");
+}
+// The same to every block of the cluster whose bit is set in `blocks`: to this address, and counted
+// for this barrier, of each.
+__device__ inline void CopyBoxToBlocks(void* to, const CUtensorMap& map, int column, int row,
+                                       SharedBarrier& barrier, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;\n" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier)), "h"(blocks)
+      : "memory");
+}
+// Arrives at the barrier that the block of the cluster with this rank has at this address.
+__device__ inline void ArriveAtBlock(SharedBarrier& barrier, int rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "}\n" ::"r"(SharedAddress(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+__device__ inline int RankInCluster() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+
+// Stores four 8 x 8 matrices to shared memory; lane i gives the address of a row, i % 8 of matrix
+// i / 8.
+__device__ inline void StoreMatrices(const uint32_t (&from)[4], void* row) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(
+                   SharedAddress(row)),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
+// Shows what this thread wrote to shared memory to the copy engine; a barrier follows, then the
+// copy.
+__device__ inline void PublishToCopies() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+// Starts the copy of a box to a matrix, as a group of its own; what lies past the matrix is not
+// written.
+__device__ inline void StoreBox(const CUtensorMap& map, const void* from, int column, int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
+      "cp.async.bulk.commit_group;\n" ::"l"(&map),
+      "r"(column), "r"(row), "r"(SharedAddress(from))
+      : "memory");
+}
+// Waits until at most kPending of this thread's groups still read shared memory.
+template <int kPending>
+__device__ inline void WaitForStoresToRead() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
+}
+// Waits until all of this thread's stores are done.
+__device__ inline void WaitForStores() {
+  asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
+}
+
 // Tells a product where a permuted tile lies whose rows are 128 bytes. Eight rows make a group, and
 // groups follow each other without a gap; `leading_bytes` lie between two parts of 64 columns where
 // the product runs over columns (its operand is transposed), otherwise they do not matter.
@@ -127,6 +196,10 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   BEAMLINE_NAMES_32                                                          \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
   "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define BEAMLINE_NAMES_96                                                    \
+  BEAMLINE_NAMES_64                                                          \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, " \
+  "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
 // c = a b^T, or c += a b^T where `add`: a [64, 16] and b [128, 16] in permuted tiles whose rows are
 // a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the next: of row
@@ -139,6 +212,23 @@ __device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[64]) 
       "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BEAMLINE_NAMES_64 \
       "}, %64, %65, add, 1, 1, 0, 0;\n}\n"                                                \
       : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32)                                   \
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+  if constexpr (std::is_same_v<T, __half>) {
+    BEAMLINE_MULTIPLY_TILES("f16");
+  } else {
+    BEAMLINE_MULTIPLY_TILES("bf16");
+  }
+#undef BEAMLINE_MULTIPLY_TILES
+}
+// The same for b [192, 16].
+template <typename T>
+__device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[96]) {
+#define BEAMLINE_MULTIPLY_TILES(type)                                                     \
+  asm volatile(                                                                           \
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n"                                    \
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" BEAMLINE_NAMES_96 \
+      "}, %96, %97, add, 1, 1, 0, 0;\n}\n"                                                \
+      : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32), BEAMLINE_SUMS_32(c, 64)          \
       : "l"(a), "l"(b), "r"(static_cast<int>(add)))
   if constexpr (std::is_same_v<T, __half>) {
     BEAMLINE_MULTIPLY_TILES("f16");
@@ -187,6 +277,7 @@ __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64])
 #undef BEAMLINE_SUMS_32
 #undef BEAMLINE_NAMES_32
 #undef BEAMLINE_NAMES_64
+#undef BEAMLINE_NAMES_96
 
 // A numbered barrier of `threads` threads of a block: those that call SyncSome wait for all, those
 // that call ArriveSome do not wait.

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <string>
 
 #include "fmt/format.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kElementBytes = 2;
 constexpr int kBoxColumns = 64;
-constexpr int kDims = 4;
 
 // The driver's function, looked up at run time: a program that links to the driver does not start
 // where there is none.
@@ -32,9 +32,12 @@ PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
-}  // namespace
-
-CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
+// The map of a tensor that begins at `begin` and is copied in boxes; the innermost stride is an
+// element. `what` names it for an error.
+template <int kDims>
+CUtensorMap Encode(Device& device, uintptr_t begin, const std::array<cuuint64_t, kDims>& dims,
+                   const std::array<cuuint64_t, kDims - 1>& strides,
+                   const std::array<cuuint32_t, kDims>& box, const std::string& what) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = FindEncode(device);
   CUtensorMap map = {};
   if (device.ok() && encode == nullptr) {
@@ -42,29 +45,43 @@ CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
         fmt::format("GPU {}: the driver has no cuTensorMapEncodeTiled", device.index())));
   }
   if (!device.ok()) return map;
-  const auto stride = static_cast<uint64_t>(rows.stride * kElementBytes);
-  const std::array<cuuint64_t, kDims> dims = {
-      static_cast<uint64_t>(rows.head_dim), static_cast<uint64_t>(rows.num_heads),
-      static_cast<uint64_t>(rows.box_rows), static_cast<uint64_t>(rows.num_rows) + 1};
-  const std::array<cuuint64_t, kDims - 1> strides = {
-      static_cast<uint64_t>(rows.head_dim) * kElementBytes, stride, stride};
-  const std::array<cuuint32_t, kDims> box = {kBoxColumns, static_cast<uint32_t>(rows.box_heads),
-                                             static_cast<uint32_t>(rows.box_rows), 1};
-  const std::array<cuuint32_t, kDims> steps = {1, 1, 1, 1};
-  // The two coordinates of a row add up to its number plus box_rows.
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(rows.data) -
-                          static_cast<uintptr_t>(rows.box_rows) * static_cast<uintptr_t>(stride);
+  std::array<cuuint32_t, kDims> steps;
+  steps.fill(1);
   const CUresult result =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, kDims, reinterpret_cast<void*>(begin),
              dims.data(), strides.data(), box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
-    device.SetError(absl::InternalError(fmt::format(
-        "GPU {}: cuTensorMapEncodeTiled returned {} for {} rows of {} heads of {}", device.index(),
-        static_cast<int>(result), rows.num_rows, rows.num_heads, rows.head_dim)));
+    device.SetError(
+        absl::InternalError(fmt::format("GPU {}: cuTensorMapEncodeTiled returned {} for {}",
+                                        device.index(), static_cast<int>(result), what)));
   }
   return map;
+}
+
+}  // namespace
+
+CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
+  const auto stride = static_cast<uint64_t>(rows.stride * kElementBytes);
+  // The two coordinates of a row add up to its number plus box_rows.
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(rows.data) -
+                          static_cast<uintptr_t>(rows.box_rows) * static_cast<uintptr_t>(stride);
+  return Encode<4>(
+      device, begin,
+      {static_cast<uint64_t>(rows.head_dim), static_cast<uint64_t>(rows.num_heads),
+       static_cast<uint64_t>(rows.box_rows), static_cast<uint64_t>(rows.num_rows) + 1},
+      {static_cast<uint64_t>(rows.head_dim) * kElementBytes, stride, stride},
+      {kBoxColumns, static_cast<uint32_t>(rows.box_heads), static_cast<uint32_t>(rows.box_rows), 1},
+      fmt::format("{} rows of {} heads of {}", rows.num_rows, rows.num_heads, rows.head_dim));
+}
+
+CUtensorMap MakeMatrixMap(Device& device, const MatrixRows& rows) {
+  return Encode<2>(device, reinterpret_cast<uintptr_t>(rows.data),
+                   {static_cast<uint64_t>(rows.num_columns), static_cast<uint64_t>(rows.num_rows)},
+                   {static_cast<uint64_t>(rows.stride * kElementBytes)},
+                   {kBoxColumns, static_cast<uint32_t>(rows.box_rows)},
+                   fmt::format("{} rows of {} columns", rows.num_rows, rows.num_columns));
 }
 
 }  // namespace beamline::cuda

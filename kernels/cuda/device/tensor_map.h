@@ -29,4 +29,17 @@ struct RaggedRows {
 // of the device.
 CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows);
 
+// A matrix of 16-bit elements that is copied in boxes of box_rows rows by 64 columns, permuted by
+// 128 bytes. What a box has past the matrix arrives as zeros, and is not written.
+struct MatrixRows {
+  const void* data = nullptr;  // at a multiple of 16 bytes
+  int64_t num_rows = 0;
+  int64_t num_columns = 0;
+  int64_t stride = 0;  // elements between rows, a multiple of 16 bytes
+  int box_rows = 0;    // at most 256
+};
+
+// All zero after a fault of the device.
+CUtensorMap MakeMatrixMap(Device& device, const MatrixRows& rows);
+
 }  // namespace beamline::cuda

@@ -1,39 +1,55 @@
 // Activations in float32: within a few roundings of the exact functions.
 #pragma once
 
+#include <cfloat>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/device/scalar.cuh"
 
 namespace beamline::cuda {
 
-// erfc(|x| / sqrt(2)) with an absolute error under 1.5e-7 for every x, NaN included: the logarithm
-// of erfc is nearly a parabola, so one polynomial and one power of two do what erff needs two
-// ranges and twice the instructions for. Its coefficients fit |x| <= 6 with errors weighted by
-// erfc; beyond that it keeps falling, until the power is 0.
-__device__ inline float TwoSidedTail(float x) {
-  const float t = fabsf(x);
-  float power = -1.918630232e-06f;
-  power = fmaf(power, t, 2.979014243e-05f);
-  power = fmaf(power, t, -1.469580166e-04f);
-  power = fmaf(power, t, -2.170224470e-04f);
-  power = fmaf(power, t, 7.149738725e-03f);
-  power = fmaf(power, t, -5.254382640e-02f);
-  power = fmaf(power, t, -4.591962993e-01f);
-  power = fmaf(power, t, -1.151106119e+00f);
-  float tail;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail) : "f"(power * t));
-  return tail;
-}
-
-__device__ inline float Gelu(float x) {
-  const float tail = TwoSidedTail(x);
-  return 0.5f * x * (x < 0.0f ? tail : 2.0f - tail);
+// GELU by erfc(|x| / sqrt(2)), which is under 1.5e-7 from the exact one for every x, NaN included:
+// the logarithm of erfc is nearly a parabola, so one polynomial and one power of two do what erff
+// needs two ranges and twice the instructions for. Its coefficients fit |x| <= 6 with errors
+// weighted by erfc; beyond that it keeps falling, until the power is 0. Where x is negative nothing
+// is subtracted, so the tail keeps its relative accuracy. Several numbers go through each step
+// together, so that none waits for the one before it.
+template <int kSize>
+__device__ void GeluAll(float (&x)[kSize]) {
+  constexpr float kPowers[] = {-1.918630232e-06f, 2.979014243e-05f,  -1.469580166e-04f,
+                               -2.170224470e-04f, 7.149738725e-03f,  -5.254382640e-02f,
+                               -4.591962993e-01f, -1.151106119e+00f, /* half of erfc */ -1.0f};
+  constexpr int kTogether = kSize < 8 ? kSize : 8;
+  static_assert(kSize % kTogether == 0);
+#pragma unroll
+  for (int i = 0; i < kSize; i += kTogether) {
+    float power[kTogether];
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) power[j] = kPowers[0];
+#pragma unroll
+    for (int c = 1; c < static_cast<int>(sizeof(kPowers) / sizeof(float)); ++c) {
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) power[j] = fmaf(power[j], fabsf(x[i + j]), kPowers[c]);
+    }
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      float half_tail;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(half_tail) : "f"(power[j]));
+      // Infinity times no tail would be no number.
+      const float magnitude = fminf(fabsf(x[i + j]), FLT_MAX);
+      x[i + j] = fmaf(-magnitude, half_tail, fmaxf(x[i + j], 0.0f));
+    }
+  }
 }
 
 template <Activation kActivation>
 __device__ float Activate(float x) {
   if constexpr (kActivation == Activation::kRelu) return fmaxf(x, 0.0f);
-  if constexpr (kActivation == Activation::kGelu) return Gelu(x);
+  if constexpr (kActivation == Activation::kGelu) {
+    float values[1] = {x};
+    GeluAll(values);
+    return values[0];
+  }
   if constexpr (kActivation == Activation::kGeluTanh) {
     return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
   }
@@ -46,8 +62,12 @@ __device__ float Activate(float x) {
 template <int kSize>
 __device__ void ActivateAll(Activation activation, float (&x)[kSize]) {
   const auto apply = [&]<Activation kActivation>() {
+    if constexpr (kActivation == Activation::kGelu) {
+      GeluAll(x);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) x[i] = Activate<kActivation>(x[i]);
+      for (int i = 0; i < kSize; ++i) x[i] = Activate<kActivation>(x[i]);
+    }
   };
   switch (activation) {
     case Activation::kNone:

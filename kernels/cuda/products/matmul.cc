@@ -1,6 +1,7 @@
 #include "kernels/cuda/products/matmul.h"
 
 #include "base/check.h"
+#include "kernels/cuda/products/wgmma_product.h"
 #include "kernels/cuda/rows/row_ops.h"
 #include "kernels/input_norm.h"
 
@@ -81,6 +82,24 @@ LtEpilogue EpilogueOf(Activation activation, bool has_bias) {
   }
 }
 
+// Whether a kernel of Hopper's computes the product with its activation, where cuBLASLt would leave
+// that to the finishing pass; x as the product reads it. Does so.
+bool LaunchWgmma(Device& device, const MatMulParams& params, const Tensor& x,
+                 const CudaWeight& weight) {
+  const DType dtype = params.y.dtype;
+  if (!device.has_wgmma() || SizeOf(dtype) != 2 || weight.dtype() != dtype ||
+      params.activation != Activation::kGelu || params.gated || !params.residual.empty()) {
+    return false;
+  }
+  const WgmmaTiles tiles =
+      PickWgmmaTiles(params.y.num_rows(), weight.out_features(), device.num_multiprocessors());
+  if (tiles == WgmmaTiles::kNone) return false;
+  Tensor rows(const_cast<void*>(weight.data()), dtype, {weight.out_features(), x.dim(-1)});
+  rows.row_stride = weight.row_stride();
+  WgmmaGeluProduct(device, {.x = x, .weight = rows, .bias = params.bias, .y = params.y}, tiles);
+  return true;
+}
+
 }  // namespace
 
 void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
@@ -102,6 +121,7 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
       weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
   const bool has_room = params.y_owns_padding && params.y.row_stride >= weight.padded_rows();
   bool in_place = !params.gated && IsAligned(params.y) && (whole || has_room);
+  if (whole && in_place && device.ok() && LaunchWgmma(device, params, x, weight)) return;
   const int64_t padded_columns = whole ? weight.out_features() : weight.padded_rows();
   Fused fused = in_place ? ChooseFused(params, padded_columns, whole) : Fused();
   // A residual that lies in y must be there until it is added.
