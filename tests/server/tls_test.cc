@@ -185,6 +185,31 @@ TEST_F(TlsTest, NewCertificatesAreTakenUnderLoad) {
   EXPECT_GT(calls, 10);
 }
 
+// The metrics tell the first end among the certificates of a file, also of new ones.
+TEST_F(TlsTest, TellsWhenCertificatesEnd) {
+  constexpr char kMetric[] = "beamline_tls_certificate_expiry_timestamp_seconds";
+  const auto in_hours = [](double end) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return (end - std::chrono::duration<double>(now).count()) / 3600;
+  };
+  ServeTls();
+  EXPECT_NEAR(in_hours(Counter(kMetric, "file=server")), 1, 0.1);
+  EXPECT_EQ(Counter(kMetric, "file=client_ca"), 0);
+  CertificateAndKey chain =
+      authority_.Issue("server", -std::chrono::hours(1), std::chrono::hours(9));
+  chain.certificate +=
+      authority_.Issue("between", -std::chrono::hours(1), std::chrono::hours(5)).certificate;
+  WriteCertificate(chain);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (in_hours(Counter(kMetric, "file=server")) < 2 &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_NEAR(in_hours(Counter(kMetric, "file=server")), 5, 0.1);
+  ServeTls(/*asks_clients=*/true);
+  EXPECT_GT(in_hours(Counter(kMetric, "file=client_ca")), 0.5);
+}
+
 TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {
   ServeTls();
   const auto faultless = authority_.Issue("server");
