@@ -30,6 +30,7 @@
 #include "server/config/process_options.h"
 #include "server/health_check.h"
 #include "server/logging.h"
+#include "server/memory_trim.h"
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
 #include "server/notify.h"
@@ -163,6 +164,8 @@ int Main(int argc, char** argv) {
   PrintStartLine(**server);
   TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
                           (*server)->model_names()));
+
+  const MemoryTrim trim;  // of what comes and goes while it serves
 
   shutdown_signal.Wait();
   TellManager("STOPPING=1\nSTATUS=Finishing what runs");
