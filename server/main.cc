@@ -167,7 +167,9 @@ int Main(int argc, char** argv) {
 
   const MemoryTrim trim;  // of what comes and goes while it serves
 
+  shutdown_signal.OnUserSignal([&server] { (*server)->LogState(); });
   shutdown_signal.Wait();
+  shutdown_signal.OnUserSignal(nullptr);
   TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));

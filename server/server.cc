@@ -27,7 +27,9 @@
 #include "server/protocols/kserve/infer_service.h"
 #include "server/protocols/tei/tei_services.h"
 #include "server/security/tls_config.h"
+#include "server/security/tls_watch.h"
 #include "server/side_listener.h"
+#include "server/state_log.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -72,6 +74,7 @@ class ServerImpl final : public Server {
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (tls_ != nullptr) WatchTls(nullptr);
     engine_.reset();  // before the workers, which carry out its last answers
   }
 
@@ -98,6 +101,7 @@ class ServerImpl final : public Server {
   }
   std::string metrics_url() const override { return metrics_url_; }
   std::string model_names() const override { return models_.Names(); }
+  void LogState() const override { beamline::LogState(*engine_, services_.request_log.json); }
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
@@ -203,7 +207,11 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
   SendSpans(config);
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
-  if (tls_ == nullptr) WarnOfPlainText("listen", address_);
+  if (tls_ == nullptr) {
+    WarnOfPlainText("listen", address_);
+  } else {
+    WatchTls(&metrics_->connections());
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

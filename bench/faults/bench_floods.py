@@ -81,9 +81,9 @@ def unread(calls):
 
 
 def urgent(address, end):
-    """64 Encode calls at once of priority 100, 16 texts each."""
+    """64 Encode calls at once, as those of the normal client, of priority 100."""
     connection = Connection(address, window=1 << 20)
-    body = field(1, "embed-en") + field(2, field(1, "a mail server " * 8)) * 16 + field(8, 100)
+    body = encode(priority=100)
     streams = [connection.open(INFERENCE + "Encode") for _ in range(64)]
     for stream in streams:
         connection.write(stream, body, last=True)

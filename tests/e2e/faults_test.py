@@ -9,6 +9,7 @@ usage: faults_test.py --source FOLDER --build FOLDER --clock LIBRARY [unittest's
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import resource
@@ -235,6 +236,29 @@ class Faults(unittest.TestCase):
                               timeout=TIMEOUT_S, check=False, preexec_fn=limit)
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertRegex(done.stderr, r"^beamline-server: model 'write-en': cannot allocate \d+ bytes\n$")
+
+    def test_state_on_demand(self):
+        server = self.serve("--log-format", "json")
+        os.kill(server.process.pid, signal.SIGUSR1)
+        told = lambda: [json.loads(line) for line in server.read_log().splitlines() if '"event":"state' in line]
+        self.assertTrue(eventually(lambda: len(told()) == 2))
+        self.assertEqual([(line["model"], line["answered"], line["requests"]) for line in told()],
+                         [("embed-en", True, 0), ("write-en", True, 0)])
+        connection = self.connect(server)
+        for _ in range(3):
+            connection.write(connection.open(INFERENCE + "GenerateStream", [("x-client-id", "team-a"), ("grpc-timeout", "50S")]),
+                             generate_request(500), last=True)
+        self.assertTrue(eventually(lambda: server.metric("beamline_running_sequences") == 3))
+        os.kill(server.process.pid, signal.SIGUSR1)
+        self.assertTrue(eventually(lambda: len(told()) == 4 + 3))
+        state, requests = told()[3], told()[4:]
+        self.assertEqual((state["event"], state["model"], state["replica"], state["requests"], state["running"]), ("state", "write-en", 0, 3, 3))
+        self.assertTrue(0 < state["used_blocks"] < state["total_blocks"])
+        for line in requests:
+            self.assertEqual((line["event"], line["client"], line["running"], line["sequences"]), ("state_request", "team-a", True, 1))
+            self.assertTrue(0 < line["tokens"] < 520 and line["blocks"] > 0 and 0 < line["seconds"] < 50 and 0 < line["left_seconds"] < 50)
+        self.assertNotIn("hello", server.read_log())
+        self.assertEqual(server.stop(), 0)
 
     def test_a_clock_that_is_set(self):
         path = os.path.join(self.folder, "shift")

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <sstream>
@@ -11,6 +12,8 @@
 
 #include "client/client.h"
 #include "grpcpp/grpcpp.h"
+#include "openssl/bio.h"
+#include "openssl/ssl.h"
 #include "server/health_check.h"
 #include "server/listening.h"
 #include "server/security/tls_config.h"
@@ -208,6 +211,36 @@ TEST_F(TlsTest, TellsWhenCertificatesEnd) {
   EXPECT_NEAR(in_hours(Counter(kMetric, "file=server")), 5, 0.1);
   ServeTls(/*asks_clients=*/true);
   EXPECT_GT(in_hours(Counter(kMetric, "file=client_ca")), 0.5);
+}
+
+// A client that takes back what it begins, in TLS: it loses its connection, and nobody else does.
+TEST_F(TlsTest, WhoFloodsLosesTheConnection) {
+  ServeTls();
+  Client other({.address = server_->address(), .tls = Trusting()});
+  EXPECT_TRUE(other.ListModels(kSoon).ok());
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  SSL_CTX_free);
+  constexpr unsigned char kProtocol[] = {2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(context.get(), kProtocol, sizeof(kProtocol));
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> connection(BIO_new_ssl_connect(context.get()),
+                                                                 BIO_free_all);
+  BIO_set_conn_hostname(connection.get(), server_->address().c_str());
+  ASSERT_EQ(BIO_do_connect(connection.get()), 1);
+  const auto frame = [](char size, char type, char flags, int stream) {
+    return std::string{
+        0, 0, size, type, flags, 0, 0, static_cast<char>(stream >> 8), static_cast<char>(stream)};
+  };
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(0, 4, 0, 0);
+  for (int stream = 1; stream < 2400; stream += 2) {
+    // ":method: POST" of HPACK's table, and a reset.
+    bytes += frame(1, 1, 4, stream) + '\x83' + frame(4, 3, 0, stream) + std::string{0, 0, 0, 8};
+  }
+  BIO_write(connection.get(), bytes.data(), static_cast<int>(bytes.size()));
+  std::array<char, 4096> read;
+  while (BIO_read(connection.get(), read.data(), read.size()) > 0) {
+  }
+  EXPECT_TRUE(CounterReaches("beamline_connections_refused_total", "reason=flood", 1));
+  EXPECT_TRUE(other.ListModels(kSoon).ok());
 }
 
 TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {
