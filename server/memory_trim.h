@@ -17,7 +17,7 @@ class MemoryTrim {
  public:
   struct Options {
     std::chrono::milliseconds interval{5000};  // between looks; it takes two to be returned
-    int64_t least_bytes = int64_t{32} << 20;   // unused, and grown by
+    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown by
   };
   MemoryTrim() : MemoryTrim(Options()) {}
   explicit MemoryTrim(const Options& options);

@@ -211,6 +211,7 @@ def line(row):
 
 def report(result):
     kinds = "\n".join(f"- {kind}: {connections} connections, each {flood.__doc__[0].lower()}{flood.__doc__[1:]}" for kind, (flood, connections, *_) in KINDS.items())
+    rows = sorted(result["rows"], key=lambda row: list(KINDS).index(row["kind"]))
     return "\n".join([f"""# Floods on the CPU
 
 {result['machine']}; load average {result['load_average']:.1f} before and {result['load_average_after']:.1f} after: other programs used the same cores; {result['date']};
@@ -220,7 +221,7 @@ A client makes one small Encode call after the other, with {1000 * REST_S:.0f} m
 process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood.
 
 {kinds}
-"""] + HEADER + [line(row) for row in result["rows"]]) + "\n"
+"""] + HEADER + [line(row) for row in rows]) + "\n"
 
 
 def machine():
@@ -236,9 +237,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
     parser.add_argument("--rest", type=float, default=60, help="seconds after which memory is looked at")
     parser.add_argument("--commit", default="", help="of the measured server")
+    parser.add_argument("--add", help="a .json of an earlier run on this machine, whose rows come first")
     parser.add_argument("--out", help="writes OUT.md and OUT.json")
     options = parser.parse_args()
     begin, load_average, path, rows = time.monotonic(), os.getloadavg()[0], os.environ["PATH"], []
+    if options.add:
+        with open(options.add, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
     for kind in options.kinds.split(";"):
         for named in options.server or ["this=" + os.path.join(ROOT, "build/release/server")]:
             name, folder = named.split("=", 1)

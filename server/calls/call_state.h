@@ -98,6 +98,7 @@ class CallState {
   google::rpc::Status Fail(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
+  bool is_unsent() const { return unsent_; }
   void SetAnswer(const Timing& timing, const Usage& usage) {
     record_.timing = timing;
     record_.usage = usage;

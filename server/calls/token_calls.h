@@ -93,6 +93,8 @@ class TokenCall final : public UnaryCall {
   }
 
   void Run() {
+    // What has waited for its turn may be nobody's any more.
+    if (state().is_unsent()) return Fail(absl::CancelledError("cancelled by the client"));
     const auto response =
         Method::Answer(prepared_, message_, services().stream_limits.max_send_bytes);
     if (!response.ok()) return Fail(response.status());
