@@ -31,7 +31,10 @@ int print_errno = 0;  // of the first write that failed in Print
 
 }  // namespace
 
-void PrepareStandardStreams() { signal(SIGPIPE, SIG_IGN); }
+void PrepareStandardStreams() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a log that reaches the limit of a file is as one on a full disk
+}
 
 void Print(std::string_view text) {
   errno = 0;

@@ -12,7 +12,7 @@ namespace beamline {
 
 grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buffer* request,
                                                      Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kGenerate, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<GenerateMethod>(services_, Rpc::kGenerate, response);
   call->Start(CallerOf(*context, *identity), *request);
@@ -21,7 +21,7 @@ grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buf
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::GenerateStream(
     Context* context, const Buffer* request) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kGenerateStream, *context, Right::kInference);
   if (!identity.ok()) return new FailedStreamCall(ToGrpcStatus(identity.status()));
   auto* call = new StreamCall(services_);
   call->Start(*context, *identity, *request);
@@ -30,7 +30,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::GenerateStream(
 
 grpc::ServerUnaryReactor* InferenceService::Encode(Context* context, const Buffer* request,
                                                    Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kEncode, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<EncodeMethod>(services_, Rpc::kEncode, response);
   call->Start(CallerOf(*context, *identity), *request);
@@ -39,7 +39,7 @@ grpc::ServerUnaryReactor* InferenceService::Encode(Context* context, const Buffe
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(Context* context, const Buffer* request,
                                                      Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kTokenize, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new TokenCall<TokenizeMethod>(services_, Rpc::kTokenize, response);
   call->SetCaller(CallerOf(*context, *identity));
@@ -49,7 +49,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(Context* context, const Buf
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(Context* context, const Buffer* request,
                                                        Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kDetokenize, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new TokenCall<DetokenizeMethod>(services_, Rpc::kDetokenize, response);
   call->SetCaller(CallerOf(*context, *identity));
@@ -59,7 +59,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(Context* context, const B
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::GenerateMany(
     Context* context) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kGenerateMany, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new GenerateManyCall(services_, CallerOf(*context, *identity));
   call->Start();
@@ -68,7 +68,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::G
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::EncodeMany(
     Context* context) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kEncodeMany, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new EncodeManyCall(services_, CallerOf(*context, *identity));
   call->Start();
@@ -77,7 +77,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::E
 
 grpc::ServerUnaryReactor* InferenceService::Score(Context* context, const Buffer* request,
                                                   Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kScore, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<ScoreMethod>(services_, Rpc::kScore, response);
   call->Start(CallerOf(*context, *identity), *request);

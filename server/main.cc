@@ -30,6 +30,7 @@
 #include "server/config/process_options.h"
 #include "server/health_check.h"
 #include "server/logging.h"
+#include "server/memory_trim.h"
 #include "server/metrics/metrics.h"
 #include "server/model_log.h"
 #include "server/notify.h"
@@ -164,7 +165,11 @@ int Main(int argc, char** argv) {
   TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
                           (*server)->model_names()));
 
+  const MemoryTrim trim;  // of what comes and goes while it serves
+
+  shutdown_signal.OnUserSignal([&server] { (*server)->LogState(); });
   shutdown_signal.Wait();
+  shutdown_signal.OnUserSignal(nullptr);
   TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));

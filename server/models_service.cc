@@ -9,7 +9,7 @@ namespace beamline {
 
 grpc::ServerUnaryReactor* ModelsService::ListModels(Context* context, const Buffer*,
                                                     Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kAny);
+  const auto identity = Enter(services_, Rpc::kListModels, *context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new ListModelsCall(services_, response);
   call->SetCaller(CallerOf(*context, *identity));
@@ -19,7 +19,7 @@ grpc::ServerUnaryReactor* ModelsService::ListModels(Context* context, const Buff
 
 grpc::ServerUnaryReactor* ModelsService::GetModel(Context* context, const Buffer* request,
                                                   Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kAny);
+  const auto identity = Enter(services_, Rpc::kGetModel, *context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new GetModelCall(services_, response);
   call->SetCaller(CallerOf(*context, *identity));
@@ -30,7 +30,7 @@ grpc::ServerUnaryReactor* ModelsService::GetModel(Context* context, const Buffer
 template <typename Call>
 grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, Context* context,
                                                         const Buffer* request, Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kAdmin);
+  const auto identity = Enter(services_, Call::kRpc, *context, Right::kAdmin);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   switch (access_) {
     case AdminAccess::kNowhere:

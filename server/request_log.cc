@@ -3,13 +3,9 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "base/json.h"
-#include "fmt/format.h"
-#include "server/log_format.h"
+#include "server/log_event.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -37,22 +33,13 @@ std::string Cut(std::string_view text, size_t most_bytes) {
   return std::string(text.substr(0, most_bytes)) + (text.size() > most_bytes ? "..." : "");
 }
 
-struct Word {
-  std::string text;  // of letters, digits and underscores
-};
-
-struct Field {
-  std::string_view name;
-  std::variant<Word, std::string, int64_t, std::chrono::nanoseconds> value;
-};
-
-std::vector<Field> FieldsOf(const CallRecord& record) {
+std::vector<LogField> FieldsOf(const CallRecord& record) {
   using std::chrono::nanoseconds;
-  std::vector<Field> fields = {
-      {"rpc", Word{std::string(kRpcNames[static_cast<size_t>(record.rpc)])}},
+  std::vector<LogField> fields = {
+      {"rpc", LogWord{std::string(kRpcNames[static_cast<size_t>(record.rpc)])}},
       {"model", Cut(record.model, kMostIdBytes)},
       {"request_id", Cut(record.request_id, kMostIdBytes)},
-      {"code", Word{absl::StatusCodeToString(record.code)}},
+      {"code", LogWord{absl::StatusCodeToString(record.code)}},
       {"seconds", record.duration}};
   if (!record.client.empty()) {
     fields.push_back(
@@ -60,8 +47,8 @@ std::vector<Field> FieldsOf(const CallRecord& record) {
   }
   if (!record.peer.empty()) fields.push_back({"peer", Cut(record.peer, kMostIdBytes)});
   if (!record.trace.trace_id.empty()) {
-    fields.push_back({"trace_id", Word{record.trace.trace_id}});
-    fields.push_back({"parent_span_id", Word{record.trace.span_id}});
+    fields.push_back({"trace_id", LogWord{record.trace.trace_id}});
+    fields.push_back({"parent_span_id", LogWord{record.trace.span_id}});
   }
   if (record.request_bytes > 0) fields.push_back({"request_bytes", record.request_bytes});
   if (record.answer_bytes > 0) fields.push_back({"answer_bytes", record.answer_bytes});
@@ -78,39 +65,10 @@ std::vector<Field> FieldsOf(const CallRecord& record) {
   return fields;
 }
 
-struct AsText {
-  std::string operator()(const Word& word) const { return word.text; }
-  std::string operator()(const std::string& text) const {
-    return "\"" + absl::CEscape(text) + "\"";
-  }
-  std::string operator()(int64_t number) const { return fmt::format("{}", number); }
-  std::string operator()(std::chrono::nanoseconds time) const {
-    return fmt::format("{:.6f}", std::chrono::duration<double>(time).count());
-  }
-};
-
-struct AsJson : AsText {
-  using AsText::operator();
-  std::string operator()(const Word& word) const { return JsonString(word.text); }
-  std::string operator()(const std::string& text) const { return JsonString(text); }
-};
-
 }  // namespace
 
 std::string RequestLine(const CallRecord& record, bool json) {
-  const std::vector<Field> fields = FieldsOf(record);
-  if (!json) {
-    std::string line = "request";
-    for (const Field& field : fields) {
-      line += fmt::format(" {}={}", field.name, std::visit(AsText(), field.value));
-    }
-    return line;
-  }
-  std::string object = fmt::format("{}\"request\"", kEventBegin);
-  for (const Field& field : fields) {
-    object += fmt::format(",\"{}\":{}", field.name, std::visit(AsJson(), field.value));
-  }
-  return object + "}";
+  return EventLine("request", FieldsOf(record), json);
 }
 
 void LogRequest(const CallRecord& record, const RequestLogOptions& options) {

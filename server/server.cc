@@ -27,16 +27,15 @@
 #include "server/protocols/kserve/infer_service.h"
 #include "server/protocols/tei/tei_services.h"
 #include "server/security/tls_config.h"
+#include "server/security/tls_watch.h"
 #include "server/side_listener.h"
+#include "server/state_log.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
 namespace {
 
 constexpr int kSpareStreams = 100;
-// Clients that vanished without a word are found, and their requests cancelled.
-constexpr std::chrono::milliseconds kKeepaliveInterval{60000};
-constexpr std::chrono::milliseconds kKeepaliveTimeout{20000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
 // How long last answers may be on their way, and connections may take to close, once no call runs.
@@ -53,6 +52,7 @@ class ServerImpl final : public Server {
         models_(engine_->Models()),
         has_admin_(config.admin_listen != "off"),
         admission_(config.max_concurrent_requests),
+        unread_(config.max_unread_bytes),
         services_{*engine_,
                   models_,
                   admission_,
@@ -61,7 +61,10 @@ class ServerImpl final : public Server {
                   text_workers_,
                   {config.max_outstanding_per_stream, config.max_send_bytes, config.max_priority},
                   nullptr,
-                  {.json = config.log_format == "json", .all = config.log_requests == "all"}} {}
+                  {.json = config.log_format == "json", .all = config.log_requests == "all"},
+                  nullptr,
+                  &unread_,
+                  &huge_texts_} {}
 
   ~ServerImpl() override {
     metrics_endpoint_.reset();
@@ -71,6 +74,7 @@ class ServerImpl final : public Server {
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (tls_ != nullptr) WatchTls(nullptr);
     engine_.reset();  // before the workers, which carry out its last answers
   }
 
@@ -97,6 +101,7 @@ class ServerImpl final : public Server {
   }
   std::string metrics_url() const override { return metrics_url_; }
   std::string model_names() const override { return models_.Names(); }
+  void LogState() const override { beamline::LogState(*engine_, services_.request_log.json); }
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
@@ -110,10 +115,12 @@ class ServerImpl final : public Server {
   std::unique_ptr<SpanExporter> spans_;  // null: none are sent; calls end on the threads below
   WorkerPool writers_;
   WorkerPool text_workers_;
+  WorkerPool huge_texts_{1};
   std::unique_ptr<Engine> engine_;
   ModelDirectory models_;
   const bool has_admin_;
   Admission admission_;
+  UnreadAnswers unread_;
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
@@ -150,10 +157,9 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              config.min_ping_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
-                             static_cast<int>(kKeepaliveInterval.count()));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             static_cast<int>(kKeepaliveTimeout.count()));
+  // Clients that vanished without a word are found, and their requests cancelled.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, config.keepalive_interval_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, config.keepalive_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
   if (config.max_connection_idle_ms > 0) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, config.max_connection_idle_ms);
@@ -196,12 +202,16 @@ absl::Status ServerImpl::MakeGate(const ServerConfig& config) {
 
 absl::Status ServerImpl::Listen(const ServerConfig& config) {
   if (const std::optional<TlsFiles> files = TlsFilesOf(config)) {
-    BEAMLINE_ASSIGN_OR_RETURN(tls_, TlsSource::Open(*files));
+    BEAMLINE_ASSIGN_OR_RETURN(tls_, TlsSource::Open(*files, &metrics_->certificates()));
   }
   BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
   SendSpans(config);
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
-  if (tls_ == nullptr) WarnOfPlainText("listen", address_);
+  if (tls_ == nullptr) {
+    WarnOfPlainText("listen", address_);
+  } else {
+    WatchTls(&metrics_->connections());
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -226,7 +236,8 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       .max_connections = limit,
       .max_connections_per_peer = config.max_connections_per_peer,
       .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
-      .first_bytes = FirstBytes(tls_)};
+      .first_bytes = FirstBytes(tls_),
+      .watches_floods = tls_ == nullptr};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
   BEAMLINE_ASSIGN_OR_RETURN(
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),

@@ -36,6 +36,9 @@ class Server {
   // "translate-en-de, embed-en".
   virtual std::string model_names() const = 0;
 
+  // Writes to the log what the server has before it (state_log.h).
+  virtual void LogState() const = 0;
+
   // Health becomes NOT_SERVING and new calls are UNAVAILABLE. Running calls go on for at most
   // `timeout`, except loads, which are ended. Then the ports close. Returns whether every request
   // had its whole answer.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <utility>
 
 #include "spdlog/spdlog.h"
 
@@ -15,6 +16,7 @@ sigset_t Signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGUSR1);
   struct sigaction hang_up;
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
     sigaddset(&signals, SIGHUP);
@@ -48,11 +50,24 @@ void ShutdownSignal::Wait() {
   arrived_.wait(lock, [this] { return has_arrived_; });
 }
 
-void ShutdownSignal::Watch() {
+void ShutdownSignal::OnUserSignal(std::function<void()> handle) {
+  std::lock_guard lock(user_mutex_);
+  on_user_signal_ = std::move(handle);
+}
+
+int ShutdownSignal::Next() {
   const sigset_t signals = Signals();
-  int signal = 0;
-  while (sigwait(&signals, &signal) != 0) {
+  while (true) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (signal != SIGUSR1) return signal;
+    std::lock_guard lock(user_mutex_);
+    if (on_user_signal_ != nullptr) on_user_signal_();
   }
+}
+
+void ShutdownSignal::Watch() {
+  Next();
   {
     std::lock_guard lock(mutex_);
     // Nothing of a load needs an orderly end, and it may take minutes.
@@ -62,9 +77,7 @@ void ShutdownSignal::Watch() {
     }
   }
   Request();
-  while (sigwait(&signals, &signal) != 0) {
-  }
-  _exit(128 + signal);
+  _exit(128 + Next());
 }
 
 }  // namespace beamline

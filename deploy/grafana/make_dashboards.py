@@ -206,6 +206,8 @@ DEVICES = [
     graph("Refused HTTP connections", "By reason.",
           [(total("beamline_http_connections_refused_total", "instance, reason", SERIES), "{{instance}} {{reason}}")], "cps"),
     graph("Spans", "Of traced requests: sent to the collector, or dropped.", [(total("beamline_spans_total", "instance, outcome", SERIES), "{{instance}} {{outcome}}")], "ops"),
+    graph("Certificates", "Time until the first certificate of a file ends, where TLS is spoken.",
+          [(f"beamline_tls_certificate_expiry_timestamp_seconds{{{SERIES}}} - time()", "{{instance}} {{file}}")], "s"),
     graph("Accepting", "1, or 0 while new connections are refused.", [(f"beamline_accepting{{{SERIES}}}", "{{instance}}")], most=1),
     graph("Uptime", "Since the process began.", [(f"time() - process_start_time_seconds{{{SERIES}}}", "{{instance}}")], "s"),
     graph("Scrapes", "How often /metrics is read.", [(total("exposer_scrapes_total", "instance", SERIES), "{{instance}}")], "ops"),

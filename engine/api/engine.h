@@ -107,6 +107,11 @@ class Engine {
   // Of a name, those of all its versions that are loaded, together with what unloaded ones counted.
   virtual absl::StatusOr<ModelStats> Stats(const std::string& model) const = 0;
 
+  // What every replica has, of all models that are loaded. Each is given `patience` to tell it,
+  // which it does between two steps. For people who look for what holds a server up; not for every
+  // second.
+  virtual std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const = 0;
+
   // Loads one more model, or version of one, and waits until it is ready: any thread; loads wait
   // for each other, requests to other models go on. What is there already with the same options is
   // the answer, and so is the end of a load that is under way. Errors change nothing:

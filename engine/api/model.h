@@ -142,6 +142,31 @@ struct ReplicaState {
   std::optional<size_t> unused_device_bytes;
 };
 
+// A request that a replica has, at one moment.
+struct JobSnapshot {
+  std::string client;
+  int32_t priority = 0;
+  double age_seconds = 0;
+  std::optional<double> left_seconds;  // until its deadline; none: it has none
+  bool begun = false;                  // it was in a step
+  bool running = false;                // it is in the batch
+  int64_t cost = 0;                    // tokens that it may come to compute
+  // Of one that generates:
+  int64_t sequences = 0;
+  int64_t tokens = 0;  // of all its sequences
+  int64_t blocks = 0;  // that its sequences refer to; shared ones count for each
+};
+
+// What one replica has, at one moment.
+struct ReplicaSnapshot {
+  std::string model;
+  int32_t version = 1;
+  int32_t replica = 0;
+  std::string device;
+  bool answered = false;  // its thread told `jobs`; false: it is in a long step, or has ended
+  std::vector<JobSnapshot> jobs;
+};
+
 // A moment's numbers of one model, for gauges and counters. Counters only grow, over reloads too.
 struct ModelStats {
   bool can_answer = true;  // false while a replica cannot

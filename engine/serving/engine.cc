@@ -54,6 +54,9 @@ class EngineImpl : public Engine {
   absl::StatusOr<ModelStats> Stats(const std::string& model) const override {
     return registry_.Stats(model);
   }
+  std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const override {
+    return registry_.Snapshot(patience);
+  }
   absl::StatusOr<ModelInfo> Load(const ModelOptions& options) override {
     return lifecycle_.Load(options);
   }

@@ -27,6 +27,16 @@ class Inbox {
     return true;
   }
 
+  // A taker that waits returns, with what there is.
+  void Wake() {
+    bool wake = false;
+    {
+      std::lock_guard lock(mutex_);
+      wake = FillLocked();
+    }
+    if (wake) wake_up_.Release();
+  }
+
   // No more items; the taker sees what is there and then closed() == true.
   void Close() {
     bool wake = false;

@@ -136,6 +136,12 @@ absl::StatusOr<ModelStats> Registry::Stats(std::string_view model) const {
   return stats;
 }
 
+std::vector<ReplicaSnapshot> Registry::Snapshot(std::chrono::milliseconds patience) const {
+  std::vector<ReplicaSnapshot> snapshots;
+  for (const Pool& pool : Pools()) pool->AddSnapshots(patience, snapshots);
+  return snapshots;
+}
+
 std::vector<Registry::Pool> Registry::Pools() const {
   std::lock_guard lock(mutex_);
   std::vector<Pool> pools;

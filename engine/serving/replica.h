@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/check.h"
@@ -33,6 +34,15 @@ class Replica {
   // has failed, with that fault. REQUIRES: the model's task.
   void Submit(std::unique_ptr<Group> group) { Put(generate_, std::move(group)); }
   void Submit(std::unique_ptr<EncodeJob> job) { Put(encode_, std::move(job)); }
+
+  // What its thread has; nullopt when it does not tell by `until`.
+  std::optional<std::vector<JobSnapshot>> Snapshot(Clock::time_point until) {
+    const auto wake = [this] {
+      if (generate_.has_value()) generate_->inbox().Wake();
+      if (encode_.has_value()) encode_->inbox().Wake();
+    };
+    return stats_.snapshots.Ask(wake, until);
+  }
 
   const LoadedModel& model() const { return *model_; }
   ReplicaFault& fault() { return fault_; }

@@ -342,6 +342,26 @@ void ReplicaPool::AddCounters(ModelStats& stats) const {
   }
 }
 
+void ReplicaPool::AddSnapshots(std::chrono::milliseconds patience,
+                               std::vector<ReplicaSnapshot>& snapshots) const {
+  for (int i = 0; i < size(); ++i) {
+    ReplicaSnapshot& snapshot = snapshots.emplace_back();
+    snapshot.model = facts_->info.name;
+    snapshot.version = facts_->info.version;
+    snapshot.replica = i;
+    std::shared_ptr<Replica> asked;
+    {
+      std::lock_guard lock(mutex_);
+      asked = slots_[static_cast<size_t>(i)].replica;
+      snapshot.device = slots_[static_cast<size_t>(i)].device;
+    }
+    if (asked == nullptr) continue;
+    auto jobs = asked->Snapshot(Clock::now() + patience);
+    snapshot.answered = jobs.has_value();
+    if (jobs.has_value()) snapshot.jobs = *std::move(jobs);
+  }
+}
+
 void ReplicaPool::AddState(ModelStats& stats) const {
   stats.waiting_requests += waiting_.count();
   const Clock::time_point now = Clock::now();

@@ -110,6 +110,9 @@ class ReplicaPool {
   void AddCounters(ModelStats& stats) const;
   // Adds the rest.
   void AddState(ModelStats& stats) const;
+  // What each replica has, as Engine::Snapshot.
+  void AddSnapshots(std::chrono::milliseconds patience,
+                    std::vector<ReplicaSnapshot>& snapshots) const;
   // Host memory that the replicas may still come to write, beyond what they hold now.
   int64_t PromisedHostBytes() const;
   // Null while it is not loaded.

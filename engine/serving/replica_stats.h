@@ -7,6 +7,7 @@
 #include "engine/api/engine.h"
 #include "engine/scheduling/service_rate.h"
 #include "engine/scheduling/work_share.h"
+#include "engine/serving/snapshot_board.h"
 #include "engine/serving/step_rate.h"
 
 namespace beamline {
@@ -26,6 +27,7 @@ struct ReplicaStats {
   std::atomic<uint64_t> preemptions = 0;
   std::atomic<uint64_t> cancelled = 0;
   std::atomic<uint64_t> hopeless = 0;
+  SnapshotBoard snapshots;
 
   ModelStats Read() const {
     ModelStats stats;

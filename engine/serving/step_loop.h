@@ -13,6 +13,7 @@
 #include "base/work_batch.h"
 #include "engine/api/observer.h"
 #include "engine/scheduling/job_list.h"
+#include "engine/scheduling/job_snapshot.h"
 #include "engine/serving/inbox.h"
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
@@ -51,6 +52,7 @@ class StepLoop {
     const bool open = inbox_.Take(wait, received_);
     received_at_ = Clock::now();
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
+    if (stats().snapshots.wanted()) stats().snapshots.Give(Snapshot(jobs));
     return open;
   }
   // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns whether a deadline
@@ -94,6 +96,14 @@ class StepLoop {
   }
 
  private:
+  std::vector<JobSnapshot> Snapshot(const JobList<JobType>& jobs) const {
+    std::vector<JobSnapshot> snapshots;
+    for (const std::unique_ptr<JobType>& job : jobs.jobs()) {
+      snapshots.push_back(beamline::Snapshot(*job, received_at_));
+    }
+    return snapshots;
+  }
+
   // Who would sleep carries out what is posted instead, until a job comes; and so does who computes
   // so little that the time goes to answers, not to steps (docs/decisions/0022).
   void CarryOut(bool would_sleep, WorkBatch& posted) {

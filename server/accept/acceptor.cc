@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "fmt/format.h"
 #include "server/accept/peer_address.h"
+#include "server/accept/receive_watch.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -28,7 +29,6 @@ constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kSweepInterval{500};
 // Between sweeps while a place is needed. A sweep costs some 0.2 us a connection.
 constexpr milliseconds kHurriedSweepInterval{20};
-constexpr milliseconds kErrorInterval{10000};
 constexpr int kAcceptsInARow = 64;
 
 std::string ErrorText(int error) { return std::system_category().message(error); }
@@ -72,19 +72,6 @@ bool IsOfTheConnection(int error) {
 }
 
 }  // namespace
-
-void RareError::Log(const std::string& what) {
-  const auto now = std::chrono::steady_clock::now();
-  if (last_.has_value() && now - *last_ < kErrorInterval) {
-    ++num_unsaid_;
-    return;
-  }
-  spdlog::error(
-      "{}{}", what,
-      num_unsaid_ == 0 ? "" : fmt::format("; {} times more since the last such line", num_unsaid_));
-  last_ = now;
-  num_unsaid_ = 0;
-}
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(ListenSockets sockets,
                                                           const AcceptorOptions& options,
@@ -247,7 +234,9 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
   }
   if (begin.size() < wanted) return;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  table_.HandOver(fd, IdentityOf(fd));
+  const uint64_t identity = IdentityOf(fd);
+  table_.HandOver(fd, identity);
+  if (options_.watches_floods) WatchReceived(fd, identity, stats_);
   ++stats_.accepted;
   hand_over_(fd);
 }

@@ -18,6 +18,7 @@
 #include "server/accept/connection_stats.h"
 #include "server/accept/connection_table.h"
 #include "server/accept/listen_socket.h"
+#include "server/accept/rare_error.h"
 #include "server/accept/unique_fd.h"
 
 namespace beamline {
@@ -37,16 +38,8 @@ struct AcceptorOptions {
   int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6
   std::chrono::milliseconds handshake_timeout{20000};
   std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
-};
-
-// Logs an error that may come thousands of times a second at most once in ten seconds.
-class RareError {
- public:
-  void Log(const std::string& what);
-
- private:
-  std::optional<std::chrono::steady_clock::time_point> last_;
-  int64_t num_unsaid_ = 0;
+  // Whether clients that flood a connection lose it (receive_watch.h); of kHttp2Preface.
+  bool watches_floods = false;
 };
 
 // A connection is silent until the bytes that a client must begin with have come; it is then handed

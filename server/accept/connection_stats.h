@@ -9,17 +9,18 @@
 
 namespace beamline {
 
-// Why a connection was closed before it could carry a call.
+// Why the server closed a connection: all but kFlood before it could carry a call.
 enum class Refusal : uint8_t {
   kLimit,      // as many as may be are open
   kPeerLimit,  // as many as may be of one address are open
   kTimeout,    // said nothing, or not enough, for too long
   kDisplaced,  // had said nothing yet when its place was needed
   kProtocol,   // does not begin as the protocol does
+  kFlood,      // sent more of something than a client needs (frame_watch.h)
 };
 // Label values of `reason`.
-inline constexpr std::array<std::string_view, 5> kRefusalNames = {"limit", "peer_limit", "timeout",
-                                                                  "displaced", "protocol"};
+inline constexpr std::array<std::string_view, 6> kRefusalNames = {
+    "limit", "peer_limit", "timeout", "displaced", "protocol", "flood"};
 
 // Written by the acceptor's thread, read by any.
 struct ConnectionStats {

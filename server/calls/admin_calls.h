@@ -51,8 +51,10 @@ class ModelAdmin {
 
 class LoadModelCall final : public UnaryCall {
  public:
+  static constexpr Rpc kRpc = Rpc::kLoadModel;
+
   LoadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, Rpc::kLoadModel, response), admin_(admin) {}
+      : UnaryCall(services, kRpc, response), admin_(admin) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
@@ -66,8 +68,10 @@ class LoadModelCall final : public UnaryCall {
 
 class UnloadModelCall final : public UnaryCall {
  public:
+  static constexpr Rpc kRpc = Rpc::kUnloadModel;
+
   UnloadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, Rpc::kUnloadModel, response), admin_(admin) {}
+      : UnaryCall(services, kRpc, response), admin_(admin) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
@@ -83,8 +87,10 @@ class UnloadModelCall final : public UnaryCall {
 
 class RestartReplicaCall final : public UnaryCall {
  public:
+  static constexpr Rpc kRpc = Rpc::kRestartReplica;
+
   RestartReplicaCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, Rpc::kRestartReplica, response), admin_(admin) {}
+      : UnaryCall(services, kRpc, response), admin_(admin) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 

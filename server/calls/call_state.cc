@@ -5,15 +5,40 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "fmt/format.h"
 #include "server/errors.h"
 #include "server/wire.h"
 
 namespace beamline {
 
-absl::StatusOr<std::string> Enter(ServiceContext& services,
+namespace {
+
+void Describe(const Caller& caller, CallRecord& record) {
+  record.client = caller.client;
+  record.is_identity = caller.is_identity;
+  record.peer = caller.peer;
+  record.trace = caller.trace;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right) {
   if (services.gate == nullptr) return std::string();
-  return Enter(services, ShownIn(context), right);
+  absl::StatusOr<std::string> name = Enter(services, ShownIn(context), right);
+  if (!name.ok()) LogRefusal(services, rpc, CallerOf(context, ""), name.status());
+  return name;
+}
+
+void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
+                const absl::Status& refusal) {
+  // As an error it would let whoever has no token fill the log.
+  if (!services.request_log.all) return;
+  CallRecord record;
+  record.rpc = rpc;
+  record.code = refusal.code();
+  Describe(caller, record);
+  LogRequest(record, services.request_log);
 }
 
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right) {
@@ -27,12 +52,7 @@ absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, 
   return name;
 }
 
-void CallState::SetCaller(const Caller& caller) {
-  record_.client = caller.client;
-  record_.is_identity = caller.is_identity;
-  record_.peer = caller.peer;
-  record_.trace = caller.trace;
-}
+void CallState::SetCaller(const Caller& caller) { beamline::Describe(caller, record_); }
 
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
   SetRequestBytes(buffer.Length());
@@ -81,6 +101,25 @@ absl::Status CallState::Admit() {
   return absl::OkStatus();
 }
 
+absl::Status CallState::Admit(const grpc::ByteBuffer& request) {
+  has_request_ = request.Valid();
+  if (has_request_) return Admit();
+  return absl::InvalidArgumentError("the call ended without a request");
+}
+
+absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
+  UnreadAnswers* const unread = services_.unread;
+  if (unread == nullptr) return absl::OkStatus();
+  if (!unread->Take(bytes)) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "the {} takes {} bytes, and calls whose answers are not read yet take {}; accepted: at "
+        "most {} together",
+        what, bytes, unread->bytes(), unread->limit()));
+  }
+  held_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
 void CallState::RecordRefusal(const absl::Status& refusal) {
   if (refusal.GetPayload(kRefusalPayload).has_value()) return;  // counted by Fail
   if (absl::IsResourceExhausted(refusal)) {
@@ -107,9 +146,10 @@ google::rpc::Status CallState::Fail(const absl::Status& status) {
 
 void CallState::Done() {
   permit_.reset();
+  if (held_bytes_ > 0) services_.unread->Give(held_bytes_);
   record_.duration = Clock::now() - start_;
-  // gRPC did not send what was ready, so nobody was answered.
-  if (unsent_ && record_.code == absl::StatusCode::kOk) {
+  // gRPC did not send what was ready, so nobody was answered; nor did anybody ask.
+  if (unsent_ && (record_.code == absl::StatusCode::kOk || !has_request_)) {
     record_.code = absl::StatusCode::kCancelled;
   }
   services_.metrics.RecordCall(record_);

@@ -19,6 +19,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "server/admission.h"
 #include "server/calls/caller.h"
+#include "server/calls/unread_answers.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
 #include "server/request_log.h"
@@ -47,13 +48,19 @@ struct ServiceContext {
   StreamLimits stream_limits;
   const Gate* gate = nullptr;  // null: everybody may call, and nobody is known
   RequestLogOptions request_log;
-  SpanExporter* spans = nullptr;  // null: none are sent
+  SpanExporter* spans = nullptr;     // null: none are sent
+  UnreadAnswers* unread = nullptr;   // of unary calls; null: there is no limit
+  WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers
 };
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right);
-absl::StatusOr<std::string> Enter(ServiceContext& services,
+// The same, and a refusal has a line in the log where every request has one.
+absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right);
+// That line: of a call which the gate has refused, before anything of its request was read.
+void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
+                const absl::Status& refusal);
 
 class CallState {
  public:
@@ -64,6 +71,10 @@ class CallState {
   ServiceContext& services() { return services_; }
   // To be asked before any work is spent; counts refusals.
   absl::Status Admit();
+  // The same of a call with one request. INVALID_ARGUMENT, without a place among those that run,
+  // where none has come: the client has gone, which makes the call a cancelled one, or it sends
+  // none.
+  absl::Status Admit(const grpc::ByteBuffer& request);
   // Passes on what the engine says to a request, and counts refusals. A model that has gone since
   // the request's model was resolved is reported as an unknown one.
   template <typename Handle>
@@ -87,11 +98,15 @@ class CallState {
   google::rpc::Status Fail(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
+  bool is_unsent() const { return unsent_; }
   void SetAnswer(const Timing& timing, const Usage& usage) {
     record_.timing = timing;
     record_.usage = usage;
   }
   void SetRequestBytes(size_t bytes) { record_.request_bytes = static_cast<int64_t>(bytes); }
+  // Before the call keeps so many bytes of its `what`, "request" or "answer", until it is over:
+  // RESOURCE_EXHAUSTED when calls keep too many together.
+  absl::Status Hold(std::string_view what, int64_t bytes);
   // So many bytes more are sent.
   void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
   void SetCaller(const Caller& caller);
@@ -107,6 +122,8 @@ class CallState {
   const Clock::time_point start_;
   CallRecord record_;
   std::optional<Admission::Permit> permit_;
+  bool has_request_ = true;
+  int64_t held_bytes_ = 0;
   std::atomic<bool> unsent_{false};
 };
 

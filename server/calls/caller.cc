@@ -1,6 +1,7 @@
 #include "server/calls/caller.h"
 
-#include "grpcpp/support/time.h"
+#include <algorithm>
+#include <chrono>
 
 namespace beamline {
 namespace {
@@ -16,16 +17,16 @@ std::string HostOf(const std::string& peer) {
 
 }  // namespace
 
-std::chrono::system_clock::time_point DeadlineOf(gpr_timespec deadline) {
-  const gpr_timespec farthest = gpr_time_from_hours(kFarthestHours, GPR_TIMESPAN);
-  deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
-  if (gpr_time_cmp(deadline, gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), farthest)) > 0) {
-    return std::chrono::system_clock::time_point::max();
-  }
-  return grpc::Timespec2Timepoint(deadline);
+std::optional<Clock::time_point> DeadlineOf(gpr_timespec deadline) {
+  const gpr_timespec left = gpr_time_sub(gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC),
+                                         gpr_now(GPR_CLOCK_MONOTONIC));
+  constexpr int64_t kFarthestSeconds = kFarthestHours * 3600;
+  if (left.tv_sec > kFarthestSeconds) return std::nullopt;
+  const std::chrono::seconds seconds(std::max(left.tv_sec, -kFarthestSeconds));
+  return Clock::now() + seconds + std::chrono::nanoseconds(left.tv_nsec);
 }
 
-Caller MakeCaller(std::chrono::system_clock::time_point deadline, const std::string& identity,
+Caller MakeCaller(std::optional<Clock::time_point> deadline, const std::string& identity,
                   std::optional<std::string_view> named, const std::string& host) {
   Caller caller{.deadline = deadline, .client = identity, .is_identity = !identity.empty()};
   if (!caller.is_identity) {

@@ -52,7 +52,7 @@ class EngineCall final : public UnaryCall {
 
   absl::Status Submit(const Caller& caller, const grpc::ByteBuffer& buffer) {
     SetCaller(caller);
-    BEAMLINE_RETURN_IF_ERROR(state().Admit());
+    BEAMLINE_RETURN_IF_ERROR(state().Admit(buffer));
     BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.
     BEAMLINE_ASSIGN_OR_RETURN(

@@ -24,13 +24,13 @@ void ManyStream::OnReadDone(bool ok) {
 
 void ManyStream::Answer(grpc::ByteBuffer answer, std::unique_ptr<CallState> state) {
   std::unique_lock lock(mutex_);
-  waiting_.push_back({std::move(answer), std::move(state), {}, {}});
+  PutBack({std::move(answer), std::move(state), {}, {}});
   Advance(std::move(lock));
 }
 
 void ManyStream::AnswerPart(grpc::ByteBuffer part, std::function<void()> written) {
   std::unique_lock lock(mutex_);
-  waiting_.push_back({std::move(part), nullptr, std::move(written), {}});
+  PutBack({std::move(part), nullptr, std::move(written), {}});
   Advance(std::move(lock));
 }
 
@@ -51,7 +51,7 @@ void ManyStream::AnswerInOrder(uint64_t index, grpc::ByteBuffer answer,
       ends = true;
       End(std::move(waiting));
     } else {
-      waiting_.push_back(std::move(waiting));
+      PutBack(std::move(waiting));
     }
   }
   if (ends) {
@@ -99,9 +99,16 @@ void ManyStream::OnDone() {
   delete this;
 }
 
+void ManyStream::PutBack(Waiting waiting) {
+  waiting.bytes = waiting.answer.Length();
+  waiting_bytes_ += waiting.bytes;
+  waiting_.push_back(std::move(waiting));
+}
+
 void ManyStream::DropFront() {
   Waiting front = std::move(waiting_.front());
   waiting_.pop_front();
+  waiting_bytes_ -= front.bytes;
   if (front.state == nullptr) {
     written_.push_back(std::move(front.written));
     return;
@@ -128,7 +135,8 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
     DropFront();
   }
   const bool read = !reading_ && !reads_done_ && !broken_ && !error_.has_value() &&
-                    outstanding_ < services_.stream_limits.max_outstanding;
+                    outstanding_ < services_.stream_limits.max_outstanding &&
+                    waiting_bytes_ < kMostWaitingBytes;
   const bool write = !writing_ && !waiting_.empty();
   reading_ = reading_ || read;
   if (read) ++starting_reads_;

@@ -2,9 +2,10 @@
 // other protocols have in common, without their messages (many_call.h, server/protocols/).
 //
 // At most one read and one write are in flight. Reading stops while `max_outstanding` requests have
-// no written answer, so a client that sends without reading fills its own connection and nothing
-// else. The call ends when the client has sent its last request and every answer is written, or,
-// once the client takes no more, when every request that runs has ended.
+// no written answer, or some MiB of answers wait, so a client that sends without reading fills its
+// own connection and nothing else. The call ends when the client has sent its last request and
+// every answer is written, or, once the client takes no more, when every request that runs has
+// ended.
 #pragma once
 
 #include <cstdint>
@@ -55,16 +56,21 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void AnswerPart(grpc::ByteBuffer part, std::function<void()> written);
 
  private:
+  // As many bytes of answers wait for the client, and it reads no further.
+  static constexpr size_t kMostWaitingBytes = 4 << 20;
+
   struct Waiting {
     grpc::ByteBuffer answer;
     std::unique_ptr<CallState> state;  // null: a part
     std::function<void()> written;     // of a part
     std::optional<grpc::Status> error;
+    size_t bytes = 0;  // of the answer
   };
 
   // Starts what can be started now, and finishes when nothing is left. `this` may be gone after it.
   void Advance(std::unique_lock<std::mutex> lock);
   // REQUIRE mutex_.
+  void PutBack(Waiting waiting);
   void DropFront();
   void Drop(Waiting waiting);
   void End(Waiting waiting);
@@ -76,6 +82,7 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::mutex mutex_;  // guards all below
   // Answers to write; the first is the write in flight while writing_.
   std::deque<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
   std::map<uint64_t, Waiting> early_;  // until their turn, by index
   uint64_t next_index_ = 0;
   std::vector<std::function<void()>> written_;  // to be called

@@ -73,8 +73,7 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
     request->priority = std::min(request->priority, most);
   }
   request->max_answer_bytes = call.services().stream_limits.max_send_bytes;
-  request->deadline =
-      EngineDeadline(caller.deadline, std::chrono::system_clock::now(), Clock::now());
+  request->deadline = EngineDeadline(caller.deadline, Clock::now());
   return request;
 }
 

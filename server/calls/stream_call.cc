@@ -32,7 +32,7 @@ absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
                                 const std::string& identity, const grpc::ByteBuffer& buffer) {
   const Caller caller = CallerOf(context, identity);
   state_.SetCaller(caller);
-  BEAMLINE_RETURN_IF_ERROR(state_.Admit());
+  BEAMLINE_RETURN_IF_ERROR(state_.Admit(buffer));
   BEAMLINE_RETURN_IF_ERROR(state_.Parse(buffer, message_));
   BEAMLINE_ASSIGN_OR_RETURN(PreparedGenerate prepared, PrepareGenerate(state_, message_, caller));
   answer_ = std::move(prepared.answer);

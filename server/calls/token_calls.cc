@@ -1,5 +1,6 @@
 #include "server/calls/token_calls.h"
 
+#include <functional>
 #include <vector>
 
 #include "base/field_error.h"
@@ -7,6 +8,11 @@
 #include "fmt/format.h"
 
 namespace beamline {
+namespace {
+
+constexpr int kTokensOfPart = 4096;
+
+}  // namespace
 
 absl::StatusOr<ChosenTokenizer> ChooseTokenizer(CallState& call, const std::string& name,
                                                 ModelDirectory::Use use) {
@@ -25,27 +31,44 @@ absl::StatusOr<ChosenTokenizer> TokenizeMethod::Prepare(CallState& call, const R
   return ChooseTokenizer(call, message.model(), ModelDirectory::Use::kAny);
 }
 
-absl::StatusOr<v1::TokenizeResponse> TokenizeMethod::Answer(const Prepared& prepared,
-                                                            const Request& message,
-                                                            int64_t max_bytes) {
+absl::Status TokenizeMethod::Visit(const Prepared& prepared, const Request& message,
+                                   const std::function<absl::Status(const v1::Token&)>& visit) {
   EncodeTextOptions options;
   if (message.has_add_special_tokens()) options.add_special_tokens = message.add_special_tokens();
   const auto tokens = prepared.tokenizer->Encode(message.text(), options);
   if (!tokens.ok()) return InField("text", "", tokens.status());
-  v1::TokenizeResponse response;
-  response.set_model(prepared.model);
-  auto bytes = static_cast<int64_t>(response.ByteSizeLong());
+  v1::Token out;
   for (const Token& token : *tokens) {
-    v1::Token& out = *response.add_tokens();
     out.set_id(token.id);
     out.set_piece(prepared.tokenizer->TokenText(token.id));
     out.set_begin(token.begin);
     out.set_end(token.end);
     out.set_special(token.special);
-    bytes += static_cast<int64_t>(out.ByteSizeLong());
-    if (bytes > max_bytes) return AnswerTooLarge(bytes, max_bytes);  // of the tokens so far
+    BEAMLINE_RETURN_IF_ERROR(visit(out));
   }
-  return response;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<grpc::ByteBuffer> TokenizeMethod::Answer(const Prepared& prepared,
+                                                        const Request& message, int64_t max_bytes) {
+  // Messages behind each other are one message with the fields of all.
+  v1::TokenizeResponse part;
+  part.set_model(prepared.model);
+  std::vector<grpc::Slice> parts;
+  int64_t bytes = 0;
+  const auto finish_part = [&] {
+    parts.emplace_back(part.SerializeAsString());
+    bytes += static_cast<int64_t>(parts.back().size());
+    part.Clear();
+  };
+  BEAMLINE_RETURN_IF_ERROR(Visit(prepared, message, [&](const v1::Token& token) {
+    *part.add_tokens() = token;
+    if (part.tokens_size() == kTokensOfPart) finish_part();
+    // Of the tokens so far.
+    return bytes > max_bytes ? AnswerTooLarge(bytes, max_bytes) : absl::OkStatus();
+  }));
+  finish_part();
+  return grpc::ByteBuffer(parts.data(), parts.size());
 }
 
 absl::StatusOr<ChosenTokenizer> DetokenizeMethod::Prepare(CallState& call, const Request& message) {

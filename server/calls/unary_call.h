@@ -35,11 +35,16 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
   // One of the two, once; the call must not be touched after it.
   void Reply(const google::protobuf::Message& message) {
-    const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
-    const int64_t limit = services().stream_limits.max_send_bytes;
-    if (bytes > limit) return Fail(AnswerTooLarge(bytes, limit));
+    const absl::Status checked = CheckSize(static_cast<int64_t>(message.ByteSizeLong()));
+    if (!checked.ok()) return Fail(checked);
     *response_ = SerializeMessage(message);
-    state_.AddAnswerBytes(bytes);
+    Finish(grpc::Status::OK);
+  }
+  // The same with a message that is serialized already.
+  void Reply(const grpc::ByteBuffer& message) {
+    const absl::Status checked = CheckSize(static_cast<int64_t>(message.Length()));
+    if (!checked.ok()) return Fail(checked);
+    *response_ = message;
     Finish(grpc::Status::OK);
   }
   void Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
@@ -48,6 +53,14 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   // OnDone and OnCancel are brief and never wait. gRPC runs them where it learns of the end, then,
   // and not on a thread of its executor, which it would have to wake for each call.
   bool InternalInlineable() override { return true; }
+
+  // Whether an answer of so many bytes may be sent; it is counted then.
+  absl::Status CheckSize(int64_t bytes) {
+    const int64_t limit = services().stream_limits.max_send_bytes;
+    if (bytes > limit) return AnswerTooLarge(bytes, limit);
+    state_.AddAnswerBytes(bytes);
+    return state_.Hold("answer", bytes);
+  }
 
   CallState state_;
   grpc::ByteBuffer* response_;

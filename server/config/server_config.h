@@ -43,12 +43,15 @@ struct ServerConfig {
   int32_t max_outstanding_per_stream = 1024;  // of GenerateMany, EncodeMany
   int32_t max_receive_bytes = 4 << 20;
   int32_t max_send_bytes = 64 << 20;
-  int32_t max_connections = 8192;           // at most what the limit of open files leaves
-  int32_t max_connections_per_peer = 4096;  // of an IPv4 address or a /64 of IPv6
+  int64_t max_unread_bytes = int64_t{128} << 20;  // of unary calls' answers that are not sent yet
+  int32_t max_connections = 8192;                 // at most what the limit of open files leaves
+  int32_t max_connections_per_peer = 4096;        // of an IPv4 address or a /64 of IPv6
   int32_t handshake_timeout_ms = 20000;
   int32_t max_connection_idle_ms = 600000;  // 0: for ever
   int32_t max_connection_age_ms = 0;        // until it is to end; 0: for ever
   int32_t min_ping_interval_ms = 10000;     // clients that ping more often are sent away
+  int32_t keepalive_interval_ms = 60000;    // of silence, after which a client is pinged
+  int32_t keepalive_timeout_ms = 20000;     // for its answer; then the connection is closed
   int32_t drain_timeout_ms = 30000;
   std::string on_device_fault = "exit";  // exit, stay
   std::string algorithm_file = "auto";   // auto, off, or a path (AlgorithmFilePath)

@@ -222,15 +222,14 @@ std::string_view ContractPath(std::string_view engine_path) {
   return engine_path;
 }
 
-std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
-                                                std::chrono::system_clock::time_point call_now,
+std::optional<Clock::time_point> EngineDeadline(std::optional<Clock::time_point> call_deadline,
                                                 Clock::time_point now) {
   using std::chrono::milliseconds;
-  if (call_deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  const auto left = std::chrono::duration_cast<Clock::duration>(call_deadline - call_now);
+  if (!call_deadline.has_value()) return std::nullopt;
+  const Clock::duration left = *call_deadline - now;
   const Clock::duration margin =
       std::clamp<Clock::duration>(left / 10, milliseconds(2), milliseconds(50));
-  return now + left - margin;
+  return *call_deadline - margin;
 }
 
 }  // namespace beamline

@@ -24,10 +24,8 @@ absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 std::string_view ContractPath(std::string_view engine_path);
 
 // The engine's deadline for a call's: a little earlier, so that the answer (a stream's end with
-// FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one. `call_now` and `now` are
-// the same moment.
-std::optional<Clock::time_point> EngineDeadline(std::chrono::system_clock::time_point call_deadline,
-                                                std::chrono::system_clock::time_point call_now,
+// FINISH_REASON_DEADLINE) arrives in time. Absent for calls without one.
+std::optional<Clock::time_point> EngineDeadline(std::optional<Clock::time_point> call_deadline,
                                                 Clock::time_point now);
 
 }  // namespace beamline

@@ -17,8 +17,7 @@ constexpr int64_t kLongestTimeoutMs = int64_t{24} * 3600 * 1000;
 }  // namespace
 
 absl::StatusOr<Caller> CallerOf(const HttpRequest& request) {
-  using std::chrono::system_clock;
-  system_clock::time_point deadline = system_clock::time_point::max();
+  std::optional<Clock::time_point> deadline;
   if (request.timeout_ms.has_value()) {
     int64_t time_ms = 0;
     if (!absl::SimpleAtoi(*request.timeout_ms, &time_ms) || time_ms < 1 ||
@@ -26,7 +25,7 @@ absl::StatusOr<Caller> CallerOf(const HttpRequest& request) {
       return FieldError("x-request-timeout-ms", fmt::format("'{}'", Shorten(*request.timeout_ms)),
                         fmt::format("1 to {}", kLongestTimeoutMs));
     }
-    deadline = system_clock::now() + std::chrono::milliseconds(time_ms);
+    deadline = Clock::now() + std::chrono::milliseconds(time_ms);
   }
   Caller caller = MakeCaller(deadline, request.identity, request.client_id, request.host);
   caller.peer = request.host;

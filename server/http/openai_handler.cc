@@ -27,15 +27,16 @@ struct Route {
   std::string_view method;
   Endpoint endpoint;
   std::optional<Right> right;  // nothing: everybody may, whoever he is
+  Rpc rpc = Rpc::kGenerate;    // which it is like, where there is a right to it
 };
 
 constexpr std::string_view kModelPath = "/v1/models/";
 constexpr std::array<Route, 7> kRoutes = {
-    {{"/v1/completions", "POST", Endpoint::kCompletions, Right::kInference},
-     {"/v1/chat/completions", "POST", Endpoint::kChat, Right::kInference},
-     {"/v1/embeddings", "POST", Endpoint::kEmbeddings, Right::kInference},
-     {"/v1/models", "GET", Endpoint::kModels, Right::kAny},
-     {kModelPath, "GET", Endpoint::kModel, Right::kAny},
+    {{"/v1/completions", "POST", Endpoint::kCompletions, Right::kInference, Rpc::kGenerate},
+     {"/v1/chat/completions", "POST", Endpoint::kChat, Right::kInference, Rpc::kGenerate},
+     {"/v1/embeddings", "POST", Endpoint::kEmbeddings, Right::kInference, Rpc::kEncode},
+     {"/v1/models", "GET", Endpoint::kModels, Right::kAny, Rpc::kListModels},
+     {kModelPath, "GET", Endpoint::kModel, Right::kAny, Rpc::kGetModel},
      {"/health", "GET", Endpoint::kHealth, std::nullopt},
      {"/v1/health", "GET", Endpoint::kHealth, std::nullopt}}};
 
@@ -104,7 +105,12 @@ std::optional<HttpAnswer> OpenAiHandler::CheckHead(HttpRequest& request) {
     shown.place = "header";
     shown.subject = request.subject;
     auto identity = Enter(services_, shown, *route->right);
-    if (!identity.ok()) return ErrorAnswer(ToRpcStatus(identity.status()));
+    if (!identity.ok()) {
+      Caller caller = MakeCaller(std::nullopt, "", request.client_id, request.host);
+      caller.peer = request.host;
+      LogRefusal(services_, route->rpc, caller, identity.status());
+      return ErrorAnswer(ToRpcStatus(identity.status()));
+    }
     request.identity = *std::move(identity);
   }
   return route->method == "POST" ? CheckType(request) : std::nullopt;

@@ -114,9 +114,21 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectConnections(connections_, families);
   CollectSpans(families);
   CollectHttp(http_, families);
+  CollectCertificates(families);
   CollectBuildMetrics(families);
   CollectProcessMetrics(families);
   return families;
+}
+
+void Metrics::CollectCertificates(std::vector<prometheus::MetricFamily>& families) const {
+  auto expires = GaugeFamily("beamline_tls_certificate_expiry_timestamp_seconds",
+                             "When the first certificate of a file ends, since the epoch");
+  const auto add = [&expires](const char* file, int64_t seconds) {
+    if (seconds != 0) AddValue(expires, {{"file", file}}, static_cast<double>(seconds));
+  };
+  add("server", certificates_.server_expires);
+  add("client_ca", certificates_.client_ca_expires);
+  families.push_back(std::move(expires));
 }
 
 void Metrics::CollectSpans(std::vector<prometheus::MetricFamily>& families) const {

@@ -19,6 +19,7 @@
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/http_stats.h"
+#include "server/security/certificate_stats.h"
 #include "server/tracing/span_stats.h"
 #include "server/tracing/trace_context.h"
 
@@ -174,6 +175,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   SpanStats& spans() { return spans_; }
   // Written by the HTTP listener, where there is one.
   HttpStats& http() { return http_; }
+  // Written by whoever reads certificates, where there are any.
+  CertificateStats& certificates() { return certificates_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -212,6 +215,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   // All named series, and behind them that of "none".
   std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
+  void CollectCertificates(std::vector<prometheus::MetricFamily>& families) const;
   void CollectSpans(std::vector<prometheus::MetricFamily>& families) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
@@ -225,6 +229,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   ConnectionStats connections_;
   SpanStats spans_;
   HttpStats http_;
+  CertificateStats certificates_;
 };
 
 }  // namespace beamline

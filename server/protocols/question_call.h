@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* AnswerQuestion(ServiceContext& services, Rpc rpc,
                                          const grpc::CallbackServerContext& context,
                                          const grpc::ByteBuffer& request,
                                          grpc::ByteBuffer* response) {
-  const auto identity = Enter(services, context, Right::kAny);
+  const auto identity = Enter(services, rpc, context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new QuestionCall<kAnswer>(services, rpc, response);
   call->SetCaller(CallerOf(context, *identity));

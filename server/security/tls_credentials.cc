@@ -85,9 +85,10 @@ class FetchingCredentials<Base, false> final : public Base {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<TlsSource>> TlsSource::Open(const TlsFiles& files,
+                                                           CertificateStats* stats,
                                                            std::chrono::milliseconds interval) {
   BEAMLINE_ASSIGN_OR_RETURN(TlsMaterial material, ReadTlsFiles(files));
-  std::shared_ptr<TlsSource> source(new TlsSource(files, std::move(material)));
+  std::shared_ptr<TlsSource> source(new TlsSource(files, std::move(material), stats));
   std::vector<std::string> paths = {files.certificate, files.key};
   if (!files.client_ca.empty()) paths.push_back(files.client_ca);
   source->watch_ = std::make_unique<FileWatch>(
@@ -96,8 +97,21 @@ absl::StatusOr<std::shared_ptr<TlsSource>> TlsSource::Open(const TlsFiles& files
   return source;
 }
 
-TlsSource::TlsSource(const TlsFiles& files, TlsMaterial material)
-    : files_(files), current_(std::make_shared<const TlsMaterial>(std::move(material))) {}
+TlsSource::TlsSource(const TlsFiles& files, TlsMaterial material, CertificateStats* stats)
+    : files_(files),
+      stats_(stats),
+      current_(std::make_shared<const TlsMaterial>(std::move(material))) {
+  TellTimes(*current_);
+}
+
+void TlsSource::TellTimes(const TlsMaterial& material) {
+  if (stats_ == nullptr) return;
+  const auto seconds = [](std::chrono::system_clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+  };
+  stats_->server_expires = seconds(material.chain_expires);
+  stats_->client_ca_expires = seconds(material.client_ca_expires);
+}
 
 std::shared_ptr<const TlsMaterial> TlsSource::Current() const {
   std::lock_guard lock(mutex_);
@@ -117,6 +131,7 @@ void TlsSource::Reload() {
     current_ = std::make_shared<const TlsMaterial>(*std::move(read));
   }
   const auto current = Current();
+  TellTimes(*current);
   spdlog::info("new connections get the certificate {}, valid until {}", current->subject,
                TimeText(current->expires));
 }

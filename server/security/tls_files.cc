@@ -1,5 +1,6 @@
 #include "server/security/tls_files.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <ctime>
 #include <memory>
@@ -104,6 +105,15 @@ std::chrono::system_clock::time_point TimeOf(const ASN1_TIME* time) {
   return std::chrono::system_clock::from_time_t(timegm(&parts));
 }
 
+// REQUIRES: there is one.
+std::chrono::system_clock::time_point FirstEnd(const std::vector<Certificate>& certificates) {
+  auto first = TimeOf(X509_get0_notAfter(certificates.front().get()));
+  for (const Certificate& one : certificates) {
+    first = std::min(first, TimeOf(X509_get0_notAfter(one.get())));
+  }
+  return first;
+}
+
 std::string SubjectOf(X509* certificate) {
   const Bio text(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
@@ -167,11 +177,13 @@ absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
   if (!files.client_ca.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(read.client_ca,
                               ReadFile(kClientCaSetting, files.client_ca, kMostTlsFileBytes));
-    BEAMLINE_RETURN_IF_ERROR(
-        ParseCertificates(kClientCaSetting, files.client_ca, read.client_ca).status());
+    BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Certificate> authorities,
+                              ParseCertificates(kClientCaSetting, files.client_ca, read.client_ca));
+    read.client_ca_expires = FirstEnd(authorities);
   }
   read.subject = SubjectOf(own);
   read.expires = TimeOf(X509_get0_notAfter(own));
+  read.chain_expires = FirstEnd(certificates);
   return read;
 }
 

@@ -29,6 +29,9 @@ struct TlsMaterial {
   std::string client_ca;
   std::string subject;  // of the server's certificate: "CN=beamline"
   std::chrono::system_clock::time_point expires;
+  // The first end among all certificates of a file; without a client_ca the clock's beginning.
+  std::chrono::system_clock::time_point chain_expires;
+  std::chrono::system_clock::time_point client_ca_expires;
 
   bool operator==(const TlsMaterial&) const = default;
 };

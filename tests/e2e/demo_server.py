@@ -21,17 +21,19 @@ def free_port():
 
 
 class Server:
-    """Serves the demo models, or what the arguments say. Its log is `log` in `folder`. `beamline-server` is on the PATH."""
+    """Serves the demo models, or what the arguments say. Its log is `log` in `folder`, or the file of another path.
+    `beamline-server` is on the PATH."""
 
-    def __init__(self, folder, *arguments):
-        self.log_path = os.path.join(folder, "log")
+    def __init__(self, folder, *arguments, log_path=None, environment=None):
+        self.log_path = log_path or os.path.join(folder, "log")
         self.log = open(self.log_path, "a", encoding="utf-8")  # pylint: disable=consider-using-with
         if "--listen" not in arguments:
             arguments += ("--listen", "127.0.0.1:0")
         if "--metrics-listen" not in arguments:
             arguments += ("--metrics-listen", "127.0.0.1:0")
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            ["beamline-server", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+            ["beamline-server", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env=dict(os.environ, **(environment or {})))
         line = self.process.stdout.readline()
         match = re.search(r"serving on (\S+) \(metrics ([^\s,)]+)(?:, admin ([^\s,)]+))?(?:, http ([^\s)]+))?\)", line)
         if not match:
@@ -47,6 +49,15 @@ class Server:
     def scrape(self):
         with urllib.request.urlopen(self.metrics_url, timeout=30) as answer:
             return answer.read().decode()
+
+    def metric(self, series):
+        """The sum of the series that begin so; 0 without one."""
+        found = re.findall(rf"^{re.escape(series)}\S* (\S+)$", self.scrape(), re.M)
+        return sum(float(value) for value in found)
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/statm", encoding="utf-8") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self):
         """The exit status."""

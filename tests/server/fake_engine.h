@@ -95,6 +95,7 @@ class FakeEngine final : public Engine {
     replica.unused_device_bytes = stats.unused_device_bytes;
     return stats;
   }
+  std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds) const override { return {}; }
   absl::StatusOr<ModelInfo> Load(const ModelOptions& options) override {
     std::unique_lock lock(mutex_);
     loads_.push_back(options);

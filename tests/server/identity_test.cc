@@ -16,6 +16,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/security/identities.h"
 #include "tests/scratch_path.h"
+#include "tests/server/log_capture.h"
 #include "tests/server/security/certificates.h"
 #include "tests/server/security/token_hash.h"
 #include "tests/server/service_fixture.h"
@@ -128,6 +129,36 @@ TEST_F(IdentityTest, NobodyCallsWithoutAToken) {
   EXPECT_GE(Counter("beamline_rejected_total", "reason=unauthenticated"), 26);
   // Health is for everybody.
   EXPECT_TRUE(*With("")->Health("writer", kSoon));
+}
+
+// Where every request has a line, those have one too that the gate refuses; else whoever has no
+// token could fill the log.
+TEST_F(IdentityTest, RefusedCallsAreLoggedWhereAllAre) {
+  for (const bool all : {true, false}) {
+    LogCapture log(spdlog::level::info);
+    config_.log_requests = all ? "all" : "errors";
+    ServeIdentities(two_);
+    const auto wrong = With("of nobody"), ops = With("of ops");
+    for (const auto& calls : {InferenceCalls(), Questions()}) {
+      for (const auto& [name, call] : calls) EXPECT_FALSE(call(*wrong).ok());
+    }
+    EXPECT_FALSE(InferenceCalls().at("Encode")(*ops).ok());
+    server_.reset();
+    const std::string text = log.text();
+    for (const auto& calls : {InferenceCalls(), Questions()}) {
+      for (const auto& [name, call] : calls) {
+        const std::string line = fmt::format(
+            "info request rpc={} model=\"\" request_id=\"\" code=UNAUTHENTICATED seconds=0.000000 "
+            "client=\"ipv4:127.0.0.1\" peer=\"ipv4:127.0.0.1:",
+            name);
+        EXPECT_EQ(text.find(line) != std::string::npos, all) << line << text;
+      }
+    }
+    EXPECT_EQ(text.find("rpc=Encode model=\"\" request_id=\"\" code=PERMISSION_DENIED") !=
+                  std::string::npos,
+              all);
+    EXPECT_EQ(text.find("of nobody"), std::string::npos);
+  }
 }
 
 TEST_F(IdentityTest, RightsDecideWhatIsCalled) {

@@ -13,8 +13,8 @@
 #include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/log_format.h"
-#include "spdlog/sinks/ringbuffer_sink.h"
 #include "spdlog/spdlog.h"
+#include "tests/server/log_capture.h"
 #include "tests/server/service_fixture.h"
 
 namespace beamline::request_log_test {
@@ -22,29 +22,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// What is logged while it lives.
-class LogCapture {
- public:
-  explicit LogCapture(spdlog::level::level_enum level) : before_(spdlog::default_logger()) {
-    auto logger = std::make_shared<spdlog::logger>("test", lines_);
-    logger->set_pattern("%l %v");
-    logger->set_level(level);
-    spdlog::set_default_logger(std::move(logger));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-
-  std::string text() const {
-    std::string text;
-    for (const std::string& line : lines_->last_formatted()) text += line;
-    return text;
-  }
-
- private:
-  std::shared_ptr<spdlog::logger> before_;
-  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> lines_ =
-      std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(1000);
-};
 
 TEST(RequestLog, ALineTellsTheRequest) {
   CallRecord record = {.rpc = Rpc::kScore,

@@ -42,7 +42,7 @@ class ServiceTest : public testing::Test {
         for (const auto& label : metric.label) {
           key += (key.empty() ? "" : " ") + label.name + "=" + label.value;
         }
-        if (key == labels) return metric.counter.value;
+        if (key == labels) return metric.counter.value + metric.gauge.value;  // one is 0
       }
     }
     return 0;

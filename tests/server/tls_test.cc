@@ -1,7 +1,9 @@
 // A server that speaks TLS, and its clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <sstream>
@@ -11,6 +13,8 @@
 
 #include "client/client.h"
 #include "grpcpp/grpcpp.h"
+#include "openssl/bio.h"
+#include "openssl/ssl.h"
 #include "server/health_check.h"
 #include "server/listening.h"
 #include "server/security/tls_config.h"
@@ -183,6 +187,62 @@ TEST_F(TlsTest, NewCertificatesAreTakenUnderLoad) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(calls, 10);
+}
+
+// The metrics tell the first end among the certificates of a file, also of new ones.
+TEST_F(TlsTest, TellsWhenCertificatesEnd) {
+  constexpr char kMetric[] = "beamline_tls_certificate_expiry_timestamp_seconds";
+  const auto in_hours = [](double end) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return (end - std::chrono::duration<double>(now).count()) / 3600;
+  };
+  ServeTls();
+  EXPECT_NEAR(in_hours(Counter(kMetric, "file=server")), 1, 0.1);
+  EXPECT_EQ(Counter(kMetric, "file=client_ca"), 0);
+  CertificateAndKey chain =
+      authority_.Issue("server", -std::chrono::hours(1), std::chrono::hours(9));
+  chain.certificate +=
+      authority_.Issue("between", -std::chrono::hours(1), std::chrono::hours(5)).certificate;
+  WriteCertificate(chain);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (in_hours(Counter(kMetric, "file=server")) < 2 &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_NEAR(in_hours(Counter(kMetric, "file=server")), 5, 0.1);
+  ServeTls(/*asks_clients=*/true);
+  EXPECT_GT(in_hours(Counter(kMetric, "file=client_ca")), 0.5);
+}
+
+// A client that takes back what it begins, in TLS: it loses its connection, and nobody else does.
+TEST_F(TlsTest, WhoFloodsLosesTheConnection) {
+  ServeTls();
+  Client other({.address = server_->address(), .tls = Trusting()});
+  EXPECT_TRUE(other.ListModels(kSoon).ok());
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  SSL_CTX_free);
+  constexpr unsigned char kProtocol[] = {2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(context.get(), kProtocol, sizeof(kProtocol));
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> connection(BIO_new_ssl_connect(context.get()),
+                                                                 BIO_free_all);
+  BIO_set_conn_hostname(connection.get(), server_->address().c_str());
+  ASSERT_EQ(BIO_do_connect(connection.get()), 1);
+  const auto frame = [](char size, char type, char flags, int stream) {
+    return std::string{
+        0, 0, size, type, flags, 0, 0, static_cast<char>(stream >> 8), static_cast<char>(stream)};
+  };
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(0, 4, 0, 0);
+  for (int stream = 1; stream < 2400; stream += 2) {
+    // ":method: POST" of HPACK's table, and a reset.
+    bytes += frame(1, 1, 4, stream) + '\x83' + frame(4, 3, 0, stream) + std::string{0, 0, 0, 8};
+  }
+  signal(SIGPIPE, SIG_IGN);  // OpenSSL may write to what is closed already
+  BIO_write(connection.get(), bytes.data(), static_cast<int>(bytes.size()));
+  std::array<char, 4096> read;
+  while (BIO_read(connection.get(), read.data(), read.size()) > 0) {
+  }
+  EXPECT_TRUE(CounterReaches("beamline_connections_refused_total", "reason=flood", 1));
+  EXPECT_TRUE(other.ListModels(kSoon).ok());
 }
 
 TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {

@@ -2,8 +2,8 @@
 // ModelInfer (by engine_call.h) and ModelStreamInfer (infer_stream.h) have in common.
 #pragma once
 
-#include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -37,7 +37,7 @@ struct InferAnswer {
 struct InferTranslation {
   std::variant<v1::GenerateRequest, v1::EncodeRequest> request;
   bool stream = false;  // of the answer, as it is written
-  std::chrono::system_clock::time_point deadline;
+  std::optional<Clock::time_point> deadline;
   InferAnswer answer;
 };
 
@@ -45,7 +45,7 @@ struct InferTranslation {
 // or the parameter.
 absl::StatusOr<InferTranslation> TranslateInfer(const inference::ModelInferRequest& message,
                                                 const ModelInfo& model,
-                                                std::chrono::system_clock::time_point deadline);
+                                                std::optional<Clock::time_point> deadline);
 // Resolves the model, and records it.
 absl::StatusOr<InferTranslation> TranslateInfer(CallState& call,
                                                 const inference::ModelInferRequest& message,

@@ -120,7 +120,7 @@ absl::Status AnswerIndex(ServiceContext& services, const inference::RepositoryIn
 grpc::ServerUnaryReactor* RefuseAdministration(ServiceContext& services,
                                                const grpc::CallbackServerContext& context,
                                                const char* method) {
-  const auto identity = Enter(services, context, Right::kAdmin);
+  const auto identity = Enter(services, ShownIn(context), Right::kAdmin);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   return new FailedUnaryCall(ToGrpcStatus(absl::UnimplementedError(
       fmt::format("models are not loaded by this protocol; beamline.v1.Models/{} does it at the "
@@ -187,7 +187,7 @@ grpc::ServerUnaryReactor* InferService::RepositoryModelUnload(Context* context, 
 
 grpc::ServerUnaryReactor* InferService::ModelInfer(Context* context, const Buffer* request,
                                                    Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kModelInfer, *context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<InferMethod>(services_, Rpc::kModelInfer, response);
   call->Start(CallerOf(*context, *identity), *request);
@@ -196,7 +196,7 @@ grpc::ServerUnaryReactor* InferService::ModelInfer(Context* context, const Buffe
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferService::ModelStreamInfer(
     Context* context) {
-  const auto identity = Enter(services_, *context, Right::kInference);
+  const auto identity = Enter(services_, Rpc::kModelStreamInfer, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new InferStream(services_, CallerOf(*context, *identity));
   call->Start();

@@ -175,6 +175,7 @@ void InferStream::SendDeltas(const ItemPtr& item, std::vector<GenerateDelta> del
     running_.Cancel(item.get());
     return Advance(item);  // towards the engine's result, which the request must wait for
   }
+  item->state->AddAnswerBytes(bytes);
   // The next part is made when this one is written.
   AnswerPart(SerializeMessage(part),
              [this, item] { services().writers.Post([this, item] { Advance(item); }); });
@@ -214,6 +215,7 @@ void InferStream::Fail(const ItemPtr& item, const absl::Status& status) {
 
 void InferStream::Send(const ItemPtr& item, const inference::ModelStreamInferResponse& message) {
   running_.Remove(item.get());
+  item->state->AddAnswerBytes(static_cast<int64_t>(message.ByteSizeLong()));
   Answer(SerializeMessage(message), std::move(item->state));
 }
 

@@ -280,7 +280,7 @@ absl::Status InInferRequest(const absl::Status& status) {
 
 absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message,
                                                 const ModelInfo& model,
-                                                std::chrono::system_clock::time_point deadline) {
+                                                std::optional<Clock::time_point> deadline) {
   const bool generates = model.task != ModelTask::kEncode;
   InferOptions options;
   InferTranslation translation;
@@ -293,8 +293,8 @@ absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message
   translation.stream = options.stream;
   translation.deadline = deadline;
   if (common.timeout.has_value()) {
-    const auto now = std::chrono::system_clock::now();
-    translation.deadline = std::min(deadline, now + *common.timeout);
+    const Clock::time_point until = Clock::now() + *common.timeout;
+    translation.deadline = std::min(deadline.value_or(until), until);
   }
   const auto complete = [&](auto request) {
     request.set_model(model.versioned_name);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
+#include "server/errors.h"
 #include "server/protocols/rename_field.h"
 
 namespace beamline {
@@ -152,22 +153,25 @@ absl::StatusOr<TeiTokenizeMethod::Prepared> TeiTokenizeMethod::Prepare(CallState
 absl::StatusOr<tei::v1::EncodeResponse> TeiTokenizeMethod::Answer(const Prepared& prepared,
                                                                   const Request& message,
                                                                   int64_t max_bytes) {
-  const auto tokens = TokenizeMethod::Answer(prepared.chosen, prepared.request, max_bytes);
-  if (!tokens.ok()) return InTeiRequest(tokens.status());
   Response response;
-  for (const v1::Token& token : tokens->tokens()) {
+  int64_t bytes = 0;
+  const auto visit = [&](const v1::Token& token) {
     tei::v1::SimpleToken& out = *response.add_tokens();
     out.set_id(static_cast<uint32_t>(token.id()));
     if (token.begin() == token.end() && token.special()) {
       out.set_special(true);
       out.set_text(token.piece());
-      continue;
+    } else {
+      out.set_text(LossyPart(message.inputs(), static_cast<size_t>(token.begin()),
+                             static_cast<size_t>(token.end())));
+      out.set_start(static_cast<uint32_t>(token.begin()));
+      out.set_stop(static_cast<uint32_t>(token.end()));
     }
-    out.set_text(LossyPart(message.inputs(), static_cast<size_t>(token.begin()),
-                           static_cast<size_t>(token.end())));
-    out.set_start(static_cast<uint32_t>(token.begin()));
-    out.set_stop(static_cast<uint32_t>(token.end()));
-  }
+    bytes += static_cast<int64_t>(out.ByteSizeLong());
+    return bytes > max_bytes ? AnswerTooLarge(bytes, max_bytes) : absl::OkStatus();
+  };
+  const absl::Status visited = TokenizeMethod::Visit(prepared.chosen, prepared.request, visit);
+  if (!visited.ok()) return InTeiRequest(visited);
   return response;
 }
 

@@ -37,7 +37,7 @@ Caller TeiCallerOf(const Context& context, const std::string& identity) {
 template <typename Method>
 Unary* StartEngineCall(ServiceContext& services, Rpc rpc, const Context& context,
                        const Buffer& request, Buffer* response) {
-  const auto identity = Enter(services, context, Right::kInference);
+  const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<Method>(services, rpc, response);
   call->Start(TeiCallerOf(context, *identity), request);
@@ -47,7 +47,7 @@ Unary* StartEngineCall(ServiceContext& services, Rpc rpc, const Context& context
 template <typename Method>
 Unary* StartTokenCall(ServiceContext& services, Rpc rpc, const Context& context,
                       const Buffer& request, Buffer* response) {
-  const auto identity = Enter(services, context, Right::kInference);
+  const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new TokenCall<Method>(services, rpc, response);
   const Caller caller = TeiCallerOf(context, *identity);
@@ -58,7 +58,7 @@ Unary* StartTokenCall(ServiceContext& services, Rpc rpc, const Context& context,
 
 template <typename Stream>
 Bidi* StartStream(ServiceContext& services, Rpc rpc, const Context& context) {
-  const auto identity = Enter(services, context, Right::kInference);
+  const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new Stream(services, rpc, TeiCallerOf(context, *identity));
   call->Start();
@@ -68,7 +68,7 @@ Bidi* StartStream(ServiceContext& services, Rpc rpc, const Context& context) {
 // What no model of this server can do.
 template <typename Call>
 Call* Refuse(ServiceContext& services, const Context& context, const char* what) {
-  const auto identity = Enter(services, context, Right::kInference);
+  const auto identity = Enter(services, ShownIn(context), Right::kInference);
   if (!identity.ok()) return new Call(ToGrpcStatus(identity.status()));
   return new Call(ToGrpcStatus(absl::UnimplementedError(what)));
 }
@@ -114,7 +114,7 @@ class InfoCall final : public UnaryCall {
 };
 
 Unary* InfoService::Info(Context* context, const Buffer* request, Buffer* response) {
-  const auto identity = Enter(services_, *context, Right::kAny);
+  const auto identity = Enter(services_, Rpc::kTeiInfo, *context, Right::kAny);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new InfoCall(services_, response);
   const Caller caller = TeiCallerOf(*context, *identity);

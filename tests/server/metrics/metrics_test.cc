@@ -241,12 +241,14 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
       {"beamline_connections_refused_total/peer_limit", 0},
       {"beamline_connections_refused_total/timeout", 3},
       {"beamline_connections_refused_total/displaced", 0},
+      {"beamline_connections_refused_total/flood", 0},
       {"beamline_connections_refused_total/protocol", 0},
       {"beamline_http_connections_open", 25},
       {"beamline_http_connections_refused_total/limit", 1},
       {"beamline_http_connections_refused_total/peer_limit", 0},
       {"beamline_http_connections_refused_total/timeout", 0},
       {"beamline_http_connections_refused_total/displaced", 0},
+      {"beamline_http_connections_refused_total/flood", 0},
       {"beamline_http_connections_refused_total/protocol", 0},
       {"beamline_accepting", 1}};
   EXPECT_EQ(values, expected);

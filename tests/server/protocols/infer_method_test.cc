@@ -38,7 +38,7 @@ ModelInfo Embedder() {
   return model;
 }
 
-constexpr auto kNever = std::chrono::system_clock::time_point::max();
+constexpr std::optional<Clock::time_point> kNever;
 
 absl::StatusOr<InferTranslation> Translate(const InferRequest& request,
                                            const ModelInfo& model = Writer()) {
@@ -138,7 +138,7 @@ TEST(InferMethodTest, ParametersAreOptionsToo) {
             "model: \"writer@1\" prompt { text: \"a\" } greedy { } limits { max_new_tokens: 3 } "
             "priority: -2 request_id: \"r1\" cache_salt: \"s\"");
   parameters["timeout"].set_int64_param(5'000'000);
-  const auto until = Translate(request)->deadline - std::chrono::system_clock::now();
+  const auto until = Translate(request)->deadline.value() - Clock::now();
   EXPECT_GT(until, std::chrono::seconds(4));
   EXPECT_LT(until, std::chrono::seconds(6));
 }

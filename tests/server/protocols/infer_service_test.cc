@@ -9,6 +9,7 @@
 
 #include "grpcpp/grpcpp.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/server/log_capture.h"
 #include "tests/server/protocols/infer_request.h"
 #include "tests/server/service_fixture.h"
 
@@ -137,6 +138,30 @@ TEST_F(InferServiceTest, StreamsAsItIsWritten) {
   stream->WritesDone();
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(InferServiceTest, TheLogTellsTheBytesOfAStreamsAnswers) {
+  const LogCapture log(spdlog::level::info);
+  ServerConfig config;
+  config.log_requests = "all";
+  Start(config);
+  grpc::ClientContext context;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  stream->Write(StreamRequest("parts"));
+  const FakeRequest asked = engine_->WaitForRequest(0);
+  asked.sink->OnDelta(TextDelta("a", 1));
+  ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  size_t bytes = message.ByteSizeLong();
+  engine_->Finish(asked, TextResult("unused"));
+  ASSERT_TRUE(stream->Read(&message));
+  bytes += message.ByteSizeLong();
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
+  server_.reset();  // its lines are written
+  EXPECT_THAT(log.text(), HasSubstr("request_id=\"parts\" code=OK"));
+  EXPECT_THAT(log.text(), HasSubstr(" answer_bytes=" + std::to_string(bytes) + " "));
 }
 
 TEST_F(InferServiceTest, AnErrorAnswersItsRequestAlone) {

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Floods a server, one kind after the other, and tells what it does to a client that asks for little beside it: its times before
+and during the flood, the server's memory before it, at most, and a minute later. Writes OUT.md and OUT.json with --out.
+
+Each kind has a server of its own with the demo models. Who floods is a process of its own on the same machine, comes back as soon as
+its connection is ended, and so takes a good part of the cores itself: compare the servers of one run.
+"""
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
+# pylint: disable=wrong-import-position
+from demo_server import Server
+from raw_http2 import CANCEL, CONTINUATION, END_HEADERS, HEADERS, PING, RST_STREAM, Connection, field, frame, hpack_integer, request_headers
+
+INFERENCE = "/beamline.v1.Inference/"
+MODELS = ("embed-en", "write-en")
+REST_S = 0.01  # of the normal client between two calls
+
+
+def encode(text="a mail server", priority=0):
+    return field(1, "embed-en") + field(2, field(1, text)) + field(8, priority)
+
+
+# Each floods one server from one connection, until it is ended or has sent all.
+
+def take_back(address, _):
+    """20,000 calls that are begun and taken back at once."""
+    connection = Connection(address)
+    reset = struct.pack(">I", CANCEL)
+    calls = (connection.headers_of(INFERENCE + "Generate") for _ in range(20000))
+    connection.send(b"".join(begin + frame(RST_STREAM, 0, stream, reset) for stream, begin in calls))
+    connection.send(frame(PING, 0, 0, b"is there"))
+    while connection.read_frame()[0] != PING:
+        pass
+
+
+def endless_header(address, end):
+    """One header that goes on and on."""
+    connection = Connection(address)
+    connection.send(frame(HEADERS, 0, 1, request_headers(INFERENCE + "Generate") + b"\0\1x" + hpack_integer(1 << 30, 7)))
+    piece = frame(CONTINUATION, 0, 1, b"a" * 16384)
+    while time.monotonic() < end:
+        connection.send(piece)
+
+
+def oversize_header(address, end):
+    """Calls whose headers are larger than may be: 48 KiB."""
+    connection = Connection(address)
+    fields = request_headers(INFERENCE + "Generate", [(f"x-{i}", "a" * 3000) for i in range(16)])
+    while time.monotonic() < end:
+        stream, _ = connection.headers_of("")
+        pieces = [fields[i:i + 16384] for i in range(0, len(fields), 16384)]
+        for i, piece in enumerate(pieces):
+            flags = END_HEADERS if i == len(pieces) - 1 else 0
+            connection.send(frame(CONTINUATION if i else HEADERS, flags, stream, piece))
+        connection.read(stream)
+
+
+def unread(calls):
+    def flood(address, end):
+        connection = Connection(address, window=0)
+        body = field(1, "embed-en") + field(2, "a b c d " * (4000000 // 8))
+        for _ in range(calls):
+            connection.write(connection.open(INFERENCE + "Tokenize"), body, last=True)
+        connection.is_closed(max(end - time.monotonic(), 0))
+
+    flood.__doc__ = f"{calls} Tokenize calls of 4 MB each whose answers are not read."
+    return flood
+
+
+def urgent(address, end):
+    """64 Encode calls at once, as those of the normal client, of priority 100."""
+    connection = Connection(address, window=1 << 20)
+    body = encode(priority=100)
+    streams = [connection.open(INFERENCE + "Encode") for _ in range(64)]
+    for stream in streams:
+        connection.write(stream, body, last=True)
+    while time.monotonic() < end:
+        stream = streams.pop(0)
+        connection.read(stream)
+        del connection.answers[stream]
+        streams.append(connection.open(INFERENCE + "Encode"))
+        connection.write(streams[-1], body, last=True)
+
+
+def idle_streams(address, end):
+    """2,500 streams that say nothing."""
+    connection = Connection(address)
+    connection.send(b"".join(connection.headers_of(INFERENCE + "GenerateMany")[1] for _ in range(2500)))
+    connection.is_closed(max(end - time.monotonic(), 0))
+
+
+# The kind, its connections at a time, whether it comes again when it has sent all, and settings of the server.
+KINDS = {
+    "calls taken back": (take_back, 8, False),
+    "calls taken back again and again": (take_back, 8, True),
+    "endless headers": (endless_header, 8, True),
+    "oversize headers": (oversize_header, 8, True),
+    "unread answers": (unread(19), 4, False),
+    "urgent calls": (urgent, 4, True),
+    "urgent calls, max_priority 0": (urgent, 4, True, "--max-priority", "0"),
+    "idle streams": (idle_streams, 4, False),
+}
+
+
+def flood_for(kind, address, seconds):
+    flood, connections, again = KINDS[kind][:3]
+    end = time.monotonic() + seconds
+
+    def go():
+        while True:
+            try:
+                flood(address, end)
+            except (OSError, TypeError):  # ended, before or while it read
+                time.sleep(0.01)
+            if not again or time.monotonic() > end:
+                return
+
+    threads = [threading.Thread(target=go) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def normal_calls(address, seconds, found):
+    connection = Connection(address, source="127.0.0.2")  # another client than the flood
+    end = time.monotonic() + seconds
+    times, failed = [], 0
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        failed += connection.call(INFERENCE + "Encode", encode()) is None
+        times.append(1000 * (time.monotonic() - begin))
+        time.sleep(REST_S)
+    times.sort()
+    found.send({"calls": len(times), "failed": failed, "p50_ms": times[len(times) // 2], "p99_ms": times[int(0.99 * len(times))], "most_ms": times[-1]})
+
+
+class Memory(threading.Thread):
+    """The most that the server has while it runs."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server, self.most, self.ended = server, 0, False
+        self.start()
+
+    def run(self):
+        while not self.ended:
+            self.most = max(self.most, self.server.resident_bytes())
+            time.sleep(0.02)
+
+    def end(self):
+        self.ended = True
+        self.join()
+        return self.most
+
+
+def calls_beside(address, seconds):
+    receive, send = multiprocessing.Pipe(False)
+    process = multiprocessing.Process(target=normal_calls, args=(address, seconds, send))
+    process.start()
+    return lambda: (receive.recv(), process.join())[0]
+
+
+def measure(kind, options):
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder, "--log-level", "error", *KINDS[kind][3:], *(part for name in MODELS for part in ("--model", f"{name}={ROOT}/models/{name}")))
+        try:
+            calls_beside(server.address, 1)()
+            alone = calls_beside(server.address, options.seconds)()
+            idle = server.resident_bytes()
+            memory = Memory(server)
+            beside = calls_beside(server.address, options.seconds)
+            flooder = multiprocessing.Process(target=flood_for, args=(kind, server.address, options.seconds))
+            flooder.start()
+            during = beside()
+            flooder.join()
+            most = memory.end()
+            time.sleep(options.rest)
+            after = server.resident_bytes()
+            floods = server.metric('beamline_connections_refused_total{reason="flood"')
+        finally:
+            server.stop()
+    mib = 1 << 20
+    return {"kind": kind, "what": KINDS[kind][0].__doc__, "connections": KINDS[kind][1], "alone": alone, "during": during,
+            "idle_mib": idle / mib, "most_above_mib": (most - idle) / mib, "after_above": (after - idle) / idle, "ended_connections": floods}
+
+
+HEADER = ["| flood | server | alone p50; p99 (ms) | during p50; p99; most (ms) | failed | memory: idle, most above (MiB) | above idle later | connections ended |",
+          "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+
+
+def line(row):
+    alone, during = row["alone"], row["during"]
+    return (f"| {row['kind']} | {row['server']} | {alone['p50_ms']:.1f}; {alone['p99_ms']:.1f} | {during['p50_ms']:.1f}; {during['p99_ms']:.1f}; "
+            f"{during['most_ms']:.0f} | {during['failed']} of {during['calls']} | {row['idle_mib']:.0f}, {row['most_above_mib']:.0f} | "
+            f"{100 * row['after_above']:.0f}% | {row['ended_connections']:.0f} |")
+
+
+def report(result):
+    kinds = "\n".join(f"- {kind}: {connections} connections, each {flood.__doc__[0].lower()}{flood.__doc__[1:]}" for kind, (flood, connections, *_) in KINDS.items())
+    rows = sorted(result["rows"], key=lambda row: list(KINDS).index(row["kind"]))
+    return "\n".join([f"""# Floods on the CPU
+
+{result['machine']}; load average {result['load_average']:.1f} before and {result['load_average_after']:.1f} after: other programs used the same cores; {result['date']};
+Beamline at {result['commit']}. Command: `{result['command']}`. {result['minutes']:.1f} minutes.
+
+A client makes one small Encode call after the other, with {1000 * REST_S:.0f} ms between them, for {result['seconds']:g} s alone and {result['seconds']:g} s beside the flood, whose
+process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood.
+
+{kinds}
+"""] + HEADER + [line(row) for row in rows]) + "\n"
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [text.split(":", 1)[1].strip() for text in file if text.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", action="append", metavar="NAME=FOLDER", help="a server's folder, with a name for the table; several are compared")
+    parser.add_argument("--kinds", default=";".join(KINDS), help="of floods, with semicolons between them")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--rest", type=float, default=60, help="seconds after which memory is looked at")
+    parser.add_argument("--commit", default="", help="of the measured server")
+    parser.add_argument("--add", help="a .json of an earlier run on this machine, whose rows come first")
+    parser.add_argument("--out", help="writes OUT.md and OUT.json")
+    options = parser.parse_args()
+    begin, load_average, path, rows = time.monotonic(), os.getloadavg()[0], os.environ["PATH"], []
+    if options.add:
+        with open(options.add, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+    for kind in options.kinds.split(";"):
+        for named in options.server or ["this=" + os.path.join(ROOT, "build/release/server")]:
+            name, folder = named.split("=", 1)
+            os.environ["PATH"] = folder + os.pathsep + path
+            rows.append({"server": name, **measure(kind, options)})
+            print(line(rows[-1]), flush=True)
+    commit = options.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+    result = {"schema": "beamline.bench_floods/1", "date": datetime.date.today().isoformat(), "commit": commit, "machine": machine(),
+              "load_average": load_average, "load_average_after": os.getloadavg()[0], "command": "bench/faults/bench_floods.py",
+              "seconds": options.seconds, "rest": options.rest, "minutes": (time.monotonic() - begin) / 60, "rows": rows}
+    if options.out:
+        with open(options.out + ".json", "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+            file.write("\n")
+        with open(options.out + ".md", "w", encoding="utf-8") as file:
+            file.write(report(result))
+    print(report(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+// What a client of HTTP/2 may ask of the server without getting anything answered: gRPC 1.51 bounds
+// neither how often a client takes a call back, each of which costs it some 13 KiB and 50 us, nor
+// how long a block of headers is, which it reads anew with each piece of it (CVE-2023-44487,
+// CVE-2023-33953).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace beamline {
+
+// Follows the frames that a client sends (RFC 9113, 4.1), by their heads alone. One connection; not
+// thread safe.
+class FrameWatch {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Of a block of headers, as it is sent.
+  static constexpr size_t kMostHeaderBytes = 64 << 10;
+  // Of calls that a client takes back a second or two after their begin at the latest: so many at
+  // once, and so many a second. Envoy closes a connection at 500 of them.
+  static constexpr double kMostResets = 500;
+  static constexpr double kResetsPerSecond = 200;
+  // Of frames that ask for nothing: SETTINGS, PRIORITY, CONTINUATION and empty DATA.
+  static constexpr double kMostIdleFrames = 1000;
+  static constexpr double kIdleFramesPerSecond = 200;
+
+  // The connection's next bytes, from its first one on. False from the moment on at which the
+  // client has sent more of something than it may: what `fault` says.
+  bool Follow(std::string_view bytes, TimePoint now);
+  std::string_view fault() const { return fault_; }
+
+ private:
+  // So many at once, and so many a second.
+  struct Bucket {
+    double level = 0;
+    TimePoint since;
+    bool Add(TimePoint now, double most, double per_second);
+  };
+
+  void OnFrame(TimePoint now);
+  // Whether the stream has begun just now. Numbers of streams only grow.
+  bool IsYoung(uint32_t stream) const { return stream > last_before_; }
+
+  static constexpr size_t kPrefaceBytes = 24;
+  static constexpr size_t kHeadBytes = 9;
+  static constexpr std::chrono::seconds kYoung{1};
+
+  size_t to_skip_ = kPrefaceBytes;
+  std::array<unsigned char, kHeadBytes> head_{};
+  size_t head_size_ = 0;
+  size_t header_bytes_ = 0;  // of the block that has begun
+  Bucket resets_;
+  Bucket idle_frames_;
+  uint32_t last_ = 0;          // the last stream that began
+  uint32_t last_at_mark_ = 0;  // at mark_
+  uint32_t last_before_ = 0;   // at least kYoung ago
+  TimePoint mark_;
+  std::string_view fault_;
+};
+
+}  // namespace beamline

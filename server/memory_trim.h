@@ -1,0 +1,42 @@
+// Gives memory that was freed back to the system.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+namespace beamline {
+
+// glibc keeps what is freed below memory that is still in use, which after a burst of calls is
+// nearly all of it, for ever. Looks at times, on a thread of its own, whether the process has grown
+// while much of its heap lies unused, and returns that then: some milliseconds in which those wait
+// who allocate of the same arena, and page faults when it is needed again.
+class MemoryTrim {
+ public:
+  struct Options {
+    std::chrono::milliseconds interval{5000};  // between looks; it takes two to be returned
+    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown by
+  };
+  MemoryTrim() : MemoryTrim(Options()) {}
+  explicit MemoryTrim(const Options& options);
+  ~MemoryTrim();
+
+ private:
+  void Run();
+  // Whether there is much to return.
+  bool Look() const;
+
+  const Options options_;
+  int64_t resident_ = 0;  // after the last return; of the thread alone
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+// Of this process; 0 where the system does not tell.
+int64_t ResidentBytes();
+
+}  // namespace beamline
