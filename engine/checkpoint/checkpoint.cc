@@ -27,6 +27,10 @@ absl::Status CheckFolder(const std::string& folder) {
   struct stat info = {};
   if (stat(folder.c_str(), &info) != 0) {
     if (errno == ENOENT) return absl::NotFoundError(fmt::format("{}: no such folder", folder));
+    if (errno == ENOTDIR) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: a file stands where a folder must", folder));
+    }
     return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be opened", folder));
   }
   if (S_ISDIR(info.st_mode)) return absl::OkStatus();

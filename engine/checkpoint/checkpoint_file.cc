@@ -32,6 +32,9 @@ absl::Status OpenError(const std::string& path, int error) {
     return absl::InvalidArgumentError(
         fmt::format("{}: a symbolic link that leads in a circle", path));
   }
+  if (error == ENOTDIR) {
+    return absl::InvalidArgumentError(fmt::format("{}: a file stands where a folder must", path));
+  }
   // ENXIO: a socket, which open() refuses.
   if (error == ENXIO) return absl::InvalidArgumentError(fmt::format("{}: not a file", path));
   return absl::ErrnoToStatus(error, fmt::format("{}: cannot be opened", path));

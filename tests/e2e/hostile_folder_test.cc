@@ -53,6 +53,13 @@ const HostileFolder kFolders[] = {
        ASSERT_EQ(symlink(path.c_str(), path.c_str()), 0);
      },
      "/modules.json: a symbolic link that leads in a circle"},
+    {"embed-en", "modules.json",
+     [](const TemporaryFolder& folder, const std::string&) {
+       folder.Write("modules.json",
+                    R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                        {"idx": 1, "name": "1", "path": "config.json", "type": "sentence_transformers.models.Pooling"}])");
+     },
+     "/config.json/config.json: a file stands where a folder must"},
     {"embed-en", "config.json",
      [](const TemporaryFolder& folder, const std::string&) {
        folder.Write("config.json", "{\"model_type\": \"" + std::string(1 << 20, '\t') + "\"}");

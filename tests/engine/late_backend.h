@@ -110,11 +110,6 @@ class LateBackend : public Backend {
     if (head_dim <= kMostHeadDim) return absl::OkStatus();
     return absl::UnimplementedError("heads are too large for the late backend");
   }
-  absl::Status SupportsAttention(const AttentionNeeds& needs) const override {
-    if (needs.head_norms) return absl::UnimplementedError("the late backend norms no heads");
-    if (needs.windows) return absl::UnimplementedError("the late backend has no windows");
-    return absl::OkStatus();
-  }
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     if (hidden_size <= kMostHiddenSize) return absl::OkStatus();
     return absl::UnimplementedError("rows are too long for the late backend");
