@@ -55,8 +55,9 @@ const HostileFolder kFolders[] = {
      "/modules.json: a symbolic link that leads in a circle"},
     {"embed-en", "modules.json",
      [](const TemporaryFolder& folder, const std::string&) {
-       folder.Write("modules.json",
-                    R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+       folder.Write(
+           "modules.json",
+           R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
                         {"idx": 1, "name": "1", "path": "config.json", "type": "sentence_transformers.models.Pooling"}])");
      },
      "/config.json/config.json: a file stands where a folder must"},
