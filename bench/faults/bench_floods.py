@@ -218,7 +218,8 @@ def report(result):
 Beamline at {result['commit']}. Command: `{result['command']}`. {result['minutes']:.1f} minutes.
 
 A client makes one small Encode call after the other, with {1000 * REST_S:.0f} ms between them, for {result['seconds']:g} s alone and {result['seconds']:g} s beside the flood, whose
-process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood.
+process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood{result['added']}. What stays above idle then is
+what larger steps have touched of a model's activations, which it keeps, and the ends of glibc's arenas.
 
 {kinds}
 """] + HEADER + [line(row) for row in rows]) + "\n"
@@ -238,6 +239,7 @@ def main():
     parser.add_argument("--rest", type=float, default=60, help="seconds after which memory is looked at")
     parser.add_argument("--commit", default="", help="of the measured server")
     parser.add_argument("--add", help="a .json of an earlier run on this machine, whose rows come first")
+    parser.add_argument("--added", default="", help="what to say of the rows of --add")
     parser.add_argument("--out", help="writes OUT.md and OUT.json")
     options = parser.parse_args()
     begin, load_average, path, rows = time.monotonic(), os.getloadavg()[0], os.environ["PATH"], []
@@ -253,7 +255,7 @@ def main():
     commit = options.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
     result = {"schema": "beamline.bench_floods/1", "date": datetime.date.today().isoformat(), "commit": commit, "machine": machine(),
               "load_average": load_average, "load_average_after": os.getloadavg()[0], "command": "bench/faults/bench_floods.py",
-              "seconds": options.seconds, "rest": options.rest, "minutes": (time.monotonic() - begin) / 60, "rows": rows}
+              "added": options.added, "seconds": options.seconds, "rest": options.rest, "minutes": (time.monotonic() - begin) / 60, "rows": rows}
     if options.out:
         with open(options.out + ".json", "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)

@@ -10,7 +10,6 @@
 #include "server/wire.h"
 
 namespace beamline {
-
 namespace {
 
 void Describe(const Caller& caller, CallRecord& record) {
@@ -110,13 +109,16 @@ absl::Status CallState::Admit(const grpc::ByteBuffer& request) {
 absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
   UnreadAnswers* const unread = services_.unread;
   if (unread == nullptr) return absl::OkStatus();
-  if (!unread->Take(bytes)) {
+  // What it has itself stands in nobody's way.
+  const int64_t all = std::exchange(held_bytes_, 0) + bytes;
+  unread->Give(all - bytes);
+  if (!unread->Take(all)) {
     return absl::ResourceExhaustedError(fmt::format(
         "the {} takes {} bytes, and calls whose answers are not read yet take {}; accepted: at "
         "most {} together",
         what, bytes, unread->bytes(), unread->limit()));
   }
-  held_bytes_ += bytes;
+  held_bytes_ = all;
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "base/status.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -58,8 +59,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   absl::Status CheckSize(int64_t bytes) {
     const int64_t limit = services().stream_limits.max_send_bytes;
     if (bytes > limit) return AnswerTooLarge(bytes, limit);
+    BEAMLINE_RETURN_IF_ERROR(state_.Hold("answer", bytes));
     state_.AddAnswerBytes(bytes);
-    return state_.Hold("answer", bytes);
+    return absl::OkStatus();
   }
 
   CallState state_;

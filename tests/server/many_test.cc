@@ -236,6 +236,30 @@ TEST_F(ServiceTest, ManyReadsNoFurtherThanItsLimit) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
+// Answers of some MiB that the client does not read: requests stay in its connection, however few
+// run, until it reads.
+TEST_F(ServiceTest, ManyReadsNoFurtherWhileItsAnswersWait) {
+  Serve();
+  Stream stream(server_->address());
+  constexpr size_t kLarge = 10, kMore = 40;
+  for (size_t i = 0; i < kLarge; ++i) ASSERT_TRUE(stream.Send(std::to_string(i)));
+  for (size_t i = 0; i < kLarge; ++i) {
+    engine_->Finish(engine_->WaitForRequest(i), TextResult(std::string(1 << 20, 'x')));
+  }
+  for (size_t i = kLarge; i < kLarge + kMore; ++i) {
+    ASSERT_TRUE(stream.Send(std::to_string(i)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it would take it at once
+  }
+  EXPECT_LT(engine_->num_requests(), kLarge + kMore);
+  for (size_t i = 0; i < kLarge; ++i) EXPECT_FALSE(stream.Read().request_id().empty());
+  for (size_t i = kLarge; i < kLarge + kMore; ++i) {
+    engine_->Finish(engine_->WaitForRequest(i), TextResult("ok"));
+    EXPECT_FALSE(stream.Read().request_id().empty());
+  }
+  stream.Close();
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
 TEST_F(ServiceTest, ManySlowReaderStallsOnlyItself) {
   ServerConfig config;
   config.max_outstanding_per_stream = 64;
