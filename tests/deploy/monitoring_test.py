@@ -28,6 +28,7 @@ SETTLED_SECONDS = 40  # at most, from the load's end until everything is recorde
 EMPTY = {
     "beamline_device_memory_unused_bytes": "only a GPU has a share that no model holds",
     "device:beamline_memory_unused:ratio": "of the same",
+    "beamline_tls_certificate_expiry_timestamp_seconds": "only a server with a certificate has when it ends",
     'beamline_requests_total{code="INTERNAL"}': "no request failed by a fault of the server",
 }
 MAY_BE_EMPTY = {"ALERTS": "nothing is wrong, unless this machine is so busy that answers are late"}
