@@ -45,6 +45,22 @@ std::vector<float> Angles(int num_positions, int head_dim) {
   return angles;
 }
 
+// Gains of queries and keys, and a bias of keys alone.
+struct HeadNorms {
+  TypedArray query_gain, key_gain, key_bias;
+
+  void Apply(NormKind kind, ProjectHeadsParams& params, ProjectHeadsParams& host) const {
+    params.query_norm = {kind, query_gain.device_vector(), {}, 1e-4f};
+    params.key_norm = {kind, key_gain.device_vector(), key_bias.device_vector(), 1e-4f};
+    host.query_norm = {kind, query_gain.host_vector(), {}, 1e-4f};
+    host.key_norm = {kind, key_gain.host_vector(), key_bias.host_vector(), 1e-4f};
+  }
+};
+
+constexpr struct {
+  int num_heads, num_kv_heads, head_dim;
+} kShapes[] = {{6, 2, 64}, {3, 3, 20}, {0, 3, 32}, {5, 0, 24}, {48, 4, 64}};
+
 class HalfHeadsTest : public HalfOpTest {};
 INSTANTIATE_TEST_SUITE_P(Types, HalfHeadsTest,
                          testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16),
@@ -52,16 +68,13 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfHeadsTest,
 
 TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
   constexpr int kHidden = 128, kBlockSize = 16, kNumBlocks = 5;
-  const struct {
-    int num_heads, num_kv_heads, head_dim;
-  } shapes[] = {{6, 2, 64}, {3, 3, 20}, {0, 3, 32}, {5, 0, 24}, {48, 4, 64}};
-  for (const auto& shape : shapes) {
+  for (const auto& shape : kShapes) {
     const int width = (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
     const Weight weight = RandomWeight(width, kHidden);
     const TypedArray bias = Random(1, width);
     const TypedArray gain = Random(1, kHidden), norm_bias = Random(1, kHidden);
-    const TypedArray query_gain = Random(1, shape.head_dim);
-    const TypedArray key_gain = Random(1, shape.head_dim), key_bias = Random(1, shape.head_dim);
+    const HeadNorms norms = {Random(1, shape.head_dim), Random(1, shape.head_dim),
+                             Random(1, shape.head_dim)};
     const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
                              Angles(100, shape.head_dim));
     for (int num_tokens : Cases<int>({1, 2, 8, 9, 16, 21}, {2, 21})) {
@@ -76,7 +89,6 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
       // norm of each head, RMSNorm or LayerNorm.
       for (int variant = 0; variant < 12; ++variant) {
         const bool rotated = variant % 3 > 0, behind_norm = variant % 6 >= 3;
-        const bool norms_heads = variant >= 6;
         SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
                                         << shape.num_kv_heads << " heads, variant " << variant);
         const TypedArray query = Output(num_tokens, std::max(1, shape.num_heads * shape.head_dim));
@@ -101,13 +113,7 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         params.bias = bias.device_vector(), expected.bias = bias.host_vector();
         params.positions = device_positions.device(), expected.positions = positions.data();
         if (rotated) params.rotary = &rotary, expected.rotary = &host_rotary;
-        if (norms_heads) {
-          const NormKind kind = rotated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
-          params.query_norm = {kind, query_gain.device_vector(), {}, 1e-4f};
-          params.key_norm = {kind, key_gain.device_vector(), key_bias.device_vector(), 1e-4f};
-          expected.query_norm = {kind, query_gain.host_vector(), {}, 1e-4f};
-          expected.key_norm = {kind, key_gain.host_vector(), key_bias.host_vector(), 1e-4f};
-        }
+        if (variant >= 6) norms.Apply(NormKind(variant % 2), params, expected);
         const TypedArray normed = Output(num_tokens, kHidden);
         if (behind_norm) {
           params.input_norm = {.gain = gain.device_vector(), .bias = norm_bias.device_vector()};

@@ -31,7 +31,7 @@ struct AttentionArgs {
   // two.
   float log2_factor;
   bool causal;
-  int window;  // of the keys before its end a query sees the last so many
+  int window;                 // of the keys before its end a query sees the last so many
   const float* alibi_slopes;  // may be null
   const void* position_bias;  // float32 or T; may be null
   bool bias_is_float;

@@ -20,12 +20,12 @@ enum class AttentionKernel : uint8_t {
 };
 
 enum class AttentionReason : uint8_t {
-  kHeadDim,    // the others compute heads of whole 16-byte parts
-  kAlignment,  // an operand's rows are not 16-byte aligned
-  kFullTiles,  // the query rows fill a tile's
-  kFewRows,    // they do not: most time goes to reading the keys
-  kShort,      // one row each, of contexts that a warp reads at once
-  kFewTiles,   // they do, but the tiles are too few to fill the GPU
+  kHeadDim,     // the others compute heads of whole 16-byte parts
+  kAlignment,   // an operand's rows are not 16-byte aligned
+  kFullTiles,   // the query rows fill a tile's
+  kFewRows,     // they do not: most time goes to reading the keys
+  kShort,       // one row each, of contexts that a warp reads at once
+  kFewTiles,    // they do, but the tiles are too few to fill the GPU
   kLargeHeads,  // they do, but heads of this size do not fit a float32 tile
   kWindow       // the others read all keys before a query
 };

@@ -190,20 +190,6 @@ TEST_F(TransformerTest, RefusesRowsThatTheDeviceDoesNotNorm) {
   EXPECT_THAT(Error(), HasSubstr("rows are too long"));
 }
 
-TEST_F(TransformerTest, RefusesAttentionThatTheDeviceDoesNotCompute) {
-  backend_ = std::make_unique<LateBackend>(1);
-  json config = {{"model_type", "qwen3"}, {"hidden_size", 64}, {"num_hidden_layers", 2}};
-  folder_.WriteJson("config.json", config);
-  EXPECT_EQ(Create().status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Error(), HasSubstr("norms no heads"));
-  config["model_type"] = "mistral";
-  folder_.WriteJson("config.json", config);
-  EXPECT_THAT(Error(), HasSubstr("has no windows"));
-  config["max_position_embeddings"] = 4096;  // the window
-  folder_.WriteJson("config.json", config);
-  EXPECT_THAT(Error(), HasSubstr("no tensor \"model.embed_tokens.weight\""));
-}
-
 TEST_F(TransformerDeathTest, ChecksBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto created = Create();
