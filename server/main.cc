@@ -161,18 +161,19 @@ int Main(int argc, char** argv) {
   if (!server.ok()) return Fail(1, server.status());
   spdlog::info("{}", VersionLine("beamline-server"));
   for (const ModelInfo& model : models) LogReady(model);
+  // Before anybody is told that it serves.
+  shutdown_signal.OnUserSignal([&server] { (*server)->LogState(); });
   PrintStartLine(**server);
   TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
                           (*server)->model_names()));
 
   const MemoryTrim trim;  // of what comes and goes while it serves
 
-  shutdown_signal.OnUserSignal([&server] { (*server)->LogState(); });
   shutdown_signal.Wait();
-  shutdown_signal.OnUserSignal(nullptr);
   TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));
+  shutdown_signal.OnUserSignal(nullptr);
   server->reset();
   spdlog::info(finished ? "stopped: every request was answered"
                         : "stopped: the drain timeout cancelled what was still running");

@@ -258,7 +258,17 @@ class Faults(unittest.TestCase):
             self.assertEqual((line["event"], line["client"], line["running"], line["sequences"]), ("state_request", "team-a", True, 1))
             self.assertTrue(0 < line["tokens"] < 520 and line["blocks"] > 0 and 0 < line["seconds"] < 50 and 0 < line["left_seconds"] < 50)
         self.assertNotIn("hello", server.read_log())
-        self.assertEqual(server.stop(), 0)
+        # A clean end that lasts is when somebody asks: an answer is not read.
+        slow = self.connect(server, window=0)
+        slow.write(slow.open(INFERENCE + "GenerateStream"), generate_request(40), last=True)
+        self.assertTrue(eventually(lambda: server.metric("beamline_generated_tokens_total") >= 3 * 500 + 40))
+        before = len(told())
+        server.process.send_signal(signal.SIGTERM)
+        self.assertTrue(eventually(lambda: "shutting down" in server.read_log()))
+        server.process.send_signal(signal.SIGUSR1)
+        self.assertTrue(eventually(lambda: len(told()) == before + 2))
+        slow.close()
+        self.assertEqual(server.process.wait(TIMEOUT_S), 0)
 
     def test_a_clock_that_is_set(self):
         path = os.path.join(self.folder, "shift")
