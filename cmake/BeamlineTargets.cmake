@@ -18,19 +18,23 @@ endfunction()
 # LABELS: unit (default), golden, e2e, gpu; gpus beside it for what needs several. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not. DEFINITIONS: of the preprocessor. NEEDS: targets that the test starts.
+# CORES: 2 for what keeps more than one busy, or depends on the time that it gets; most tests leave a third of theirs free.
 #
 # In folders of BEAMLINE_TESTS_APART only those are built that a build with a sanitizer does not run in full: golden ones, NO_SANITIZER,
 # and what does less under a sanitizer (tests/sanitized.h).
 #
 # In folders of BEAMLINE_JOINED_TESTS the sources of all tests are one program, whose headers are then read once for
-# a dozen sources instead of once for each; every test runs its own suites of it, as its own process.
+# two dozen sources instead of once for each; every test runs its own suites of it, as its own process.
 function(beamline_test name)
-  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT" "SOURCES;DEPS;LABELS;DEFINITIONS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT;CORES" "SOURCES;DEPS;LABELS;DEFINITIONS;NEEDS" ${ARGN})
   if(ARG_NO_SANITIZER AND BEAMLINE_SANITIZER)
     return()
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_CORES)
+    set(ARG_CORES 1)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
@@ -76,7 +80,7 @@ function(beamline_test name)
   add_test(NAME ${name} COMMAND ${command})
   set_property(GLOBAL PROPERTY BEAMLINE_COMMAND_OF_${name} "${command}")
   # What may take longest begins first.
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} PROCESSORS ${ARG_CORES})
   if("gpu" IN_LIST ARG_LABELS)
     # Without a GPU these test nothing, which must not count as passed (tests/gpu/gpu_test_main.cc).
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
@@ -90,7 +94,7 @@ function(beamline_test_again name again environment)
     get_test_property(${name} LABELS labels)
     get_test_property(${name} TIMEOUT timeout)
     add_test(NAME ${again} COMMAND ${command})
-    set_tests_properties(${again} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT ${environment})
+    set_tests_properties(${again} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS 2 ENVIRONMENT ${environment})
   endif()
 endfunction()
 

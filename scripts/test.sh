@@ -20,6 +20,7 @@ while (($# > 0)); do
 done
 
 jobs=$(nproc)
+slots=3 # of tests on two cores, a third of whose time is waiting (CORES of beamline_test)
 passed=0
 failed=0
 logs=$(mktemp -d)
@@ -77,17 +78,17 @@ run_tests() {
 }
 
 step "packages" 900 scripts/install_packages.sh --build --test
-# The CUDA kernels for one architecture, in half the time where no GPU runs them. A dozen sources of a
+# The CUDA kernels for one architecture, in half the time where no GPU runs them. Two dozen sources of a
 # folder compile as one, as in the sanitizers' builds, and the tests of the largest folders are one program each.
 apart='base;engine;server;client;fuzz'
 [[ $sanitizers == yes ]] || apart=
 no_gpu=$([[ -e /dev/nvidiactl ]] && echo OFF || echo ON)
 step "configure release" 120 cmake --preset release -DBEAMLINE_WARNINGS_AS_ERRORS=ON \
   -DBEAMLINE_BUILD_TESTS=ON -DBEAMLINE_BUILD_BENCHMARKS=ON -DBEAMLINE_CUDA_ARCHITECTURES=90 -DBEAMLINE_CUDA_FAST_COMPILE="$no_gpu" \
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 '-DBEAMLINE_JOINED_TESTS=e2e;engine;loadtest;server' \
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 '-DBEAMLINE_JOINED_TESTS=e2e;engine;loadtest;server' \
   "-DBEAMLINE_TESTS_APART=$apart"
 step "build release" 1500 cmake --build build/release -j "$jobs"
-run_tests release 900 --test-dir build/release -j 2 "${filter[@]}"
+run_tests release 900 --test-dir build/release -j "$slots" "${filter[@]}"
 
 if [[ $sanitizers == yes ]]; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
@@ -101,7 +102,7 @@ if [[ $sanitizers == yes ]]; then
   # All folders' tests in one list, beside each other: their figures are no timings here.
   mkdir -p build/asan/tests/sanitized
   printf 'subdirs("../%s")\n' "${asan_parts[@]}" >build/asan/tests/sanitized/CTestTestfile.cmake
-  run_tests asan 1800 --test-dir build/asan/tests/sanitized -j "$jobs"
+  run_tests asan 1800 --test-dir build/asan/tests/sanitized -j $((jobs > slots ? jobs : slots))
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
   threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test
     base_test replica_pool_test thread_communicator_test rank_group_test)

@@ -196,7 +196,7 @@ absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
   return absl::OkStatus();
 }
 
-bool Contains(const std::vector<int32_t>& ids, int32_t id) {
+bool IsSuppressed(const std::vector<int32_t>& ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
@@ -204,7 +204,7 @@ bool Contains(const std::vector<int32_t>& ids, int32_t id) {
 absl::Status CheckForcedToken(std::string_view field, int32_t forced,
                               const ResolvedDecoding& decoding) {
   BEAMLINE_RETURN_IF_ERROR(CheckInt(field, forced, 0, decoding.vocab_size - 1));
-  if (!Contains(decoding.suppress_tokens, forced)) return absl::OkStatus();
+  if (!IsSuppressed(decoding.suppress_tokens, forced)) return absl::OkStatus();
   return FieldError(field, fmt::to_string(forced),
                     "ids that suppress_tokens, the request's and the model's, leave");
 }
@@ -215,7 +215,7 @@ absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
                                      const ResolvedDecoding& decoding) {
   const absl::Status status =
       CheckForcedToken(fmt::format("{}{}", kDefaultsFile, name), forced, decoding);
-  if (!Contains(shaping.suppress_tokens, forced)) return status;
+  if (!IsSuppressed(shaping.suppress_tokens, forced)) return status;
   return InField("shaping.suppress_tokens", "", status);
 }
 

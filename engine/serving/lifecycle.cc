@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // How often a wait looks whether it is still wanted.
-constexpr milliseconds kLook{20};
+constexpr milliseconds kTicketLook{20};
 // Of the draws among replicas, which nobody outside can use.
 constexpr uint64_t kRouterSeed = 20;
 
@@ -207,7 +207,7 @@ absl::StatusOr<ModelInfo> Lifecycle::Unload(const std::string& name, int32_t ver
   pool.Stop(absl::UnavailableError(
       fmt::format("model '{}' was unloaded before the answer was complete", Shorten(name))));
   // What is still being tokenized is answered by that.
-  while (!pool.tickets().WaitForNone(kLook)) {
+  while (!pool.tickets().WaitForNone(kTicketLook)) {
   }
   registry_.Retire(leaving);
   // Whoever reads its statistics at this moment still holds it; nobody new can.
@@ -220,7 +220,7 @@ absl::StatusOr<ModelInfo> Lifecycle::Unload(const std::string& name, int32_t ver
 void Lifecycle::WaitForRequests(ReplicaPool& pool, steady_clock::time_point deadline) const {
   while (!stop_waiting_) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    if (pool.tickets().WaitForNone(std::clamp(left, milliseconds(0), kLook))) return;
+    if (pool.tickets().WaitForNone(std::clamp(left, milliseconds(0), kTicketLook))) return;
     if (left <= milliseconds(0)) return;
   }
 }

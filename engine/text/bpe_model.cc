@@ -13,7 +13,7 @@
 namespace beamline::text {
 namespace {
 
-constexpr int32_t kNone = -1;
+constexpr int32_t kNoSymbol = -1;
 // Up to this many symbols, rescanning the word beats keeping a queue.
 constexpr size_t kMaxScannedSymbols = 48;
 
@@ -27,11 +27,11 @@ BpeModel::BpeModel(Vocabulary vocabulary, BpeConfig config)
     : vocabulary_(std::move(vocabulary)),
       config_(std::move(config)),
       cache_owner_(WordCache::NewOwner()) {
-  byte_ids_.fill(kNone);
+  byte_ids_.fill(kNoSymbol);
   if (!config_.unk_token.empty()) unk_id_ = vocabulary_.Find(config_.unk_token);
   if (!config_.raw_bytes) {
     for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
-      byte_ids_[byte] = vocabulary_.Find(fmt::format("<0x{:02X}>", byte)).value_or(kNone);
+      byte_ids_[byte] = vocabulary_.Find(fmt::format("<0x{:02X}>", byte)).value_or(kNoSymbol);
     }
     return;
   }
@@ -94,17 +94,17 @@ const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {
 
 bool BpeModel::AppendFallbackBytes(std::string_view text, Symbols* symbols) const {
   const auto id_of = [&](char c) { return byte_ids_[static_cast<uint8_t>(c)]; };
-  if (std::any_of(text.begin(), text.end(), [&](char c) { return id_of(c) == kNone; })) {
+  if (std::any_of(text.begin(), text.end(), [&](char c) { return id_of(c) == kNoSymbol; })) {
     return false;
   }
-  for (const char c : text) symbols->push_back({id_of(c), 1, kNone, kNone});
+  for (const char c : text) symbols->push_back({id_of(c), 1, kNoSymbol, kNoSymbol});
   return true;
 }
 
 void BpeModel::MakeSymbols(std::string_view word, Symbols* symbols) const {
   int32_t unknown_bytes = 0;
   const auto flush_unknown = [&] {
-    if (unknown_bytes > 0) symbols->push_back({*unk_id_, unknown_bytes, kNone, kNone});
+    if (unknown_bytes > 0) symbols->push_back({*unk_id_, unknown_bytes, kNoSymbol, kNoSymbol});
     unknown_bytes = 0;
   };
   std::string affixed;
@@ -126,11 +126,11 @@ void BpeModel::MakeSymbols(std::string_view word, Symbols* symbols) const {
     if (config_.raw_bytes) {
       id = byte_ids_[static_cast<uint8_t>(symbol[0])];
     } else {
-      id = vocabulary_.Find(symbol).value_or(kNone);
+      id = vocabulary_.Find(symbol).value_or(kNoSymbol);
     }
-    if (id != kNone) {
+    if (id != kNoSymbol) {
       flush_unknown();
-      symbols->push_back({id, static_cast<int32_t>(length), kNone, kNone});
+      symbols->push_back({id, static_cast<int32_t>(length), kNoSymbol, kNoSymbol});
     } else if (config_.byte_fallback && AppendFallbackBytes(symbol, symbols)) {
       continue;
     } else if (unk_id_.has_value()) {
@@ -141,7 +141,7 @@ void BpeModel::MakeSymbols(std::string_view word, Symbols* symbols) const {
   flush_unknown();
   for (size_t i = 0; i < symbols->size(); ++i) {
     (*symbols)[i].previous = static_cast<int32_t>(i) - 1;
-    (*symbols)[i].next = i + 1 < symbols->size() ? static_cast<int32_t>(i) + 1 : kNone;
+    (*symbols)[i].next = i + 1 < symbols->size() ? static_cast<int32_t>(i) + 1 : kNoSymbol;
   }
 }
 
@@ -152,16 +152,16 @@ void BpeModel::Join(Symbols* symbols, int32_t position, int32_t id) const {
   left.length += right.length;
   left.next = right.next;
   right.length = 0;
-  if (left.next != kNone) (*symbols)[static_cast<size_t>(left.next)].previous = position;
+  if (left.next != kNoSymbol) (*symbols)[static_cast<size_t>(left.next)].previous = position;
 }
 
 // Applies the merge of lowest rank, leftmost first, until none is left.
 void BpeModel::MergeShort(Symbols* symbols) const {
-  constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), kNone};
+  constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), kNoSymbol};
   std::array<Merge, kMaxScannedSymbols> merges;  // of each symbol with its right neighbour
   const auto merge_at = [&](int32_t position) {
     const Symbol& left = (*symbols)[static_cast<size_t>(position)];
-    if (left.next == kNone) return kNoMerge;
+    if (left.next == kNoSymbol) return kNoMerge;
     const Merge* merge = FindMerge(left.id, (*symbols)[static_cast<size_t>(left.next)].id);
     return merge == nullptr ? kNoMerge : *merge;
   };
@@ -172,12 +172,12 @@ void BpeModel::MergeShort(Symbols* symbols) const {
     for (size_t i = 1; i < count; ++i) {
       if (merges[i].rank < merges[best].rank) best = i;
     }
-    if (merges[best].id == kNone) return;
+    if (merges[best].id == kNoSymbol) return;
     const Symbol& left = (*symbols)[best];
     merges[static_cast<size_t>(left.next)] = kNoMerge;
     Join(symbols, static_cast<int32_t>(best), merges[best].id);
     merges[best] = merge_at(static_cast<int32_t>(best));
-    if (left.previous != kNone)
+    if (left.previous != kNoSymbol)
       merges[static_cast<size_t>(left.previous)] = merge_at(left.previous);
   }
 }
@@ -198,9 +198,9 @@ void BpeModel::MergeLong(Symbols* symbols) const {
   storage.reserve(symbols->size());
   std::priority_queue<Candidate> queue(std::less<Candidate>(), std::move(storage));
   const auto push = [&](int32_t position) {
-    if (position == kNone) return;
+    if (position == kNoSymbol) return;
     const Symbol& left = (*symbols)[static_cast<size_t>(position)];
-    if (left.next == kNone) return;
+    if (left.next == kNoSymbol) return;
     const int32_t right = (*symbols)[static_cast<size_t>(left.next)].id;
     if (const Merge* merge = FindMerge(left.id, right)) {
       queue.push({merge->rank, position, left.id, right, merge->id});
@@ -211,7 +211,7 @@ void BpeModel::MergeLong(Symbols* symbols) const {
     const Candidate top = queue.top();
     queue.pop();
     const Symbol& left = (*symbols)[static_cast<size_t>(top.position)];
-    if (left.length == 0 || left.next == kNone || left.id != top.left ||
+    if (left.length == 0 || left.next == kNoSymbol || left.id != top.left ||
         (*symbols)[static_cast<size_t>(left.next)].id != top.right) {
       continue;
     }

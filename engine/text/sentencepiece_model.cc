@@ -15,7 +15,7 @@ namespace {
 using PieceType = SentencePieceFile::PieceType;
 
 // An unknown character scores this much below the worst piece.
-constexpr float kUnknownPenalty = 10.0f;
+constexpr float kUnkPenalty = 10.0f;
 
 }  // namespace
 
@@ -55,7 +55,7 @@ absl::Status SentencePieceModel::Index(const std::string& path) {
   if (unknown_id_ < 0) {
     return absl::InvalidArgumentError(fmt::format("{}: no unknown piece", path));
   }
-  unknown_score_ = min_score - kUnknownPenalty;
+  unknown_score_ = min_score - kUnkPenalty;
   vocabulary_ = Vocabulary::FromList(std::move(texts));
   auto trie = ByteTrie::Build(entries);
   if (!trie.ok()) return WithPlace(path, trie.status());
