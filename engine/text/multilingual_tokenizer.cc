@@ -52,7 +52,7 @@ class MultilingualTokenizer : public Tokenizer {
  public:
   struct Parts {
     std::vector<std::pair<std::string, int32_t>> languages;  // in the order of their names
-    std::string source, target;  // of texts without a language
+    std::string source, target;                              // of texts without a language
     int32_t eos_id = 0;
     bool code_behind = false;
   };

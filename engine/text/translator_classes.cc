@@ -1,5 +1,6 @@
 #include "engine/text/translator_classes.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -62,23 +63,34 @@ absl::Status SetEnd(const TokenizerConfig& config, const std::string& end, json&
   return absl::OkStatus();
 }
 
-// The codes of languages are special tokens, whatever the file says of them.
-void MarkLanguages(std::string_view tokenizer_class, json& tokenizer) {
+// The codes of languages and the class's own tokens are special, whatever the file says of them.
+void MarkSpecials(std::string_view tokenizer_class, const TokenizerConfig& config,
+                  json& tokenizer) {
   json& added = tokenizer["added_tokens"];
   if (!added.is_array()) added = json::array();
+  const std::string mask = config.Role("mask_token", "<mask>");
+  const std::string own[] = {config.Role("bos_token", "<s>"), config.Role("pad_token", "<pad>"),
+                             config.Role("eos_token", "</s>"), config.Role("unk_token", "<unk>"),
+                             mask};
   const auto mark = [&](const std::string& token, const json& id) {
-    if (!IsLanguageCode(tokenizer_class, token)) return;
+    if (!IsLanguageCode(tokenizer_class, token) && std::ranges::count(own, token) == 0) return;
     for (const json& known : added) {
       if (StringMember(known, "content") == token) return;
     }
-    added.push_back({{"id", id}, {"content", token}, {"special", true}, {"normalized", false}});
+    // The mask stands for a word with its space.
+    added.push_back({{"id", id},
+                     {"content", token},
+                     {"special", true},
+                     {"lstrip", token == mask},
+                     {"normalized", token == mask}});
   };
   const json vocab = tokenizer["model"].value("vocab", json());
   if (vocab.is_object()) {
     for (const auto& [token, id] : vocab.items()) mark(token, id);
     return;
   }
-  for (size_t id = 0; vocab.is_array() && id < vocab.size(); ++id) {
+  // Of equal pieces the last one has the id.
+  for (size_t id = vocab.is_array() ? vocab.size() : 0; id-- > 0;) {
     if (vocab[id].is_array() && !vocab[id].empty() && vocab[id][0].is_string()) {
       mark(vocab[id][0].get<std::string>(), id);
     }
@@ -108,7 +120,7 @@ absl::Status ApplyMBart(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = nullptr;
   SetMetaspace(/*at_white_space=*/true, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkLanguages(kMBartTokenizer, tokenizer);
+  MarkSpecials(kMBartTokenizer, config, tokenizer);
   return SetUnknown(config, 3, tokenizer);
 }
 
@@ -120,7 +132,7 @@ absl::Status ApplyMBart50(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = Sequence(std::move(steps));
   SetMetaspace(/*at_white_space=*/false, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkLanguages(kMBart50Tokenizer, tokenizer);
+  MarkSpecials(kMBart50Tokenizer, config, tokenizer);
   return SetUnknown(config, 3, tokenizer);
 }
 
@@ -132,7 +144,7 @@ absl::Status ApplyNllb(const TokenizerConfig& config, json& tokenizer) {
   }
   SetMetaspace(/*at_white_space=*/false, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkLanguages(kNllbTokenizer, tokenizer);
+  MarkSpecials(kNllbTokenizer, config, tokenizer);
   json& model = tokenizer["model"];
   model["unk_token"] = config.Role("unk_token", "<unk>");
   model["fuse_unk"] = true;

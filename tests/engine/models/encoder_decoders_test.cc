@@ -50,8 +50,9 @@ TEST(EncoderDecodersTest, BartIsPostNormBehindANormOfEmbeddings) {
   }
   EXPECT_EQ(spec.decoder->embedding_norm.gain, "model.decoder.layernorm_embedding.weight");
   EXPECT_EQ(spec.encoder->position_table, "model.encoder.embed_positions.weight");
-  EXPECT_EQ(Spec("bart", json::object(), {{"decoder.layers.0.fc1.weight", {1}}}).decoder->position_table,
-            "decoder.embed_positions.weight");
+  EXPECT_EQ(
+      Spec("bart", json::object(), {{"decoder.layers.0.fc1.weight", {1}}}).decoder->position_table,
+      "decoder.embed_positions.weight");
 }
 
 TEST(EncoderDecodersTest, TheOthersArePreNorm) {
