@@ -194,6 +194,10 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
   command.add_flag("--ids", o.ids, "prompts are token ids");
   command.add_option("--target-prefix", o.target_prefix, "what every translation begins with")
       ->type_name("TEXT");
+  command.add_option("--source-language", o.source_language, "of the texts; of models of many")
+      ->type_name("NAME");
+  command.add_option("--target-language", o.target_language, "to translate to; of models of many")
+      ->type_name("NAME");
   AddDecodingOptions(command, o);
   AddLimitOptions(command, o);
   AddShapingOptions(command, o);
@@ -258,6 +262,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const 
   if (o.priority) request.set_priority(*o.priority);
   request.set_request_id(o.request_id);
   request.set_cache_salt(o.cache_salt);
+  request.set_source_language(o.source_language);
+  request.set_target_language(o.target_language);
   return request;
 }
 

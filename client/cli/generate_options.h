@@ -19,6 +19,7 @@ struct GenerateOptions {
   bool ids = false;  // the texts are token ids
   std::string file;  // prompts, one a line, all in one stream
   std::string target_prefix;
+  std::string source_language, target_language;
   // Decoding.
   bool greedy = false;
   bool sample = false;

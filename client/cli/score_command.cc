@@ -17,6 +17,7 @@ struct ScoreOptions {
   std::string prompt;
   std::vector<std::string> continuations;
   std::string model;
+  std::string source_language, target_language;
   bool ids = false;
   bool per_token = false;
 };
@@ -30,6 +31,8 @@ absl::StatusOr<v1::ScoreRequest> MakeRequest(const ScoreOptions& options,
   }
   if (!status.ok()) return status;
   request.set_per_token(options.per_token);
+  request.set_source_language(options.source_language);
+  request.set_target_language(options.target_language);
   return request;
 }
 
@@ -112,6 +115,10 @@ void AddScoreCommand(CLI::App& app, Command& chosen) {
   command->add_option("continuation", options->continuations,
                       "continuations; without any, or '-': the lines of standard input");
   command->add_option("--model", options->model, "name of a model; see 'beamline models'")
+      ->type_name("NAME");
+  command->add_option("--source-language", options->source_language, "of the prompt")
+      ->type_name("NAME");
+  command->add_option("--target-language", options->target_language, "of the continuations")
       ->type_name("NAME");
   command->add_flag("--ids", options->ids, "prompt and continuations are token ids");
   command->add_flag("--per-token", options->per_token, "shows each token");

@@ -108,6 +108,7 @@ struct ModelInfo {
   int32_t embedding_dimensions = 0;       // encoders
   std::string tokenizer;                  // Tokenizer::Kind()
   std::vector<std::string> prompt_names;  // encoders
+  std::vector<std::string> languages;     // translators between many: what requests may name
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name() of the first replica
   std::string device_description;

@@ -88,6 +88,9 @@ struct GenerateRequest {
   std::string model;
   Prompt prompt;
   std::optional<Prompt> target_prefix;  // encoder-decoder models: forced first target tokens
+  // Translators between many languages, of those that their tokenizer knows; empty: its own, and
+  // whatever the model begins with.
+  std::string source_language, target_language;
   Decoding decoding;
   LimitOptions limits;
   ShapingOptions shaping;
@@ -173,7 +176,8 @@ struct ScoreRequest {
   // None without tokens. Text: without special tokens for decoder-only
   // models, as a whole target with its end token for encoder-decoder ones.
   std::vector<Prompt> continuations;
-  bool per_token = false;  // ContinuationScore::tokens
+  std::string source_language, target_language;  // as in GenerateRequest
+  bool per_token = false;                        // ContinuationScore::tokens
   int32_t priority = 0;
   std::string client;
   std::string request_id;

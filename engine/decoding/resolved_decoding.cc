@@ -220,9 +220,13 @@ absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
 }
 
 // Behind ResolveBans.
-absl::Status ResolveForcedTokens(const ShapingOptions& shaping, const GenerationDefaults& defaults,
-                                 ResolvedDecoding& decoding) {
-  if (defaults.forced_bos_token_id.has_value()) {
+absl::Status ResolveForcedTokens(const GenerateRequest& request, const GenerationDefaults& defaults,
+                                 const Tokenizer& tokenizer, ResolvedDecoding& decoding) {
+  const ShapingOptions& shaping = request.shaping;
+  if (const auto language = tokenizer.LanguageId(request.target_language)) {
+    decoding.forced_bos = *language;
+    BEAMLINE_RETURN_IF_ERROR(CheckForcedToken("target_language", *language, decoding));
+  } else if (defaults.forced_bos_token_id.has_value()) {
     decoding.forced_bos = *defaults.forced_bos_token_id;
     BEAMLINE_RETURN_IF_ERROR(
         CheckDefaultForcedToken("forced_bos_token_id", decoding.forced_bos, shaping, decoding));
@@ -264,7 +268,7 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
   BEAMLINE_RETURN_IF_ERROR(
       ResolveBans(request.shaping, defaults, tokenizer, limits.vocab_size, decoding));
   BEAMLINE_RETURN_IF_ERROR(ResolveBiases(request.shaping, limits.vocab_size, decoding));
-  BEAMLINE_RETURN_IF_ERROR(ResolveForcedTokens(request.shaping, defaults, decoding));
+  BEAMLINE_RETURN_IF_ERROR(ResolveForcedTokens(request, defaults, tokenizer, decoding));
   return decoding;
 }
 

@@ -24,14 +24,17 @@ namespace {
 // The decoder's first ids: the prompt, or the start token and the target prefix.
 absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const ModelFacts& model) {
   if (model.info.task == ModelTask::kGenerate) {
-    return TokenizeInput(request.prompt, model);
+    return TokenizeInput(request.prompt, "", model);
   }
   TokenIds ids = {model.description.generation.decoder_start_token_id};
   if (!request.target_prefix.has_value()) return ids;
-  BEAMLINE_ASSIGN_OR_RETURN(const TokenIds prefix,
-                            TokenizePrompt("target_prefix", *request.target_prefix,
-                                           {.add_special_tokens = false, .as_target = true},
-                                           model.info.max_total_tokens - 2, "", model));
+  // Without a prefix the language's token is generated (ResolveDecoding).
+  if (const auto id = model.tokenizer->LanguageId(request.target_language)) ids.push_back(*id);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const TokenIds prefix,
+      TokenizePrompt(
+          "target_prefix", *request.target_prefix, {.add_special_tokens = false, .as_target = true},
+          model.info.max_total_tokens - 1 - static_cast<int32_t>(ids.size()), "", model));
   ids.insert(ids.end(), prefix.begin(), prefix.end());
   return ids;
 }
@@ -93,6 +96,8 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt("target_prefix", *request.target_prefix,
                                          PromptSide::kTarget, /*may_be_empty=*/true, model));
   }
+  BEAMLINE_RETURN_IF_ERROR(CheckLanguage("source_language", request.source_language, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckLanguage("target_language", request.target_language, model));
   if (request.output.echo && model.info.task != ModelTask::kGenerate) {
     return ForTaskOnly("output.echo", "true", "decoder-only", model);
   }
@@ -128,7 +133,8 @@ absl::StatusOr<TokenIds> GenerateIntake::Tokenize(Group& group) const {
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, DecoderPrompt(request_, *model_));
   group.prompt_tokens = static_cast<int32_t>(prompt.size());
   if (model_->info.task == ModelTask::kTranslate) {
-    BEAMLINE_ASSIGN_OR_RETURN(group.encoder_ids, TokenizeInput(request_.prompt, *model_));
+    BEAMLINE_ASSIGN_OR_RETURN(group.encoder_ids,
+                              TokenizeInput(request_.prompt, request_.source_language, *model_));
     group.prompt_tokens = static_cast<int32_t>(group.encoder_ids.size());
   }
   return prompt;

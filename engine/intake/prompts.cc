@@ -1,11 +1,15 @@
 #include "engine/intake/prompts.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace beamline {
 namespace {
@@ -13,6 +17,9 @@ namespace {
 // A token is rarely longer than this many bytes: a cheap bound that refuses a novel before
 // tokenizing it.
 constexpr size_t kMaxBytesPerToken = 256;
+
+// Of a name that no model has, for the error.
+constexpr size_t kMostLanguageBytes = 64;
 
 // Of the default 256: several such requests run at once, beside others.
 constexpr int32_t kMaxStepShare = 64;
@@ -90,6 +97,32 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSid
   return absl::OkStatus();
 }
 
+absl::Status CheckLanguage(std::string_view field, std::string_view language,
+                           const ModelFacts& model) {
+  constexpr size_t kMostNamed = 8;
+  if (language.empty() || model.tokenizer->LanguageId(language).has_value()) {
+    return absl::OkStatus();
+  }
+  const std::string value = fmt::format("'{}'", Shorten(std::string(language), kMostLanguageBytes));
+  std::vector<std::string> known = model.info.languages;
+  if (known.empty()) {
+    return FieldError(
+        {.field = std::string(field),
+         .value = value,
+         .text = fmt::format("{} is {}; accepted for multilingual models only, which '{}' is not",
+                             field, value, model.options.name)});
+  }
+  const size_t count = known.size();
+  const auto shared = [&](const std::string& name) {
+    return std::ranges::mismatch(name, language).in1 - name.begin();
+  };
+  std::ranges::stable_sort(known, std::greater<>(), shared);
+  known.resize(std::min(count, kMostNamed));
+  return FieldError(field, value,
+                    fmt::format("{}{}", fmt::join(known, ", "),
+                                count > kMostNamed ? fmt::format(" ... ({} in all)", count) : ""));
+}
+
 absl::Status NoTokens(std::string_view field) {
   return FieldError({.field = std::string(field),
                      .value = "0",
@@ -134,9 +167,11 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
   return ids;
 }
 
-absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const ModelFacts& model) {
-  BEAMLINE_ASSIGN_OR_RETURN(
-      TokenIds ids, TokenizePrompt("prompt", prompt, {}, model.info.max_input_tokens, "", model));
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, std::string_view language,
+                                       const ModelFacts& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
+                            TokenizePrompt("prompt", prompt, {.language = std::string(language)},
+                                           model.info.max_input_tokens, "", model));
   const int32_t bos = model.description.generation.bos_token_id;
   if (ids.empty() && model.info.task == ModelTask::kGenerate && bos >= 0) ids.push_back(bos);
   if (ids.empty()) return NoTokens("prompt");

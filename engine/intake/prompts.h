@@ -23,6 +23,10 @@ size_t TextBytes(const std::vector<Prompt>& prompts);
 // A text may always be empty where the tokenizer's template makes tokens of it.
 absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSide side,
                          bool may_be_empty, const ModelFacts& model);
+// "target_language is 'xx'; accepted: de, en". An empty one is none. Errors name some of the
+// languages that are nearest in spelling where there are many.
+absl::Status CheckLanguage(std::string_view field, std::string_view language,
+                           const ModelFacts& model);
 // "inputs[2] has no tokens; accepted: at least 1".
 absl::Status NoTokens(std::string_view field);
 // How many logits of a step one request may take at most that wants those of many tokens at once.
@@ -35,7 +39,9 @@ absl::Status WrongTask(const ModelFacts& model, std::string_view rpc, std::strin
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
                                         const EncodeTextOptions& options, int32_t limit,
                                         std::string_view hint, const ModelFacts& model);
-// The prompt of a request; an empty text stands for the model's begin token.
-absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, const ModelFacts& model);
+// The prompt of a request, a text in this language (empty: the tokenizer's own); an empty text
+// stands for the model's begin token.
+absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, std::string_view language,
+                                       const ModelFacts& model);
 
 }  // namespace beamline

@@ -54,7 +54,8 @@ class ScoreResultSink final : public GenerateSink {
 // The decoder's prompt.
 absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const ModelFacts& model,
                                              Group& group) {
-  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, TokenizeInput(request.prompt, model));
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt,
+                            TokenizeInput(request.prompt, request.source_language, model));
   group.prompt_tokens = static_cast<int32_t>(prompt.size());
   if (model.info.task != ModelTask::kTranslate) return prompt;
   group.encoder_ids = std::move(prompt);
@@ -67,6 +68,7 @@ absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& 
   EncodeTextOptions options;
   options.add_special_tokens = model.info.task == ModelTask::kTranslate;
   options.as_target = model.info.task == ModelTask::kTranslate;
+  options.language = request.target_language;
   const int32_t room = model.info.max_total_tokens - prompt_tokens;
   const std::string hint = fmt::format(" behind {} of the model's {} positions", prompt_tokens,
                                        model.info.max_total_tokens);
@@ -107,6 +109,8 @@ absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const Model
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,
                                        /*may_be_empty=*/false, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckLanguage("source_language", request.source_language, model));
+  BEAMLINE_RETURN_IF_ERROR(CheckLanguage("target_language", request.target_language, model));
   const size_t count = request.continuations.size();
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("continuations"), count));
   for (size_t i = 0; i < count; ++i) {

@@ -115,6 +115,7 @@ ModelInfo Describe(const LoadedModel& model) {
   }
   info.max_input_tokens = MaxInputTokens(model.description, *model.tokenizer);
   info.tokenizer = model.tokenizer->Kind();
+  info.languages = model.tokenizer->languages();
   for (const auto& prompt : model.description.encoding.prompts) {
     info.prompt_names.push_back(prompt.first);
   }

@@ -32,7 +32,10 @@ std::set<std::string> TablesOf(const TransformerSpec& spec) {
 int64_t ComputedElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
-    if (!stack.has_value() || stack->positions != PositionKind::kSinusoidal) continue;
+    if (!stack.has_value() || (stack->positions != PositionKind::kSinusoidal &&
+                               stack->positions != PositionKind::kShiftedSinusoidal)) {
+      continue;
+    }
     elements += int64_t{stack->position_offset + stack->max_positions} * stack->hidden_size;
   }
   return elements;
@@ -44,6 +47,17 @@ int64_t RotaryBytes(const TransformerSpec& part) {
   if (part.decoder->positions != PositionKind::kRotary) return 0;
   return int64_t{2} * static_cast<int64_t>(part.decoder->rotary.frequencies.size()) *
          part.decoder->max_positions * static_cast<int64_t>(sizeof(float));
+}
+
+// Of the biases by distance: every rank of a stage has its heads'.
+int64_t RelativeBiasBytes(const TransformerSpec& part) {
+  int64_t elements = 0;
+  for (const auto& stack : {part.encoder, part.decoder}) {
+    if (!stack.has_value() || stack->num_layers == 0) continue;
+    if (stack->positions != PositionKind::kRelative) continue;
+    elements += int64_t{stack->num_heads} * (2 * stack->relative.max_distance + 1);
+  }
+  return elements * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t ElementsOf(const NormNames& names, int32_t size) {
@@ -115,6 +129,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
     const bool has_head = of_stage.decoder.has_value() && of_stage.decoder->ends();
     for (int rank = 0; rank < num_ranks; ++rank) {
       const TransformerSpec part = SpecOf(of_stage, Shard{rank, num_ranks});
+      plan.weights += RelativeBiasBytes(part);
       plan.activations += Transformer::BufferBytes(part, activation_dtype, limits);
       if (num_ranks > 1 && has_head) {
         plan.activations += VocabularySplit::GatheredBytes(spec.vocab_size);

@@ -28,6 +28,12 @@ void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std:
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeBart(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeMBart(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribePegasus(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeM2M100(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeT5(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeMt5(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeLlama(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMistral(const Checkpoint& checkpoint);

@@ -1,77 +1,20 @@
 // Marian: the post-norm encoder-decoder of the opus-mt translators, with sinusoidal positions.
-#include <cmath>
 #include <initializer_list>
 #include <string>
 
 #include "base/status.h"
+#include "engine/models/bart_like.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 
 namespace beamline {
 namespace {
 
-// Nothing in the checkpoint bounds computed positions, and tables and steps are made for all of
-// them. Marian's models have 512 or 1024.
-constexpr int32_t kMaxPositions = 1 << 14;
+constexpr BartLike kMarian = {.vocab_size = 58101, .positions = PositionKind::kSinusoidal};
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-// Three projections of one attention as one matrix; `parts` of q, k, v.
-LinearNames Projections(const std::string& attention, std::initializer_list<const char*> parts) {
-  LinearNames names;
-  for (const std::string part : parts) {
-    names.weights.push_back(attention + part + "_proj.weight");
-    names.biases.push_back(attention + part + "_proj.bias");
-  }
-  return names;
-}
-
-LayerNames Layers(const std::string& stack, bool cross_attention) {
-  const std::string layer = stack + "layers.{}.";
-  LayerNames names;
-  names.qkv = Projections(layer + "self_attn.", {"q", "k", "v"});
-  names.attention_output = Linear(layer + "self_attn.out_proj");
-  names.attention_norm = Norm(layer + "self_attn_layer_norm");
-  if (cross_attention) {
-    names.cross_query = Projections(layer + "encoder_attn.", {"q"});
-    names.cross_key_value = Projections(layer + "encoder_attn.", {"k", "v"});
-    names.cross_output = Linear(layer + "encoder_attn.out_proj");
-    names.cross_norm = Norm(layer + "encoder_attn_layer_norm");
-  }
-  names.feed_forward_in = Linear(layer + "fc1");
-  names.feed_forward_out = Linear(layer + "fc2");
-  names.feed_forward_norm = Norm(layer + "final_layer_norm");
-  return names;
-}
-
-// `side`: encoder or decoder, as in the names of fields and tensors.
 StackSpec Stack(ConfigFields& config, const std::string& side) {
-  const bool is_decoder = side == "decoder";
-  StackSpec stack;
-  stack.num_layers = config.Size(side + "_layers", 12);
-  stack.hidden_size = config.Size("d_model", 1024);
-  stack.num_heads = config.Size(side + "_attention_heads", 16);
-  stack.num_kv_heads = stack.num_heads;
-  stack.head_dim = stack.hidden_size / stack.num_heads;
-  if (stack.head_dim * stack.num_heads != stack.hidden_size) {
-    config.Fault(side + "_attention_heads", "d_model must be a multiple of it");
-  }
-  stack.feed_forward_size = config.Size(side + "_ffn_dim", 4096);
-  stack.causal = is_decoder;
-  stack.cross_attention = is_decoder;
-  stack.attention_scale = 1.0f / std::sqrt(static_cast<float>(stack.head_dim));
-  stack.placement = NormPlacement::kPost;
-  stack.norm_epsilon = 1e-5f;
-  stack.activation = config.ActivationFunction("activation_function", "gelu");
-  stack.positions = PositionKind::kSinusoidal;
-  stack.max_positions = config.Int("max_position_embeddings", 1, kMaxPositions, 1024);
-  stack.vocab_size = config.Size("vocab_size", 58101);
-  if (is_decoder) stack.vocab_size = config.Size("decoder_vocab_size", stack.vocab_size);
-  if (config.Bool("scale_embedding", false)) {
-    stack.token_scale = std::sqrt(static_cast<float>(stack.hidden_size));
-  }
+  StackSpec stack = ReadBartStack(config, kMarian, side);
+  if (side == "decoder") stack.vocab_size = config.Size("decoder_vocab_size", stack.vocab_size);
   return stack;
 }
 
@@ -99,11 +42,7 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   const bool shared = config.Bool("share_encoder_decoder_embeddings", true);
   // transformers sizes a shared model by vocab_size alone.
   if (shared) decoder.vocab_size = encoder.vocab_size;
-  // Fields of older files; each has one value in every model of the family.
-  config.RequireBool("normalize_before", false, false);
-  config.RequireBool("normalize_embedding", false, false);
-  config.RequireBool("add_final_layer_norm", false, false);
-  config.RequireBool("static_position_embeddings", true, true);
+  RequireOlderFields(config, kMarian);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("final_logits_bias") ? "model." : "";
@@ -119,8 +58,8 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
     encoder.token_table = FirstStored(checkpoint, {encoder_table, shared_table});
     decoder.token_table = FirstStored(checkpoint, {decoder_table, shared_table});
   }
-  encoder.layers = Layers(prefix + "encoder.", /*cross_attention=*/false);
-  decoder.layers = Layers(prefix + "decoder.", /*cross_attention=*/true);
+  encoder.layers = BartLayers(prefix + "encoder.", /*cross_attention=*/false);
+  decoder.layers = BartLayers(prefix + "decoder.", /*cross_attention=*/true);
 
   spec.vocab_size = decoder.vocab_size;
   spec.head = tied ? decoder.token_table : head;

@@ -26,11 +26,17 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 9> kFamilies = {{
+constexpr std::array<Family, 15> kFamilies = {{
     {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
     {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
     {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
+    {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
+    {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},
+    {"pegasus", DescribePegasus, {"PegasusForConditionalGeneration", "PegasusModel"}},
+    {"m2m_100", DescribeM2M100, {"M2M100ForConditionalGeneration", "M2M100Model"}},
+    {"t5", DescribeT5, {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"}},
+    {"mt5", DescribeMt5, {"MT5ForConditionalGeneration", "MT5Model"}},
     {"gpt2", DescribeGpt2, {"GPT2LMHeadModel", "GPT2Model"}},
     {"llama", DescribeLlama, {"LlamaForCausalLM"}},
     {"mistral", DescribeMistral, {"MistralForCausalLM"}},

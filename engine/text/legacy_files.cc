@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "engine/checkpoint/json_file.h"
@@ -178,6 +179,47 @@ absl::StatusOr<json> ReadLlamaModel(const std::string& path, const TokenizerConf
   return json{
       {"added_tokens", std::move(added)},
       {"model", {{"type", "BPE"}, {"vocab", std::move(vocab)}, {"merges", std::move(merges)}}}};
+}
+
+absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig& config) {
+  constexpr int64_t kMostExtraIds = 10000;
+  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadSentencePieceFile(path));
+  if (file.model_type != SentencePieceFile::ModelType::kUnigram) {
+    return absl::UnimplementedError(
+        fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
+                    static_cast<int>(file.model_type)));
+  }
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const int64_t num_extra,
+                            settings.IntOr("extra_ids", 100, 0, kMostExtraIds));
+  json vocab = json::array(), added = json::array();
+  const auto add = [&](const std::string& content, bool special) {
+    added.push_back(
+        {{"id", vocab.size()}, {"content", content}, {"special", special}, {"normalized", false}});
+  };
+  const std::string roles[] = {config.Role("unk_token", "<unk>"), config.Role("eos_token", "</s>"),
+                               config.Role("pad_token", "<pad>")};
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    const bool special = piece.type == SentencePieceFile::PieceType::kControl ||
+                         std::ranges::count(roles, piece.text) > 0;
+    if (special || piece.type == SentencePieceFile::PieceType::kUserDefined) {
+      add(piece.text, special);
+    }
+    vocab.push_back(json::array({piece.text, piece.score}));
+  }
+  for (int64_t i = num_extra - 1; i >= 0; --i) {
+    const std::string token = fmt::format("<extra_id_{}>", i);
+    add(token, /*special=*/true);
+    vocab.push_back(json::array({token, 0.0}));
+  }
+  json normalizer;
+  if (!file.character_map.empty()) {
+    normalizer = {{"type", "Precompiled"},
+                  {"precompiled_charsmap", absl::Base64Escape(file.character_map)}};
+  }
+  return json{{"added_tokens", std::move(added)},
+              {"normalizer", std::move(normalizer)},
+              {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", std::move(vocab)}}}};
 }
 
 }  // namespace beamline::text

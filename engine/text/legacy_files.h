@@ -22,4 +22,8 @@ absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
 absl::StatusOr<nlohmann::json> ReadLlamaModel(const std::string& path,
                                               const TokenizerConfig& config);
 
+// spiece.model of T5, a SentencePiece model of type unigram, and the "<extra_id_0>" ... behind its
+// pieces.
+absl::StatusOr<nlohmann::json> ReadT5Model(const std::string& path, const TokenizerConfig& config);
+
 }  // namespace beamline::text

@@ -8,10 +8,12 @@
 #include "engine/text/error_line.h"
 #include "engine/text/legacy_files.h"
 #include "engine/text/marian_tokenizer.h"
+#include "engine/text/multilingual_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_class.h"
 #include "engine/text/tokenizer_config.h"
+#include "engine/text/translator_classes.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -95,7 +97,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     BEAMLINE_RETURN_IF_ERROR(model_config.status());
     BEAMLINE_RETURN_IF_ERROR(
         text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json"), json));
-    return MakePipeline(std::move(json), path("tokenizer.json"), config, lower_case);
+    auto made = MakePipeline(std::move(json), path("tokenizer.json"), config, lower_case);
+    if (!made.ok()) return made;
+    return text::AddLanguages(text::TokenizerClassName(config, *model_config), config,
+                              *std::move(made));
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
   if (has_words) {
@@ -108,6 +113,20 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config));
     return MakeOfClass(std::move(json), path("vocab.json and merges.txt"), config, model_config,
                        lower_case);
+  }
+  if (model_config.ok()) {
+    const std::string name = text::TokenizerClassName(config, *model_config);
+    BEAMLINE_ASSIGN_OR_RETURN(const bool has_pieces, HasFile(path("sentencepiece.bpe.model")));
+    if (name == text::kM2M100Tokenizer && has_vocabulary && has_pieces) {
+      BEAMLINE_ASSIGN_OR_RETURN(auto made, text::LoadM2M100Tokenizer(folder, config));
+      return text::AddLanguages(name, config, std::move(made));
+    }
+    BEAMLINE_ASSIGN_OR_RETURN(const bool has_spiece, HasFile(path("spiece.model")));
+    if (name == text::kT5Tokenizer && has_spiece) {
+      BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                                text::ReadT5Model(path("spiece.model"), config));
+      return MakeOfClass(std::move(json), path("spiece.model"), config, model_config, lower_case);
+    }
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
   if (has_model && model_config.ok() &&

@@ -16,8 +16,9 @@ namespace {
 // SentencePieceProcessor::Decode for a stream of pieces.
 class PieceStage : public DecodeStage {
  public:
-  PieceStage(const SentencePieceModel* model, const AddedTokens* special_tokens)
-      : model_(model), special_tokens_(special_tokens) {}
+  PieceStage(const SentencePieceModel* model, const AddedTokens* special_tokens,
+             std::string_view behind_special)
+      : model_(model), special_tokens_(special_tokens), behind_special_(behind_special) {}
 
   void Transform(const Fragment& in, bool at_end, Fragment* out) override {
     size_t begin = 0;
@@ -38,7 +39,7 @@ class PieceStage : public DecodeStage {
     if (special_tokens_->Find(token) != nullptr) {
       EndSegment(out);
       *out += token;
-      *out += ' ';
+      *out += behind_special_;
       return;
     }
     const SentencePieceModel::PieceKind kind = model_->KindOf(token);
@@ -101,6 +102,7 @@ class PieceStage : public DecodeStage {
 
   const SentencePieceModel* model_;
   const AddedTokens* special_tokens_;
+  std::string behind_special_;
   std::string pending_bytes_;
   bool segment_empty_ = true;  // no text since the last special token
   bool at_start_ = true;       // a space in front of the next piece is dropped
@@ -109,9 +111,10 @@ class PieceStage : public DecodeStage {
 
 }  // namespace
 
-DecodeChain MakeMarianDecoder(const SentencePieceModel& model, const AddedTokens& special_tokens) {
+DecodeChain MakeMarianDecoder(const SentencePieceModel& model, const AddedTokens& special_tokens,
+                              std::string_view behind_special) {
   DecodeChain chain;
-  chain.Add(std::make_unique<PieceStage>(&model, &special_tokens));
+  chain.Add(std::make_unique<PieceStage>(&model, &special_tokens, behind_special));
   std::vector<LiteralReplacer> replacers;
   replacers.emplace_back(std::string(kSpaceMark), " ");
   chain.Add(std::make_unique<ReplaceAllStage>(std::move(replacers)));

@@ -12,6 +12,7 @@
 #include "engine/text/encode_text.h"
 #include "engine/text/error_line.h"
 #include "engine/text/marian_decoding.h"
+#include "engine/text/multilingual_tokenizer.h"
 #include "engine/text/sentencepiece_model.h"
 #include "engine/text/split_text.h"
 #include "engine/text/vocabulary.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct MarianParts {
   std::unique_ptr<SentencePieceModel> source;
-  std::unique_ptr<SentencePieceModel> target;
+  std::unique_ptr<SentencePieceModel> target;  // null: the source's
   Vocabulary source_vocabulary;
   Vocabulary target_vocabulary;
   bool separate_vocabularies = false;
@@ -30,6 +31,9 @@ struct MarianParts {
   int32_t unk_id = 0;
   int32_t eos_id = 0;
   int64_t model_max_length = 0;
+  bool has_codes = false;  // ">>de<<" in front of a text is one token
+  const char* behind_special = " ";
+  const char* kind = "SentencePiece (Marian)";
 };
 
 class MarianTokenizer : public Tokenizer {
@@ -42,7 +46,7 @@ class MarianTokenizer : public Tokenizer {
     // transformers decodes with the source model when the two sides share one vocabulary.
     const SentencePieceModel& model =
         parts_.separate_vocabularies ? *parts_.target : *parts_.source;
-    decoder_ = MakeMarianDecoder(model, parts_.added_tokens);
+    decoder_ = MakeMarianDecoder(model, parts_.added_tokens, parts_.behind_special);
   }
 
   absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
@@ -98,7 +102,7 @@ class MarianTokenizer : public Tokenizer {
   bool IsSpecial(int32_t id) const override { return parts_.added_tokens.Find(id) != nullptr; }
   int32_t num_template_tokens() const override { return 1; }
   int64_t model_max_length() const override { return parts_.model_max_length; }
-  std::string Kind() const override { return "SentencePiece (Marian)"; }
+  std::string Kind() const override { return parts_.kind; }
 
  private:
   class Detokenizer : public IncrementalDetokenizer {
@@ -136,10 +140,11 @@ class MarianTokenizer : public Tokenizer {
   }
   std::string DecodedToken(int32_t id) const { return Text(parts_.target_vocabulary, id); }
 
-  // A text between special tokens. A language code in front (">>de<<") is one token.
+  // A text between special tokens.
   absl::Status EncodeSegment(std::string_view text, int32_t begin, bool as_target,
                              std::vector<Token>* tokens) const {
-    const SentencePieceModel& model = as_target ? *parts_.target : *parts_.source;
+    const SentencePieceModel& model =
+        as_target && parts_.target != nullptr ? *parts_.target : *parts_.source;
     const Vocabulary& vocabulary = as_target ? parts_.target_vocabulary : parts_.source_vocabulary;
     const auto id_of = [&](std::string_view piece) {
       return vocabulary.Find(piece).value_or(parts_.unk_id);
@@ -148,7 +153,7 @@ class MarianTokenizer : public Tokenizer {
       const int32_t id = id_of(piece);
       tokens->push_back({id, piece_begin, piece_end, IsSpecial(id)});
     };
-    if (text.starts_with(">>")) {
+    if (parts_.has_codes && text.starts_with(">>")) {
       const size_t close = text.find("<<");
       if (close != std::string_view::npos) {
         const auto length = static_cast<int32_t>(close) + 2;
@@ -198,25 +203,14 @@ std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocab
   return tokens;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
-                                                               const TokenizerConfig& config) {
-  MarianParts parts;
-  const std::string vocab_path = folder + "/vocab.json";
-  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder + "/source.spm"));
-  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder + "/target.spm"));
-  BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
+// What both families' tokenizers read of tokenizer_config.json.
+absl::Status FinishParts(const std::string& vocab_path, const TokenizerConfig& config,
+                         std::vector<AddedToken> tokens, MarianParts& parts) {
   const JsonNode root(config.json, config.place);
-  BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));
   if (root.Has("sp_model_kwargs") && !config.json["sp_model_kwargs"].empty()) {
     return root.Error(fmt::format("\"sp_model_kwargs\" is {}; no arguments are supported",
                                   config.json["sp_model_kwargs"].dump()));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(
-      parts.target_vocabulary,
-      LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
-
   const std::string eos = config.Role("eos_token", "</s>");
   if (eos.empty()) {
     return JsonNode(config.json, config.PlaceOf("eos_token"))
@@ -229,12 +223,107 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string
         fmt::format("{}: the unknown token \"{}\" is missing", vocab_path, unk));
   }
   parts.unk_id = *unk_id;
-  auto added_tokens =
-      AddedTokens::Make(SpecialTokens(config, parts.source_vocabulary), /*normalizer=*/nullptr);
+  auto added_tokens = AddedTokens::Make(std::move(tokens), /*normalizer=*/nullptr);
   if (!added_tokens.ok()) return WithPlace(config.place, added_tokens.status());
   parts.added_tokens = *std::move(added_tokens);
   parts.eos_id = parts.added_tokens.Find(eos)->id;
   parts.model_max_length = config.model_max_length;
+  return absl::OkStatus();
+}
+
+// One that the vocabulary has and nobody lists.
+void AddSpecial(const std::string& content, const Vocabulary& vocabulary,
+                std::vector<AddedToken>& tokens) {
+  const std::optional<int32_t> id = vocabulary.Find(content);
+  if (!id.has_value()) return;
+  if (std::ranges::find(tokens, content, &AddedToken::content) != tokens.end()) return;
+  AddedToken& token = tokens.emplace_back();
+  token.content = content;
+  token.id = *id;
+  token.special = true;
+  token.normalized = false;
+}
+
+// The codes that transformers' class counts behind the vocabulary, in its order.
+constexpr std::string_view kM2M100Codes =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
+    "ha "
+    "he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my "
+    "ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz "
+    "vi wo xh yi yo zh zu";
+constexpr std::string_view kWmt21Codes = "en ha is ja cs ru zh de";
+
+// The special tokens, each code with the id that the class gives it.
+absl::StatusOr<std::vector<AddedToken>> TokensWithCodes(const TokenizerConfig& config,
+                                                        const Vocabulary& vocabulary) {
+  const JsonNode root(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string codes, root.StringOr("language_codes", "m2m100"));
+  if (codes != "m2m100" && codes != "wmt21") {
+    return root.Error(
+        fmt::format("\"language_codes\" is \"{}\"; accepted: \"m2m100\", \"wmt21\"", codes));
+  }
+  std::vector<AddedToken> tokens = SpecialTokens(config, vocabulary);
+  AddSpecial(config.Role("bos_token", "<s>"), vocabulary, tokens);
+  int32_t id = vocabulary.num_tokens();
+  std::string_view rest = codes == "m2m100" ? kM2M100Codes : kWmt21Codes;
+  while (!rest.empty()) {
+    const std::string_view code = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(code.size() + 1, rest.size()));
+    const std::string content = fmt::format("__{}__", code);
+    auto token = std::ranges::find(tokens, content, &AddedToken::content);
+    if (token == tokens.end()) {
+      token = tokens.insert(tokens.end(), AddedToken());
+      token->content = content;
+      token->special = true;
+      token->normalized = false;
+    }
+    token->id = id++;
+  }
+  // Any other token would have the id of a code.
+  for (const AddedToken& token : tokens) {
+    if (token.id < vocabulary.num_tokens() || IsLanguageCode(kM2M100Tokenizer, token.content)) {
+      continue;
+    }
+    return root.Error(fmt::format("the token \"{}\" is not in the vocabulary", token.content));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+                                                               const TokenizerConfig& config) {
+  MarianParts parts;
+  parts.has_codes = true;
+  const std::string vocab_path = folder + "/vocab.json";
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder + "/source.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder + "/target.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
+  const JsonNode root(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      parts.target_vocabulary,
+      LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
+
+  BEAMLINE_RETURN_IF_ERROR(
+      FinishParts(vocab_path, config, SpecialTokens(config, parts.source_vocabulary), parts));
+  return std::make_unique<MarianTokenizer>(std::move(parts));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const std::string& folder,
+                                                               const TokenizerConfig& config) {
+  MarianParts parts;
+  parts.behind_special = "";
+  parts.kind = "SentencePiece (M2M100)";
+  const std::string vocab_path = folder + "/vocab.json";
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source,
+                            SentencePieceModel::Load(folder + "/sentencepiece.bpe.model",
+                                                     /*may_merge=*/true));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.target_vocabulary, LoadVocabulary(vocab_path));
+  BEAMLINE_ASSIGN_OR_RETURN(std::vector<AddedToken> tokens,
+                            TokensWithCodes(config, parts.source_vocabulary));
+  BEAMLINE_RETURN_IF_ERROR(FinishParts(vocab_path, config, std::move(tokens), parts));
   return std::make_unique<MarianTokenizer>(std::move(parts));
 }
 

@@ -1,4 +1,5 @@
-// Marian's tokenizer: SentencePiece cuts the text, a vocab.json of its own gives the ids.
+// The tokenizers of Marian and M2M100: SentencePiece cuts the text, a vocab.json of its own gives
+// the ids.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,11 @@ namespace beamline::text {
 
 // Reads source.spm, target.spm and vocab.json (with "separate_vocabs" target_vocab.json too).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+                                                               const TokenizerConfig& config);
+
+// Reads sentencepiece.bpe.model and vocab.json. The codes of languages come behind the vocabulary;
+// which one a text has is not added here (multilingual_tokenizer.h).
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const std::string& folder,
                                                                const TokenizerConfig& config);
 
 }  // namespace beamline::text

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <queue>
 #include <utility>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "engine/text/error_line.h"
 #include "fmt/format.h"
@@ -20,13 +22,21 @@ constexpr float kUnkPenalty = 10.0f;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
-    const std::string& path) {
+    const std::string& path, bool may_merge) {
   std::unique_ptr<SentencePieceModel> model(new SentencePieceModel());
   BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(path));
-  if (model->file_.model_type != SentencePieceFile::ModelType::kUnigram) {
+  const bool merges = model->file_.model_type == SentencePieceFile::ModelType::kBpe;
+  if (model->file_.model_type != SentencePieceFile::ModelType::kUnigram && !(merges && may_merge)) {
     return absl::UnimplementedError(
-        fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
-                    static_cast<int>(model->file_.model_type)));
+        fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram){}", path,
+                    static_cast<int>(model->file_.model_type), may_merge ? ", 2 (BPE)" : ""));
+  }
+  for (const SentencePieceFile::Piece& piece : model->file_.pieces) {
+    if (!merges) break;
+    if (piece.type != PieceType::kUserDefined && piece.type != PieceType::kUnused) continue;
+    return absl::UnimplementedError(fmt::format(
+        "{}: piece \"{}\" of type {}; a model of type 2 (BPE) has none of types 4 and 5 here", path,
+        Shorten(piece.text), static_cast<int>(piece.type)));
   }
   BEAMLINE_RETURN_IF_ERROR(model->Index(path));
   return model;
@@ -99,9 +109,71 @@ std::vector<SentencePieceModel::Node> SentencePieceModel::FindBestPath(
   return path;
 }
 
+int32_t SentencePieceModel::NormalPiece(std::string_view text) const {
+  const auto id = vocabulary_.Find(text);
+  const bool is_normal =
+      id.has_value() && file_.pieces[static_cast<size_t>(*id)].type == PieceType::kNormal;
+  return is_normal ? *id : -1;
+}
+
+std::vector<SentencePieceModel::Node> SentencePieceModel::MergePairs(std::string_view text) const {
+  struct Symbol {
+    int32_t begin = 0, size = 0;  // size 0: merged into the one before it
+    int32_t previous = -1, next = -1;
+  };
+  struct Pair {
+    float score;
+    int32_t left, right, size;
+    bool operator<(const Pair& other) const {
+      return score != other.score ? score < other.score : left > other.left;
+    }
+  };
+  std::vector<Symbol> symbols;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t length = std::min(CharLength(text[begin]), text.size() - begin);
+    const auto index = static_cast<int32_t>(symbols.size());
+    symbols.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(length), index - 1,
+                       begin + length < text.size() ? index + 1 : -1});
+    begin += length;
+  }
+  std::priority_queue<Pair> pairs;
+  const auto consider = [&](int32_t left, int32_t right) {
+    if (left < 0 || right < 0) return;
+    const Symbol& first = symbols[static_cast<size_t>(left)];
+    const int32_t size = first.size + symbols[static_cast<size_t>(right)].size;
+    const int32_t id = NormalPiece(text.substr(static_cast<size_t>(first.begin), size));
+    if (id >= 0) pairs.push({file_.pieces[static_cast<size_t>(id)].score, left, right, size});
+  };
+  for (size_t i = 1; i < symbols.size(); ++i) {
+    consider(static_cast<int32_t>(i) - 1, static_cast<int32_t>(i));
+  }
+  while (!pairs.empty()) {
+    const Pair best = pairs.top();
+    pairs.pop();
+    Symbol& left = symbols[static_cast<size_t>(best.left)];
+    Symbol& right = symbols[static_cast<size_t>(best.right)];
+    if (left.size == 0 || right.size == 0 || left.size + right.size != best.size) continue;
+    left.size = best.size;
+    right.size = 0;
+    left.next = right.next;
+    if (right.next >= 0) symbols[static_cast<size_t>(right.next)].previous = best.left;
+    consider(left.previous, best.left);
+    consider(best.left, left.next);
+  }
+  std::vector<Node> path;
+  for (const Symbol& symbol : symbols) {
+    if (symbol.size == 0) continue;
+    const int32_t id = NormalPiece(text.substr(static_cast<size_t>(symbol.begin), symbol.size));
+    path.push_back({0.0f, id < 0 ? unknown_id_ : id, symbol.begin});
+  }
+  return path;
+}
+
 std::vector<SentencePiece> SentencePieceModel::Encode(std::string_view text) const {
   const SentencePieceNormalizer::Result normalized = normalizer_.Normalize(text);
-  const std::vector<Node> path = FindBestPath(normalized.text);
+  const bool merges = file_.model_type == SentencePieceFile::ModelType::kBpe;
+  const std::vector<Node> path =
+      merges ? MergePairs(normalized.text) : FindBestPath(normalized.text);
   std::vector<SentencePiece> pieces;
   pieces.reserve(path.size());
   bool after_unknown = false;

@@ -1,5 +1,5 @@
-// SentencePiece's unigram segmentation over a model file. Source: SentencePiece 0.1.97,
-// unigram_model.cc (EncodeOptimized) and sentencepiece_processor.cc.
+// SentencePiece's segmentation over a model file. Source: SentencePiece 0.1.97, unigram_model.cc
+// (EncodeOptimized), bpe_model.cc (SampleEncode) and sentencepiece_processor.cc.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,11 @@ class SentencePieceModel {
  public:
   enum class PieceKind : uint8_t { kNormal, kUnknown, kControl, kByte };
 
-  // Errors name the file and the fault; UNIMPLEMENTED for models other than unigram ones.
-  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& path);
+  // Errors name the file and the fault; UNIMPLEMENTED for models other than unigram ones and, where
+  // these may be, those that merge pairs (BPE), of which none may have user-defined or unused
+  // pieces.
+  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& path,
+                                                                  bool may_merge = false);
 
   // REQUIRES: text is valid UTF-8.
   std::vector<SentencePiece> Encode(std::string_view text) const;
@@ -58,6 +61,10 @@ class SentencePieceModel {
   SentencePieceModel() = default;
   absl::Status Index(const std::string& path);
   std::vector<Node> FindBestPath(std::string_view text) const;
+  // The same of a model that merges: the pair of the best score first, the leftmost of equal ones.
+  std::vector<Node> MergePairs(std::string_view text) const;
+  // The id of a normal piece; -1: none is so spelled.
+  int32_t NormalPiece(std::string_view text) const;
   double ScoreOf(int32_t id, size_t length) const;
   void AppendBytes(std::string_view text, int32_t begin, int32_t end,
                    std::vector<SentencePiece>* pieces) const;

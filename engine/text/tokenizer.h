@@ -30,6 +30,8 @@ struct EncodeTextOptions {
   // Of an encoder-decoder model: the text is one of its decoder's, which some tokenizers split in
   // another way (transformers: text_target).
   bool as_target = false;
+  // Of a tokenizer with languages: the text's, one of languages(). Empty: the tokenizer's own.
+  std::string language = {};
   // Keeps at most max_tokens tokens, special tokens included, by dropping from one side of the
   // text. kNone never drops: the caller compares sizes. REQUIRES: max_tokens covers the template's
   // own tokens.
@@ -77,6 +79,14 @@ class Tokenizer {
   virtual bool IsSpecial(int32_t id) const = 0;
   // How many tokens the template adds around one text.
   virtual int32_t num_template_tokens() const = 0;
+  // What EncodeTextOptions::language takes, in the order of their names; empty where a text's
+  // tokens do not tell its language.
+  virtual std::vector<std::string> languages() const { return {}; }
+  // The token that names a language.
+  virtual std::optional<int32_t> LanguageId(std::string_view language) const {
+    static_cast<void>(language);
+    return std::nullopt;
+  }
   // model_max_length of tokenizer_config.json; 0 when absent or over a billion (transformers writes
   // 1e30 for no limit).
   virtual int64_t model_max_length() const = 0;
@@ -85,7 +95,8 @@ class Tokenizer {
 };
 
 // Loads the tokenizer of a Hugging Face model folder: source.spm + vocab.json for Marian, else
-// tokenizer.json, else a family's own files (vocab.txt, vocab.json + merges.txt, tokenizer.model).
+// tokenizer.json, else a family's own files (vocab.txt, vocab.json + merges.txt, tokenizer.model,
+// spiece.model of T5, vocab.json + sentencepiece.bpe.model of M2M100).
 // Errors name the file and the fault. With `lower_case` texts are lowercased before they are
 // normalized, as sentence-transformers does for do_lower_case.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,

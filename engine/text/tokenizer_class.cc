@@ -7,8 +7,11 @@
 
 #include "base/status.h"
 #include "engine/text/component_json.h"
+#include "engine/text/multilingual_tokenizer.h"
 #include "engine/text/normalizers.h"
 #include "engine/text/pre_tokenizers.h"
+#include "engine/text/tokenizer_json.h"
+#include "engine/text/translator_classes.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -24,30 +27,6 @@ struct TokenizerClass {
   // What stands for bos_token and eos_token where the file does not say; empty: nothing.
   std::string_view begin = {}, end = {};
 };
-
-std::string StringMember(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
-  return object[key].get<std::string>();
-}
-
-// The id of a token that tokenizer.json has; null where it has none.
-json IdOf(const json& tokenizer, const std::string& content) {
-  const auto added = tokenizer.find("added_tokens");
-  if (added != tokenizer.end() && added->is_array()) {
-    for (const json& token : *added) {
-      if (StringMember(token, "content") == content && token.contains("id")) return token["id"];
-    }
-  }
-  const json& model = tokenizer["model"];
-  const auto vocab = model.find("vocab");
-  if (vocab == model.end()) return nullptr;
-  if (vocab->is_object()) return vocab->value(content, json());
-  for (size_t id = 0; vocab->is_array() && id < vocab->size(); ++id) {  // pieces and scores
-    const json& piece = (*vocab)[id];
-    if (piece.is_array() && !piece.empty() && piece[0] == content) return id;
-  }
-  return nullptr;
-}
 
 // A role of tokenizer_config.json, and the token that has it where the file does not say.
 using Role = std::pair<const char*, const char*>;
@@ -113,17 +92,6 @@ absl::Status ApplyRoberta(const TokenizerConfig& config, json& tokenizer) {
     post_processor["trim_offsets"] = trim;
   }
   return absl::OkStatus();
-}
-
-// The first character map among the normalizers; null when there is none.
-json FindPrecompiled(const json& normalizer) {
-  if (!normalizer.is_object()) return nullptr;
-  const bool sequence = normalizer.contains("normalizers") && normalizer["normalizers"].is_array();
-  const json steps = sequence ? normalizer["normalizers"] : json::array({normalizer});
-  for (const json& step : steps) {
-    if (StringMember(step, "type") == "Precompiled") return step;
-  }
-  return nullptr;
 }
 
 absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
@@ -215,7 +183,7 @@ absl::Status ApplyQwen2(const TokenizerConfig& config, json& tokenizer) {
 }
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 7> kClasses = {{
+constexpr std::array<TokenizerClass, 13> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
@@ -223,6 +191,12 @@ constexpr std::array<TokenizerClass, 7> kClasses = {{
     {"", kLlamaTokenizer, "BPE", ApplyLlama, "<s>", "</s>"},
     {"", "CodeLlamaTokenizer", "BPE", ApplyCodeLlama},
     {"qwen2", "Qwen2Tokenizer", "BPE", ApplyQwen2, {}, kEndOfText},
+    {"bart", "BartTokenizer", "BPE", ApplyRoberta},
+    {"t5", kT5Tokenizer, "Unigram", ApplyT5},
+    {"pegasus", "PegasusTokenizer", "Unigram", ApplyPegasus},
+    {"mbart", kMBartTokenizer, "Unigram", ApplyMBart},
+    {"", kMBart50Tokenizer, "Unigram", ApplyMBart50},
+    {"", kNllbTokenizer, "BPE", ApplyNllb},
 }};
 
 }  // namespace
@@ -233,10 +207,12 @@ std::string TokenizerClassName(const TokenizerConfig& config, const json& model_
   if (model_type == "mistral") return "";
   if (model_type == "qwen2") return "Qwen2Tokenizer";
   if (model_type == "qwen3") model_type = "qwen2";
+  if (model_type == "mt5") model_type = "t5";
   std::string name = StringMember(config.json, "tokenizer_class");
   if (name.empty()) name = StringMember(model_config, "tokenizer_class");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   if (!name.empty() || model_type.empty()) return name;
+  if (model_type == "m2m_100") return std::string(kM2M100Tokenizer);
   const auto known = std::ranges::find(kClasses, model_type, &TokenizerClass::model_type);
   return known == kClasses.end() ? "" : std::string(known->name);
 }

@@ -142,6 +142,7 @@ void StackForward::PackedSelfAttention(int layer, const PackedRows& rows, Stream
     attention.value = heads.Columns(query_size + key_size, key_size);
     attention.scale = AttentionScale(layer);
     attention.causal = spec_.causal;
+    attention.position_bias = weights_.position_bias;
     backend_.Attention(attention);
     return Output(attention.output, weights.attention_output);
   });
@@ -169,6 +170,7 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
     ReadPages(cache_[layer], inputs.context, attention);
     attention.causal = spec_.causal;
     attention.window = AttentionWindow(layer);
+    attention.position_bias = weights_.position_bias;
     backend_.ProjectHeads(project);
     backend_.Attention(attention);
     return Output(attention.output, weights.attention_output);

@@ -11,9 +11,18 @@
 
 namespace beamline {
 
-// kSinusoidal: sines in the first half of the columns, cosines in the second, not in the file.
+// kSinusoidal, kShiftedSinusoidal: sines in the first half of the columns, cosines in the second,
+// not in the file, of the two frequencies that sinusoidal_positions.h has.
 // kRotary: of decoders; queries and keys are rotated, nothing is added to the embedding.
-enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary };
+// kRelative: scores of self attention have biases by distance, nothing is added to the embedding.
+enum class PositionKind : uint8_t {
+  kNone,
+  kLearned,
+  kSinusoidal,
+  kShiftedSinusoidal,
+  kRotary,
+  kRelative
+};
 enum class NormPlacement : uint8_t { kPre, kPost };
 
 // The angles by which queries and keys are rotated (rotary_table.h).
@@ -21,6 +30,13 @@ struct RotarySpec {
   // Of each pair of elements, radians a position; twice as many elements of a head are rotated.
   std::vector<float> frequencies;
   float scale = 1.0f;  // multiplies cosines and sines
+};
+
+// Biases of scores by distance, the same in every layer of a stack (relative_bias.h).
+struct RelativeSpec {
+  int32_t num_buckets = 0;
+  int32_t max_distance = 0;  // from here on distances have one bucket
+  std::string table;         // [num_buckets, num_heads]
 };
 
 // A weight matrix as the checkpoint names it: the parts are stacked along the output dimension.
@@ -77,6 +93,7 @@ struct StackSpec {
 
   PositionKind positions = PositionKind::kNone;
   RotarySpec rotary;
+  RelativeSpec relative;
   int32_t max_positions = 0;    // the longest sequence
   int32_t position_offset = 0;  // rows of position_table before position 0: RoBERTa has 2
   // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
@@ -87,10 +104,11 @@ struct StackSpec {
 
   // Weight names.
   std::string token_table;
-  std::string position_table;  // learned positions
-  std::string type_table;      // empty: none
-  NormNames embedding_norm;    // gain empty: none
-  NormNames final_norm;        // gain empty: none
+  std::string position_table;     // learned positions
+  std::string type_table;         // empty: none
+  NormNames embedding_norm;       // gain empty: none
+  NormNames final_norm;           // gain empty: none
+  float final_norm_scale = 1.0f;  // multiplies its gain
   LayerNames layers;
 };
 
@@ -115,6 +133,8 @@ struct TransformerSpec {
   // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias [vocab_size].
   std::string head;
   std::string head_bias;  // empty: none
+  // Hidden states are beyond the range of float16, in which the model is not computed then.
+  bool exceeds_float16 = false;
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.
   std::vector<std::string> ignored_tensors;
 };

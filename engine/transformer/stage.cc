@@ -38,8 +38,9 @@ std::vector<double> Costs(const TransformerSpec& spec) {
     if (NumLayers(stack) == 0) continue;
     const size_t first = costs.size();
     costs.resize(first + stack->num_layers, LayerCost(*stack));
-    const bool has_positions =
-        stack->positions == PositionKind::kLearned || stack->positions == PositionKind::kSinusoidal;
+    const bool has_positions = stack->positions == PositionKind::kLearned ||
+                               stack->positions == PositionKind::kSinusoidal ||
+                               stack->positions == PositionKind::kShiftedSinusoidal;
     const int tables = 1 + (has_positions ? 1 : 0) + (stack->type_table.empty() ? 0 : 1);
     costs[first] += static_cast<double>(tables) * stack->hidden_size;
   }

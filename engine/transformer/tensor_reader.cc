@@ -243,11 +243,34 @@ absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t
   return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, width);
 }
 
-absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size) {
+absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name, int64_t rows,
+                                                        int64_t columns) {
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
+  std::vector<float> values;
+  if (!keeps_) return values;
+  std::vector<std::byte> bytes;
+  AppendConverted(stored.data, rows * columns, stored.dtype, DType::kFloat32, bytes);
+  values.resize(static_cast<size_t>(rows * columns));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size, float scale) {
   NormWeights norm;
   if (names.gain.empty()) return norm;
   const OutputRange all = {0, 0, size};
-  BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
+  if (scale == 1.0f) {
+    BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
+  } else {
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, 1, size));
+    for (float& gain : gains) gain *= scale;
+    if (keeps_) {
+      std::vector<std::byte> bytes;
+      AppendConverted(gains.data(), size, DType::kFloat32, activation_dtype_, bytes);
+      BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
+      norm.gain = Tensor(data, activation_dtype_, {size});
+    }
+  }
   if (!names.bias.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(norm.bias, Vector({&names.bias, 1}, {&size, 1}, {&all, 1}));
   }

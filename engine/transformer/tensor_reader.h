@@ -44,13 +44,18 @@ class TensorReader {
   // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
   // its columns.
   absl::StatusOr<Tensor> LogitsBias(const std::string& name, int64_t size);
-  absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
+  // With its gain times `scale`.
+  absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size, float scale = 1.0f);
+  // All values of a matrix of which something else is made; empty where it is not kept.
+  absl::StatusOr<std::vector<float>> Floats(const std::string& name, int64_t rows, int64_t columns);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
   // One that stays float32, that every rank has whole and that may be too large for the host to
   // hold besides: `fill` writes some of its rows at a time.
   using FillRows = absl::FunctionRef<void(int64_t first_row, std::span<float> rows)>;
   absl::StatusOr<Tensor> UploadFloats(int64_t rows, int64_t columns, FillRows fill);
+
+  const Shard& shard() const { return shard_; }
 
   // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
   absl::Status CheckAllRead(std::span<const std::string> ignored) const;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/transformer/relative_bias.h"
 #include "engine/transformer/rotary_table.h"
 #include "engine/transformer/sinusoidal_positions.h"
 #include "engine/transformer/tensor_reader.h"
@@ -75,6 +76,22 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   return layer;
 }
 
+// The biases of a rank's heads.
+absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& reader) {
+  const RelativeSpec& relative = spec.relative;
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> table,
+                            reader.Floats(relative.table, relative.num_buckets, spec.num_heads));
+  if (table.empty()) return Tensor();
+  const Shard& shard = reader.shard();
+  const auto first_head = static_cast<int32_t>(shard.Begin(spec.num_heads));
+  const auto fill = [&](int64_t first, std::span<float> rows) {
+    FillRelativeBias(relative, /*bidirectional=*/!spec.causal, table, spec.num_heads,
+                     first_head + static_cast<int32_t>(first), rows);
+  };
+  return reader.UploadFloats(shard.Width(spec.num_heads), 2 * int64_t{relative.max_distance} + 1,
+                             fill);
+}
+
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
                                        TensorReader& reader) {
   StackWeights stack;
@@ -85,6 +102,7 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   switch (spec.positions) {
     case PositionKind::kNone:
     case PositionKind::kRotary:
+    case PositionKind::kRelative:
       break;
     case PositionKind::kLearned: {
       BEAMLINE_ASSIGN_OR_RETURN(stack.position_table,
@@ -95,6 +113,14 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
       BEAMLINE_ASSIGN_OR_RETURN(
           stack.position_table,
           reader.Upload(SinusoidalPositions(static_cast<int32_t>(num_positions), spec.hidden_size),
+                        num_positions, spec.hidden_size));
+      break;
+    }
+    case PositionKind::kShiftedSinusoidal: {
+      BEAMLINE_ASSIGN_OR_RETURN(
+          stack.position_table,
+          reader.Upload(ShiftedSinusoidalPositions(static_cast<int32_t>(num_positions),
+                                                   spec.hidden_size, spec.position_offset - 1),
                         num_positions, spec.hidden_size));
       break;
     }
@@ -121,6 +147,10 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
         reader.UploadFloats(spec.max_positions,
                             2 * static_cast<int64_t>(spec.rotary.frequencies.size()), fill));
   }
+  if (spec.positions == PositionKind::kRelative) {
+    reader.Keep(own.size() > 0);
+    BEAMLINE_ASSIGN_OR_RETURN(stack.position_bias, LoadRelativeBias(spec, reader));
+  }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);
     const NormNames& before = spec.layers.feed_forward_norm;
@@ -128,7 +158,8 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
                               reader.Norm(OfLayer(before, own.begin - 1), spec.hidden_size));
   }
   reader.Keep(own.size() > 0 && own.end == spec.num_layers);
-  BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm, reader.Norm(spec.final_norm, spec.hidden_size));
+  BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm,
+                            reader.Norm(spec.final_norm, spec.hidden_size, spec.final_norm_scale));
   return stack;
 }
 

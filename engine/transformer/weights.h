@@ -43,6 +43,9 @@ struct StackWeights {
   Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
   Tensor type_table;      // [num_types, hidden_size]; may be empty
   Rotary rotary;          // cos_sin is empty where positions are not kRotary; every rank has all
+  // [num_heads, 2 * max_distance + 1] by key - query, float32; empty where positions are not
+  // kRelative.
+  Tensor position_bias;
   NormWeights embedding_norm;
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.

@@ -177,6 +177,8 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
   request.priority = message.priority();
   request.request_id = message.request_id();
   request.cache_salt = message.cache_salt();
+  request.source_language = message.source_language();
+  request.target_language = message.target_language();
   return request;
 }
 
@@ -213,6 +215,8 @@ absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
   request.priority = message.priority();
   request.request_id = message.request_id();
   request.cache_salt = message.cache_salt();
+  request.source_language = message.source_language();
+  request.target_language = message.target_language();
   return request;
 }
 

@@ -242,10 +242,12 @@ class Client(_SyncClient):
 
     def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
               priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,
+              source_language: str | None = None, target_language: str | None = None,
               timeout: float | None = None) -> results.Scores:
         """How likely the model finds each continuation of a prompt; of a translator: each translation."""
         request = requests.score_request(model, prompt, continuations, per_token=per_token, priority=priority,
-                                         request_id=request_id, cache_salt=cache_salt)
+                                         request_id=request_id, cache_salt=cache_salt,
+                                         source_language=source_language, target_language=target_language)
         return results.scores(self._call(_methods.SCORE, request, timeout))
 
     def tokenize(self, model: str, text: str, *, add_special_tokens: bool | None = None,

@@ -64,6 +64,8 @@ class GenerateOptions(TypedDict, total=False):
     priority: int | None
     request_id: str | None
     cache_salt: str | None
+    source_language: str | None
+    target_language: str | None
 
 
 class EncodeOptions(TypedDict, total=False):

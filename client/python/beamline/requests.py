@@ -27,12 +27,13 @@ def generate_request(
     suppress_tokens: Sequence[int] | None = None, forced_eos: int | None = None, logprobs: int | None = None,
     prompt_logprobs: int | None = None, return_token_ids: bool | None = None, skip_special_tokens: bool | None = None,
     echo: bool | None = None, target_prefix: Prompt | None = None, priority: int | None = None,
-    request_id: str | None = None, cache_salt: str | None = None,
+    request_id: str | None = None, cache_salt: str | None = None, source_language: str | None = None,
+    target_language: str | None = None,
 ) -> pb.GenerateRequest:
     """A request of Generate, GenerateStream or GenerateMany; the options are those of GenerateOptions."""
     request = pb.GenerateRequest()
     _fill(request, model=model, prompt=to_prompt("prompt", prompt), priority=priority, request_id=request_id,
-          cache_salt=cache_salt)
+          cache_salt=cache_salt, source_language=source_language, target_language=target_language)
     if target_prefix is not None:
         request.target_prefix.CopyFrom(to_prompt("target_prefix", target_prefix))
     sampling = _given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical_p, seed=seed)
@@ -100,7 +101,8 @@ def encode_request(
 
 def score_request(
     model: str, prompt: Prompt, continuations: Iterable[Prompt], *, per_token: bool = False, priority: int | None = None,
-    request_id: str | None = None, cache_salt: str | None = None,
+    request_id: str | None = None, cache_salt: str | None = None, source_language: str | None = None,
+    target_language: str | None = None,
 ) -> pb.ScoreRequest:
     """A request of Score."""
     if isinstance(continuations, str):
@@ -108,7 +110,8 @@ def score_request(
     request = pb.ScoreRequest()
     prompts = [to_prompt(f"continuations[{i}]", one) for i, one in enumerate(continuations)]
     _fill(request, model=model, prompt=to_prompt("prompt", prompt), continuations=prompts, per_token=per_token,
-          priority=priority, request_id=request_id, cache_salt=cache_salt)
+          priority=priority, request_id=request_id, cache_salt=cache_salt, source_language=source_language,
+          target_language=target_language)
     return request
 
 

@@ -139,6 +139,8 @@ v1::GenerateRequest FullRequest() {
   expected.set_priority(-3);
   expected.set_request_id("r");
   expected.set_cache_salt("s");
+  expected.set_source_language("de");
+  expected.set_target_language("en");
   return expected;
 }
 
@@ -149,7 +151,8 @@ TEST(GenerateOptions, EveryOptionHasItsField) {
       "--stop-token-id 4 --ignore-eos --include-stop --repetition-penalty 1.5 "
       "--presence-penalty 0.25 --frequency-penalty -0.5 --no-repeat-ngram-size 3 --bad-word no "
       "--suppress-token 9 --logit-bias 5=-2.5 --logprobs 0 --prompt-logprobs 2 --echo "
-      "--special-tokens --priority -3 --request-id r --cache-salt s");
+      "--special-tokens --priority -3 --request-id r --cache-salt s "
+      "--source-language de --target-language en");
   const auto request = Parse({std::istream_iterator<std::string>(line), {}});
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*request, FullRequest()))

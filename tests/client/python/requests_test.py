@@ -15,7 +15,8 @@ ALL = dict(
     max_new_tokens=9, min_new_tokens=2, stop=["."], stop_token_ids=[3], ignore_eos=True, include_stop=True,
     repetition_penalty=1.5, presence_penalty=0.5, frequency_penalty=0.25, no_repeat_ngram_size=3, logit_bias={7: -2.5},
     bad_words=["bad", [4, 5]], suppress_tokens=[6], forced_eos=0, logprobs=0, prompt_logprobs=2, return_token_ids=False,
-    skip_special_tokens=False, echo=True, target_prefix=[1, 2], priority=-3, request_id="r", cache_salt="s")
+    skip_special_tokens=False, echo=True, target_prefix=[1, 2], priority=-3, request_id="r", cache_salt="s",
+    source_language="de", target_language="en")
 SAMPLING = dict(temperature=0.5, top_k=0, top_p=0.75, min_p=0.0, typical_p=0.5, seed=0, num_sequences=2)
 BEAM = dict(beam=4, length_penalty=-0.5, early_stopping="exhaustive", num_groups=2, diversity_penalty=0.5, num_sequences=3)
 
@@ -121,7 +122,8 @@ class Others(unittest.TestCase):
                 kind("localhost:1").generate_many("m", "text")
 
     def test_score(self):
-        request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s")
+        request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s",
+                                         source_language="de", target_language="en")
         self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.ScoreRequest.DESCRIPTOR))
         with self.assertRaisesRegex(TypeError, "continuations is a str"):
             requests.score_request("m", "p", "abc")

@@ -135,9 +135,9 @@ TEST(MemoryPlanTest, StagesAreCountedTogether) {
   }
 }
 
-// Every rank and every stage has the rotary table and the norms of heads whole.
-TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
-  const RandomStack model("qwen3-6of3x10-yarn", 93, /*with_template=*/false);
+// The plan of a model in parts has what these take more than one.
+void ExpectPartsCounted(const LinkedModel& model,
+                        const std::vector<std::pair<int32_t, int32_t>>& stages_and_ranks) {
   const auto load = [&](int32_t num_stages, int32_t num_ranks) {
     ModelOptions options = OnStages(model.Options("model"), num_stages, num_ranks);
     options.device = "cpu";
@@ -147,13 +147,24 @@ TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
     return *std::move(loaded);
   };
   const auto one = load(1, 1);
-  for (const auto& [stages, ranks] : {std::pair(2, 1), {1, 3}, {2, 3}}) {
+  for (const auto& [stages, ranks] : stages_and_ranks) {
     SCOPED_TRACE(testing::Message() << stages << " stages of " << ranks);
     const auto parts = load(stages, ranks);
     EXPECT_GT(parts->memory.weights, one->memory.weights);
     EXPECT_EQ(parts->memory.weights - one->memory.weights,
               parts->info.weight_bytes - one->info.weight_bytes);
   }
+}
+
+// Every rank and every stage has the rotary table and the norms of heads whole.
+TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
+  ExpectPartsCounted(RandomStack("qwen3-6of3x10-yarn", 93, /*with_template=*/false),
+                     {{2, 1}, {1, 3}, {2, 3}});
+}
+
+// Every stage has the biases by distance of its ranks' heads.
+TEST(MemoryPlanTest, BiasesByDistanceAreCounted) {
+  ExpectPartsCounted(RandomTranslator("t5-5x6-gated", 83, 83), {{2, 1}, {4, 1}, {1, 5}, {3, 5}});
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {

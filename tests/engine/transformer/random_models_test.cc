@@ -167,6 +167,13 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecoderTest,
                          ::testing::Values(Model{"marian-3x40"}, Model{"marian-5x8-deep"},
                                            Model{"marian-1x80-shards"}, Model{"marian-2x16-target"},
                                            Model{"marian-2x16-untied"}));
+INSTANTIATE_TEST_SUITE_P(BartLike, RandomDecoderTest,
+                         ::testing::Values(Model{"bart-3x24"}, Model{"bart-1x40-bare"},
+                                           Model{"mbart-5x8"}, Model{"pegasus-3x12"},
+                                           Model{"m2m_100-5x7"}, Model{"m2m_100-1x40-untied"}));
+INSTANTIATE_TEST_SUITE_P(T5, RandomDecoderTest,
+                         ::testing::Values(Model{"t5-3x40"}, Model{"t5-5x6-gated"},
+                                           Model{"mt5-2x7"}));
 INSTANTIATE_TEST_SUITE_P(LlamaLike, RandomDecoderTest,
                          ::testing::Values(Model{"llama-6of2x10-llama3"},
                                            Model{"llama-5of1x8-tied"}, Model{"llama-3x8-linear"},
@@ -184,7 +191,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"qwen2-6of2x4-window", 2, 3}, Model{"qwen3-6of3x10-yarn", 3, 2},
                       Model{"marian-2x16-target", 2}, Model{"marian-2x16-untied", 2},
                       Model{"gpt2-5x8-deep", 1, 4}, Model{"marian-5x8-deep", 1, 5},
-                      Model{"marian-2x16-target", 2, 2}));
+                      Model{"marian-2x16-target", 2, 2}, Model{"bart-3x24", 1, 2},
+                      Model{"mbart-5x8", 5, 3}, Model{"m2m_100-5x7", 1, 3},
+                      Model{"t5-5x6-gated", 5, 4}, Model{"mt5-2x7", 1, 2}));
 
 }  // namespace
 }  // namespace beamline::random_models_test

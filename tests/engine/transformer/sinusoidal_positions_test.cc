@@ -26,5 +26,17 @@ TEST(SinusoidalPositionsTest, AnOddWidthHasOneSineMore) {
   EXPECT_FLOAT_EQ(table[5], std::cos(1.0));
 }
 
+TEST(SinusoidalPositionsTest, ShiftedOnesHaveARowAndAColumnOfZeros) {
+  const std::vector<float> table = ShiftedSinusoidalPositions(4, 7, 1);
+  ASSERT_EQ(table.size(), 28u);
+  for (int column = 0; column < 7; ++column) EXPECT_EQ(table[7 + column], 0.0f);
+  const float* row = table.data() + 21;
+  EXPECT_FLOAT_EQ(row[0], std::sin(3.0f));
+  EXPECT_FLOAT_EQ(row[1], std::sin(0.03f));
+  EXPECT_NEAR(row[2], std::sin(0.0003), 1e-9);
+  EXPECT_FLOAT_EQ(row[3], std::cos(3.0f));
+  EXPECT_EQ(row[6], 0.0f);
+}
+
 }  // namespace
 }  // namespace beamline::sinusoidal_positions_test

@@ -40,6 +40,8 @@ TEST(GenerateConversion, TakesEveryField) {
   message.set_model("m");
   message.mutable_prompt()->mutable_ids()->add_ids(7);
   message.mutable_target_prefix()->set_text("Das");
+  message.set_source_language("en");
+  message.set_target_language("de");
   message.mutable_limits()->set_max_new_tokens(0);  // 0 is a value: the engine refuses it
   message.mutable_limits()->set_min_new_tokens(3);
   message.mutable_limits()->add_stop("\n\n");
@@ -71,6 +73,8 @@ TEST(GenerateConversion, TakesEveryField) {
   EXPECT_EQ(request->model, "m");
   EXPECT_THAT(std::get<TokenIds>(request->prompt), ElementsAre(7));
   EXPECT_EQ(std::get<std::string>(*request->target_prefix), "Das");
+  EXPECT_EQ(request->source_language, "en");
+  EXPECT_EQ(request->target_language, "de");
   EXPECT_EQ(request->limits.max_new_tokens, 0);
   EXPECT_EQ(request->limits.min_new_tokens, 3);
   EXPECT_THAT(request->limits.stop, ElementsAre("\n\n"));
@@ -178,9 +182,13 @@ TEST(ScoreConversion, TakesEveryField) {
   message.set_priority(-2);
   message.set_request_id("r");
   message.set_cache_salt("tenant");
+  message.set_source_language("en");
+  message.set_target_language("de");
   const auto request = ToEngineRequest(message);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->model, "m");
+  EXPECT_EQ(request->source_language, "en");
+  EXPECT_EQ(request->target_language, "de");
   EXPECT_EQ(std::get<std::string>(request->prompt), "once");
   ASSERT_EQ(request->continuations.size(), 2u);
   EXPECT_EQ(std::get<std::string>(request->continuations[0]), "upon");

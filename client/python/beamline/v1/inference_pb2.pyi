@@ -140,7 +140,7 @@ class GenerateManyResponse(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., response: _Optional[_Union[GenerateResponse, _Mapping[str, object]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping[str, object]]] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ["beam", "cache_salt", "greedy", "limits", "model", "output", "priority", "prompt", "request_id", "sampling", "shaping", "target_prefix"]
+    __slots__ = ["beam", "cache_salt", "greedy", "limits", "model", "output", "priority", "prompt", "request_id", "sampling", "shaping", "source_language", "target_language", "target_prefix"]
     BEAM_FIELD_NUMBER: _ClassVar[int]
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
     GREEDY_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,8 @@ class GenerateRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     SHAPING_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     TARGET_PREFIX_FIELD_NUMBER: _ClassVar[int]
     beam: Beam
     cache_salt: str
@@ -164,8 +166,10 @@ class GenerateRequest(_message.Message):
     request_id: str
     sampling: Sampling
     shaping: Shaping
+    source_language: str
+    target_language: str
     target_prefix: Prompt
-    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., target_prefix: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., greedy: _Optional[_Union[Greedy, _Mapping[str, object]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping[str, object]]] = ..., beam: _Optional[_Union[Beam, _Mapping[str, object]]] = ..., limits: _Optional[_Union[Limits, _Mapping[str, object]]] = ..., shaping: _Optional[_Union[Shaping, _Mapping[str, object]]] = ..., output: _Optional[_Union[Output, _Mapping[str, object]]] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., target_prefix: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., greedy: _Optional[_Union[Greedy, _Mapping[str, object]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping[str, object]]] = ..., beam: _Optional[_Union[Beam, _Mapping[str, object]]] = ..., limits: _Optional[_Union[Limits, _Mapping[str, object]]] = ..., shaping: _Optional[_Union[Shaping, _Mapping[str, object]]] = ..., output: _Optional[_Union[Output, _Mapping[str, object]]] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ..., cache_salt: _Optional[str] = ..., source_language: _Optional[str] = ..., target_language: _Optional[str] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ["model", "prompt_logprobs", "request_id", "seed", "sequences", "timing", "usage"]
@@ -262,7 +266,7 @@ class Sampling(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., typical_p: _Optional[float] = ..., seed: _Optional[int] = ..., num_sequences: _Optional[int] = ...) -> None: ...
 
 class ScoreRequest(_message.Message):
-    __slots__ = ["cache_salt", "continuations", "model", "per_token", "priority", "prompt", "request_id"]
+    __slots__ = ["cache_salt", "continuations", "model", "per_token", "priority", "prompt", "request_id", "source_language", "target_language"]
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
     CONTINUATIONS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +274,8 @@ class ScoreRequest(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     cache_salt: str
     continuations: _containers.RepeatedCompositeFieldContainer[Prompt]
     model: str
@@ -277,7 +283,9 @@ class ScoreRequest(_message.Message):
     priority: int
     prompt: Prompt
     request_id: str
-    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., continuations: _Optional[_Iterable[_Union[Prompt, _Mapping[str, object]]]] = ..., per_token: bool = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+    source_language: str
+    target_language: str
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[_Union[Prompt, _Mapping[str, object]]] = ..., continuations: _Optional[_Iterable[_Union[Prompt, _Mapping[str, object]]]] = ..., per_token: bool = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ..., cache_salt: _Optional[str] = ..., source_language: _Optional[str] = ..., target_language: _Optional[str] = ...) -> None: ...
 
 class ScoreResponse(_message.Message):
     __slots__ = ["model", "request_id", "scores", "timing", "usage"]

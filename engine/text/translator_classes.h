@@ -1,0 +1,22 @@
+// What transformers' classes of encoder-decoders over SentencePiece's pieces make of a
+// tokenizer.json, as tokenizer_class.h has it of others. Faults are named.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/text/tokenizer_config.h"
+#include "nlohmann/json.hpp"
+
+namespace beamline::text {
+
+inline constexpr std::string_view kT5Tokenizer = "T5Tokenizer";
+
+absl::Status ApplyT5(const TokenizerConfig& config, nlohmann::json& tokenizer);
+absl::Status ApplyPegasus(const TokenizerConfig& config, nlohmann::json& tokenizer);
+// Of these three the special tokens around a text are of its language (multilingual_tokenizer.h).
+absl::Status ApplyMBart(const TokenizerConfig& config, nlohmann::json& tokenizer);
+absl::Status ApplyMBart50(const TokenizerConfig& config, nlohmann::json& tokenizer);
+absl::Status ApplyNllb(const TokenizerConfig& config, nlohmann::json& tokenizer);
+
+}  // namespace beamline::text

@@ -1,0 +1,23 @@
+// T5's biases of attention scores by the distance of key and query.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/transformer/spec.h"
+
+namespace beamline {
+
+// The bucket of a distance key - query: each short one has its own, longer ones share one with
+// those of about their logarithm, up to max_distance. `bidirectional`: half of the buckets are for
+// keys behind the query, else all of these have the first. Source: arXiv:1910.10683, with the
+// float32 arithmetic of transformers. REQUIRES: num_buckets >= 4, max_distance > num_buckets / 2.
+int32_t RelativeBucket(int32_t distance, bool bidirectional, const RelativeSpec& relative);
+
+// Rows [heads, 2 * max_distance + 1] of heads from `first_head` on: each one's bias for the
+// distances -max_distance .. max_distance. `table`: [num_buckets, num_heads].
+void FillRelativeBias(const RelativeSpec& relative, bool bidirectional,
+                      std::span<const float> table, int32_t num_heads, int32_t first_head,
+                      std::span<float> rows);
+
+}  // namespace beamline
