@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/encoding_defaults.h"
@@ -118,13 +120,35 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
   return description;
 }
 
+// Sequences are as long as the operator says, where that is shorter than the checkpoint's
+// positions.
+absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
+  if (max_model_len == 0) return absl::OkStatus();
+  int32_t longest = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (stack.has_value()) longest = std::max(longest, stack->max_positions);
+  }
+  if (max_model_len < 2 || max_model_len > longest) {
+    return FieldError("max_model_len", fmt::to_string(max_model_len),
+                      fmt::format("0, or 2 to {}, the checkpoint's positions", longest));
+  }
+  for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
+    if (!stack->has_value() || (*stack)->max_positions <= max_model_len) continue;
+    (*stack)->unused_positions = (*stack)->max_positions - max_model_len;
+    (*stack)->max_positions = max_model_len;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckFamily(const nlohmann::json& config) { return ServedFamily(config).status(); }
 
-absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint) {
+absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
+                                               int32_t max_model_len) {
   auto description = Describe(checkpoint);
   if (!description.ok()) return InFolder(checkpoint, description.status());
+  BEAMLINE_RETURN_IF_ERROR(LimitLength(max_model_len, description->spec));
   return description;
 }
 

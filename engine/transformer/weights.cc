@@ -87,8 +87,10 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     case PositionKind::kRotary:
       break;
     case PositionKind::kLearned: {
-      BEAMLINE_ASSIGN_OR_RETURN(stack.position_table,
-                                reader.Table(spec.position_table, num_positions, spec.hidden_size));
+      BEAMLINE_ASSIGN_OR_RETURN(
+          stack.position_table,
+          reader.Table(spec.position_table, num_positions + spec.unused_positions,
+                       spec.hidden_size));
       break;
     }
     case PositionKind::kSinusoidal: {
