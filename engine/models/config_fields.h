@@ -45,6 +45,8 @@ class ConfigFields {
   std::optional<int32_t> OptionalInt(std::string_view name, int32_t min, int32_t max);
   std::optional<float> OptionalFloat(std::string_view name);
   std::optional<double> OptionalDouble(std::string_view name);
+  // A list of finite numbers; empty when absent.
+  std::vector<double> Doubles(std::string_view name);
   // A list of strings; empty when absent.
   std::vector<std::string> Strings(std::string_view name);
   // One id or a list of them, each >= 0; empty when absent.

@@ -163,6 +163,21 @@ std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
   return ranges;
 }
 
+std::vector<TensorReader::OutputRange> TensorReader::GroupedRanges(
+    std::span<const int64_t> part_sizes, int64_t num_groups) const {
+  const int64_t rows = std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0});
+  std::vector<OutputRange> ranges;
+  int64_t offset = 0;  // of the part in a group
+  for (const int64_t part_size : part_sizes) {
+    const int64_t size = part_size / num_groups;
+    for (int64_t group = shard_.Begin(num_groups); group < shard_.End(num_groups); ++group) {
+      ranges.push_back({0, group * (rows / num_groups) + offset, size});
+    }
+    offset += size;
+  }
+  return ranges;
+}
+
 absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
                                             std::span<const int64_t> sizes,
                                             std::span<const OutputRange> ranges) {
@@ -187,8 +202,11 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
 
 absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
                                                    std::vector<int64_t> part_sizes,
-                                                   int64_t in_features, LinearSplit split) {
-  const std::vector<OutputRange> ranges = OutputRanges(part_sizes, names.weights.size(), split);
+                                                   int64_t in_features, LinearSplit split,
+                                                   int64_t num_groups) {
+  const std::vector<OutputRange> ranges =
+      num_groups > 0 ? GroupedRanges(part_sizes, num_groups)
+                     : OutputRanges(part_sizes, names.weights.size(), split);
   if (names.weights.size() == 1) {
     part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
   }
@@ -243,11 +261,30 @@ absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t
   return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, width);
 }
 
+absl::StatusOr<Tensor> TensorReader::OffsetVector(const std::string& name, int64_t size,
+                                                  float offset) {
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {size}));
+  if (!keeps_) return Tensor();
+  std::vector<std::byte> bytes;
+  AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
+  std::vector<float> values(size);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  for (float& value : values) value += offset;
+  bytes.clear();
+  AppendConverted(values.data(), size, DType::kFloat32, activation_dtype_, bytes);
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
+  return Tensor(data, activation_dtype_, {size});
+}
+
 absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size) {
   NormWeights norm;
   if (names.gain.empty()) return norm;
   const OutputRange all = {0, 0, size};
-  BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
+  if (names.offset == 0.0f) {
+    BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
+  } else {
+    BEAMLINE_ASSIGN_OR_RETURN(norm.gain, OffsetVector(names.gain, size, names.offset));
+  }
   if (!names.bias.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(norm.bias, Vector({&names.bias, 1}, {&size, 1}, {&all, 1}));
   }

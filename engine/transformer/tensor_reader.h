@@ -37,9 +37,11 @@ class TensorReader {
   // [rows, columns] in the activation type; read once even when several stacks name it. Of a rank,
   // its columns.
   absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
-  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part.
+  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part. With groups it is
+  // one tensor that has a group of every part's rows at a time (LinearNames::grouped).
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
-                                       int64_t in_features, LinearSplit split);
+                                       int64_t in_features, LinearSplit split,
+                                       int64_t num_groups = 0);
   // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
   // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
   // its columns.
@@ -65,10 +67,15 @@ class TensorReader {
   // What this rank takes of parts that lie in `num_tensors` tensors, one for each, or one for all.
   std::vector<OutputRange> OutputRanges(std::span<const int64_t> part_sizes, size_t num_tensors,
                                         LinearSplit split) const;
+  // The same of parts that lie in one tensor in groups.
+  std::vector<OutputRange> GroupedRanges(std::span<const int64_t> part_sizes,
+                                         int64_t num_groups) const;
   // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
   // without ranges. Each may be stored with leading dimensions of 1.
   absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,
                                 std::span<const OutputRange> ranges);
+  // The whole vector with `offset` added to each of its elements.
+  absl::StatusOr<Tensor> OffsetVector(const std::string& name, int64_t size, float offset);
   // The rank's columns of a table.
   absl::StatusOr<Tensor> UploadColumns(const void* values, DType dtype, int64_t rows,
                                        int64_t columns);

@@ -28,7 +28,7 @@ LinearNames OfLayer(LinearNames names, int32_t layer) {
 }
 
 NormNames OfLayer(const NormNames& names, int32_t layer) {
-  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer)};
+  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer), names.offset};
 }
 
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, TensorReader& reader) {
@@ -39,7 +39,8 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   const int64_t inner = spec.feed_forward_size;
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
                           int64_t in_features, LinearSplit split) {
-    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split);
+    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split,
+                         stored.grouped ? spec.num_kv_heads : 0);
   };
   const auto norm = [&](const NormNames& stored) {
     return reader.Norm(OfLayer(stored, index), hidden);
@@ -72,7 +73,23 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
              LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
                             linear(names.feed_forward_out, {hidden}, inner, LinearSplit::kIn));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output_norm, norm(names.attention_output_norm));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_output_norm, norm(names.feed_forward_output_norm));
   return layer;
+}
+
+absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t max_positions,
+                                  TensorReader& reader) {
+  Rotary rotary;
+  rotary.interleaved = spec.interleaved;
+  if (spec.frequencies.empty()) return rotary;
+  const auto fill = [&](int64_t first, std::span<float> rows) {
+    FillRotaryTable(spec, first, rows);
+  };
+  BEAMLINE_ASSIGN_OR_RETURN(
+      rotary.cos_sin,
+      reader.UploadFloats(max_positions, 2 * static_cast<int64_t>(spec.frequencies.size()), fill));
+  return rotary;
 }
 
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
@@ -115,13 +132,9 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   if (spec.positions == PositionKind::kRotary) {
     reader.Keep(own.size() > 0);
-    const auto fill = [&](int64_t first, std::span<float> rows) {
-      FillRotaryTable(spec.rotary, first, rows);
-    };
-    BEAMLINE_ASSIGN_OR_RETURN(
-        stack.rotary.cos_sin,
-        reader.UploadFloats(spec.max_positions,
-                            2 * static_cast<int64_t>(spec.rotary.frequencies.size()), fill));
+    BEAMLINE_ASSIGN_OR_RETURN(stack.rotary, LoadRotary(spec.rotary, spec.max_positions, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(stack.local_rotary,
+                              LoadRotary(spec.local_rotary, spec.max_positions, reader));
   }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);

@@ -34,6 +34,7 @@ struct LayerWeights {
   LinearWeights cross_query, cross_key_value, cross_output;
   NormWeights feed_forward_norm;
   LinearWeights feed_forward_in, feed_forward_out;
+  NormWeights attention_output_norm, feed_forward_output_norm;
 };
 
 // The tables of a rank have a part of the columns. A stage has its layers; what stands before the
@@ -43,7 +44,8 @@ struct StackWeights {
   // [position_offset + max_positions, and what is unused behind them, hidden_size]; may be empty
   Tensor position_table;
   Tensor type_table;  // [num_types, hidden_size]; may be empty
-  Rotary rotary;      // cos_sin is empty where positions are not kRotary; every rank has all
+  // cos_sin is empty where positions are not kRotary, or no layer is kLocal; every rank has all.
+  Rotary rotary, local_rotary;
   NormWeights embedding_norm;
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.
