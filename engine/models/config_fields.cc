@@ -166,6 +166,12 @@ float ConfigFields::Float(std::string_view name, float fallback) {
   return OptionalFloat(name).value_or(fallback);
 }
 
+float ConfigFields::Epsilon(std::string_view name, float fallback) {
+  const float epsilon = Float(name, fallback);
+  if (epsilon < 0 || epsilon > 1) Fault(name, "a number from 0 to 1 is expected");
+  return epsilon;
+}
+
 std::string ConfigFields::String(std::string_view name, std::string fallback) {
   const nlohmann::json* field = Find(name);
   if (field == nullptr) return fallback;

@@ -91,7 +91,7 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
   decoder.placement = NormPlacement::kPre;
   const LayerNorms norms = ReadNorms(config, is_second, decoder);
-  decoder.norm_epsilon = config.Float("layer_norm_epsilon", 1e-5f);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
   decoder.activation = config.ActivationFunction("activation", "gelu");
   decoder.positions = PositionKind::kRotary;
   decoder.max_positions = config.Size("max_position_embeddings", 2048);

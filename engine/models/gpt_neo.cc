@@ -82,7 +82,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   decoder.feed_forward_size = config.Size("intermediate_size", 4 * decoder.hidden_size);
   decoder.causal = true;
   decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Float("layer_norm_epsilon", 1e-5f);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
   decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
   decoder.positions = PositionKind::kLearned;
   decoder.max_positions = config.Size("max_position_embeddings", 2048);

@@ -54,7 +54,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeoX(const Checkpoint& checkpoint) 
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
   decoder.placement = NormPlacement::kPre;
   decoder.parallel = config.Bool("use_parallel_residual", true);
-  decoder.norm_epsilon = config.Float("layer_norm_eps", 1e-5f);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_eps", 1e-5f);
   decoder.activation = config.ActivationFunction("hidden_act", "gelu");
   decoder.positions = PositionKind::kRotary;
   decoder.max_positions = config.Size("max_position_embeddings", 2048);

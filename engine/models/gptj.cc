@@ -52,7 +52,7 @@ absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
   decoder.placement = NormPlacement::kPre;
   decoder.parallel = true;
-  decoder.norm_epsilon = config.Float("layer_norm_epsilon", 1e-5f);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
   decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
   decoder.positions = PositionKind::kRotary;
   decoder.max_positions = config.Size("n_positions", 2048);

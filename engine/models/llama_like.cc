@@ -149,10 +149,7 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
   decoder.norm = NormKind::kRmsNorm;
   decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Float(family.norm_epsilon_name, family.norm_epsilon);
-  if (decoder.norm_epsilon < 0 || decoder.norm_epsilon > 1) {
-    config.Fault(family.norm_epsilon_name, "a number from 0 to 1 is expected");
-  }
+  decoder.norm_epsilon = config.Epsilon(family.norm_epsilon_name, family.norm_epsilon);
   decoder.activation =
       config.ActivationFunction(family.activation_name, std::string(family.activation));
   decoder.gated = true;

@@ -28,7 +28,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 18> kFamilies = {{
+constexpr std::array<Family, 20> kFamilies = {{
     {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
     {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
     {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
@@ -38,6 +38,7 @@ constexpr std::array<Family, 18> kFamilies = {{
     {"mistral", DescribeMistral, {"MistralForCausalLM"}},
     {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}},
     {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}},
+    {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
     {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
     {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},
     {"gpt_neox", DescribeGptNeoX, {"GPTNeoXForCausalLM"}},
@@ -47,6 +48,7 @@ constexpr std::array<Family, 18> kFamilies = {{
     {"opt", DescribeOpt, {"OPTForCausalLM"}},
     {"gpt_neo", DescribeGptNeo, {"GPTNeoForCausalLM"}},
     {"falcon", DescribeFalcon, {"FalconForCausalLM"}},
+    {"bloom", DescribeBloom, {"BloomForCausalLM"}},
 }};
 
 template <typename Names>
@@ -153,13 +155,11 @@ absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
 absl::Status CheckAngles(const TransformerSpec& spec) {
   const int32_t most = spec.decoder.has_value() ? spec.decoder->rotary.max_positions : 0;
   if (most == 0 || spec.decoder->max_positions <= most) return absl::OkStatus();
-  return FieldError({.field = "max_model_len",
-                     .value = fmt::to_string(spec.decoder->max_positions),
-                     .accepted = fmt::format("2 to {}", most),
-                     .text = fmt::format("sequences have up to {} tokens, and longrope's angles "
-                                         "beyond original_max_position_embeddings, {}, are not "
-                                         "supported: set max_model_len",
-                                         spec.decoder->max_positions, most)});
+  return absl::InvalidArgumentError(
+      fmt::format("config.json: original_max_position_embeddings is {}, beyond which longrope's "
+                  "angles are others, and sequences have up to {} tokens; set max_model_len, to "
+                  "{} at most",
+                  most, spec.decoder->max_positions, most));
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
   auto description = Describe(checkpoint);
   if (!description.ok()) return InFolder(checkpoint, description.status());
   BEAMLINE_RETURN_IF_ERROR(LimitLength(max_model_len, description->spec));
-  BEAMLINE_RETURN_IF_ERROR(CheckAngles(description->spec));
+  BEAMLINE_RETURN_IF_ERROR(InFolder(checkpoint, CheckAngles(description->spec)));
   return description;
 }
 

@@ -183,6 +183,9 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
               ReadPages(cache_[layer], inputs.context, attention);
               attention.causal = spec_.causal;
               attention.window = AttentionWindow(layer);
+              if (!weights_.alibi_slopes.empty()) {
+                attention.alibi_slopes = weights_.alibi_slopes.as<float>();
+              }
               backend_.ProjectHeads(project);
               backend_.Attention(attention);
               return Output(attention.output, weights.attention_output);

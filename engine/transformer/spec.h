@@ -13,7 +13,8 @@ namespace beamline {
 
 // kSinusoidal: sines in the first half of the columns, cosines in the second, not in the file.
 // kRotary: of decoders; queries and keys are rotated, nothing is added to the embedding.
-enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary };
+// kAlibi: of decoders; a score loses its head's slope times the distance of its key.
+enum class PositionKind : uint8_t { kNone, kLearned, kSinusoidal, kRotary, kAlibi };
 enum class NormPlacement : uint8_t { kPre, kPost };
 
 // The angles by which queries and keys are rotated (rotary_table.h).
@@ -92,6 +93,7 @@ struct StackSpec {
   PositionKind positions = PositionKind::kNone;
   RotarySpec rotary, local_rotary;
   std::vector<LayerRotary> layer_rotary;  // of each layer of the whole stack; empty: kMain in all
+  std::vector<float> alibi_slopes;        // kAlibi: of each head of the whole
   int32_t max_positions = 0;              // the longest sequence
   int32_t unused_positions = 0;  // rows of a learned position_table behind those of max_positions
   int32_t position_offset = 0;   // rows of position_table before position 0: RoBERTa has 2

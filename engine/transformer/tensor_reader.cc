@@ -298,6 +298,14 @@ absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64
   return UploadColumns(values.data(), DType::kFloat32, rows, columns);
 }
 
+absl::StatusOr<Tensor> TensorReader::UploadOfHeads(std::span<const float> values) {
+  if (!keeps_) return Tensor();
+  const auto total = static_cast<int64_t>(values.size());
+  const std::span<const float> own = values.subspan(shard_.Begin(total), shard_.Width(total));
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(own)));
+  return Tensor(data, DType::kFloat32, {static_cast<int64_t>(own.size())});
+}
+
 absl::StatusOr<Tensor> TensorReader::UploadFloats(int64_t rows, int64_t columns, FillRows fill) {
   constexpr int64_t kRowsAtATime = 1024;
   if (!keeps_) return Tensor();

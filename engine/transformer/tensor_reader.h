@@ -49,6 +49,8 @@ class TensorReader {
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
+  // A number of each head, in float32. Of a rank, of its heads.
+  absl::StatusOr<Tensor> UploadOfHeads(std::span<const float> values);
   // One that stays float32, that every rank has whole and that may be too large for the host to
   // hold besides: `fill` writes some of its rows at a time.
   using FillRows = absl::FunctionRef<void(int64_t first_row, std::span<float> rows)>;

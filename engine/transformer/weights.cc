@@ -102,6 +102,7 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   switch (spec.positions) {
     case PositionKind::kNone:
     case PositionKind::kRotary:
+    case PositionKind::kAlibi:
       break;
     case PositionKind::kLearned: {
       BEAMLINE_ASSIGN_OR_RETURN(
@@ -135,6 +136,10 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     BEAMLINE_ASSIGN_OR_RETURN(stack.rotary, LoadRotary(spec.rotary, spec.max_positions, reader));
     BEAMLINE_ASSIGN_OR_RETURN(stack.local_rotary,
                               LoadRotary(spec.local_rotary, spec.max_positions, reader));
+  }
+  if (spec.positions == PositionKind::kAlibi) {
+    reader.Keep(own.size() > 0);
+    BEAMLINE_ASSIGN_OR_RETURN(stack.alibi_slopes, reader.UploadOfHeads(spec.alibi_slopes));
   }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);

@@ -46,6 +46,7 @@ struct StackWeights {
   Tensor type_table;  // [num_types, hidden_size]; may be empty
   // cos_sin is empty where positions are not kRotary, or no layer is kLocal; every rank has all.
   Rotary rotary, local_rotary;
+  Tensor alibi_slopes;  // [num_heads] float32; may be empty
   NormWeights embedding_norm;
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.

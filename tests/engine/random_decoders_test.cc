@@ -46,7 +46,7 @@ class RandomDecodersTest : public ::testing::TestWithParam<Decoder> {
                                              /*with_template=*/false);
     }
     ModelOptions options = model_->Options("model");
-    options.max_model_len = 64;  // the positions of each but one, whose angles end there
+    options.max_model_len = 64;  // what most have; where another one's angles end
     auto engine = Serve({OnRanks(options, decoder.num_ranks)});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -148,13 +148,13 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                                            Decoder{"marian-2x16-target", 61, 97, 60},
                                            Decoder{"marian-2x16-untied", 61, 61, 60}),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(LlamaLike, RandomDecodersTest,
-                         ::testing::Values(Decoder{"llama-6of2x10-llama3", 0, 97},
-                                           Decoder{"llama-5of1x8-tied", 0, 83},
-                                           Decoder{"llama-3x8-linear", 0, 71},
-                                           Decoder{"mistral-4of2x6-dynamic", 0, 61},
-                                           Decoder{"qwen2-2of1x12", 0, 103}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    LlamaLike, RandomDecodersTest,
+    ::testing::Values(Decoder{"llama-6of2x10-llama3", 0, 97}, Decoder{"llama-5of1x8-tied", 0, 83},
+                      Decoder{"llama-3x8-linear", 0, 71}, Decoder{"mistral-4of2x6-dynamic", 0, 61},
+                      Decoder{"qwen2-2of1x12", 0, 103}, Decoder{"smollm3-6of2x6", 0, 83},
+                      Decoder{"smollm3-3x10-listed", 0, 67}),
+    NameOf);
 INSTANTIATE_TEST_SUITE_P(Windows, RandomDecodersTest,
                          ::testing::Values(Decoder{"mistral-4of2x8-window", 0, 89},
                                            Decoder{"qwen2-6of2x4-window", 0, 77}),
@@ -188,7 +188,9 @@ INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecodersTest,
 INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecodersTest,
                          ::testing::Values(Decoder{"opt-3x16", 0, 97},
                                            Decoder{"opt-5x8-post", 0, 71},
-                                           Decoder{"gpt_neo-3x16-local", 0, 101}),
+                                           Decoder{"gpt_neo-3x16-local", 0, 101},
+                                           Decoder{"bloom-5x8", 0, 97},
+                                           Decoder{"bloom-4x6-untied", 0, 71}),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
                          ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},

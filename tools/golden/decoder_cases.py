@@ -73,6 +73,16 @@ DECODER_CASES = {
                                                          bias=True, ffn_hidden_size=50), torch.bfloat16, None),
     "falcon-3x8-sequential": ("FalconForCausalLM", decoder("Falcon", 24, 3, 2, 67, {}, multi_query=False, parallel_attn=False,
                                                            tie_word_embeddings=False), torch.float32, None),
+    # Heads whose number is no power of 2 have slopes from two series.
+    "bloom-5x8": ("BloomForCausalLM", transformers.BloomConfig(hidden_size=40, n_head=5, n_layer=2, vocab_size=97, **COMMON),
+                  torch.bfloat16, None),
+    "bloom-4x6-untied": ("BloomForCausalLM", transformers.BloomConfig(hidden_size=24, n_head=4, n_layer=1, vocab_size=71,
+                                                                      tie_word_embeddings=False, **COMMON), torch.float32, None),
+    "smollm3-6of2x6": ("SmolLM3ForCausalLM", decoder("SmolLM3", 36, 6, 5, 83, {}, num_key_value_heads=2, intermediate_size=40,
+                                                     no_rope_layer_interval=2), torch.bfloat16, None),
+    "smollm3-3x10-listed": ("SmolLM3ForCausalLM", decoder(
+        "SmolLM3", 30, 3, 3, 67, {}, num_key_value_heads=3, intermediate_size=35, no_rope_layers=[0, 1, 0], attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=False), torch.float32, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -72,10 +73,10 @@ TEST(DecoderFamilies, LongRopeEndsWhereItsAnglesChange) {
                        {"max_position_embeddings", 131072},
                        {"original_max_position_embeddings", 4096},
                        {"rope_scaling", rope}};
-  EXPECT_EQ(Error("phi3", fields),
-            "sequences have up to 131072 tokens, and longrope's angles beyond "
-            "original_max_position_embeddings, 4096, are not supported: set max_model_len; "
-            "accepted: 2 to 4096");
+  EXPECT_THAT(Error("phi3", fields),
+              EndsWith("/config.json: original_max_position_embeddings is 4096, beyond which "
+                       "longrope's angles are others, and sequences have up to 131072 tokens; set "
+                       "max_model_len, to 4096 at most"));
   EXPECT_THAT(Error("phi3", fields, 4097), HasSubstr("sequences have up to 4097 tokens"));
   const auto limited = Describe("phi3", fields, 4096);
   ASSERT_TRUE(limited.ok()) << limited.status();
@@ -206,11 +207,59 @@ TEST(DecoderFamilies, GptNeosLayersHaveWindowsAsTheirTypesSay) {
   }
 }
 
+TEST(DecoderFamilies, EpsilonsAreSmall) {
+  const std::pair<const char*, const char*> names[] = {
+      {"starcoder2", "norm_epsilon"},   {"gpt_neox", "layer_norm_eps"},
+      {"gptj", "layer_norm_epsilon"},   {"gpt_neo", "layer_norm_epsilon"},
+      {"falcon", "layer_norm_epsilon"}, {"bloom", "layer_norm_epsilon"},
+      {"gemma3_text", "rms_norm_eps"},  {"phi3", "rms_norm_eps"},
+      {"gpt2", "layer_norm_epsilon"}};
+  for (const auto& [model_type, name] : names) {
+    for (const double refused : {-1e-6, 1.5}) {
+      EXPECT_THAT(Error(model_type, {{name, refused}}),
+                  HasSubstr("; a number from 0 to 1 is expected"))
+          << model_type;
+    }
+  }
+}
+
 TEST(DecoderFamilies, Starcoder2HasBiasesOrNone) {
   const LayerNames names = Decoder("starcoder2").layers;
   EXPECT_EQ(names.qkv.biases.size(), 3u);
   EXPECT_EQ(names.attention_norm.bias, "model.layers.{}.input_layernorm.bias");
   EXPECT_THAT(Decoder("starcoder2", {{"use_bias", false}}).layers.qkv.biases, IsEmpty());
+}
+
+// arXiv:2108.12409: of four heads 2^-2, 2^-4 ...; a fifth and sixth have those between.
+TEST(DecoderFamilies, BloomsHeadsHaveSlopes) {
+  const auto slopes = [](int32_t num_heads) {
+    return Decoder("bloom", {{"hidden_size", 2 * num_heads}, {"n_head", num_heads}}).alibi_slopes;
+  };
+  EXPECT_THAT(slopes(4), ElementsAre(0.25f, 0.0625f, 0.015625f, 0.00390625f));
+  EXPECT_THAT(slopes(6), ElementsAre(0.25f, 0.0625f, 0.015625f, 0.00390625f, FloatNear(0.5f, 1e-7f),
+                                     FloatNear(0.125f, 1e-7f)));
+  EXPECT_THAT(slopes(1), ElementsAre(FloatNear(0.00390625f, 1e-9f)));
+  EXPECT_EQ(Decoder("bloom").max_positions, 2048);
+  EXPECT_EQ(Decoder("bloom", {{"seq_length", 512}}).max_positions, 512);
+  EXPECT_THAT(Error("bloom", {{"apply_residual_connection_post_layernorm", true}}),
+              HasSubstr("apply_residual_connection_post_layernorm is true; only false"));
+}
+
+TEST(DecoderFamilies, SomeOfSmolLmsLayersRotateNothing) {
+  using enum LayerRotary;
+  const json three = {{"num_hidden_layers", 3}};
+  EXPECT_THAT(Decoder("smollm3", {{"num_hidden_layers", 5}}).layer_rotary,
+              ElementsAre(kMain, kMain, kMain, kNone, kMain));
+  json listed = three;
+  listed["no_rope_layers"] = {0, 1, 0};
+  EXPECT_THAT(Decoder("smollm3", listed).layer_rotary, ElementsAre(kNone, kMain, kNone));
+  listed["no_rope_layers"] = {0, 1};
+  EXPECT_THAT(Error("smollm3", listed), HasSubstr("no_rope_layers is [0,1]; a 0 or 1 of each of "
+                                                  "3 layers is expected"));
+  listed["no_rope_layers"] = {0, 1, 2};
+  EXPECT_THAT(Error("smollm3", listed), HasSubstr("a 0 or 1 of each of 3 layers is expected"));
+  EXPECT_THAT(Error("smollm3", {{"use_sliding_window", true}}),
+              HasSubstr("use_sliding_window is true; only false is supported"));
 }
 
 }  // namespace

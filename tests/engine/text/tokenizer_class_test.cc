@@ -1,4 +1,5 @@
 // The ids that transformers 5 gives where tokenizer.json and tokenizer_config.json differ.
+// Long because every class has its files, its settings and its ids here.
 #include "engine/text/tokenizer_class.h"
 
 #include <gmock/gmock.h>
