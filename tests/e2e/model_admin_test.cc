@@ -240,8 +240,8 @@ TEST_F(ModelAdminE2e, ALoadMayMakeSequencesShorter) {
   request.mutable_settings()->set_cache_bytes(1);
   request.mutable_settings()->set_max_model_len(513);
   EXPECT_EQ(Text(admin_->LoadModel(request, kSoon).status()),
-            "INVALID_ARGUMENT: model 'writer': settings.max_model_len is 513; accepted: 0, or 2 to "
-            "512, the checkpoint's positions");
+            "FAILED_PRECONDITION: model 'writer': max_model_len is 513; accepted: 0, or 2 to 512, "
+            "the checkpoint's positions");
   request.mutable_settings()->set_max_model_len(100);
   const auto model = admin_->LoadModel(request, kSoon);
   ASSERT_TRUE(model.ok()) << model.status();
