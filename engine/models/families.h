@@ -39,6 +39,7 @@ absl::StatusOr<FamilyDescription> DescribeStarcoder2(const Checkpoint& checkpoin
 absl::StatusOr<FamilyDescription> DescribeGptNeoX(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGemma2(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGemma3(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint);

@@ -2,6 +2,7 @@
 // by the square root of their size, and a gated GELU. Gemma 3 has norms around each branch and of
 // the heads, and layers within a window that are rotated by angles of their own.
 #include <cmath>
+#include <string>
 
 #include "base/status.h"
 #include "engine/models/llama_like.h"
@@ -43,6 +44,45 @@ void StoreGainsAboveOne(StackSpec& decoder) {
   }
 }
 
+// null: none, 0; silence: the fallback.
+float ReadSoftcap(const char* name, float fallback, ConfigFields& config) {
+  if (config.IsNull(name)) return 0.0f;
+  const float cap = config.Float(name, fallback);
+  if (config.Has(name) && cap <= 0) config.Fault(name, "a number above 0, or null, is expected");
+  return cap;
+}
+
+// What Gemma 2 and 3 have in common.
+LlamaLike WithNormedBranches() {
+  LlamaLike family = kGemma;
+  family.num_layers = 26;
+  family.hidden_size = 2304;
+  family.num_heads = 8;
+  family.intermediate_size = 9216;
+  family.num_key_value_heads = 4;
+  family.activation_name = "hidden_activation";
+  family.windows = WindowedLayers::kByPattern;
+  return family;
+}
+
+absl::StatusOr<FamilyDescription> DescribeNormedBranches(const Checkpoint& checkpoint,
+                                                         const LlamaLike& family) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  const float scalar = config.Float("query_pre_attn_scalar", 256.0f);
+  if (scalar <= 0) config.Fault("query_pre_attn_scalar", "a number above 0 is expected");
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, Describe(checkpoint, family));
+  StackSpec& decoder = *description.spec.decoder;
+  decoder.attention_scale = 1.0f / std::sqrt(scalar);
+  const std::string layer = LayerPrefix(checkpoint);
+  LayerNames& names = decoder.layers;
+  names.attention_output_norm = {layer + "post_attention_layernorm.weight", ""};
+  names.feed_forward_norm = {layer + "pre_feedforward_layernorm.weight", ""};
+  names.feed_forward_output_norm = {layer + "post_feedforward_layernorm.weight", ""};
+  StoreGainsAboveOne(decoder);
+  return description;
+}
+
 }  // namespace
 
 absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint) {
@@ -55,37 +95,40 @@ absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint) {
   return description;
 }
 
+absl::StatusOr<FamilyDescription> DescribeGemma2(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  const float attention_cap = ReadSoftcap("attn_logit_softcapping", 50.0f, config);
+  const float logits_cap = ReadSoftcap("final_logit_softcapping", 30.0f, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  LlamaLike family = WithNormedBranches();
+  family.vocab_size = 256000;
+  family.max_position_embeddings = 8192;
+  family.window_pattern = 2;
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
+                            DescribeNormedBranches(checkpoint, family));
+  description.spec.decoder->attention_softcap = attention_cap;
+  description.spec.logits_softcap = logits_cap;
+  return description;
+}
+
 absl::StatusOr<FamilyDescription> DescribeGemma3(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  for (const char* const name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-    if (config.Has(name)) config.Fault(name, "only null is supported");
+  // transformers reads it and caps nothing by it.
+  if (config.Has("attn_logit_softcapping")) {
+    config.Fault("attn_logit_softcapping", "only null is supported");
   }
-  const float scalar = config.Float("query_pre_attn_scalar", 256.0f);
-  if (scalar <= 0) config.Fault("query_pre_attn_scalar", "a number above 0 is expected");
+  const float logits_cap = ReadSoftcap("final_logit_softcapping", 0.0f, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  LlamaLike family = kGemma;
-  family.num_layers = 26;
-  family.hidden_size = 2304;
-  family.num_heads = 8;
+  LlamaLike family = WithNormedBranches();
   family.vocab_size = 262208;
-  family.intermediate_size = 9216;
-  family.num_key_value_heads = 4;
   family.max_position_embeddings = 131072;
-  family.activation_name = "hidden_activation";
   family.has_head_norms = true;
-  family.windows = WindowedLayers::kByPattern;
   family.window_pattern = 6;
   family.rotary = {.layer_type = kFullAttention, .theta = 1e6};
   family.local_rotary = {.layer_type = kSlidingAttention, .theta_name = "rope_local_base_freq"};
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, Describe(checkpoint, family));
-  StackSpec& decoder = *description.spec.decoder;
-  decoder.attention_scale = 1.0f / std::sqrt(scalar);
-  const std::string layer = LayerPrefix(checkpoint);
-  LayerNames& names = decoder.layers;
-  names.attention_output_norm = {layer + "post_attention_layernorm.weight", ""};
-  names.feed_forward_norm = {layer + "pre_feedforward_layernorm.weight", ""};
-  names.feed_forward_output_norm = {layer + "post_feedforward_layernorm.weight", ""};
-  StoreGainsAboveOne(decoder);
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
+                            DescribeNormedBranches(checkpoint, family));
+  description.spec.logits_softcap = logits_cap;
   return description;
 }
 

@@ -28,7 +28,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 20> kFamilies = {{
+constexpr std::array<Family, 21> kFamilies = {{
     {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
     {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
     {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
@@ -44,6 +44,7 @@ constexpr std::array<Family, 20> kFamilies = {{
     {"gpt_neox", DescribeGptNeoX, {"GPTNeoXForCausalLM"}},
     {"gptj", DescribeGptJ, {"GPTJForCausalLM"}},
     {"gemma", DescribeGemma, {"GemmaForCausalLM"}},
+    {"gemma2", DescribeGemma2, {"Gemma2ForCausalLM"}},
     {"gemma3_text", DescribeGemma3, {"Gemma3ForCausalLM"}},
     {"opt", DescribeOpt, {"OPTForCausalLM"}},
     {"gpt_neo", DescribeGptNeo, {"GPTNeoForCausalLM"}},

@@ -256,12 +256,13 @@ constexpr std::array<TokenizerClass, 9> kClasses = {{
 }};
 
 // Model types that have another one's class for their own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAlike = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kAlike = {{
     {"qwen3", "qwen2"},
     {"gptj", "gpt2"},
     {"gpt_neo", "gpt2"},
     {"opt", "gpt2"},
     {"starcoder2", "gpt2"},
+    {"gemma2", "gemma"},
     {"gemma3_text", "gemma"},
 }};
 

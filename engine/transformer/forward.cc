@@ -183,6 +183,7 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
               ReadPages(cache_[layer], inputs.context, attention);
               attention.causal = spec_.causal;
               attention.window = AttentionWindow(layer);
+              attention.softcap = spec_.attention_softcap;
               if (!weights_.alibi_slopes.empty()) {
                 attention.alibi_slopes = weights_.alibi_slopes.as<float>();
               }

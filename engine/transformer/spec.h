@@ -78,6 +78,7 @@ struct StackSpec {
   bool causal = false;
   bool cross_attention = false;
   float attention_scale = 1.0f;         // multiplies queries
+  float attention_softcap = 0.0f;       // of scores: softcap * tanh(score / softcap); 0: none
   bool scale_by_inverse_layer = false;  // and divides them by the layer's number, from 1
   // Of each layer of the whole stack, how many keys a query sees: its own and those before it; 0:
   // all. Empty: all in every layer.
@@ -126,6 +127,11 @@ struct TransformerSpec {
                     decoder.has_value() ? decoder->hidden_size : 0);
   }
 
+  // Whether scores or logits are capped.
+  bool has_softcaps() const {
+    return logits_softcap > 0 || (decoder.has_value() && decoder->attention_softcap > 0);
+  }
+
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;
@@ -133,7 +139,8 @@ struct TransformerSpec {
   int32_t vocab_size = 0;
   // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias [vocab_size].
   std::string head;
-  std::string head_bias;  // empty: none
+  std::string head_bias;        // empty: none
+  float logits_softcap = 0.0f;  // as StackSpec::attention_softcap
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.
   std::vector<std::string> ignored_tensors;
 };

@@ -182,6 +182,8 @@ INSTANTIATE_TEST_SUITE_P(Parallel, RandomDecodersTest,
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecodersTest,
                          ::testing::Values(Decoder{"gemma-5of1x12", 0, 83},
+                                           Decoder{"gemma2-4of2x10", 0, 79},
+                                           Decoder{"gemma2-3x8-uncapped", 0, 61},
                                            Decoder{"gemma3-4of2x10", 0, 91},
                                            Decoder{"gemma3-3x8-older", 0, 61}),
                          NameOf);

@@ -61,6 +61,13 @@ DECODER_CASES = {
         sliding_window_pattern=2, attention_bias=True,
         rope_parameters=gemma3_rope({"rope_type": "linear", "factor": 4.0, "rope_theta": 700.0},
                                     {"rope_type": "default", "rope_theta": 200.0})), torch.float32, None),
+    # Caps that bend scores and logits.
+    "gemma2-4of2x10": ("Gemma2ForCausalLM", decoder(
+        "Gemma2", 36, 4, 3, 79, {}, num_key_value_heads=2, head_dim=10, intermediate_size=40, query_pre_attn_scalar=7,
+        sliding_window=6, attn_logit_softcapping=2.5, final_logit_softcapping=4.0), torch.bfloat16, None),
+    "gemma2-3x8-uncapped": ("Gemma2ForCausalLM", decoder(
+        "Gemma2", 24, 3, 2, 61, {}, num_key_value_heads=1, head_dim=8, intermediate_size=33, query_pre_attn_scalar=8,
+        sliding_window=4096, attn_logit_softcapping=None), torch.float32, None),
     "opt-3x16": ("OPTForCausalLM", decoder("OPT", 48, 3, 2, 97, ffn_dim=60), torch.float16, None),
     # As facebook/opt-350m norms.
     "opt-5x8-post": ("OPTForCausalLM", decoder("OPT", 40, 5, 2, 71, ffn_dim=35, do_layer_norm_before=False, enable_bias=False,

@@ -161,9 +161,28 @@ TEST(DecoderFamilies, GemmasLayersHaveWindowsByPattern) {
   EXPECT_THAT(Decoder("gemma").attention_windows, IsEmpty());
 }
 
+TEST(DecoderFamilies, GemmaCapsScoresAndLogits) {
+  const auto caps = [](const std::string& model_type, const json& fields) {
+    const auto description = Describe(model_type, fields);
+    EXPECT_TRUE(description.ok()) << description.status();
+    return std::pair(description->spec.decoder->attention_softcap,
+                     description->spec.logits_softcap);
+  };
+  const json changed = {{"attn_logit_softcapping", nullptr}, {"final_logit_softcapping", 4}};
+  EXPECT_EQ(caps("gemma2", json::object()), std::pair(50.0f, 30.0f));
+  EXPECT_EQ(caps("gemma2", changed), std::pair(0.0f, 4.0f));
+  EXPECT_EQ(caps("gemma3_text", json::object()), std::pair(0.0f, 0.0f));
+  EXPECT_EQ(caps("gemma3_text", {{"final_logit_softcapping", 30.0}}), std::pair(0.0f, 30.0f));
+  EXPECT_EQ(caps("gemma", json::object()), std::pair(0.0f, 0.0f));
+  EXPECT_FALSE(Describe("gemma3_text", json::object())->spec.has_softcaps());
+  EXPECT_TRUE(Describe("gemma2", json::object())->spec.has_softcaps());
+}
+
 TEST(DecoderFamilies, WhatGemmaDoesNotComputeIsRefused) {
-  EXPECT_THAT(Error("gemma3_text", {{"final_logit_softcapping", 30.0}}),
-              HasSubstr("final_logit_softcapping is 30.0; only null is supported"));
+  EXPECT_THAT(Error("gemma3_text", {{"attn_logit_softcapping", 30.0}}),
+              HasSubstr("attn_logit_softcapping is 30.0; only null is supported"));
+  EXPECT_THAT(Error("gemma2", {{"attn_logit_softcapping", 0.0}}),
+              HasSubstr("attn_logit_softcapping is 0.0; a number above 0, or null, is expected"));
   EXPECT_THAT(Error("gemma3_text", {{"query_pre_attn_scalar", 0}}),
               HasSubstr("query_pre_attn_scalar is 0; a number above 0 is expected"));
   EXPECT_THAT(Error("gemma3_text", {{"rope_parameters", {{"rope_theta", 1e4}}}}),

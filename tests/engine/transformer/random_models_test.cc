@@ -190,7 +190,8 @@ INSTANTIATE_TEST_SUITE_P(Parallel, RandomDecoderTest,
                                            Model{"falcon-3x8-sequential"}));
 INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecoderTest,
                          ::testing::Values(Model{"gemma-5of1x12"}, Model{"gemma3-4of2x10"},
-                                           Model{"gemma3-3x8-older"}));
+                                           Model{"gemma3-3x8-older"}, Model{"gemma2-4of2x10"},
+                                           Model{"gemma2-3x8-uncapped"}));
 INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecoderTest,
                          ::testing::Values(Model{"opt-3x16"}, Model{"opt-5x8-post"},
                                            Model{"gpt_neo-3x16-local"}, Model{"bloom-5x8"},
@@ -202,9 +203,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"falcon-5of1x8", 1, 2}, Model{"falcon-6of2x8-norms", 2, 2},
                       Model{"gemma-5of1x12", 1, 2}, Model{"gemma3-4of2x10", 2},
                       Model{"gemma3-4of2x10", 1, 4}, Model{"gemma3-3x8-older", 3, 3},
-                      Model{"opt-3x16", 3, 2}, Model{"opt-5x8-post", 5, 2},
-                      Model{"gpt_neo-3x16-local", 3, 3}, Model{"bloom-5x8", 5, 2},
-                      Model{"smollm3-6of2x6", 2, 3}));
+                      Model{"gemma2-4of2x10", 2, 2}, Model{"opt-3x16", 3, 2},
+                      Model{"opt-5x8-post", 5, 2}, Model{"gpt_neo-3x16-local", 3, 3},
+                      Model{"bloom-5x8", 5, 2}, Model{"smollm3-6of2x6", 2, 3}));
 INSTANTIATE_TEST_SUITE_P(
     Ranks, RandomDecoderTest,
     ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
