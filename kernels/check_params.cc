@@ -86,6 +86,7 @@ void Check(const MatMulParams& p, const CheckOptions& options) {
   CheckActivations(dtype, options);
   BEAMLINE_CHECK(p.weight != nullptr);
   BEAMLINE_CHECK(!p.gated || p.weight->out_features() % 2 == 0);
+  BEAMLINE_CHECK(std::isfinite(p.softcap) && p.softcap >= 0);
   const int64_t num_rows = p.x.num_rows();
   const int64_t columns = p.gated ? p.weight->out_features() / 2 : p.weight->out_features();
   CheckMatrix(p.x, num_rows, p.weight->in_features(), dtype);
@@ -153,6 +154,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   CheckMatrix(p.query, num_tokens, query_size, dtype);
   CheckMatrix(p.output, num_tokens, query_size, dtype);
   BEAMLINE_CHECK(std::isfinite(p.scale) && p.scale > 0);
+  BEAMLINE_CHECK(std::isfinite(p.softcap) && p.softcap >= 0);
   BEAMLINE_CHECK(p.window == 0 || (p.window > 0 && p.causal));
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {

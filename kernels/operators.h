@@ -44,7 +44,7 @@ struct EmbedParams {
   Tensor output;  // [num_tokens, hidden_size]
 };
 
-// y = act(x W^T + bias), then * multiplied by the gate or + residual.
+// y = act(x W^T + bias), then * multiplied by the gate, capped, or + residual.
 struct MatMulParams {
   Tensor x;  // [num_rows, in_features]
   // With a gain it is norm(x), rounded to x's type, that is multiplied, and `normed` receives it:
@@ -60,8 +60,9 @@ struct MatMulParams {
   // The weight holds the gate's rows first, then the up projection's; y = act(gate) * up has
   // out_features / 2 columns.
   bool gated = false;
-  Tensor residual;  // as y, added last; may be empty; may alias y
-  Tensor y;         // [num_rows, out_features]; must not alias x
+  float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap); 0: none. Where SupportsSoftcaps
+  Tensor residual;       // as y, added last; may be empty; may alias y
+  Tensor y;              // [num_rows, out_features]; must not alias x
   // The elements between the rows of y, up to its row_stride, belong to y and may be overwritten: a
   // device that is faster at whole tiles then writes odd output features in place.
   bool y_owns_padding = false;
@@ -128,6 +129,8 @@ struct ProjectHeadsParams {
 struct AttentionParams {
   Tensor query;        // [num_tokens, num_heads * head_dim]
   float scale = 1.0f;  // > 0; 1 for queries that ProjectHeads has scaled
+  // > 0: scores are softcap * tanh(score / softcap), before biases; 0: none. Where SupportsSoftcaps
+  float softcap = 0.0f;
   int num_heads = 0;
   int num_kv_heads = 0;  // divides num_heads
   int head_dim = 0;

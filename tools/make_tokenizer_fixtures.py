@@ -131,6 +131,28 @@ def llama2_class():
     return t
 
 
+def gemma():
+    """As transformers' GemmaTokenizer makes it: words that end with a space, none before the text."""
+    t = llama2()[0]
+    t.normalizer = normalizers.Replace(" ", "▁")
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    return t
+
+
+def gpt_neox():
+    """As transformers' GPTNeoXTokenizer makes it, with tokens for runs of spaces as Pythia's file has them."""
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizers.NFC()
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    train(t, trainers.BpeTrainer(vocab_size=450, special_tokens=["<|endoftext|>", "<|padding|>"],
+                                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.add_tokens([AddedToken(" " * length, normalized=True) for length in (8, 4, 3, 2)])
+    t.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
+    return t
+
+
 def t5():
     t = Tokenizer(models.Unigram())
     t.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
@@ -301,7 +323,7 @@ def corner_cases():
 
 
 def tokenizers_to_make():
-    for make in (llama3, qwen2, llama2_class, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
+    for make in (llama3, qwen2, llama2_class, gemma, gpt_neox, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
         yield make.__name__, json.loads(make().to_str())
     t, merges = llama2()
     spec = json.loads(t.to_str())

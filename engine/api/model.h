@@ -40,6 +40,8 @@ struct ModelOptions {
   // Instead of `device`: "cpu", or the GPUs of the replicas, "cuda:0, cuda:1"; to each replica one
   // for each of its ranks. Without it the ranks of `device` "cuda" or "auto" are the first GPUs.
   std::string devices;
+  // Tokens of a sequence at most, where that is fewer than the checkpoint's positions; 0: these.
+  int32_t max_model_len = 0;
   int32_t max_batch_tokens = 4096;  // tokens one step may compute
   int32_t max_sequences = 256;      // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
@@ -104,7 +106,7 @@ struct ModelInfo {
   int32_t num_encoder_layers = 0;
   int32_t num_decoder_layers = 0;
   int32_t max_input_tokens = 0;
-  int32_t max_total_tokens = 0;           // decoder positions; 0 for encoders
+  int32_t max_total_tokens = 0;           // decoder positions, or max_model_len; 0 for encoders
   int32_t embedding_dimensions = 0;       // encoders
   std::string tokenizer;                  // Tokenizer::Kind()
   std::vector<std::string> prompt_names;  // encoders

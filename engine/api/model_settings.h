@@ -67,6 +67,12 @@ inline constexpr std::array kModelSettings = {
                  .choices = kListedDeviceChoices,
                  .may_be_empty = true,
                  .is_list = true},
+    ModelSetting{.name = "max_model_len",
+                 .member = &ModelOptions::max_model_len,
+                 .help = "tokens of a sequence at most, prompt and answer together, fewer than "
+                         "the checkpoint's positions; 0: these",
+                 .min = 0,
+                 .max = 1 << 20},
     ModelSetting{.name = "max_batch_tokens",
                  .member = &ModelOptions::max_batch_tokens,
                  .help = "tokens that one step may compute",

@@ -111,8 +111,14 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
 absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults& defaults,
                            const DecodingLimits& model, ResolvedDecoding& decoding) {
   if (limits.max_new_tokens.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(CheckValueUpTo(LimitOf("limits.max_new_tokens"),
-                                            *limits.max_new_tokens, model.max_total_tokens));
+    const absl::Status status = CheckValueUpTo(LimitOf("limits.max_new_tokens"),
+                                               *limits.max_new_tokens, model.max_total_tokens);
+    std::optional<FieldFault> fault = GetFieldFault(status);
+    if (fault.has_value() && model.by_setting) {
+      fault->accepted += ", by max_model_len";
+      return FieldError(*fault);
+    }
+    BEAMLINE_RETURN_IF_ERROR(status);
   }
   BEAMLINE_RETURN_IF_ERROR(CheckValueUpTo(LimitOf("limits.min_new_tokens"),
                                           limits.min_new_tokens.value_or(0),
@@ -275,20 +281,21 @@ absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
 absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults& defaults,
                        const DecodingLimits& limits, int32_t prompt_tokens,
                        ResolvedDecoding& decoding) {
+  const std::string_view by = limits.by_setting ? ", by max_model_len" : "";
   const int32_t room = limits.max_total_tokens - prompt_tokens;
   if (room < 1) {
     return FieldError(
         {.field = "prompt",
          .value = fmt::to_string(prompt_tokens),
-         .accepted = fmt::format("at most {}, which leaves one position of {} for an answer",
-                                 limits.max_total_tokens - 1, limits.max_total_tokens),
+         .accepted = fmt::format("at most {}, which leaves one position of {} for an answer{}",
+                                 limits.max_total_tokens - 1, limits.max_total_tokens, by),
          .text = fmt::format("prompt has {} tokens", prompt_tokens)});
   }
   if (const std::optional<int32_t> requested = request.limits.max_new_tokens) {
     if (*requested > room) {
       return FieldError("limits.max_new_tokens", fmt::to_string(*requested),
-                        fmt::format("1 to {} after a prompt of {} tokens ({} positions)", room,
-                                    prompt_tokens, limits.max_total_tokens));
+                        fmt::format("1 to {} after a prompt of {} tokens ({} positions{})", room,
+                                    prompt_tokens, limits.max_total_tokens, by));
     }
     decoding.max_new_tokens = *requested;
   } else if (defaults.max_new_tokens.has_value()) {

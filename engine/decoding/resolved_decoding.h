@@ -63,6 +63,7 @@ inline constexpr std::string_view kDefaultsFile = "generation_config.json: ";
 struct DecodingLimits {
   int32_t vocab_size = 0;
   int32_t max_total_tokens = 0;  // decoder positions
+  bool by_setting = false;       // max_model_len says so, not the checkpoint
 };
 
 // Checks everything that does not depend on the tokenized prompt. INVALID_ARGUMENT names the field,

@@ -105,7 +105,8 @@ absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
   BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   BEAMLINE_ASSIGN_OR_RETURN(ResolvedDecoding decoding,
                             ResolveDecoding(request, model.description.generation, *model.tokenizer,
-                                            {model.info.vocab_size, model.info.max_total_tokens}));
+                                            {model.info.vocab_size, model.info.max_total_tokens,
+                                             model.limited_by_setting()}));
   const int32_t rows = std::max(decoding.num_sequences, decoding.beam_width);
   if (rows > model.limits.max_sequences) {
     return FieldError(
@@ -143,9 +144,10 @@ absl::StatusOr<TokenIds> GenerateIntake::Tokenize(Group& group) const {
 absl::Status GenerateIntake::Complete(Group& group) {
   const bool wants_deltas = group.sink->wants_deltas();
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt, Tokenize(group));
-  BEAMLINE_RETURN_IF_ERROR(FitLength(request_, model_->description.generation,
-                                     {model_->info.vocab_size, model_->info.max_total_tokens},
-                                     static_cast<int32_t>(prompt.size()), decoding_));
+  BEAMLINE_RETURN_IF_ERROR(FitLength(
+      request_, model_->description.generation,
+      {model_->info.vocab_size, model_->info.max_total_tokens, model_->limited_by_setting()},
+      static_cast<int32_t>(prompt.size()), decoding_));
   EchoDecoder::Prompt echo;
   if (request_.output.echo) {
     echo.ids = prompt;

@@ -62,10 +62,13 @@ absl::Status CheckTokens(std::string_view field, const std::vector<Token>& token
 }
 
 absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
-                     std::string_view hint) {
+                     std::string_view hint, const ModelFacts& model) {
+  const std::string setting = model.limited_by_setting() ? fmt::format(" (max_model_len is {})",
+                                                                       model.options.max_model_len)
+                                                         : "";
   return FieldError({.field = std::string(field),
                      .value = std::string(length),
-                     .accepted = fmt::format("at most {}{}", limit, hint),
+                     .accepted = fmt::format("at most {}{}{}", limit, setting, hint),
                      .text = fmt::format("{} has {} tokens", field, length)});
 }
 
@@ -145,11 +148,11 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     const bool truncates = options.truncation != Truncation::kNone;
     if (truncates && model.tokenizer->num_template_tokens() > limit) {
       return TooLong(field, fmt::format("at least {}", model.tokenizer->num_template_tokens()),
-                     limit, "");
+                     limit, "", model);
     }
     if (!truncates && text.size() > std::max(limit, 0) * kMaxBytesPerToken) {
       return TooLong(field, fmt::format("more than {}", text.size() / kMaxBytesPerToken), limit,
-                     hint);
+                     hint, model);
     }
     auto tokens = model.tokenizer->Encode(text, options);
     if (!tokens.ok()) {
@@ -162,7 +165,7 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     for (const Token& token : *tokens) ids.push_back(token.id);
   }
   if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
-    return TooLong(field, std::to_string(ids.size()), limit, hint);
+    return TooLong(field, std::to_string(ids.size()), limit, hint, model);
   }
   return ids;
 }

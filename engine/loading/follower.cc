@@ -31,7 +31,8 @@ class Follower {
 
   absl::Status Load(const RankTerms& terms) {
     BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(model_.folder, CheckFamily));
-    BEAMLINE_ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*checkpoint));
+    BEAMLINE_ASSIGN_OR_RETURN(const ModelDescription description,
+                              DescribeModel(*checkpoint, terms.max_model_len));
     BEAMLINE_RETURN_IF_ERROR(
         CheckSame(terms, TermsOf(*checkpoint, model_.dtype, terms.limits), model_.folder));
     BEAMLINE_RETURN_IF_ERROR(CheckDivides(description.spec, links_->size()));

@@ -62,8 +62,8 @@ absl::Status CheckRoomForText(const LoadedModel& model) {
   }
   return absl::InvalidArgumentError(fmt::format(
       "{}: the longest input has {} tokens, by max_seq_length of sentence_bert_config.json, "
-      "model_max_length of tokenizer_config.json or max_position_embeddings of config.json; the "
-      "tokenizer's special tokens alone are {}",
+      "model_max_length of tokenizer_config.json, max_position_embeddings of config.json or the "
+      "setting max_model_len; the tokenizer's special tokens alone are {}",
       model.options.folder, limit, special));
 }
 
@@ -131,7 +131,7 @@ ModelInfo Describe(const LoadedModel& model) {
 absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   const ModelOptions& options = model.options;
   BEAMLINE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
-  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(*checkpoint));
+  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(*checkpoint, options.max_model_len));
   BEAMLINE_ASSIGN_OR_RETURN(model.tokenizer,
                             LoadTokenizer(options.folder, model.description.encoding.lower_case));
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
@@ -215,7 +215,8 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
 absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
-  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
+  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size(),
+                            spec.has_softcaps()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   if (context.processes != nullptr) return PlaceFront(context, model);
@@ -248,7 +249,11 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
   const DType dtype = model.options.dtype;
   if (ranks != nullptr) {
     RankLinks* const followers = ranks->followers();
-    if (followers != nullptr) OfferTerms(TermsOf(checkpoint, dtype, model.limits), *followers);
+    if (followers != nullptr) {
+      RankTerms terms = TermsOf(checkpoint, dtype, model.limits);
+      terms.max_model_len = model.options.max_model_len;
+      OfferTerms(terms, *followers);
+    }
     auto transformer = RankedTransformer::Create(spec, checkpoint, dtype, model.limits, *ranks);
     if (transformer.ok() && followers != nullptr) {
       BEAMLINE_RETURN_IF_ERROR(AwaitFollowers(*followers, stop));

@@ -47,6 +47,11 @@ struct ModelFacts {
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
   std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing
 
+  // Whether options.max_model_len limits what a request may have, and not the checkpoint.
+  bool limited_by_setting() const {
+    return options.max_model_len > 0 && (info.max_total_tokens == options.max_model_len ||
+                                         info.max_input_tokens == options.max_model_len);
+  }
   // What options.max_queued_tokens means.
   int64_t max_queued_tokens() const {
     constexpr int64_t kSteps = 256;

@@ -45,8 +45,10 @@ int64_t ComputedElements(const TransformerSpec& spec) {
 int64_t RotaryBytes(const TransformerSpec& part) {
   if (!part.decoder.has_value() || part.decoder->num_layers == 0) return 0;
   if (part.decoder->positions != PositionKind::kRotary) return 0;
-  return int64_t{2} * static_cast<int64_t>(part.decoder->rotary.frequencies.size()) *
-         part.decoder->max_positions * static_cast<int64_t>(sizeof(float));
+  const size_t pairs =
+      part.decoder->rotary.frequencies.size() + part.decoder->local_rotary.frequencies.size();
+  return int64_t{2} * static_cast<int64_t>(pairs) * part.decoder->max_positions *
+         static_cast<int64_t>(sizeof(float));
 }
 
 // Of the biases by distance: every rank of a stage has its heads'.
@@ -74,8 +76,10 @@ int64_t NormElements(const TransformerSpec& spec) {
     };
     const LayerNames& layer = stack->layers;
     elements += of_norm(stack->embedding_norm) + of_norm(stack->final_norm);
-    elements += stack->num_layers * (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
-                                     of_norm(layer.feed_forward_norm));
+    elements += stack->num_layers *
+                (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
+                 of_norm(layer.feed_forward_norm) + of_norm(layer.attention_output_norm) +
+                 of_norm(layer.feed_forward_output_norm));
     for (const NormNames* names : {&layer.query_norm, &layer.key_norm}) {
       elements += stack->num_layers * ElementsOf(*names, stack->head_dim);
     }

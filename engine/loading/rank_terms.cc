@@ -42,7 +42,7 @@ void AddSamples(const CheckpointTensor& tensor, Fingerprint& fingerprint) {
 
 template <typename Message, typename Terms>
 void VisitTerms(Message& message, Terms& terms) {
-  message(terms.build, terms.checkpoint, terms.dtype, terms.limits);
+  message(terms.build, terms.checkpoint, terms.dtype, terms.limits, terms.max_model_len);
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ struct RankTerms {
   std::string build;        // of Beamline
   uint64_t checkpoint = 0;  // FingerprintOf
   DType dtype = DType::kFloat32;
-  StepLimits limits;  // the front's, which all take
+  // The front's, which all take.
+  StepLimits limits;
+  int32_t max_model_len = 0;
 };
 
 RankTerms TermsOf(const Checkpoint& checkpoint, DType dtype, const StepLimits& limits);
@@ -27,7 +29,7 @@ RankTerms TermsOf(const Checkpoint& checkpoint, DType dtype, const StepLimits& l
 // Of the configuration, of every tensor's name, type and shape, and of samples of its values.
 uint64_t FingerprintOf(const Checkpoint& checkpoint);
 
-// FAILED_PRECONDITION naming what a follower's own terms, limits aside, have otherwise.
+// FAILED_PRECONDITION naming what a follower's own terms, those of the front aside, have otherwise.
 absl::Status CheckSame(const RankTerms& of_front, const RankTerms& own, const std::string& folder);
 
 // The front: tells the followers the terms. They then load their parts.

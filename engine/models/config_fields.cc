@@ -124,6 +124,19 @@ std::optional<float> ConfigFields::OptionalFloat(std::string_view name) {
   return value.has_value() ? std::optional(static_cast<float>(*value)) : std::nullopt;
 }
 
+std::vector<double> ConfigFields::Doubles(std::string_view name) {
+  const nlohmann::json* field = Find(name);
+  if (field == nullptr) return {};
+  const auto is_finite = [](const nlohmann::json& value) {
+    return value.is_number() && std::isfinite(value.get<float>());
+  };
+  if (field->is_array() && std::ranges::all_of(*field, is_finite)) {
+    return field->get<std::vector<double>>();
+  }
+  Fault(name, "a list of finite numbers is expected");
+  return {};
+}
+
 std::vector<std::string> ConfigFields::Strings(std::string_view name) {
   const nlohmann::json* field = Find(name);
   if (field == nullptr) return {};
@@ -151,6 +164,12 @@ void ConfigFields::Include(const ConfigFields& nested) {
 
 float ConfigFields::Float(std::string_view name, float fallback) {
   return OptionalFloat(name).value_or(fallback);
+}
+
+float ConfigFields::Epsilon(std::string_view name, float fallback) {
+  const float epsilon = Float(name, fallback);
+  if (epsilon < 0 || epsilon > 1) Fault(name, "a number from 0 to 1 is expected");
+  return epsilon;
 }
 
 std::string ConfigFields::String(std::string_view name, std::string fallback) {

@@ -40,11 +40,15 @@ class ConfigFields {
   int32_t Size(std::string_view name, std::optional<int32_t> fallback = std::nullopt);
   bool Bool(std::string_view name, bool fallback);
   float Float(std::string_view name, float fallback);
+  // What a norm adds to a variance: 0 .. 1.
+  float Epsilon(std::string_view name, float fallback);
   std::string String(std::string_view name, std::string fallback);
 
   std::optional<int32_t> OptionalInt(std::string_view name, int32_t min, int32_t max);
   std::optional<float> OptionalFloat(std::string_view name);
   std::optional<double> OptionalDouble(std::string_view name);
+  // A list of finite numbers; empty when absent.
+  std::vector<double> Doubles(std::string_view name);
   // A list of strings; empty when absent.
   std::vector<std::string> Strings(std::string_view name);
   // One id or a list of them, each >= 0; empty when absent.

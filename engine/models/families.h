@@ -39,5 +39,17 @@ absl::StatusOr<FamilyDescription> DescribeLlama(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMistral(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeQwen2(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeQwen3(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeSmolLm3(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribePhi3(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeStarcoder2(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGptNeoX(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGemma2(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGemma3(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeBloom(const Checkpoint& checkpoint);
 
 }  // namespace beamline

@@ -56,7 +56,7 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   config.Bool("reorder_and_upcast_attn", false);
   config.RequireBool("add_cross_attention", false, false);
   decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Float("layer_norm_epsilon", 1e-5f);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
   decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
   decoder.positions = PositionKind::kLearned;
   decoder.max_positions = config.Size("n_positions", 1024);

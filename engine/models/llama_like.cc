@@ -13,24 +13,10 @@
 namespace beamline {
 namespace {
 
-constexpr int32_t kDefaultWindow = 4096;
 constexpr int32_t kDefaultMaxWindowLayers = 28;
-constexpr std::string_view kFullAttention = "full_attention";
-constexpr std::string_view kSlidingAttention = "sliding_attention";
 
-LinearNames Stacked(const std::string& prefix, const std::vector<std::string>& parts,
-                    bool has_bias) {
-  LinearNames names;
-  for (const std::string& part : parts) {
-    names.weights.push_back(prefix + part + ".weight");
-    if (has_bias) names.biases.push_back(prefix + part + ".bias");
-  }
-  return names;
-}
-
-LayerNames Layers(const std::string& prefix, const LlamaLike& family, bool attention_bias,
+LayerNames Layers(const std::string& layer, const LlamaLike& family, bool attention_bias,
                   bool mlp_bias) {
-  const std::string layer = prefix + "layers.{}.";
   const std::string attention = layer + "self_attn.", mlp = layer + "mlp.";
   const bool qkv_bias =
       attention_bias || family.attention_biases == AttentionBiases::kQueryKeyValue;
@@ -50,7 +36,7 @@ LayerNames Layers(const std::string& prefix, const LlamaLike& family, bool atten
 
 // Sizes of heads, where null and silence differ.
 void ReadHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
-  decoder.num_heads = config.Size("num_attention_heads", 32);
+  decoder.num_heads = config.Size("num_attention_heads", family.num_heads);
   const bool as_many = config.IsNull("num_key_value_heads") || !family.num_key_value_heads;
   decoder.num_kv_heads =
       config.Size("num_key_value_heads", as_many ? decoder.num_heads : *family.num_key_value_heads);
@@ -82,33 +68,72 @@ std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers) {
   return types;
 }
 
-// The window of each layer; empty where none is shorter than the longest sequence.
-std::vector<int32_t> Windows(const LlamaLike& family, ConfigFields& config, int32_t num_layers,
-                             int32_t max_positions) {
+// Which layers attend within a window of `size`, 0: of none.
+std::vector<bool> WindowedOnes(const LlamaLike& family, ConfigFields& config, int32_t num_layers,
+                               int32_t size) {
   const bool as_configured = family.windows == WindowedLayers::kAsConfigured;
-  const bool used = as_configured ? config.Bool("use_sliding_window", false)
-                                  : family.windows == WindowedLayers::kAll;
-  const int32_t window =
-      used && !config.IsNull("sliding_window") ? config.Size("sliding_window", kDefaultWindow) : 0;
+  const bool by_pattern = family.windows == WindowedLayers::kByPattern;
   const int32_t first_windowed =
       as_configured ? config.Int("max_window_layers", 0, 1 << 20, kDefaultMaxWindowLayers) : 0;
+  const int32_t pattern =
+      by_pattern ? config.Size("sliding_window_pattern", family.window_pattern) : num_layers + 1;
   const std::vector<std::string> types = LayerTypes(config, num_layers);
-
-  std::vector<int32_t> windows;
+  std::vector<bool> windowed_ones;
   for (int32_t layer = 0; layer < num_layers && config.status().ok(); ++layer) {
-    const bool by_default = window > 0 && layer >= first_windowed;
+    const bool by_default = size > 0 && layer >= first_windowed && (layer + 1) % pattern != 0;
     const bool windowed = types.empty() ? by_default : types[layer] == kSlidingAttention;
-    if (windowed != by_default && (!as_configured || window == 0)) {
+    if (windowed != by_default && ((!as_configured && !by_pattern) || size == 0)) {
       config.Fault("layer_types", fmt::format("layer {} attends {} here", layer,
                                               by_default ? "within sliding_window" : "to all"));
     }
-    windows.push_back(windowed && window < max_positions ? window : 0);
+    windowed_ones.push_back(windowed);
   }
-  const bool all = std::ranges::all_of(windows, [](int32_t size) { return size == 0; });
-  return all ? std::vector<int32_t>() : windows;
+  return windowed_ones;
+}
+
+// Sets windows, none where none is shorter than the longest sequence, and the rotary of each layer.
+void ReadWindows(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
+  const bool used = family.windows == WindowedLayers::kAsConfigured
+                        ? config.Bool("use_sliding_window", false)
+                        : family.windows != WindowedLayers::kNone;
+  const bool has_window = config.Has("sliding_window") ||
+                          (family.sliding_window > 0 && !config.IsNull("sliding_window"));
+  const int32_t size =
+      used && has_window ? config.Size("sliding_window", family.sliding_window) : 0;
+  bool is_shorter = false;
+  for (const bool windowed : WindowedOnes(family, config, decoder.num_layers, size)) {
+    decoder.attention_windows.push_back(windowed && size < decoder.max_positions ? size : 0);
+    is_shorter = is_shorter || decoder.attention_windows.back() > 0;
+    if (family.local_rotary.has_value()) {
+      decoder.layer_rotary.push_back(windowed ? LayerRotary::kLocal : LayerRotary::kMain);
+    }
+  }
+  if (!is_shorter) decoder.attention_windows.clear();
+  if (family.local_rotary.has_value()) {
+    decoder.local_rotary =
+        ReadRotary(config, decoder.head_dim, decoder.max_positions, *family.local_rotary);
+  }
+}
+
+std::string StackPrefix(const Checkpoint& checkpoint) {
+  return checkpoint.Contains("embed_tokens.weight") ? "" : "model.";
 }
 
 }  // namespace
+
+LinearNames Stacked(const std::string& prefix, const std::vector<std::string>& parts,
+                    bool has_bias) {
+  LinearNames names;
+  for (const std::string& part : parts) {
+    names.weights.push_back(prefix + part + ".weight");
+    if (has_bias) names.biases.push_back(prefix + part + ".bias");
+  }
+  return names;
+}
+
+std::string LayerPrefix(const Checkpoint& checkpoint) {
+  return StackPrefix(checkpoint) + "layers.{}.";
+}
 
 absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint,
                                                     const LlamaLike& family) {
@@ -116,36 +141,34 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   FamilyDescription description;
   StackSpec& decoder = description.spec.decoder.emplace();
   config.RequireBool("is_encoder_decoder", false, false);
-  decoder.num_layers = config.Size("num_hidden_layers", 32);
-  decoder.hidden_size = config.Size("hidden_size", 4096);
+  decoder.num_layers = config.Size("num_hidden_layers", family.num_layers);
+  decoder.hidden_size = config.Size("hidden_size", family.hidden_size);
   ReadHeads(family, config, decoder);
   decoder.feed_forward_size = config.Size("intermediate_size", family.intermediate_size);
   decoder.causal = true;
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
   decoder.norm = NormKind::kRmsNorm;
   decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Float("rms_norm_eps", 1e-6f);
-  if (decoder.norm_epsilon < 0 || decoder.norm_epsilon > 1) {
-    config.Fault("rms_norm_eps", "a number from 0 to 1 is expected");
-  }
-  decoder.activation = config.ActivationFunction("hidden_act", "silu");
+  decoder.norm_epsilon = config.Epsilon(family.norm_epsilon_name, family.norm_epsilon);
+  decoder.activation =
+      config.ActivationFunction(family.activation_name, std::string(family.activation));
   decoder.gated = true;
   decoder.positions = PositionKind::kRotary;
   decoder.max_positions = config.Size("max_position_embeddings", family.max_position_embeddings);
   decoder.vocab_size = config.Size("vocab_size", family.vocab_size);
-  const bool tied = config.Bool("tie_word_embeddings", false);
+  const bool tied = config.Bool("tie_word_embeddings", family.tied);
   const bool attention_bias = family.attention_biases == AttentionBiases::kAsConfigured &&
                               config.Bool("attention_bias", false);
   const bool mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias", false);
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions);
-  decoder.attention_windows = Windows(family, config, decoder.num_layers, decoder.max_positions);
+  decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions, family.rotary);
+  ReadWindows(family, config, decoder);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
-  const std::string prefix = checkpoint.Contains("embed_tokens.weight") ? "" : "model.";
+  const std::string prefix = StackPrefix(checkpoint);
   decoder.token_table = prefix + "embed_tokens.weight";
   decoder.final_norm = {prefix + "norm.weight", ""};
-  decoder.layers = Layers(prefix, family, attention_bias, mlp_bias);
+  decoder.layers = Layers(LayerPrefix(checkpoint), family, attention_bias, mlp_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

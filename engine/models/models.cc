@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/encoding_defaults.h"
@@ -26,7 +28,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 15> kFamilies = {{
+constexpr std::array<Family, 27> kFamilies = {{
     {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
     {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
     {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
@@ -42,6 +44,18 @@ constexpr std::array<Family, 15> kFamilies = {{
     {"mistral", DescribeMistral, {"MistralForCausalLM"}},
     {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}},
     {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}},
+    {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
+    {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
+    {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},
+    {"gpt_neox", DescribeGptNeoX, {"GPTNeoXForCausalLM"}},
+    {"gptj", DescribeGptJ, {"GPTJForCausalLM"}},
+    {"gemma", DescribeGemma, {"GemmaForCausalLM"}},
+    {"gemma2", DescribeGemma2, {"Gemma2ForCausalLM"}},
+    {"gemma3_text", DescribeGemma3, {"Gemma3ForCausalLM"}},
+    {"opt", DescribeOpt, {"OPTForCausalLM"}},
+    {"gpt_neo", DescribeGptNeo, {"GPTNeoForCausalLM"}},
+    {"falcon", DescribeFalcon, {"FalconForCausalLM"}},
+    {"bloom", DescribeBloom, {"BloomForCausalLM"}},
 }};
 
 template <typename Names>
@@ -124,13 +138,47 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
   return description;
 }
 
+// Sequences are as long as the operator says, where that is shorter than the checkpoint's
+// positions.
+absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
+  if (max_model_len == 0) return absl::OkStatus();
+  int32_t longest = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (stack.has_value()) longest = std::max(longest, stack->max_positions);
+  }
+  if (max_model_len < 2 || max_model_len > longest) {
+    return FieldError("max_model_len", fmt::to_string(max_model_len),
+                      fmt::format("0, or 2 to {}, the checkpoint's positions", longest));
+  }
+  for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
+    if (!stack->has_value() || (*stack)->max_positions <= max_model_len) continue;
+    (*stack)->unused_positions = (*stack)->max_positions - max_model_len;
+    (*stack)->max_positions = max_model_len;
+  }
+  return absl::OkStatus();
+}
+
+// No sequence may be long enough to have other angles.
+absl::Status CheckAngles(const TransformerSpec& spec) {
+  const int32_t most = spec.decoder.has_value() ? spec.decoder->rotary.max_positions : 0;
+  if (most == 0 || spec.decoder->max_positions <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("config.json: original_max_position_embeddings is {}, beyond which longrope's "
+                  "angles are others, and sequences have up to {} tokens; set max_model_len, to "
+                  "{} at most",
+                  most, spec.decoder->max_positions, most));
+}
+
 }  // namespace
 
 absl::Status CheckFamily(const nlohmann::json& config) { return ServedFamily(config).status(); }
 
-absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint) {
+absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
+                                               int32_t max_model_len) {
   auto description = Describe(checkpoint);
   if (!description.ok()) return InFolder(checkpoint, description.status());
+  BEAMLINE_RETURN_IF_ERROR(LimitLength(max_model_len, description->spec));
+  BEAMLINE_RETURN_IF_ERROR(InFolder(checkpoint, CheckAngles(description->spec)));
   return description;
 }
 

@@ -60,7 +60,10 @@ struct ModelDescription {
 absl::Status CheckFamily(const nlohmann::json& config);
 
 // INVALID_ARGUMENT naming config.json's field and value where a family does not know them;
-// UNIMPLEMENTED listing the families for an unknown model_type.
-absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint);
+// UNIMPLEMENTED listing the families for an unknown model_type. With `max_model_len`, 2 up to the
+// checkpoint's positions, no sequence is longer; INVALID_ARGUMENT naming it when it is out of
+// range.
+absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
+                                               int32_t max_model_len = 0);
 
 }  // namespace beamline

@@ -14,22 +14,22 @@
 namespace beamline {
 namespace {
 
-constexpr double kDefaultTheta = 10000.0;
 // Of the table of cosines and sines: 1,048,576 positions with heads of 256.
 constexpr int64_t kMostTableElements = int64_t{1} << 28;
 
 // What the types read. Every number is of the object that describes them.
 struct RotaryParameters {
-  double theta = kDefaultTheta;
-  int32_t head_dim = 0;
-  double original_positions = 0;  // max_position_embeddings before the model's context was extended
+  double theta = 0;
+  int32_t rotary_dim = 0;         // elements of a head that are rotated
+  int32_t max_positions = 0;      // max_position_embeddings
+  double original_positions = 0;  // the same before the model's context was extended
 };
 
-// theta ^ (2 i / head_dim) of pair i, as float32.
+// theta ^ (2 i / rotary_dim) of pair i, as float32.
 std::vector<float> Periods(const RotaryParameters& p) {
-  std::vector<float> periods(p.head_dim / 2);
+  std::vector<float> periods(p.rotary_dim / 2);
   for (size_t i = 0; i < periods.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(p.head_dim);
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(p.rotary_dim);
     periods[i] = static_cast<float>(
         std::pow(static_cast<double>(static_cast<float>(p.theta)), static_cast<double>(exponent)));
   }
@@ -37,9 +37,7 @@ std::vector<float> Periods(const RotaryParameters& p) {
 }
 
 std::vector<float> DefaultFrequencies(const RotaryParameters& p) {
-  std::vector<float> frequencies = Periods(p);
-  for (float& value : frequencies) value = 1.0f / value;
-  return frequencies;
+  return RotaryFrequencies(p.theta, p.rotary_dim);
 }
 
 // A parameter that must be positive.
@@ -103,13 +101,13 @@ RotarySpec ReadYarn(ConfigFields& rope, const RotaryParameters& p) {
   const bool truncates = rope.Bool("truncate", true);
   // The pair that turns so often within the original positions.
   const auto pair_of = [&](double turns) {
-    return p.head_dim * std::log(p.original_positions / (turns * 2 * std::numbers::pi)) /
+    return p.rotary_dim * std::log(p.original_positions / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(p.theta));
   };
   double low = pair_of(fast), high = pair_of(slow);
   if (truncates) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0);
-  high = std::min(high, p.head_dim - 1.0);
+  high = std::min(high, p.rotary_dim - 1.0);
 
   RotarySpec rotary = {Periods(p)};
   for (size_t i = 0; i < rotary.frequencies.size(); ++i) {
@@ -132,13 +130,42 @@ RotarySpec ReadDynamic(ConfigFields& rope, const RotaryParameters& p) {
   return ReadDefault(rope, p);
 }
 
+// As default, with each pair's period longer by a factor of its own.
+RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
+  RotarySpec rotary = {Periods(p)};
+  const size_t pairs = rotary.frequencies.size();
+  // Of the factors of sequences beyond the original positions no more is known than their number.
+  for (const char* const name : {"long_factor", "short_factor"}) {
+    const std::vector<double> factors = rope.Doubles(name);
+    if (factors.size() != pairs || std::ranges::any_of(factors, [](double f) { return f <= 0; })) {
+      rope.Fault(name, fmt::format("{} numbers above 0 are expected", pairs));
+      return rotary;
+    }
+    if (std::string_view(name) == "long_factor") continue;
+    for (size_t i = 0; i < pairs; ++i) {
+      rotary.frequencies[i] = 1.0f / (static_cast<float>(factors[i]) * rotary.frequencies[i]);
+    }
+  }
+  if (p.original_positions <= 1) {
+    rope.Fault("original_max_position_embeddings", "a number above 1 is expected");
+  }
+  const double factor = Positive(rope, "factor", p.max_positions / p.original_positions);
+  const double sharper =
+      factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(p.original_positions));
+  rotary.scale = static_cast<float>(rope.OptionalDouble("attention_factor").value_or(sharper));
+  if (p.original_positions < p.max_positions) {
+    rotary.max_positions = static_cast<int32_t>(p.original_positions);
+  }
+  return rotary;
+}
+
 struct RotaryType {
   std::string_view name;
   RotarySpec (*read)(ConfigFields& rope, const RotaryParameters& parameters);
   std::array<std::string_view, 8> parameters = {};  // besides those of every type
 };
 
-constexpr std::array<RotaryType, 5> kTypes = {{
+constexpr std::array<RotaryType, 6> kTypes = {{
     {"default", ReadDefault},
     {"linear", ReadLinear, {"factor"}},
     {"dynamic", ReadDynamic, {"factor"}},
@@ -149,33 +176,74 @@ constexpr std::array<RotaryType, 5> kTypes = {{
      ReadYarn,
      {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
       "mscale", "mscale_all_dim", "truncate"}},
+    {"longrope",
+     ReadLongRope,
+     {"factor", "short_factor", "long_factor", "attention_factor",
+      "original_max_position_embeddings"}},
 }};
+
+// The object that describes the angles; an empty one where nothing does.
+ConfigFields RopeFields(ConfigFields& config, const RotaryFamily& family) {
+  const bool may_be_older = family.layer_type.empty() || family.layer_type == kFullAttention;
+  // An empty rope_scaling counts as none.
+  if (may_be_older && config.Has("rope_scaling") && !config.IsEmptyObject("rope_scaling")) {
+    return config.Nested("rope_scaling");
+  }
+  ConfigFields rope = config.Nested("rope_parameters");
+  if (family.layer_type.empty()) return rope;
+  rope.RequireKnown({kFullAttention, kSlidingAttention});
+  ConfigFields of_type = rope.Nested(family.layer_type);
+  config.Include(rope);
+  return of_type;
+}
+
+// Elements of a head that are rotated, the first ones.
+int32_t ReadRotaryDim(ConfigFields& config, ConfigFields& rope, int32_t head_dim,
+                      const RotaryFamily& family) {
+  constexpr const char* kFactor = "partial_rotary_factor";
+  ConfigFields& fields = rope.Has(kFactor) ? rope : config;
+  const double factor = fields.OptionalDouble(kFactor).value_or(family.partial_factor);
+  if (factor == 1 || !family.may_be_partial) {
+    if (factor != 1) fields.Fault(kFactor, "only 1 is supported");
+    if (head_dim % 2 != 0) {
+      config.Fault(config.Has("head_dim") ? "head_dim" : "num_attention_heads",
+                   fmt::format("heads of an even size are expected, not of {}", head_dim));
+    }
+    return head_dim;
+  }
+  const bool is_fraction = factor > 0 && factor < 1;
+  const int32_t rotary_dim = is_fraction ? static_cast<int32_t>(head_dim * factor) : 0;
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    fields.Fault(kFactor, fmt::format("a part of heads of {} that is even is expected", head_dim));
+    return 2;
+  }
+  return rotary_dim;
+}
 
 }  // namespace
 
-RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positions) {
-  // An empty rope_scaling counts as none.
-  const bool is_older = config.Has("rope_scaling") && !config.IsEmptyObject("rope_scaling");
-  ConfigFields rope = config.Nested(is_older ? "rope_scaling" : "rope_parameters");
+std::vector<float> RotaryFrequencies(double theta, int32_t rotary_dim) {
+  std::vector<float> frequencies = Periods({.theta = theta, .rotary_dim = rotary_dim});
+  for (float& value : frequencies) value = 1.0f / value;
+  return frequencies;
+}
+
+RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positions,
+                      const RotaryFamily& family) {
+  ConfigFields rope = RopeFields(config, family);
   RotaryParameters parameters;
-  parameters.head_dim = head_dim;
-  parameters.theta = rope.OptionalDouble("rope_theta")
-                         .value_or(config.OptionalDouble("rope_theta").value_or(kDefaultTheta));
-  if (parameters.theta <= 1) {
-    (rope.Has("rope_theta") ? rope : config).Fault("rope_theta", "a number above 1 is expected");
-  }
+  parameters.rotary_dim = ReadRotaryDim(config, rope, head_dim, family);
+  parameters.max_positions = max_positions;
+  const bool has_theta = rope.Has("rope_theta");
+  ConfigFields& theta_fields = has_theta ? rope : config;
+  const std::string_view theta_name = has_theta ? "rope_theta" : family.theta_name;
+  parameters.theta = theta_fields.OptionalDouble(theta_name).value_or(family.theta);
+  if (parameters.theta <= 1) theta_fields.Fault(theta_name, "a number above 1 is expected");
   constexpr const char* kOriginal = "original_max_position_embeddings";
   ConfigFields& original = config.Has(kOriginal) ? config : rope;
-  parameters.original_positions = Positive(original, kOriginal, max_positions);
-  for (ConfigFields* fields : {&config, &rope}) {
-    if (fields->OptionalDouble("partial_rotary_factor").value_or(1) != 1) {
-      fields->Fault("partial_rotary_factor", "only 1 is supported");
-    }
-  }
-  if (head_dim % 2 != 0) {
-    config.Fault(config.Has("head_dim") ? "head_dim" : "num_attention_heads",
-                 fmt::format("heads of an even size are expected, not of {}", head_dim));
-  }
+  parameters.original_positions =
+      Positive(original, kOriginal,
+               family.original_positions > 0 ? family.original_positions : max_positions);
   if (int64_t{max_positions} * head_dim > kMostTableElements) {
     config.Fault("max_position_embeddings", fmt::format("at most {} are expected with heads of {}",
                                                         kMostTableElements / head_dim, head_dim));
@@ -186,7 +254,7 @@ RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positi
   const auto type = std::ranges::find(kTypes, name, &RotaryType::name);
   RotarySpec rotary;
   if (type == kTypes.end()) {
-    rope.Fault(type_name, "supported are default, linear, dynamic, llama3, yarn");
+    rope.Fault(type_name, "supported are default, linear, dynamic, llama3, yarn, longrope");
   } else {
     std::vector<std::string_view> known = {"rope_type", "type", "rope_theta",
                                            "partial_rotary_factor"};

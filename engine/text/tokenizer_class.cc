@@ -182,8 +182,36 @@ absl::Status ApplyQwen2(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
+// Whose template has no tokens, whatever the file says.
+absl::Status ApplyGptNeoX(const TokenizerConfig& config, json& tokenizer) {
+  BEAMLINE_RETURN_IF_ERROR(ApplyGpt2(config, tokenizer));
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  tokenizer["post_processor"] = nullptr;
+  SetBpe(/*over_characters=*/false, tokenizer["model"]);
+  return absl::OkStatus();
+}
+
+// Words over characters that end with a space, without one before the text.
+absl::Status ApplyGemma(const TokenizerConfig& config, json& tokenizer) {
+  const auto replace = [](const char* what, const char* with) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", with}};
+  };
+  tokenizer["normalizer"] = replace(" ", "▁");
+  tokenizer["pre_tokenizer"] = {{"type", "Split"},
+                                {"pattern", {{"String", " "}}},
+                                {"behavior", "MergedWithPrevious"},
+                                {"invert", false}};
+  tokenizer["decoder"] = {
+      {"type", "Sequence"},
+      {"decoders",
+       json::array({replace("▁", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}};
+  SetBpe(/*over_characters=*/true, tokenizer["model"]);
+  tokenizer["model"]["unk_token"] = config.Role("unk_token", "<unk>");
+  return absl::OkStatus();
+}
+
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 13> kClasses = {{
+constexpr std::array<TokenizerClass, 15> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
@@ -197,6 +225,20 @@ constexpr std::array<TokenizerClass, 13> kClasses = {{
     {"mbart", kMBartTokenizer, "Unigram", ApplyMBart},
     {"", kMBart50Tokenizer, "Unigram", ApplyMBart50},
     {"", kNllbTokenizer, "BPE", ApplyNllb},
+    {"gpt_neox", "GPTNeoXTokenizer", "BPE", ApplyGptNeoX, kEndOfText, kEndOfText},
+    {"gemma", "GemmaTokenizer", "BPE", ApplyGemma},
+}};
+
+// Model types that have another one's class for their own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kAlike = {{
+    {"mt5", "t5"},
+    {"qwen3", "qwen2"},
+    {"gptj", "gpt2"},
+    {"gpt_neo", "gpt2"},
+    {"opt", "gpt2"},
+    {"starcoder2", "gpt2"},
+    {"gemma2", "gemma"},
+    {"gemma3_text", "gemma"},
 }};
 
 }  // namespace
@@ -204,10 +246,11 @@ constexpr std::array<TokenizerClass, 13> kClasses = {{
 std::string TokenizerClassName(const TokenizerConfig& config, const json& model_config) {
   std::string model_type = StringMember(model_config, "model_type");
   // Whose files name classes that are not theirs.
-  if (model_type == "mistral") return "";
+  if (model_type == "mistral" || model_type == "phi3") return "";
   if (model_type == "qwen2") return "Qwen2Tokenizer";
-  if (model_type == "qwen3") model_type = "qwen2";
-  if (model_type == "mt5") model_type = "t5";
+  for (const auto& [alike, known] : kAlike) {
+    if (model_type == alike) model_type = known;
+  }
   std::string name = StringMember(config.json, "tokenizer_class");
   if (name.empty()) name = StringMember(model_config, "tokenizer_class");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);

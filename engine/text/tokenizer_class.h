@@ -14,17 +14,17 @@ namespace beamline::text {
 inline constexpr std::string_view kLlamaTokenizer = "LlamaTokenizer";
 
 // The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
-// else of config.json, else of the model_type; of Mistral and Qwen 2 by the model_type alone.
-// Empty: the one that takes tokenizer.json as it is. `model_config` is null where there is no
-// config.json.
+// else of config.json, else of the model_type; of Mistral, Phi-3 and Qwen 2 by the model_type
+// alone. Empty: the one that takes tokenizer.json as it is. `model_config` is null where there is
+// no config.json.
 std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::json& model_config);
 
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
-// BertTokenizer, RobertaTokenizer or XLMRobertaTokenizer, and all but the template of a
-// GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes), CodeLlamaTokenizer or
-// Qwen2Tokenizer, by the settings of tokenizer_config.json, whatever tokenizer.json has in their
-// place; this does the same to `tokenizer`. Other classes leave the file as it is. Faults in what
-// is replaced are named, with `place`.
+// BertTokenizer, RobertaTokenizer, XLMRobertaTokenizer or GPTNeoXTokenizer, and all but the
+// template of a GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes),
+// CodeLlamaTokenizer, GemmaTokenizer or Qwen2Tokenizer, by the settings of tokenizer_config.json,
+// whatever tokenizer.json has in their place; this does the same to `tokenizer`. Other classes
+// leave the file as it is. Faults in what is replaced are named, with `place`.
 absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const nlohmann::json& model_config,
                                  const std::string& place, nlohmann::json& tokenizer);
 

@@ -55,6 +55,9 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       {&Activations::workspace, tokens, widths.query + 2 * widths.key, dtype},
       {&Activations::inner, tokens, widths.inner, dtype},
   };
+  if (spec.decoder.has_value() && spec.decoder->num_layers > 0 && spec.decoder->keeps_branches()) {
+    parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
+  }
   if (spec.decoder.has_value() && spec.decoder->ends()) {
     const int64_t rows = limits.max_logits_rows;
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);

@@ -24,7 +24,8 @@ struct Activations {
   // [T, (num_heads + 2 * num_kv_heads) * head_dim]: of ProjectHeads; an encoder's queries, keys and
   // values.
   Tensor workspace;
-  Tensor inner;  // [T, feed_forward_size]
+  Tensor inner;   // [T, feed_forward_size]
+  Tensor branch;  // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
   // Of the stage that has the last layer.
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
   Tensor logits;    // [R, vocab_size] float32, rows padded to whole tiles; decoders

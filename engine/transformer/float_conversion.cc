@@ -108,4 +108,12 @@ void AppendConverted(const void* values, size_t count, DType from, DType to,
   for (size_t i = 0; i < count; ++i, cursor += SizeOf(to)) Store(Load(values, i, from), to, cursor);
 }
 
+float RoundTo(float value, DType dtype) {
+  std::vector<std::byte> rounded, widened;
+  AppendConverted(&value, 1, DType::kFloat32, dtype, rounded);
+  AppendConverted(rounded.data(), 1, dtype, DType::kFloat32, widened);
+  std::memcpy(&value, widened.data(), sizeof(value));
+  return value;
+}
+
 }  // namespace beamline

@@ -19,4 +19,7 @@ bool AllFinite(const void* values, size_t count, DType dtype);
 void AppendConverted(const void* values, size_t count, DType from, DType to,
                      std::vector<std::byte>& output);
 
+// The value as `dtype` holds it. REQUIRES: IsStoredFloat.
+float RoundTo(float value, DType dtype);
+
 }  // namespace beamline

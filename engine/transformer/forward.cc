@@ -1,6 +1,7 @@
 #include "engine/transformer/forward.h"
 
 #include "base/check.h"
+#include "engine/transformer/float_conversion.h"
 
 namespace beamline {
 namespace {
@@ -61,6 +62,11 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
       const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
       if (rows.num_rows == 0) return selected;
       backend_.GatherRows({stream.hidden, inputs.wanted, selected});
+      if (!stream.branch.empty()) {
+        const Tensor branch = View(activations_.hidden, rows.num_rows, spec_.hidden_size);
+        backend_.GatherRows({stream.branch, inputs.wanted, branch});
+        stream.branch = branch;
+      }
       stream.hidden = selected;
     }
     if (spec_.cross_attention) CrossAttention(layer, rows, inputs.memory, stream);
@@ -79,6 +85,12 @@ StackForward::Stream StackForward::Enter(const PackedTokens& tokens) const {
 
 Tensor StackForward::Leave(const Stream& stream) const {
   if (spec_.ends()) return LastHidden(stream);
+  if (!stream.branch.empty()) {
+    // For the sum; nobody reads what its norm is.
+    NormParams sum = NormOf(stream.branch, weights_.layers.back().feed_forward_output_norm);
+    sum.residual = sum.sum = stream.hidden;
+    backend_.Norm(sum);
+  }
   stages_->Send(stream.hidden, stages_->rank() + 1);
   return stream.hidden;
 }
@@ -99,7 +111,9 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.token_table = weights_.token_table;
   embed.position_table = weights_.position_table;
   embed.type_table = weights_.type_table;
-  embed.token_scale = spec_.token_scale;
+  embed.token_scale = spec_.rounds_token_scale
+                          ? RoundTo(spec_.token_scale, activations_.hidden.dtype)
+                          : spec_.token_scale;
   embed.norm = WithWeights(weights_.embedding_norm);
   embed.output = Hidden(tokens.rows);
   if (communicator_ == nullptr) {
@@ -131,56 +145,60 @@ void StackForward::EmbedColumns(EmbedParams embed) const {
 void StackForward::PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const {
   BEAMLINE_CHECK(spec_.positions != PositionKind::kRotary && spec_.attention_windows.empty());
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.attention_norm, stream, [&](const BranchInput& x) {
-    AttentionParams attention = AttentionOver(rows);
-    const int64_t query_size = attention.query.dim(-1);
-    const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
-    const Tensor heads = View(activations_.workspace, rows.num_rows, query_size + 2 * key_size);
-    Product(x, weights.qkv, heads);
-    attention.query = heads.Columns(0, query_size);
-    attention.key = heads.Columns(query_size, key_size);
-    attention.value = heads.Columns(query_size + key_size, key_size);
-    attention.scale = AttentionScale(layer);
-    attention.causal = spec_.causal;
-    attention.position_bias = weights_.position_bias;
-    backend_.Attention(attention);
-    return Output(attention.output, weights.attention_output);
-  });
+  AddBranch(
+      weights.attention_norm, weights.attention_output_norm, stream, [&](const BranchInput& x) {
+        AttentionParams attention = AttentionOver(rows);
+        const int64_t query_size = attention.query.dim(-1);
+        const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+        const Tensor heads = View(activations_.workspace, rows.num_rows, query_size + 2 * key_size);
+        Product(x, weights.qkv, heads);
+        attention.query = heads.Columns(0, query_size);
+        attention.key = heads.Columns(query_size, key_size);
+        attention.value = heads.Columns(query_size + key_size, key_size);
+        attention.scale = AttentionScale(layer);
+        attention.causal = spec_.causal;
+        attention.position_bias = weights_.position_bias;
+        backend_.Attention(attention);
+        return Output(attention.output, weights.attention_output);
+      });
 }
 
 void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
                                        Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.attention_norm, stream, [&](const BranchInput& x) {
-    ProjectHeadsParams project = Projection(x.rows, weights.qkv);
-    x.GiveTo(project);
-    AttentionParams attention = AttentionOver(inputs.tokens.rows);
-    project.num_heads = spec_.num_heads;
-    project.num_kv_heads = spec_.num_kv_heads;
-    project.query_norm = WithWeights(weights.query_norm);
-    project.key_norm = WithWeights(weights.key_norm);
-    if (spec_.positions == PositionKind::kRotary) {
-      project.rotary = &weights_.rotary;
-      project.positions = inputs.tokens.positions;
-    }
-    project.query_scale = AttentionScale(layer);
-    project.query = attention.query;
-    project.cache = &cache_[layer];
-    project.slots = inputs.slots;
-    ReadPages(cache_[layer], inputs.context, attention);
-    attention.causal = spec_.causal;
-    attention.window = AttentionWindow(layer);
-    attention.position_bias = weights_.position_bias;
-    backend_.ProjectHeads(project);
-    backend_.Attention(attention);
-    return Output(attention.output, weights.attention_output);
-  });
+  AddBranch(weights.attention_norm, weights.attention_output_norm, stream,
+            [&](const BranchInput& x) {
+              ProjectHeadsParams project = Projection(x.rows, weights.qkv);
+              x.GiveTo(project);
+              AttentionParams attention = AttentionOver(inputs.tokens.rows);
+              project.num_heads = spec_.num_heads;
+              project.num_kv_heads = spec_.num_kv_heads;
+              project.query_norm = WithWeights(weights.query_norm);
+              project.key_norm = WithWeights(weights.key_norm);
+              project.rotary = RotaryOf(layer);
+              if (project.rotary != nullptr) project.positions = inputs.tokens.positions;
+              project.query_scale = AttentionScale(layer);
+              project.query = attention.query;
+              project.cache = &cache_[layer];
+              project.slots = inputs.slots;
+              ReadPages(cache_[layer], inputs.context, attention);
+              attention.causal = spec_.causal;
+              attention.window = AttentionWindow(layer);
+              attention.softcap = spec_.attention_softcap;
+              attention.position_bias = weights_.position_bias;
+              if (!weights_.alibi_slopes.empty()) {
+                attention.alibi_slopes = weights_.alibi_slopes.as<float>();
+              }
+              backend_.ProjectHeads(project);
+              backend_.Attention(attention);
+              return Output(attention.output, weights.attention_output);
+            });
 }
 
 void StackForward::CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                                   Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.cross_norm, stream, [&](const BranchInput& x) {
+  AddBranch(weights.cross_norm, NormWeights(), stream, [&](const BranchInput& x) {
     AttentionParams attention = AttentionOver(rows);
     attention.scale = AttentionScale(layer);
     Product(x, weights.cross_query, attention.query);
@@ -192,33 +210,59 @@ void StackForward::CrossAttention(int layer, const PackedRows& rows, const Paged
 
 void StackForward::FeedForward(int layer, Stream& stream) const {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(weights.feed_forward_norm, stream, [&](const BranchInput& x) {
-    MatMulParams in;
-    x.GiveTo(in);
-    in.weight = weights.feed_forward_in.weight.get();
-    in.bias = weights.feed_forward_in.bias;
-    in.activation = spec_.activation;
-    in.gated = spec_.gated;
-    in.y = View(activations_.inner, x.rows.dim(0), spec_.feed_forward_size);
-    backend_.MatMul(in);
-    return Output(in.y, weights.feed_forward_out);
-  });
+  AddBranch(weights.feed_forward_norm, weights.feed_forward_output_norm, stream,
+            [&](const BranchInput& x) {
+              MatMulParams in;
+              x.GiveTo(in);
+              in.weight = weights.feed_forward_in.weight.get();
+              in.bias = weights.feed_forward_in.bias;
+              in.activation = spec_.activation;
+              in.gated = spec_.gated;
+              in.y = View(activations_.inner, x.rows.dim(0), spec_.feed_forward_size);
+              backend_.MatMul(in);
+              return Output(in.y, weights.feed_forward_out);
+            });
 }
 
 template <typename Branch>
-void StackForward::AddBranch(const NormWeights& norm, Stream& stream, const Branch& branch) const {
+void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_norm,
+                             Stream& stream, const Branch& branch) const {
   const bool pre_norm = spec_.placement == NormPlacement::kPre;
+  const bool is_second = spec_.parallel && !stream.branch.empty();
+  const int64_t num_rows = stream.hidden.dim(0);
   BranchInput x;
   x.rows = stream.hidden;
-  if (const NormWeights* const first = pre_norm ? &norm : stream.pending; first != nullptr) {
+  if (!stream.branch.empty() && !is_second) {
+    x.rows = AddKept(norm, stream);
+  } else if (const NormWeights* const first = pre_norm ? &norm : stream.pending; first != nullptr) {
     x.norm = WithWeights(*first);
-    x.normed = View(activations_.normed, x.rows.dim(0), spec_.hidden_size);
+    x.normed = View(activations_.normed, num_rows, spec_.hidden_size);
   }
   MatMulParams last = branch(x);
   // A rank's product is a term of the sum. The first one adds the residual, as it adds the bias: on
   // the way, as one rank alone does.
-  if (communicator_ == nullptr || communicator_->rank() == 0) {
+  const bool adds_residual = communicator_ == nullptr || communicator_->rank() == 0;
+  const Tensor kept = View(activations_.branch, num_rows, spec_.hidden_size);
+  if (!output_norm.gain.empty()) {
+    last.y = kept;
+    backend_.MatMul(last);
+    if (communicator_ != nullptr) communicator_->AllReduceSum(kept);
+    NormParams normed = NormOf(kept, output_norm);
+    normed.y = kept;
+    backend_.Norm(normed);
+    stream.branch = kept;
+    return;
+  }
+  if (is_second) {
+    last.residual = stream.branch;  // every rank's own
+    stream.branch = Tensor();
+  } else if (adds_residual) {
     last.residual = pre_norm || x.norm.gain.empty() ? x.rows : x.normed;
+  }
+  if (spec_.parallel && !is_second) {
+    last.y = stream.branch = kept;
+    backend_.MatMul(last);  // summed with the second branch's
+    return;
   }
   last.y = stream.hidden;
   backend_.MatMul(last);
@@ -226,15 +270,35 @@ void StackForward::AddBranch(const NormWeights& norm, Stream& stream, const Bran
   if (!pre_norm) stream.pending = &norm;
 }
 
+Tensor StackForward::AddKept(const NormWeights& norm, Stream& stream) const {
+  NormParams sum = NormOf(stream.branch, norm);
+  sum.residual = sum.sum = stream.hidden;
+  backend_.Norm(sum);
+  stream.branch = Tensor();
+  return sum.y;
+}
+
+NormParams StackForward::NormOf(const Tensor& x, const NormWeights& weights) const {
+  NormParams norm;
+  norm.kind = spec_.norm;
+  norm.x = x;
+  norm.gain = weights.gain;
+  norm.bias = weights.bias;
+  norm.epsilon = spec_.norm_epsilon;
+  norm.y = View(activations_.normed, x.dim(0), spec_.hidden_size);
+  return norm;
+}
+
 Tensor StackForward::LastHidden(const Stream& stream) const {
+  if (!stream.branch.empty()) {
+    NormParams last = NormOf(stream.branch, weights_.final_norm);
+    last.residual = stream.hidden;
+    backend_.Norm(last);
+    return last.y;
+  }
   for (const NormWeights* weights : {stream.pending, &weights_.final_norm}) {
     if (weights == nullptr || weights->gain.empty()) continue;
-    NormParams norm;
-    norm.kind = spec_.norm;
-    norm.x = stream.hidden;
-    norm.gain = weights->gain;
-    norm.bias = weights->bias;
-    norm.epsilon = spec_.norm_epsilon;
+    NormParams norm = NormOf(stream.hidden, *weights);
     norm.y = stream.hidden;
     backend_.Norm(norm);
   }
@@ -252,6 +316,22 @@ float StackForward::AttentionScale(int layer) const {
   return spec_.scale_by_inverse_layer
              ? spec_.attention_scale / static_cast<float>(spec_.first_layer + layer + 1)
              : spec_.attention_scale;
+}
+
+const Rotary* StackForward::RotaryOf(int layer) const {
+  if (spec_.positions != PositionKind::kRotary) return nullptr;
+  const LayerRotary rotary = spec_.layer_rotary.empty()
+                                 ? LayerRotary::kMain
+                                 : spec_.layer_rotary[spec_.first_layer + layer];
+  switch (rotary) {
+    case LayerRotary::kMain:
+      return &weights_.rotary;
+    case LayerRotary::kLocal:
+      return &weights_.local_rotary;
+    case LayerRotary::kNone:
+      break;
+  }
+  return nullptr;
 }
 
 int32_t StackForward::AttentionWindow(int layer) const {

@@ -73,6 +73,9 @@ class StackForward {
     Tensor hidden;  // [num_rows, hidden_size]
     // Post-norm: what is still to be applied to it. Its next reader does, on the way.
     const NormWeights* pending = nullptr;
+    // Where branches are kept: what the last one has computed and hidden lacks. Of parallel ones
+    // the first, with hidden in it. Empty: nothing.
+    Tensor branch;
   };
 
   // What a branch reads: rows, and the norm that its first product applies to them.
@@ -107,13 +110,21 @@ class StackForward {
 
   // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)), whose norm then is
   // pending. branch(input) returns its last product, which lacks the residual and where it goes.
+  // With an output norm output_norm(branch(norm(hidden))) is kept, and the next to read adds it.
+  // Of parallel branches the first is kept, and the second adds both.
   template <typename Branch>
-  void AddBranch(const NormWeights& norm, Stream& stream, const Branch& branch) const;
+  void AddBranch(const NormWeights& norm, const NormWeights& output_norm, Stream& stream,
+                 const Branch& branch) const;
+  // hidden += the branch that is kept; norm(hidden), in activations_.normed.
+  Tensor AddKept(const NormWeights& norm, Stream& stream) const;
+  // norm(x) into activations_.normed.
+  NormParams NormOf(const Tensor& x, const NormWeights& weights) const;
   // The stream behind its last norms.
   Tensor LastHidden(const Stream& stream) const;
   FusedNorm WithWeights(const NormWeights& weights) const;
   float AttentionScale(int layer) const;
   int32_t AttentionWindow(int layer) const;
+  const Rotary* RotaryOf(int layer) const;  // null: the layer rotates nothing
   // y = x W^T + bias.
   void Product(const BranchInput& x, const LinearWeights& linear, const Tensor& y) const;
   // A branch's last product: x W^T + bias.

@@ -15,13 +15,15 @@ namespace beamline {
 // not in the file, of the two frequencies that sinusoidal_positions.h has.
 // kRotary: of decoders; queries and keys are rotated, nothing is added to the embedding.
 // kRelative: scores of self attention have biases by distance, nothing is added to the embedding.
+// kAlibi: of decoders; a score loses its head's slope times the distance of its key.
 enum class PositionKind : uint8_t {
   kNone,
   kLearned,
   kSinusoidal,
   kShiftedSinusoidal,
   kRotary,
-  kRelative
+  kRelative,
+  kAlibi
 };
 enum class NormPlacement : uint8_t { kPre, kPost };
 
@@ -29,7 +31,9 @@ enum class NormPlacement : uint8_t { kPre, kPost };
 struct RotarySpec {
   // Of each pair of elements, radians a position; twice as many elements of a head are rotated.
   std::vector<float> frequencies;
-  float scale = 1.0f;  // multiplies cosines and sines
+  float scale = 1.0f;         // multiplies cosines and sines
+  bool interleaved = false;   // a pair is two neighbours (GPT-J), not two that are half of it apart
+  int32_t max_positions = 0;  // a longer sequence would have other angles; 0: none would
 };
 
 // Biases of scores by distance, the same in every layer of a stack (relative_bias.h).
@@ -38,17 +42,23 @@ struct RelativeSpec {
   int32_t max_distance = 0;  // from here on distances have one bucket
   std::string table;         // [num_buckets, num_heads]
 };
+// By which angles a layer rotates.
+enum class LayerRotary : uint8_t { kMain, kLocal, kNone };
 
 // A weight matrix as the checkpoint names it: the parts are stacked along the output dimension.
 struct LinearNames {
   std::vector<std::string> weights;
   std::vector<std::string> biases;  // empty: no bias; else one per weight
   bool transposed = false;          // stored [in, out], as GPT-2's Conv1D does
+  // Of queries, keys and values in one tensor: it has a key-value head's rows at a time, those of
+  // its queries, its key's, its value's.
+  bool grouped = false;
 };
 
 struct NormNames {
   std::string gain;
-  std::string bias;  // empty: none
+  std::string bias;     // empty: none
+  float offset = 0.0f;  // added to the stored gain: Gemma's is what it has above 1
 };
 
 // Names of one layer; "{}" stands for the layer's index.
@@ -60,6 +70,8 @@ struct LayerNames {
   NormNames cross_norm;
   LinearNames feed_forward_in, feed_forward_out;
   NormNames feed_forward_norm;
+  // Pre-norm: of what a branch has computed, before it is added; gain empty: none.
+  NormNames attention_output_norm, feed_forward_output_norm;
 };
 
 // One stack of layers: an encoder or a decoder.
@@ -67,6 +79,8 @@ struct StackSpec {
   // Whether the first, or the last, of the stack's layers is among these.
   bool begins() const { return num_layers > 0 && first_layer == 0; }
   bool ends() const { return num_layers > 0 && layers_after == 0; }
+  // Whether what a branch has computed lies beside the residual stream before it is added.
+  bool keeps_branches() const { return parallel || !layers.attention_output_norm.gain.empty(); }
 
   int32_t num_layers = 0;
   // Of a stage's part of a stack (stage.h): the layers before its own, and those behind them.
@@ -80,6 +94,7 @@ struct StackSpec {
   bool causal = false;
   bool cross_attention = false;
   float attention_scale = 1.0f;         // multiplies queries
+  float attention_softcap = 0.0f;       // of scores: softcap * tanh(score / softcap); 0: none
   bool scale_by_inverse_layer = false;  // and divides them by the layer's number, from 1
   // Of each layer of the whole stack, how many keys a query sees: its own and those before it; 0:
   // all. Empty: all in every layer.
@@ -87,20 +102,25 @@ struct StackSpec {
 
   NormKind norm = NormKind::kLayerNorm;
   NormPlacement placement = NormPlacement::kPost;
+  bool parallel = false;  // pre-norm: a layer's feed-forward reads what its attention reads
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGelu;
   bool gated = false;  // feed_forward_in holds the gate's rows, then the up projection's
 
   PositionKind positions = PositionKind::kNone;
-  RotarySpec rotary;
+  RotarySpec rotary, local_rotary;
+  std::vector<LayerRotary> layer_rotary;  // of each layer of the whole stack; empty: kMain in all
   RelativeSpec relative;
-  int32_t max_positions = 0;    // the longest sequence
-  int32_t position_offset = 0;  // rows of position_table before position 0: RoBERTa has 2
+  std::vector<float> alibi_slopes;  // kAlibi: of each head of the whole
+  int32_t max_positions = 0;        // the longest sequence
+  int32_t unused_positions = 0;     // rows of a learned position_table behind those of max_positions
+  int32_t position_offset = 0;      // rows of position_table before position 0: RoBERTa has 2
   // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
   int32_t padding_id = -1;
-  int32_t vocab_size = 0;    // rows of token_table
-  int32_t num_types = 0;     // rows of type_table
-  float token_scale = 1.0f;  // multiplies token embeddings
+  int32_t vocab_size = 0;           // rows of token_table
+  int32_t num_types = 0;            // rows of type_table
+  float token_scale = 1.0f;         // multiplies token embeddings
+  bool rounds_token_scale = false;  // to the type of activations, before it multiplies
 
   // Weight names.
   std::string token_table;
@@ -125,6 +145,11 @@ struct TransformerSpec {
                     decoder.has_value() ? decoder->hidden_size : 0);
   }
 
+  // Whether scores or logits are capped.
+  bool has_softcaps() const {
+    return logits_softcap > 0 || (decoder.has_value() && decoder->attention_softcap > 0);
+  }
+
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;
@@ -132,7 +157,8 @@ struct TransformerSpec {
   int32_t vocab_size = 0;
   // The output projection of a decoder: a matrix [vocab_size, hidden_size] and a bias [vocab_size].
   std::string head;
-  std::string head_bias;  // empty: none
+  std::string head_bias;        // empty: none
+  float logits_softcap = 0.0f;  // as StackSpec::attention_softcap
   // Hidden states are beyond the range of float16, in which the model is not computed then.
   bool exceeds_float16 = false;
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.

@@ -163,6 +163,21 @@ std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
   return ranges;
 }
 
+std::vector<TensorReader::OutputRange> TensorReader::GroupedRanges(
+    std::span<const int64_t> part_sizes, int64_t num_groups) const {
+  const int64_t rows = std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0});
+  std::vector<OutputRange> ranges;
+  int64_t offset = 0;  // of the part in a group
+  for (const int64_t part_size : part_sizes) {
+    const int64_t size = part_size / num_groups;
+    for (int64_t group = shard_.Begin(num_groups); group < shard_.End(num_groups); ++group) {
+      ranges.push_back({0, group * (rows / num_groups) + offset, size});
+    }
+    offset += size;
+  }
+  return ranges;
+}
+
 absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
                                             std::span<const int64_t> sizes,
                                             std::span<const OutputRange> ranges) {
@@ -187,8 +202,11 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
 
 absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
                                                    std::vector<int64_t> part_sizes,
-                                                   int64_t in_features, LinearSplit split) {
-  const std::vector<OutputRange> ranges = OutputRanges(part_sizes, names.weights.size(), split);
+                                                   int64_t in_features, LinearSplit split,
+                                                   int64_t num_groups) {
+  const std::vector<OutputRange> ranges =
+      num_groups > 0 ? GroupedRanges(part_sizes, num_groups)
+                     : OutputRanges(part_sizes, names.weights.size(), split);
   if (names.weights.size() == 1) {
     part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
   }
@@ -243,14 +261,16 @@ absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t
   return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, width);
 }
 
-absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name, int64_t rows,
-                                                        int64_t columns) {
-  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
+absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name,
+                                                        std::vector<int64_t> shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, std::move(shape)));
   std::vector<float> values;
   if (!keeps_) return values;
   std::vector<std::byte> bytes;
-  AppendConverted(stored.data, rows * columns, stored.dtype, DType::kFloat32, bytes);
-  values.resize(static_cast<size_t>(rows * columns));
+  AppendConverted(stored.data, count, stored.dtype, DType::kFloat32, bytes);
+  values.resize(static_cast<size_t>(count));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
@@ -259,11 +279,11 @@ absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t s
   NormWeights norm;
   if (names.gain.empty()) return norm;
   const OutputRange all = {0, 0, size};
-  if (scale == 1.0f) {
+  if (scale == 1.0f && names.offset == 0.0f) {
     BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
   } else {
-    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, 1, size));
-    for (float& gain : gains) gain *= scale;
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, {size}));
+    for (float& gain : gains) gain = (gain + names.offset) * scale;
     if (keeps_) {
       std::vector<std::byte> bytes;
       AppendConverted(gains.data(), size, DType::kFloat32, activation_dtype_, bytes);
@@ -282,6 +302,14 @@ absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64
   BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
   if (!keeps_) return Tensor();
   return UploadColumns(values.data(), DType::kFloat32, rows, columns);
+}
+
+absl::StatusOr<Tensor> TensorReader::UploadOfHeads(std::span<const float> values) {
+  if (!keeps_) return Tensor();
+  const auto total = static_cast<int64_t>(values.size());
+  const std::span<const float> own = values.subspan(shard_.Begin(total), shard_.Width(total));
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(own)));
+  return Tensor(data, DType::kFloat32, {static_cast<int64_t>(own.size())});
 }
 
 absl::StatusOr<Tensor> TensorReader::UploadFloats(int64_t rows, int64_t columns, FillRows fill) {

@@ -37,19 +37,23 @@ class TensorReader {
   // [rows, columns] in the activation type; read once even when several stacks name it. Of a rank,
   // its columns.
   absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
-  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part.
+  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part. With groups it is
+  // one tensor that has a group of every part's rows at a time (LinearNames::grouped).
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
-                                       int64_t in_features, LinearSplit split);
+                                       int64_t in_features, LinearSplit split,
+                                       int64_t num_groups = 0);
   // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
   // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
   // its columns.
   absl::StatusOr<Tensor> LogitsBias(const std::string& name, int64_t size);
-  // With its gain times `scale`.
+  // With its gain, to which the offset is added, times `scale`.
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size, float scale = 1.0f);
-  // All values of a matrix of which something else is made; empty where it is not kept.
-  absl::StatusOr<std::vector<float>> Floats(const std::string& name, int64_t rows, int64_t columns);
+  // All values of a tensor of which something else is made; empty where it is not kept.
+  absl::StatusOr<std::vector<float>> Floats(const std::string& name, std::vector<int64_t> shape);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
+  // A number of each head, in float32. Of a rank, of its heads.
+  absl::StatusOr<Tensor> UploadOfHeads(std::span<const float> values);
   // One that stays float32, that every rank has whole and that may be too large for the host to
   // hold besides: `fill` writes some of its rows at a time.
   using FillRows = absl::FunctionRef<void(int64_t first_row, std::span<float> rows)>;
@@ -70,6 +74,9 @@ class TensorReader {
   // What this rank takes of parts that lie in `num_tensors` tensors, one for each, or one for all.
   std::vector<OutputRange> OutputRanges(std::span<const int64_t> part_sizes, size_t num_tensors,
                                         LinearSplit split) const;
+  // The same of parts that lie in one tensor in groups.
+  std::vector<OutputRange> GroupedRanges(std::span<const int64_t> part_sizes,
+                                         int64_t num_groups) const;
   // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
   // without ranges. Each may be stored with leading dimensions of 1.
   absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,

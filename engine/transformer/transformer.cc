@@ -127,6 +127,7 @@ class PlannedTransformer final : public Transformer {
     if (!spec().decoder->ends()) return;
     head.weight = parts_->weights.head.weight.get();
     head.bias = parts_->weights.head.bias;
+    head.softcap = spec().logits_softcap;
     head.y = parts_->activations.logits.First(head.x.dim(0));
     head.y_owns_padding = true;
     if (head.x.dim(0) > 0) backend_.MatMul(head);
@@ -174,6 +175,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   BEAMLINE_RETURN_IF_ERROR(CheckRange(spec, dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
+  if (spec.has_softcaps()) BEAMLINE_RETURN_IF_ERROR(backend.SupportsSoftcaps());
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
   const DType activation_dtype = backend.ActivationDType(dtype);
   auto parts = std::make_unique<PlannedTransformer::Parts>();

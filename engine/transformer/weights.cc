@@ -29,7 +29,7 @@ LinearNames OfLayer(LinearNames names, int32_t layer) {
 }
 
 NormNames OfLayer(const NormNames& names, int32_t layer) {
-  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer)};
+  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer), names.offset};
 }
 
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, TensorReader& reader) {
@@ -40,7 +40,8 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   const int64_t inner = spec.feed_forward_size;
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
                           int64_t in_features, LinearSplit split) {
-    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split);
+    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split,
+                         stored.grouped ? spec.num_kv_heads : 0);
   };
   const auto norm = [&](const NormNames& stored) {
     return reader.Norm(OfLayer(stored, index), hidden);
@@ -73,6 +74,8 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
              LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
                             linear(names.feed_forward_out, {hidden}, inner, LinearSplit::kIn));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output_norm, norm(names.attention_output_norm));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_output_norm, norm(names.feed_forward_output_norm));
   return layer;
 }
 
@@ -80,7 +83,7 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
 absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& reader) {
   const RelativeSpec& relative = spec.relative;
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> table,
-                            reader.Floats(relative.table, relative.num_buckets, spec.num_heads));
+                            reader.Floats(relative.table, {relative.num_buckets, spec.num_heads}));
   if (table.empty()) return Tensor();
   const Shard& shard = reader.shard();
   const auto first_head = static_cast<int32_t>(shard.Begin(spec.num_heads));
@@ -90,6 +93,20 @@ absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& rea
   };
   return reader.UploadFloats(shard.Width(spec.num_heads), 2 * int64_t{relative.max_distance} + 1,
                              fill);
+}
+
+absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t max_positions,
+                                  TensorReader& reader) {
+  Rotary rotary;
+  rotary.interleaved = spec.interleaved;
+  if (spec.frequencies.empty()) return rotary;
+  const auto fill = [&](int64_t first, std::span<float> rows) {
+    FillRotaryTable(spec, first, rows);
+  };
+  BEAMLINE_ASSIGN_OR_RETURN(
+      rotary.cos_sin,
+      reader.UploadFloats(max_positions, 2 * static_cast<int64_t>(spec.frequencies.size()), fill));
+  return rotary;
 }
 
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
@@ -103,10 +120,13 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     case PositionKind::kNone:
     case PositionKind::kRotary:
     case PositionKind::kRelative:
+    case PositionKind::kAlibi:
       break;
     case PositionKind::kLearned: {
-      BEAMLINE_ASSIGN_OR_RETURN(stack.position_table,
-                                reader.Table(spec.position_table, num_positions, spec.hidden_size));
+      BEAMLINE_ASSIGN_OR_RETURN(
+          stack.position_table,
+          reader.Table(spec.position_table, num_positions + spec.unused_positions,
+                       spec.hidden_size));
       break;
     }
     case PositionKind::kSinusoidal: {
@@ -139,13 +159,13 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   if (spec.positions == PositionKind::kRotary) {
     reader.Keep(own.size() > 0);
-    const auto fill = [&](int64_t first, std::span<float> rows) {
-      FillRotaryTable(spec.rotary, first, rows);
-    };
-    BEAMLINE_ASSIGN_OR_RETURN(
-        stack.rotary.cos_sin,
-        reader.UploadFloats(spec.max_positions,
-                            2 * static_cast<int64_t>(spec.rotary.frequencies.size()), fill));
+    BEAMLINE_ASSIGN_OR_RETURN(stack.rotary, LoadRotary(spec.rotary, spec.max_positions, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(stack.local_rotary,
+                              LoadRotary(spec.local_rotary, spec.max_positions, reader));
+  }
+  if (spec.positions == PositionKind::kAlibi) {
+    reader.Keep(own.size() > 0);
+    BEAMLINE_ASSIGN_OR_RETURN(stack.alibi_slopes, reader.UploadOfHeads(spec.alibi_slopes));
   }
   if (spec.positions == PositionKind::kRelative) {
     reader.Keep(own.size() > 0);

@@ -34,18 +34,22 @@ struct LayerWeights {
   LinearWeights cross_query, cross_key_value, cross_output;
   NormWeights feed_forward_norm;
   LinearWeights feed_forward_in, feed_forward_out;
+  NormWeights attention_output_norm, feed_forward_output_norm;
 };
 
 // The tables of a rank have a part of the columns. A stage has its layers; what stands before the
 // first layer of the stack, or behind the last, has the stage that has this layer.
 struct StackWeights {
-  Tensor token_table;     // [vocab_size, hidden_size]
-  Tensor position_table;  // [position_offset + max_positions, hidden_size]; may be empty
-  Tensor type_table;      // [num_types, hidden_size]; may be empty
-  Rotary rotary;          // cos_sin is empty where positions are not kRotary; every rank has all
+  Tensor token_table;  // [vocab_size, hidden_size]
+  // [position_offset + max_positions, and what is unused behind them, hidden_size]; may be empty
+  Tensor position_table;
+  Tensor type_table;  // [num_types, hidden_size]; may be empty
+  // cos_sin is empty where positions are not kRotary, or no layer is kLocal; every rank has all.
+  Rotary rotary, local_rotary;
   // [num_heads, 2 * max_distance + 1] by key - query, float32; empty where positions are not
   // kRelative.
   Tensor position_bias;
+  Tensor alibi_slopes;  // [num_heads] float32; may be empty
   NormWeights embedding_norm;
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.

@@ -18,6 +18,7 @@ class TileMaker {
       : p_(params), group_size_(params.num_heads / params.num_kv_heads) {
     tile_.head_dim = p_.head_dim;
     tile_.scale = p_.scale;
+    tile_.softcap = p_.softcap;
     if (!p_.position_bias.empty()) {
       tile_.max_distance = static_cast<int>(p_.position_bias.dim(-1) - 1) / 2;
     }

@@ -138,6 +138,16 @@ void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first
   }
 }
 
+// scores[j] = softcap * tanh(scores[j] / softcap). REQUIRES: num_scores is a whole number of
+// vectors.
+void CapScores(float softcap, int num_scores, float* scores) {
+  const VF cap = hn::Set(kF32, softcap);
+  for (int j = 0; j < num_scores; j += static_cast<int>(NumLanes())) {
+    const VF share = hn::Div(hn::Load(kF32, scores + j), cap);
+    hn::Store(hn::Mul(Activate<Activation::kTanh>(share), cap), kF32, scores + j);
+  }
+}
+
 // Scores to probabilities relative to the row's running maximum; keys that the row does not see get
 // 0. padded_keys is the block's number of keys, rounded up to whole vectors.
 void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_keys,
@@ -149,6 +159,7 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
   w.decays[r] = 1.0f;
   const int num_unseen = std::clamp(row.first_key - first_key, 0, num_keys);
   if (num_unseen < num_keys) {
+    if (tile.softcap > 0.0f) CapScores(tile.softcap, padded_keys, scores);
     if (row.alibi_slope != 0.0f || row.position_bias != nullptr) {
       AddBiases(tile, row, first_key, num_keys, scores);
     }

@@ -63,7 +63,8 @@ struct AttentionTile {
   int num_rows = 0;
   int head_dim = 0;
   int max_distance = 0;
-  float scale = 1.0f;  // of the products of queries and keys
+  float scale = 1.0f;    // of the products of queries and keys
+  float softcap = 0.0f;  // of these; 0: none
   KvRows keys;
   KvRows values;
 };

@@ -61,6 +61,7 @@ class TileWorker {
     epilogue.num_rows = num_rows;
     epilogue.num_cols = static_cast<int>(columns.end - columns.begin);
     epilogue.activation = params_.activation;
+    epilogue.softcap = params_.softcap;
     ApplyEpilogue(epilogue);
   }
 

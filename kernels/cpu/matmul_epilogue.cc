@@ -23,6 +23,10 @@ void EpilogueRow(const EpilogueParams& p, int row) {
       if (p.up_bias != nullptr) factor = hn::Add(factor, load(p.up_bias + i));
       value = hn::Mul(value, factor);
     }
+    if (p.softcap > 0.0f) {
+      const VF cap = hn::Set(kF32, p.softcap);
+      value = hn::Mul(Activate<Activation::kTanh>(hn::Div(value, cap)), cap);
+    }
     if (residual != nullptr) value = hn::Add(value, load(residual + i));
     store(value, y + i);
   });

@@ -7,8 +7,8 @@
 
 namespace beamline::cpu {
 
-// A tile of the product and where it goes: y = act(tile + bias), then * (up + up_bias) or +
-// residual.
+// A tile of the product and where it goes: y = act(tile + bias), then * (up + up_bias), capped, or
+// + residual.
 struct EpilogueParams {
   const float* tile = nullptr;  // [num_rows, num_cols], rows tile_stride apart
   const float* up = nullptr;    // as tile; null unless gated
@@ -22,6 +22,7 @@ struct EpilogueParams {
   int num_rows = 0;
   int num_cols = 0;
   Activation activation = Activation::kNone;
+  float softcap = 0.0f;  // 0: none
 };
 
 void ApplyEpilogue(const EpilogueParams& params);

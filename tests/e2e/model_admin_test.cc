@@ -234,6 +234,24 @@ TEST_F(ModelAdminE2e, WhatDoesNotFitIsNotTaken) {
   EXPECT_TRUE(model.ok()) << model.status();
 }
 
+TEST_F(ModelAdminE2e, ALoadMayMakeSequencesShorter) {
+  v1::LoadModelRequest request;
+  request.set_name("writer");
+  request.mutable_settings()->set_cache_bytes(1);
+  request.mutable_settings()->set_max_model_len(513);
+  EXPECT_EQ(Text(admin_->LoadModel(request, kSoon).status()),
+            "FAILED_PRECONDITION: model 'writer': max_model_len is 513; accepted: 0, or 2 to 512, "
+            "the checkpoint's positions");
+  request.mutable_settings()->set_max_model_len(100);
+  const auto model = admin_->LoadModel(request, kSoon);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->max_total_tokens(), 100);
+  EXPECT_EQ(model->max_input_tokens(), 99);
+  EXPECT_EQ(model->memory().cache_blocks(), 8);
+  EXPECT_THAT(Text(client_->Generate(LongRequest("writer"), kSoon).status()),
+              HasSubstr("limits.max_new_tokens is 300; accepted: 1 to 100, by max_model_len"));
+}
+
 TEST_F(ModelAdminE2e, ABusyModelFinishesWhatItHas) {
   ASSERT_TRUE(Load("writer", "").ok());
   auto answer = std::async(std::launch::async,

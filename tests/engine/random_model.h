@@ -49,7 +49,7 @@ class RandomStack : public LinkedModel {
  public:
   RandomStack(const std::string& name, int32_t size, bool with_template)
       : LinkedModel("tests/golden/random/" + name) {
-    nlohmann::json vocabulary = {{"<u>", 0}, {"<b>", 1}, {"<e>", 2}};
+    nlohmann::json vocabulary = {{"<unk>", 0}, {"<b>", 1}, {"<e>", 2}};
     for (int32_t id = 3; id < size; ++id) {
       const std::string token = id < 29 ? std::string(1, static_cast<char>('a' + id - 3))
                                         : "<" + std::to_string(id) + ">";
@@ -60,7 +60,7 @@ class RandomStack : public LinkedModel {
                                  {{"type", "BPE"},
                                   {"vocab", vocabulary},
                                   {"merges", nlohmann::json::array()},
-                                  {"unk_token", "<u>"}}}};
+                                  {"unk_token", "<unk>"}}}};
     if (with_template) {
       tokenizer["post_processor"] = {
           {"type", "BertProcessing"}, {"sep", {"<e>", 2}}, {"cls", {"<b>", 1}}};

@@ -39,6 +39,10 @@ constexpr ConfigFile kFiles[] = {
     {"llama-6of2x10-llama3", "config.json"},
     {"qwen2-6of2x4-window", "config.json"},
     {"qwen3-6of3x10-yarn", "config.json"},
+    {"phi3-3x40-longrope", "config.json"},
+    {"gemma3-4of2x10", "config.json"},
+    {"gpt_neo-3x16-local", "config.json"},
+    {"falcon-6of2x8-norms", "config.json"},
 };
 
 // The files that sentence-transformers adds.

@@ -191,6 +191,30 @@ TEST_P(AttentionTest, WindowsMatchReference) {
   }
 }
 
+// Caps that bend most scores, and hardly any; of a device that has none it says so.
+TEST_P(AttentionTest, SoftcapsMatchReference) {
+  if (const absl::Status supported = backend().SupportsSoftcaps(); !supported.ok()) {
+    EXPECT_TRUE(absl::IsUnimplemented(supported)) << supported;
+    return;
+  }
+  const auto slopes = RandomArray(5, 0.1f);
+  for (const Shape& shape : kShapes) {
+    for (float softcap : {0.7f, 50.0f}) {
+      for (bool packed : {true, false}) {
+        SCOPED_TRACE(testing::Message() << "softcap " << softcap << ", packed " << packed);
+        Arrays arrays;
+        const Batch batch = {shape, {1, 1, 40, 3, 80, 65}, {1, 190, 47, 129, 144, 65}};
+        AttentionParams params = packed ? MakePacked(batch, arrays) : MakePaged(batch, arrays);
+        params.causal = true;
+        params.softcap = softcap;
+        if (shape.num_heads == 5) params.alibi_slopes = slopes.data();
+        if (shape.num_heads == 4) params.window = 70;
+        Compare(params);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   Arrays arrays;
   AttentionParams params = MakePacked({{2, 2, 32}, {100}, {}}, arrays);

@@ -64,6 +64,30 @@ TEST_P(MatMulTest, AppliesEveryEpilogue) {
   }
 }
 
+// As logits are capped; of a device that has none it says so.
+TEST_P(MatMulTest, SoftcapsMatchReference) {
+  if (const absl::Status supported = backend().SupportsSoftcaps(); !supported.ok()) {
+    EXPECT_TRUE(absl::IsUnimplemented(supported)) << supported;
+    return;
+  }
+  const Weight weight = RandomWeight(65, 72);
+  const auto x = RandomArray(19 * 72, 2.0f);
+  const auto residual = RandomArray(19 * 65);
+  for (float softcap : {0.5f, 30.0f}) {
+    for (bool has_residual : {false, true}) {
+      const auto y = Output(19 * 65);
+      MatMulParams params;
+      params.x = x.tensor({19, 72});
+      params.weight = weight.packed.get();
+      params.softcap = softcap;
+      if (has_residual) params.residual = residual.tensor({19, 65});
+      params.y = y.tensor({19, 65});
+      backend().MatMul(params);
+      ExpectNear(y.Read(), reference::MatMul(params, weight.values), kTolerance);
+    }
+  }
+}
+
 TEST_P(MatMulTest, ResidualMayAliasOutput) {
   const Weight weight = RandomWeight(48, 24);
   const auto x = RandomArray(5 * 24);

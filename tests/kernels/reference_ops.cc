@@ -91,6 +91,7 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
     const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head);
     for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
     scores[j] *= p.scale;
+    if (p.softcap > 0) scores[j] = p.softcap * std::tanh(scores[j] / p.softcap);
     if (p.alibi_slopes != nullptr) scores[j] -= p.alibi_slopes[head] * std::abs(position - j);
     if (!p.position_bias.empty()) {
       const int max_distance = static_cast<int>(p.position_bias.dim(-1) - 1) / 2;
@@ -210,6 +211,7 @@ Matrix MatMul(const MatMulParams& p, const Matrix& weight) {
     for (int64_t c = 0; c < columns; ++c) {
       double value = Activate(p.activation, Product(x, r, weight, c) + VectorAt(p.bias, c));
       if (p.gated) value *= Product(x, r, weight, c + columns) + VectorAt(p.bias, c + columns);
+      if (p.softcap > 0) value = p.softcap * std::tanh(value / p.softcap);
       y.at(r, c) = value + At(p.residual, r, c);
     }
   }

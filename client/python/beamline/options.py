@@ -87,6 +87,7 @@ class ModelSettings(TypedDict, total=False):
     device: str | None
     replicas: str | None
     devices: Sequence[str] | None
+    max_model_len: int | None
     max_batch_tokens: int | None
     max_sequences: int | None
     cache_bytes: int | None

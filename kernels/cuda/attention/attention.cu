@@ -41,6 +41,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
     args.block_stride = keys.dim(1) * keys.dim(2) * keys.dim(3);
     args.context_lengths = params.context_lengths;
   }
+  BEAMLINE_CHECK(params.softcap == 0.0f);
   const bool biased = params.alibi_slopes != nullptr || !params.position_bias.empty();
   args.log2_factor = std::numbers::log2e_v<float> * (biased ? 1.0f : params.scale);
   if (!params.position_bias.empty()) {

@@ -103,6 +103,7 @@ bool LaunchWgmma(Device& device, const MatMulParams& params, const Tensor& x,
 }  // namespace
 
 void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
+  BEAMLINE_CHECK(params.softcap == 0.0f);
   const auto& weight = static_cast<const CudaWeight&>(*params.weight);
   const int64_t num_rows = params.x.num_rows();
   if (num_rows == 0) return;

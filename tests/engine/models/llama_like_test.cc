@@ -216,7 +216,9 @@ TEST(LlamaLikeTest, WhatIsNotServedIsNamed) {
   const json sliding = {{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}};
   const std::pair<json, std::string> faults[] = {
       {rope({{"rope_type", "longrope"}}),
-       "config.json: rope_scaling: rope_type is \"longrope\"; supported are default, linear, "},
+       "config.json: rope_scaling: long_factor is missing; 64 numbers above 0 are expected"},
+      {rope({{"rope_type", "proportional"}}),
+       "config.json: rope_scaling: rope_type is \"proportional\"; supported are default, linear, "},
       {rope({{"type", "su"}}), "config.json: rope_scaling: type is \"su\"; supported are default"},
       {rope({{"rope_type", "linear"}}), "rope_scaling: factor is missing; a number above 0"},
       {rope({{"rope_type", "linear"}, {"factor", 0}}), "rope_scaling: factor is 0; a number above"},

@@ -1,4 +1,5 @@
 // The ids that transformers 5 gives where tokenizer.json and tokenizer_config.json differ.
+// Long because every class has its files, its settings and its ids here.
 #include "engine/text/tokenizer_class.h"
 
 #include <gmock/gmock.h>
@@ -345,6 +346,95 @@ TEST_F(TokenizerClassTest, TypesOfTokensAreRefused) {
   folder_.WriteJson("tokenizer.json", tokenizer);
   EXPECT_THAT(std::string(LoadTokenizer(folder_.path()).status().message()),
               HasSubstr("\"type_id\" is 1; only 0 is supported"));
+}
+
+// "é" in two characters is one behind NFC: bytes 195 and 169.
+TEST_F(TokenizerClassTest, GptNeoXComposesAndHasNoTemplate) {
+  const std::string text = "ab ab e\u0301";
+  json tokenizer = Bytes();
+  tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<|endoftext|>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"<|endoftext|>", {{"id", "<|endoftext|>"}, {"ids", {260}}}}}}};
+  const auto ids = ElementsAre(257, 259, 32, 195, 169);
+  EXPECT_THAT(Ids(Bytes(), json::object(), "gpt_neox", text), ids);
+  EXPECT_THAT(Ids(tokenizer, {{"tokenizer_class", "GPTNeoXTokenizerFast"}, {"add_bos_token", true}},
+                  "gpt_neox", text),
+              ids);
+  EXPECT_THAT(Ids(tokenizer, {{"add_prefix_space", true}}, "gpt_neox", text),
+              ElementsAre(259, 259, 32, 195, 169));
+  EXPECT_THAT(Ids(tokenizer, {{"tokenizer_class", "PreTrainedTokenizerFast"}}, "gpt_neox", text),
+              ElementsAre(260, 257, 259, 32, 101, 204, 129));
+}
+
+// Of those that have GPT-2's class without saying so, and of those that have none.
+TEST_F(TokenizerClassTest, DecodersHaveTheClassOfTheirModelType) {
+  json tokenizer = Bytes();
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  const std::string text = "ab ab e\u0301";
+  for (const char* const model_type : {"gptj", "gpt_neo", "opt", "starcoder2"}) {
+    EXPECT_THAT(Ids(tokenizer, json::object(), model_type, text),
+                ElementsAre(257, 259, 32, 101, 204, 129))
+        << model_type;
+  }
+  for (const char* const model_type : {"falcon", "phi3"}) {
+    EXPECT_THAT(Ids(tokenizer, {{"add_prefix_space", true}}, model_type, text),
+                ElementsAre(257, 259, 32, 195, 169))
+        << model_type;
+  }
+  EXPECT_THAT(Ids(tokenizer, {{"tokenizer_class", "GPT2Tokenizer"}}, "phi3", text),
+              ElementsAre(257, 259, 32, 195, 169));
+}
+
+TEST_F(TokenizerClassTest, OptsFilesHaveABeginningAsTheirConfigSays) {
+  json vocab = Bytes()["model"]["vocab"];
+  vocab["</s>"] = 261;
+  vocab["<pad>"] = 262;
+  folder_.WriteJson("vocab.json", vocab);
+  folder_.Write("merges.txt", "#version: 0.2\n1 2\na b\nĠ a\nĠa b\nĠ ab\n");
+  const json config = {{"tokenizer_class", "GPT2Tokenizer"},
+                       {"add_bos_token", true},
+                       {"bos_token", "</s>"},
+                       {"eos_token", "</s>"},
+                       {"unk_token", "</s>"},
+                       {"pad_token", "<pad>"}};
+  EXPECT_THAT(IdsOfFolder(config, "opt", "ab ab e\u0301"),
+              ElementsAre(261, 257, 259, 32, 101, 204, 129));
+  EXPECT_THAT(IdsOfFolder({{"add_bos_token", true}, {"bos_token", "</s>"}}, "opt", "ab"),
+              ElementsAre(261, 257));
+}
+
+TEST_F(TokenizerClassTest, GemmaPutsNoSpaceBeforeAText) {
+  json vocab = {{"<pad>", 0}, {"<eos>", 1}, {"<bos>", 2}, {"<unk>", 3}, {"<mask>", 4}};
+  for (int byte = 0; byte < 256; ++byte) vocab[fmt::format("<0x{:02X}>", byte)] = vocab.size();
+  for (const char* piece : {"▁", "a", "b", "▁a", "ab", "▁ab", "<", ">", "s", "▁▁"}) {
+    vocab[piece] = vocab.size();
+  }
+  json added = json::array();
+  for (const char* token : {"<pad>", "<eos>", "<bos>", "<unk>", "<mask>"}) {
+    added.push_back({{"id", vocab[token]}, {"content", token}, {"special", true}});
+  }
+  json tokenizer = Llama();
+  tokenizer["added_tokens"] = added;
+  tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<bos>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"<bos>", {{"id", "<bos>"}, {"ids", {2}}}}}}};
+  tokenizer["model"]["vocab"] = vocab;
+  tokenizer["model"]["merges"] = {"▁ a", "a b", "▁a b", "▁ ab", "▁ ▁"};
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}, {"split", false}};
+  tokenizer["normalizer"] = nullptr;
+  const std::string text = "ab  ab é<eos>zs";
+  const auto ids = ElementsAre(2, 265, 261, 266, 261, 200, 174, 1, 127, 269);
+  for (const char* const model_type : {"gemma", "gemma3_text"}) {
+    EXPECT_THAT(Ids(tokenizer, json::object(), model_type, text), ids) << model_type;
+  }
+  EXPECT_THAT(Ids(tokenizer, {{"tokenizer_class", "GemmaTokenizerFast"}, {"add_bos_token", false}},
+                  "gemma", text),
+              ids);
+  EXPECT_THAT(Ids(tokenizer, {{"tokenizer_class", "PreTrainedTokenizerFast"}}, "gemma", text),
+              ElementsAre(2, 266, 261, 266, 261, 200, 174, 1, 127, 269));
 }
 
 }  // namespace

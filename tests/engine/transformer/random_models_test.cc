@@ -184,6 +184,35 @@ INSTANTIATE_TEST_SUITE_P(Windows, RandomDecoderTest,
                                            Model{"qwen2-6of2x4-window"}));
 INSTANTIATE_TEST_SUITE_P(HeadNorms, RandomDecoderTest,
                          ::testing::Values(Model{"qwen3-6of3x10-yarn"}, Model{"qwen3-4x6-tied"}));
+INSTANTIATE_TEST_SUITE_P(LikeLlama, RandomDecoderTest,
+                         ::testing::Values(Model{"phi3-5of1x8-partial"},
+                                           Model{"starcoder2-6of2x6-window"},
+                                           Model{"starcoder2-4x10-plain"}, Model{"smollm3-6of2x6"},
+                                           Model{"smollm3-3x10-listed"}));
+INSTANTIATE_TEST_SUITE_P(Parallel, RandomDecoderTest,
+                         ::testing::Values(Model{"gpt_neox-3x16-parallel"},
+                                           Model{"gpt_neox-2x12-sequential"}, Model{"gptj-3x16"},
+                                           Model{"gptj-5x8-whole"}, Model{"falcon-5of1x8"},
+                                           Model{"falcon-6of2x8-norms"},
+                                           Model{"falcon-3x8-sequential"}));
+INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecoderTest,
+                         ::testing::Values(Model{"gemma-5of1x12"}, Model{"gemma3-4of2x10"},
+                                           Model{"gemma3-3x8-older"}, Model{"gemma2-4of2x10"},
+                                           Model{"gemma2-3x8-uncapped"}));
+INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecoderTest,
+                         ::testing::Values(Model{"opt-3x16"}, Model{"opt-5x8-post"},
+                                           Model{"gpt_neo-3x16-local"}, Model{"bloom-5x8"},
+                                           Model{"bloom-4x6-untied"}));
+INSTANTIATE_TEST_SUITE_P(
+    FamiliesOnRanks, RandomDecoderTest,
+    ::testing::Values(Model{"starcoder2-6of2x6-window", 2, 2}, Model{"gpt_neox-3x16-parallel", 3},
+                      Model{"gpt_neox-3x16-parallel", 1, 2}, Model{"gptj-3x16", 3, 2},
+                      Model{"falcon-5of1x8", 1, 2}, Model{"falcon-6of2x8-norms", 2, 2},
+                      Model{"gemma-5of1x12", 1, 2}, Model{"gemma3-4of2x10", 2},
+                      Model{"gemma3-4of2x10", 1, 4}, Model{"gemma3-3x8-older", 3, 3},
+                      Model{"gemma2-4of2x10", 2, 2}, Model{"opt-3x16", 3, 2},
+                      Model{"opt-5x8-post", 5, 2}, Model{"gpt_neo-3x16-local", 3, 3},
+                      Model{"bloom-5x8", 5, 2}, Model{"smollm3-6of2x6", 2, 3}));
 INSTANTIATE_TEST_SUITE_P(
     Ranks, RandomDecoderTest,
     ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},

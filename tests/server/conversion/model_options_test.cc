@@ -37,6 +37,7 @@ TEST(ModelOptions, TakesEverySetting) {
   v1::ModelSettings& settings = *message.mutable_settings();
   settings.set_dtype(v1::DATA_TYPE_BFLOAT16);
   settings.set_device("cuda:3");
+  settings.set_max_model_len(70);
   settings.set_max_batch_tokens(100);
   settings.set_max_sequences(0);  // the engine refuses it
   settings.set_cache_bytes(int64_t{1} << 40);
@@ -57,6 +58,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .device = "cuda:3",
                                  .replicas = "2",
                                  .devices = "cuda:0, cuda:1",
+                                 .max_model_len = 70,
                                  .max_batch_tokens = 100,
                                  .max_sequences = 0,
                                  .cache_bytes = int64_t{1} << 40,

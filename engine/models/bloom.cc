@@ -1,0 +1,96 @@
+// BLOOM: a pre-norm decoder without positions, whose scores fall with the distance of a key
+// (ALiBi), with a norm of the embeddings and a head's query, key and value in one matrix.
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/models/config_fields.h"
+#include "engine/models/families.h"
+
+namespace beamline {
+namespace {
+
+LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
+NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+
+LayerNames Layers(const std::string& prefix) {
+  const std::string layer = prefix + "h.{}.";
+  LayerNames names;
+  names.attention_norm = Norm(layer + "input_layernorm");
+  names.qkv = Linear(layer + "self_attention.query_key_value");
+  names.qkv.grouped = true;
+  names.attention_output = Linear(layer + "self_attention.dense");
+  names.feed_forward_norm = Norm(layer + "post_attention_layernorm");
+  names.feed_forward_in = Linear(layer + "mlp.dense_h_to_4h");
+  names.feed_forward_out = Linear(layer + "mlp.dense_4h_to_h");
+  return names;
+}
+
+// `count` powers of the base of a number of heads that is a power of 2: exponents 1, 1 + step, ...
+void AppendSlopes(double num_heads, int32_t count, int32_t step, std::vector<float>& slopes) {
+  constexpr double kLargest = 3.0;  // of 8 heads the first slope is 1/2
+  const auto base = static_cast<float>(std::exp2(-std::exp2(kLargest - std::log2(num_heads))));
+  for (int32_t i = 0; i < count; ++i) {
+    slopes.push_back(std::pow(base, static_cast<float>(1 + i * step)));
+  }
+}
+
+// arXiv:2108.12409. Heads beyond a power of 2 have every second slope of twice as many.
+std::vector<float> AlibiSlopes(int32_t num_heads) {
+  const auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(num_heads)));
+  std::vector<float> slopes;
+  AppendSlopes(whole, whole, 1, slopes);
+  AppendSlopes(2.0 * whole, num_heads - whole, 2, slopes);
+  return slopes;
+}
+
+}  // namespace
+
+absl::StatusOr<FamilyDescription> DescribeBloom(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  FamilyDescription description;
+  StackSpec& decoder = description.spec.decoder.emplace();
+  config.Alias("hidden_size", "n_embed");
+  config.Alias("n_layer", "num_hidden_layers");
+  config.Alias("n_head", "num_attention_heads");
+  config.RequireBool("is_encoder_decoder", false, false);
+  config.RequireBool("apply_residual_connection_post_layernorm", false, false);
+  decoder.num_layers = config.Size("n_layer", 2);
+  decoder.hidden_size = config.Size("hidden_size", 64);
+  decoder.num_heads = config.Size("n_head", 8);
+  decoder.num_kv_heads = decoder.num_heads;
+  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
+  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
+    config.Fault("n_head", "hidden_size must be a multiple of it");
+  }
+  decoder.feed_forward_size = 4 * decoder.hidden_size;
+  decoder.causal = true;
+  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
+  decoder.placement = NormPlacement::kPre;
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
+  decoder.activation = Activation::kGeluTanh;
+  decoder.positions = PositionKind::kAlibi;
+  decoder.alibi_slopes = AlibiSlopes(decoder.num_heads);
+  decoder.max_positions = config.Size("seq_length", 2048);  // that it was trained with
+  decoder.vocab_size = config.Size("vocab_size", 250880);
+  const bool tied = config.Bool("tie_word_embeddings", true);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";
+  decoder.token_table = prefix + "word_embeddings.weight";
+  decoder.embedding_norm = Norm(prefix + "word_embeddings_layernorm");
+  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.layers = Layers(prefix);
+  CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  description.spec.vocab_size = decoder.vocab_size;
+  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
+  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  description.generation.bos_token_id = 1;
+  return description;
+}
+
+}  // namespace beamline

@@ -1,0 +1,120 @@
+// Falcon: a pre-norm decoder with rotary positions and queries, keys and values in one matrix. The
+// first architecture (7B) has one head of keys and values, the second (40B, 180B, Falcon 2) groups.
+#include <cmath>
+#include <string>
+
+#include "base/status.h"
+#include "engine/models/config_fields.h"
+#include "engine/models/families.h"
+#include "engine/models/rotary_config.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+LinearNames Linear(const std::string& name, bool has_bias) {
+  LinearNames names = {{name + ".weight"}};
+  if (has_bias) names.biases = {name + ".bias"};
+  return names;
+}
+
+NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+
+// The norms of a layer by name: attention's, and the feed-forward's.
+struct LayerNorms {
+  std::string attention = "input_layernorm";
+  std::string feed_forward = "input_layernorm";
+};
+
+LayerNames Layers(const std::string& prefix, const LayerNorms& norms, bool has_bias) {
+  const std::string layer = prefix + "h.{}.";
+  LayerNames names;
+  names.attention_norm = Norm(layer + norms.attention);
+  names.qkv = Linear(layer + "self_attention.query_key_value", has_bias);
+  names.qkv.grouped = true;
+  names.attention_output = Linear(layer + "self_attention.dense", has_bias);
+  names.feed_forward_norm = Norm(layer + norms.feed_forward);
+  names.feed_forward_in = Linear(layer + "mlp.dense_h_to_4h", has_bias);
+  names.feed_forward_out = Linear(layer + "mlp.dense_4h_to_h", has_bias);
+  return names;
+}
+
+void ReadHeads(ConfigFields& config, bool is_second, StackSpec& decoder) {
+  decoder.num_heads = config.Size("num_attention_heads", 71);
+  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
+  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
+    config.Fault("num_attention_heads", "hidden_size must be a multiple of it");
+  }
+  const bool has_one = !is_second && config.Bool("multi_query", true);
+  decoder.num_kv_heads = has_one ? 1 : config.Size("num_kv_heads", decoder.num_heads);
+  if (decoder.num_heads % decoder.num_kv_heads != 0) {
+    config.Fault("num_kv_heads", fmt::format("a divisor of num_attention_heads, {}, is expected",
+                                             decoder.num_heads));
+  }
+  if (!is_second && !has_one && decoder.num_kv_heads != decoder.num_heads) {
+    config.Fault("num_kv_heads", fmt::format("num_attention_heads, {}, is expected without "
+                                             "new_decoder_architecture",
+                                             decoder.num_heads));
+  }
+}
+
+LayerNorms ReadNorms(ConfigFields& config, bool is_second, StackSpec& decoder) {
+  decoder.parallel = config.Bool("parallel_attn", true);
+  if (is_second && !decoder.parallel) {
+    config.Fault("parallel_attn", "only true is supported with new_decoder_architecture");
+  }
+  const int32_t norms = config.Int("num_ln_in_parallel_attn", 1, 2, is_second ? 2 : 1);
+  if (!is_second && norms != 1) {
+    config.Fault("num_ln_in_parallel_attn", "only 1 is supported without new_decoder_architecture");
+  }
+  if (!decoder.parallel) return {.feed_forward = "post_attention_layernorm"};
+  if (norms == 2) return {.attention = "ln_attn", .feed_forward = "ln_mlp"};
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  FamilyDescription description;
+  StackSpec& decoder = description.spec.decoder.emplace();
+  config.Alias("hidden_size", "n_embed");
+  config.RequireBool("is_encoder_decoder", false, false);
+  // Whose slopes are rounded to bfloat16 before positions multiply them.
+  config.RequireBool("alibi", false, false);
+  const bool is_second = config.Bool("new_decoder_architecture", false);
+  decoder.num_layers = config.Size("num_hidden_layers", 32);
+  decoder.hidden_size = config.Size("hidden_size", 4544);
+  ReadHeads(config, is_second, decoder);
+  decoder.feed_forward_size = config.Size("ffn_hidden_size", 4 * decoder.hidden_size);
+  decoder.causal = true;
+  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
+  decoder.placement = NormPlacement::kPre;
+  const LayerNorms norms = ReadNorms(config, is_second, decoder);
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
+  decoder.activation = config.ActivationFunction("activation", "gelu");
+  decoder.positions = PositionKind::kRotary;
+  decoder.max_positions = config.Size("max_position_embeddings", 2048);
+  decoder.vocab_size = config.Size("vocab_size", 65024);
+  const bool has_bias = config.Bool("bias", false);
+  const bool tied = config.Bool("tie_word_embeddings", true);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";
+  decoder.token_table = prefix + "word_embeddings.weight";
+  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.layers = Layers(prefix, norms, has_bias);
+  CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  description.spec.vocab_size = decoder.vocab_size;
+  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
+  // Older checkpoints store what is computed of rope_theta, and some a copy of the tied head.
+  description.spec.ignored_tensors = {prefix + "h.*.self_attention.rotary_emb.inv_freq"};
+  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  return description;
+}
+
+}  // namespace beamline

@@ -1,0 +1,88 @@
+// GPT-J: a pre-norm decoder whose branches are parallel and read the same norm, with the first
+// elements of each head rotated in pairs of neighbours.
+#include <cmath>
+#include <string>
+
+#include "base/status.h"
+#include "engine/models/config_fields.h"
+#include "engine/models/families.h"
+#include "engine/models/rotary_config.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+
+LayerNames Layers(const std::string& prefix) {
+  const std::string layer = prefix + "h.{}.";
+  const std::string attention = layer + "attn.", mlp = layer + "mlp.";
+  LayerNames names;
+  names.attention_norm = names.feed_forward_norm = Norm(layer + "ln_1");
+  names.qkv = {
+      {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}};
+  names.attention_output = {{attention + "out_proj.weight"}};
+  names.feed_forward_in = {{mlp + "fc_in.weight"}, {mlp + "fc_in.bias"}};
+  names.feed_forward_out = {{mlp + "fc_out.weight"}, {mlp + "fc_out.bias"}};
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
+  constexpr double kTheta = 10000.0;
+  ConfigFields config(checkpoint.config(), "config.json");
+  FamilyDescription description;
+  StackSpec& decoder = description.spec.decoder.emplace();
+  config.Alias("n_embd", "hidden_size");
+  config.Alias("n_layer", "num_hidden_layers");
+  config.Alias("n_head", "num_attention_heads");
+  config.Alias("n_positions", "max_position_embeddings");
+  config.RequireBool("is_encoder_decoder", false, false);
+  decoder.num_layers = config.Size("n_layer", 28);
+  decoder.hidden_size = config.Size("n_embd", 4096);
+  decoder.num_heads = config.Size("n_head", 16);
+  decoder.num_kv_heads = decoder.num_heads;
+  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
+  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
+    config.Fault("n_head", "n_embd must be a multiple of it");
+  }
+  decoder.feed_forward_size = config.Size("n_inner", 4 * decoder.hidden_size);
+  decoder.causal = true;
+  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
+  decoder.placement = NormPlacement::kPre;
+  decoder.parallel = true;
+  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
+  decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
+  decoder.positions = PositionKind::kRotary;
+  decoder.max_positions = config.Size("n_positions", 2048);
+  decoder.vocab_size = config.Size("vocab_size", 50400);
+  const int32_t rotary_dim = config.Size("rotary_dim", 64);
+  if (config.IsNull("rotary_dim") || rotary_dim % 2 != 0 || rotary_dim > decoder.head_dim) {
+    config.Fault("rotary_dim",
+                 fmt::format("an even number up to {}, of a head's elements, is expected",
+                             decoder.head_dim));
+  }
+  const bool tied = config.Bool("tie_word_embeddings", false);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  decoder.rotary = {.frequencies = RotaryFrequencies(kTheta, rotary_dim), .interleaved = true};
+
+  const std::string prefix = checkpoint.Contains("wte.weight") ? "" : "transformer.";
+  decoder.token_table = prefix + "wte.weight";
+  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.layers = Layers(prefix);
+  CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+
+  description.spec.vocab_size = decoder.vocab_size;
+  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
+  description.spec.head_bias = "lm_head.bias";
+  // Older checkpoints store the causal mask, and some a copy of the tied head.
+  description.spec.ignored_tensors = {prefix + "h.*.attn.bias", prefix + "h.*.attn.masked_bias",
+                                      prefix + "h.*.attn.embed_positions"};
+  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  description.generation.bos_token_id = 50256;
+  return description;
+}
+
+}  // namespace beamline
