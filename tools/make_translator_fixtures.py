@@ -105,6 +105,10 @@ def make(folder, name, temporary):
     elif name == "mbart50":
         write(folder, {"model_type": "mbart"}, {"tokenizer_class": "MBart50Tokenizer", "src_lang": "fr_XX"},
               unigram(fairseq, transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES, charsmap), lists_tokens=False)
+    elif name in ("mbart_model", "mbart50_model"):
+        shutil.copyfile(sentencepiece_model(temporary), folder / "sentencepiece.bpe.model")
+        kind = "MBart50Tokenizer" if name.startswith("mbart50") else "MBartTokenizer"
+        write(folder, {"model_type": "mbart"}, {"tokenizer_class": kind, "src_lang": "de_DE"})
     elif name == "nllb":
         t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
         t.normalizer = normalizers.Precompiled(charsmap)
@@ -144,7 +148,8 @@ def rows(folder, name):
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    for name in ("bart", "t5", "t5_model", "pegasus", "mbart", "mbart50", "nllb", "m2m100", "m2m100_bpe"):
+    for name in ("bart", "t5", "t5_model", "pegasus", "mbart", "mbart_model", "mbart50", "mbart50_model", "nllb", "m2m100",
+                 "m2m100_bpe"):
         folder = pathlib.Path(sys.argv[1]) / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
