@@ -72,9 +72,12 @@ def charsmap_of(model):
     return SentencePieceExtractor(model).proto.normalizer_spec.precompiled_charsmap
 
 
-def write(folder, config, settings, tokenizer=None):
+def write(folder, config, settings, tokenizer=None, lists_tokens=True):
     if tokenizer is not None:
-        (folder / "tokenizer.json").write_text(tokenizer.to_str() + "\n")
+        content = json.loads(tokenizer.to_str())
+        if not lists_tokens:  # the class has its tokens whatever the file says
+            content["added_tokens"] = []
+        (folder / "tokenizer.json").write_text(json.dumps(content, ensure_ascii=False) + "\n")
     (folder / "config.json").write_text(json.dumps(config) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps(settings) + "\n")
 
@@ -89,19 +92,23 @@ def make(folder, name, temporary):
         write(folder, {"model_type": "bart"}, {"tokenizer_class": "BartTokenizer"}, t)
     elif name == "t5":
         t = unigram(["<pad>", "</s>", "<unk>"], [f"<extra_id_{i}>" for i in range(99, -1, -1)], charsmap)
-        write(folder, {"model_type": "t5"}, {"tokenizer_class": "T5Tokenizer"}, t)
+        write(folder, {"model_type": "t5"}, {"tokenizer_class": "T5Tokenizer"}, t, lists_tokens=False)
     elif name == "t5_model":
         shutil.copyfile(model, folder / "spiece.model")
         write(folder, {"model_type": "mt5"}, {"tokenizer_class": "T5Tokenizer", "extra_ids": 7})
     elif name == "pegasus":
         t = unigram(["<pad>", "</s>", "<mask_1>", "<mask_2>"] + [f"<unk_{i}>" for i in range(2, 103)] + ["<unk>"], [], charsmap)
-        write(folder, {"model_type": "pegasus"}, {"tokenizer_class": "PegasusTokenizer"}, t)
+        write(folder, {"model_type": "pegasus"}, {"tokenizer_class": "PegasusTokenizer"}, t, lists_tokens=False)
     elif name == "mbart":
         write(folder, {"model_type": "mbart"}, {"tokenizer_class": "MBartTokenizer", "tgt_lang": "ro_RO"},
               unigram(fairseq, transformers.models.mbart.tokenization_mbart.FAIRSEQ_LANGUAGE_CODES, charsmap))
     elif name == "mbart50":
         write(folder, {"model_type": "mbart"}, {"tokenizer_class": "MBart50Tokenizer", "src_lang": "fr_XX"},
-              unigram(fairseq, transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES, charsmap))
+              unigram(fairseq, transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES, charsmap), lists_tokens=False)
+    elif name in ("mbart_model", "mbart50_model"):
+        shutil.copyfile(sentencepiece_model(temporary), folder / "sentencepiece.bpe.model")
+        kind = "MBart50Tokenizer" if name.startswith("mbart50") else "MBartTokenizer"
+        write(folder, {"model_type": "mbart"}, {"tokenizer_class": kind, "src_lang": "de_DE"})
     elif name == "nllb":
         t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
         t.normalizer = normalizers.Precompiled(charsmap)
@@ -141,7 +148,8 @@ def rows(folder, name):
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    for name in ("bart", "t5", "t5_model", "pegasus", "mbart", "mbart50", "nllb", "m2m100", "m2m100_bpe"):
+    for name in ("bart", "t5", "t5_model", "pegasus", "mbart", "mbart_model", "mbart50", "mbart50_model", "nllb", "m2m100",
+                 "m2m100_bpe"):
         folder = pathlib.Path(sys.argv[1]) / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -181,14 +181,66 @@ absl::StatusOr<json> ReadLlamaModel(const std::string& path, const TokenizerConf
       {"model", {{"type", "BPE"}, {"vocab", std::move(vocab)}, {"merges", std::move(merges)}}}};
 }
 
+namespace {
+
+absl::StatusOr<SentencePieceFile> ReadUnigramFile(const std::string& path) {
+  BEAMLINE_ASSIGN_OR_RETURN(SentencePieceFile file, ReadSentencePieceFile(path));
+  if (file.model_type == SentencePieceFile::ModelType::kUnigram) return file;
+  return absl::UnimplementedError(
+      fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
+                  static_cast<int>(file.model_type)));
+}
+
+json PrecompiledNormalizer(const SentencePieceFile& file) {
+  if (file.character_map.empty()) return nullptr;
+  return {{"type", "Precompiled"},
+          {"precompiled_charsmap", absl::Base64Escape(file.character_map)}};
+}
+
+// The languages that transformers' classes count behind the pieces, in its order; those of mBART-50
+// behind the first's.
+constexpr std::string_view kMBartCodes =
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "
+    "lv_LV "
+    "my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN";
+constexpr std::string_view kMBart50Codes =
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL "
+    "ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI";
+
+void AppendCodes(std::string_view codes, json& vocab) {
+  while (!codes.empty()) {
+    const std::string_view code = codes.substr(0, codes.find(' '));
+    vocab.push_back(json::array({std::string(code), 0.0}));
+    codes.remove_prefix(std::min(code.size() + 1, codes.size()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<json> ReadMBartModel(const std::string& path, const TokenizerConfig& config,
+                                    bool has_fifty) {
+  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
+  constexpr size_t kOwnPieces = 3;  // unknown, begin and end, which have other ids here
+  json vocab = json::array();
+  for (const auto& [role, token] : {std::pair("bos_token", "<s>"),
+                                    {"pad_token", "<pad>"},
+                                    {"eos_token", "</s>"},
+                                    {"unk_token", "<unk>"}}) {
+    vocab.push_back(json::array({config.Role(role, token), 0.0}));
+  }
+  for (size_t id = kOwnPieces; id < file.pieces.size(); ++id) {
+    vocab.push_back(json::array({file.pieces[id].text, file.pieces[id].score}));
+  }
+  AppendCodes(kMBartCodes, vocab);
+  if (has_fifty) AppendCodes(kMBart50Codes, vocab);
+  vocab.push_back(json::array({config.Role("mask_token", "<mask>"), 0.0}));
+  return json{{"normalizer", PrecompiledNormalizer(file)},
+              {"model", {{"type", "Unigram"}, {"unk_id", 3}, {"vocab", std::move(vocab)}}}};
+}
+
 absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig& config) {
   constexpr int64_t kMostExtraIds = 10000;
-  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadSentencePieceFile(path));
-  if (file.model_type != SentencePieceFile::ModelType::kUnigram) {
-    return absl::UnimplementedError(
-        fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
-                    static_cast<int>(file.model_type)));
-  }
+  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const int64_t num_extra,
                             settings.IntOr("extra_ids", 100, 0, kMostExtraIds));
@@ -212,13 +264,8 @@ absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig&
     add(token, /*special=*/true);
     vocab.push_back(json::array({token, 0.0}));
   }
-  json normalizer;
-  if (!file.character_map.empty()) {
-    normalizer = {{"type", "Precompiled"},
-                  {"precompiled_charsmap", absl::Base64Escape(file.character_map)}};
-  }
   return json{{"added_tokens", std::move(added)},
-              {"normalizer", std::move(normalizer)},
+              {"normalizer", PrecompiledNormalizer(file)},
               {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", std::move(vocab)}}}};
 }
 

@@ -22,6 +22,11 @@ absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
 absl::StatusOr<nlohmann::json> ReadLlamaModel(const std::string& path,
                                               const TokenizerConfig& config);
 
+// sentencepiece.bpe.model of mBART, or of mBART-50: a SentencePiece model of type unigram, whose
+// pieces stand behind other special tokens and in front of the codes of languages.
+absl::StatusOr<nlohmann::json> ReadMBartModel(const std::string& path,
+                                              const TokenizerConfig& config, bool has_fifty);
+
 // spiece.model of T5, a SentencePiece model of type unigram, and the "<extra_id_0>" ... behind its
 // pieces.
 absl::StatusOr<nlohmann::json> ReadT5Model(const std::string& path, const TokenizerConfig& config);

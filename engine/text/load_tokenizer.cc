@@ -121,6 +121,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
       BEAMLINE_ASSIGN_OR_RETURN(auto made, text::LoadM2M100Tokenizer(folder, config));
       return text::AddLanguages(name, config, std::move(made));
     }
+    if (has_pieces && (name == text::kMBartTokenizer || name == text::kMBart50Tokenizer)) {
+      BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                                text::ReadMBartModel(path("sentencepiece.bpe.model"), config,
+                                                     name == text::kMBart50Tokenizer));
+      auto made = MakeOfClass(std::move(json), path("sentencepiece.bpe.model"), config,
+                              model_config, lower_case);
+      if (!made.ok()) return made;
+      return text::AddLanguages(name, config, *std::move(made));
+    }
     BEAMLINE_ASSIGN_OR_RETURN(const bool has_spiece, HasFile(path("spiece.model")));
     if (name == text::kT5Tokenizer && has_spiece) {
       BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,

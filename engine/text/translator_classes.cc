@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "base/status.h"
 #include "engine/text/component_json.h"
 #include "engine/text/multilingual_tokenizer.h"
@@ -46,6 +48,7 @@ absl::Status SetUnknown(const TokenizerConfig& config, int unk_id, json& tokeniz
   }
   model["unk_id"] = unk_id;
   model["byte_fallback"] = false;
+  model["exact_scores"] = true;
   return absl::OkStatus();
 }
 
@@ -63,28 +66,57 @@ absl::Status SetEnd(const TokenizerConfig& config, const std::string& end, json&
   return absl::OkStatus();
 }
 
-// The codes of languages and the class's own tokens are special, whatever the file says of them.
-void MarkSpecials(std::string_view tokenizer_class, const TokenizerConfig& config,
-                  json& tokenizer) {
+// The class's own tokens, which are special whatever the file says of them.
+struct OwnTokens {
+  std::string_view language_class = {};  // whose codes they are, too
+  std::string_view numbered = {};        // "<extra_id_": these with a number and ">" behind, too
+  std::vector<std::string> names;
+  std::string mask = {};  // stands for a word with its space
+
+  bool Has(std::string_view token) const {
+    if (token.empty()) return false;
+    if (token == mask || std::ranges::count(names, token) > 0) return true;
+    if (IsLanguageCode(language_class, token)) return true;
+    if (numbered.empty() || !token.starts_with(numbered) || !token.ends_with('>')) return false;
+    token.remove_prefix(numbered.size());
+    token.remove_suffix(1);
+    return !token.empty() &&
+           std::ranges::all_of(token, [](unsigned char c) { return absl::ascii_isdigit(c); });
+  }
+};
+
+// Those that all of these classes have.
+std::vector<std::string> Named(const TokenizerConfig& config) {
+  return {config.Role("pad_token", "<pad>"), config.Role("eos_token", "</s>"),
+          config.Role("unk_token", "<unk>")};
+}
+
+OwnTokens OfLanguages(std::string_view language_class, const TokenizerConfig& config) {
+  OwnTokens own = {.language_class = language_class, .names = Named(config)};
+  own.names.push_back(config.Role("bos_token", "<s>"));
+  own.mask = config.Role("mask_token", "<mask>");
+  return own;
+}
+
+void MarkSpecials(const OwnTokens& own, json& tokenizer) {
   json& added = tokenizer["added_tokens"];
-  if (!added.is_array()) added = json::array();
-  const std::string mask = config.Role("mask_token", "<mask>");
-  const std::string own[] = {config.Role("bos_token", "<s>"), config.Role("pad_token", "<pad>"),
-                             config.Role("eos_token", "</s>"), config.Role("unk_token", "<unk>"),
-                             mask};
+  if (added.is_null()) added = json::array();
+  if (!added.is_array()) return;  // which is a fault for whoever reads it
   const auto mark = [&](const std::string& token, const json& id) {
-    if (!IsLanguageCode(tokenizer_class, token) && std::ranges::count(own, token) == 0) return;
+    if (!own.Has(token)) return;
     for (const json& known : added) {
       if (StringMember(known, "content") == token) return;
     }
-    // The mask stands for a word with its space.
     added.push_back({{"id", id},
                      {"content", token},
                      {"special", true},
-                     {"lstrip", token == mask},
-                     {"normalized", token == mask}});
+                     {"lstrip", token == own.mask},
+                     {"normalized", token == own.mask}});
   };
-  const json vocab = tokenizer["model"].value("vocab", json());
+  const json& model = tokenizer["model"];
+  const auto found = model.find("vocab");
+  if (found == model.end()) return;
+  const json& vocab = *found;
   if (vocab.is_object()) {
     for (const auto& [token, id] : vocab.items()) mark(token, id);
     return;
@@ -103,6 +135,7 @@ absl::Status ApplyT5(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = FindPrecompiled(tokenizer.value("normalizer", json()));
   SetMetaspace(/*at_white_space=*/true, tokenizer);
   BEAMLINE_RETURN_IF_ERROR(SetUnknown(config, 2, tokenizer));
+  MarkSpecials({.numbered = "<extra_id_", .names = Named(config)}, tokenizer);
   return SetEnd(config, config.Role("eos_token", "</s>"), tokenizer);
 }
 
@@ -113,6 +146,11 @@ absl::Status ApplyPegasus(const TokenizerConfig& config, json& tokenizer) {
   SetMetaspace(/*at_white_space=*/false, tokenizer);
   const json unknown = IdOf(tokenizer, config.Role("unk_token", "<unk>"));
   if (unknown.is_number_unsigned()) tokenizer["model"]["unk_id"] = unknown;
+  tokenizer["model"]["exact_scores"] = true;
+  OwnTokens own = {.numbered = "<unk_", .names = Named(config)};
+  own.names.push_back(config.Role("mask_token_sent", "<mask_1>"));
+  own.names.push_back(config.Role("mask_token", "<mask_2>"));
+  MarkSpecials(own, tokenizer);
   return SetEnd(config, config.Role("eos_token", "</s>"), tokenizer);
 }
 
@@ -120,7 +158,7 @@ absl::Status ApplyMBart(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = nullptr;
   SetMetaspace(/*at_white_space=*/true, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkSpecials(kMBartTokenizer, config, tokenizer);
+  MarkSpecials(OfLanguages(kMBartTokenizer, config), tokenizer);
   return SetUnknown(config, 3, tokenizer);
 }
 
@@ -132,7 +170,7 @@ absl::Status ApplyMBart50(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = Sequence(std::move(steps));
   SetMetaspace(/*at_white_space=*/false, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkSpecials(kMBart50Tokenizer, config, tokenizer);
+  MarkSpecials(OfLanguages(kMBart50Tokenizer, config), tokenizer);
   return SetUnknown(config, 3, tokenizer);
 }
 
@@ -144,7 +182,7 @@ absl::Status ApplyNllb(const TokenizerConfig& config, json& tokenizer) {
   }
   SetMetaspace(/*at_white_space=*/false, tokenizer);
   tokenizer["post_processor"] = nullptr;
-  MarkSpecials(kNllbTokenizer, config, tokenizer);
+  MarkSpecials(OfLanguages(kNllbTokenizer, config), tokenizer);
   json& model = tokenizer["model"];
   model["unk_token"] = config.Role("unk_token", "<unk>");
   model["fuse_unk"] = true;

@@ -179,6 +179,8 @@ absl::StatusOr<std::unique_ptr<TokenModel>> UnigramFromJson(const JsonNode& node
     config.unk_id = static_cast<int32_t>(unk_id);
   }
   BEAMLINE_ASSIGN_OR_RETURN(config.byte_fallback, node.BoolOr("byte_fallback", false));
+  // Set where transformers reads the file and hands on the scores (translator_classes.cc).
+  BEAMLINE_ASSIGN_OR_RETURN(const bool exact_scores, node.BoolOr("exact_scores", false));
   std::vector<std::string> tokens;
   std::vector<double> scores;
   for (const nlohmann::json& entry : vocab.value()) {
@@ -187,7 +189,8 @@ absl::StatusOr<std::unique_ptr<TokenModel>> UnigramFromJson(const JsonNode& node
           fmt::format("entry {} is {}, expected [token, score]", tokens.size(), entry.dump()));
     }
     tokens.push_back(entry[0].get<std::string>());
-    scores.push_back(AsSerdeReads(entry[1].get<double>()));
+    const auto score = entry[1].get<double>();
+    scores.push_back(exact_scores ? score : AsSerdeReads(score));
   }
   Vocabulary vocabulary = Vocabulary::FromList(std::move(tokens));
   std::vector<std::pair<std::string_view, int32_t>> entries(vocabulary.ids().begin(),

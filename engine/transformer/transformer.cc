@@ -153,7 +153,8 @@ absl::Status CheckRange(const TransformerSpec& spec, DType dtype) {
   if (!spec.exceeds_float16 || dtype != DType::kFloat16) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("dtype is {}, whose range a {} exceeds; accepted: {}, {}", Name(dtype),
-                  spec.architecture, Name(DType::kFloat32), Name(DType::kBFloat16)));
+                  spec.architecture.empty() ? "model of this family" : spec.architecture,
+                  Name(DType::kFloat32), Name(DType::kBFloat16)));
 }
 
 absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) {
@@ -171,8 +172,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
     const StepLimits& limits, Backend& backend, Communicator* communicator,
     const StagePart* stage) {
-  BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(CheckRange(spec, dtype));
+  BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
   if (spec.has_softcaps()) BEAMLINE_RETURN_IF_ERROR(backend.SupportsSoftcaps());

@@ -64,8 +64,9 @@ TEST_P(TranslatorClassesTest, RowsAreTheReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, TranslatorClassesTest,
-                         ::testing::Values("bart", "t5", "t5_model", "pegasus", "mbart", "mbart50",
-                                           "nllb", "m2m100", "m2m100_bpe"),
+                         ::testing::Values("bart", "t5", "t5_model", "pegasus", "mbart",
+                                           "mbart_model", "mbart50", "mbart50_model", "nllb",
+                                           "m2m100", "m2m100_bpe"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(TranslatorLanguagesTest, AreThoseOfTheVocabulary) {
