@@ -8,23 +8,31 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/gpt_like.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+constexpr GptLike kBloom = {.num_layers = {"n_layer", 2},
+                            .hidden_size = {"hidden_size", 64},
+                            .num_heads = {"n_head", 8},
+                            .feed_forward_size = {},
+                            .max_positions = {"seq_length", 2048},
+                            .vocab_size = 250880,
+                            .norm_epsilon = "layer_norm_epsilon",
+                            .activation_name = {},
+                            .activation = {}};
 
 LayerNames Layers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
-  names.attention_norm = Norm(layer + "input_layernorm");
-  names.qkv = Linear(layer + "self_attention.query_key_value");
+  names.attention_norm = NamedNorm(layer + "input_layernorm");
+  names.qkv = NamedLinear(layer + "self_attention.query_key_value");
   names.qkv.grouped = true;
-  names.attention_output = Linear(layer + "self_attention.dense");
-  names.feed_forward_norm = Norm(layer + "post_attention_layernorm");
-  names.feed_forward_in = Linear(layer + "mlp.dense_h_to_4h");
-  names.feed_forward_out = Linear(layer + "mlp.dense_4h_to_h");
+  names.attention_output = NamedLinear(layer + "self_attention.dense");
+  names.feed_forward_norm = NamedNorm(layer + "post_attention_layernorm");
+  names.feed_forward_in = NamedLinear(layer + "mlp.dense_h_to_4h");
+  names.feed_forward_out = NamedLinear(layer + "mlp.dense_4h_to_h");
   return names;
 }
 
@@ -55,33 +63,18 @@ absl::StatusOr<FamilyDescription> DescribeBloom(const Checkpoint& checkpoint) {
   config.Alias("hidden_size", "n_embed");
   config.Alias("n_layer", "num_hidden_layers");
   config.Alias("n_head", "num_attention_heads");
-  config.RequireBool("is_encoder_decoder", false, false);
+  ReadGptLike(kBloom, config, decoder);
   config.RequireBool("apply_residual_connection_post_layernorm", false, false);
-  decoder.num_layers = config.Size("n_layer", 2);
-  decoder.hidden_size = config.Size("hidden_size", 64);
-  decoder.num_heads = config.Size("n_head", 8);
-  decoder.num_kv_heads = decoder.num_heads;
-  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
-  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
-    config.Fault("n_head", "hidden_size must be a multiple of it");
-  }
-  decoder.feed_forward_size = 4 * decoder.hidden_size;
-  decoder.causal = true;
-  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
-  decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
   decoder.activation = Activation::kGeluTanh;
   decoder.positions = PositionKind::kAlibi;
   decoder.alibi_slopes = AlibiSlopes(decoder.num_heads);
-  decoder.max_positions = config.Size("seq_length", 2048);  // that it was trained with
-  decoder.vocab_size = config.Size("vocab_size", 250880);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "word_embeddings.weight";
-  decoder.embedding_norm = Norm(prefix + "word_embeddings_layernorm");
-  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.embedding_norm = NamedNorm(prefix + "word_embeddings_layernorm");
+  decoder.final_norm = NamedNorm(prefix + "ln_f");
   decoder.layers = Layers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());

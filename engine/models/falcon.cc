@@ -1,24 +1,26 @@
 // Falcon: a pre-norm decoder with rotary positions and queries, keys and values in one matrix. The
 // first architecture (7B) has one head of keys and values, the second (40B, 180B, Falcon 2) groups.
-#include <cmath>
 #include <string>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/gpt_like.h"
 #include "engine/models/rotary_config.h"
 #include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name, bool has_bias) {
-  LinearNames names = {{name + ".weight"}};
-  if (has_bias) names.biases = {name + ".bias"};
-  return names;
-}
-
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+constexpr GptLike kFalcon = {.num_layers = {"num_hidden_layers", 32},
+                             .hidden_size = {"hidden_size", 4544},
+                             .num_heads = {"num_attention_heads", 71},
+                             .feed_forward_size = {"ffn_hidden_size"},
+                             .max_positions = {"max_position_embeddings", 2048},
+                             .vocab_size = 65024,
+                             .norm_epsilon = "layer_norm_epsilon",
+                             .activation_name = "activation",
+                             .activation = "gelu"};
 
 // The norms of a layer by name: attention's, and the feed-forward's.
 struct LayerNorms {
@@ -29,22 +31,17 @@ struct LayerNorms {
 LayerNames Layers(const std::string& prefix, const LayerNorms& norms, bool has_bias) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
-  names.attention_norm = Norm(layer + norms.attention);
-  names.qkv = Linear(layer + "self_attention.query_key_value", has_bias);
+  names.attention_norm = NamedNorm(layer + norms.attention);
+  names.qkv = NamedLinear(layer + "self_attention.query_key_value", has_bias);
   names.qkv.grouped = true;
-  names.attention_output = Linear(layer + "self_attention.dense", has_bias);
-  names.feed_forward_norm = Norm(layer + norms.feed_forward);
-  names.feed_forward_in = Linear(layer + "mlp.dense_h_to_4h", has_bias);
-  names.feed_forward_out = Linear(layer + "mlp.dense_4h_to_h", has_bias);
+  names.attention_output = NamedLinear(layer + "self_attention.dense", has_bias);
+  names.feed_forward_norm = NamedNorm(layer + norms.feed_forward);
+  names.feed_forward_in = NamedLinear(layer + "mlp.dense_h_to_4h", has_bias);
+  names.feed_forward_out = NamedLinear(layer + "mlp.dense_4h_to_h", has_bias);
   return names;
 }
 
 void ReadHeads(ConfigFields& config, bool is_second, StackSpec& decoder) {
-  decoder.num_heads = config.Size("num_attention_heads", 71);
-  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
-  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
-    config.Fault("num_attention_heads", "hidden_size must be a multiple of it");
-  }
   const bool has_one = !is_second && config.Bool("multi_query", true);
   decoder.num_kv_heads = has_one ? 1 : config.Size("num_kv_heads", decoder.num_heads);
   if (decoder.num_heads % decoder.num_kv_heads != 0) {
@@ -79,23 +76,13 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   FamilyDescription description;
   StackSpec& decoder = description.spec.decoder.emplace();
   config.Alias("hidden_size", "n_embed");
-  config.RequireBool("is_encoder_decoder", false, false);
+  ReadGptLike(kFalcon, config, decoder);
   // Whose slopes are rounded to bfloat16 before positions multiply them.
   config.RequireBool("alibi", false, false);
   const bool is_second = config.Bool("new_decoder_architecture", false);
-  decoder.num_layers = config.Size("num_hidden_layers", 32);
-  decoder.hidden_size = config.Size("hidden_size", 4544);
   ReadHeads(config, is_second, decoder);
-  decoder.feed_forward_size = config.Size("ffn_hidden_size", 4 * decoder.hidden_size);
-  decoder.causal = true;
-  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
-  decoder.placement = NormPlacement::kPre;
   const LayerNorms norms = ReadNorms(config, is_second, decoder);
-  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
-  decoder.activation = config.ActivationFunction("activation", "gelu");
   decoder.positions = PositionKind::kRotary;
-  decoder.max_positions = config.Size("max_position_embeddings", 2048);
-  decoder.vocab_size = config.Size("vocab_size", 65024);
   const bool has_bias = config.Bool("bias", false);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -104,7 +91,7 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
 
   const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "word_embeddings.weight";
-  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.final_norm = NamedNorm(prefix + "ln_f");
   decoder.layers = Layers(prefix, norms, has_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());

@@ -1,27 +1,35 @@
 // GPT-2: a pre-norm decoder with learned positions, matrices stored [in, out].
-#include <cmath>
 #include <string>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/gpt_like.h"
 
 namespace beamline {
 namespace {
+
+constexpr GptLike kGpt2 = {.num_layers = {"n_layer", 12},
+                           .hidden_size = {"n_embd", 768},
+                           .num_heads = {"n_head", 12},
+                           .feed_forward_size = {"n_inner"},
+                           .max_positions = {"n_positions", 1024},
+                           .vocab_size = 50257,
+                           .norm_epsilon = "layer_norm_epsilon",
+                           .activation_name = "activation_function",
+                           .activation = "gelu_new"};
 
 LinearNames Conv1D(const std::string& name) {
   return {{name + ".weight"}, {name + ".bias"}, /*transposed=*/true};
 }
 
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
 LayerNames Layers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
-  names.attention_norm = Norm(layer + "ln_1");
+  names.attention_norm = NamedNorm(layer + "ln_1");
   names.qkv = Conv1D(layer + "attn.c_attn");
   names.attention_output = Conv1D(layer + "attn.c_proj");
-  names.feed_forward_norm = Norm(layer + "ln_2");
+  names.feed_forward_norm = NamedNorm(layer + "ln_2");
   names.feed_forward_in = Conv1D(layer + "mlp.c_fc");
   names.feed_forward_out = Conv1D(layer + "mlp.c_proj");
   return names;
@@ -37,37 +45,20 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   config.Alias("n_layer", "num_hidden_layers");
   config.Alias("n_head", "num_attention_heads");
   config.Alias("n_positions", "max_position_embeddings");
-  config.RequireBool("is_encoder_decoder", false, false);
-  decoder.num_layers = config.Size("n_layer", 12);
-  decoder.hidden_size = config.Size("n_embd", 768);
-  decoder.num_heads = config.Size("n_head", 12);
-  decoder.num_kv_heads = decoder.num_heads;
-  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
-  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
-    config.Fault("n_head", "n_embd must be a multiple of it");
-  }
-  decoder.feed_forward_size = config.Size("n_inner", 4 * decoder.hidden_size);
-  decoder.causal = true;
-  if (config.Bool("scale_attn_weights", true)) {
-    decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
-  }
+  ReadGptLike(kGpt2, config, decoder);
+  if (!config.Bool("scale_attn_weights", true)) decoder.attention_scale = 1.0f;
   decoder.scale_by_inverse_layer = config.Bool("scale_attn_by_inverse_layer_idx", false);
   // A matter of half precision on training devices: scores are float32 here in any case.
   config.Bool("reorder_and_upcast_attn", false);
   config.RequireBool("add_cross_attention", false, false);
-  decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
-  decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
   decoder.positions = PositionKind::kLearned;
-  decoder.max_positions = config.Size("n_positions", 1024);
-  decoder.vocab_size = config.Size("vocab_size", 50257);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("transformer.wte.weight") ? "transformer." : "";
   decoder.token_table = prefix + "wte.weight";
   decoder.position_table = prefix + "wpe.weight";
-  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.final_norm = NamedNorm(prefix + "ln_f");
   decoder.layers = Layers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   CheckTableRows(checkpoint, decoder.position_table, "n_positions", decoder.max_positions, config);

@@ -1,6 +1,5 @@
 // GPT-Neo: GPT-2 with separate matrices, scores that are not scaled, and layers that attend within
 // a window.
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -8,25 +7,33 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/gpt_like.h"
 #include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+constexpr GptLike kGptNeo = {.num_layers = {"num_layers", 24},
+                             .hidden_size = {"hidden_size", 2048},
+                             .num_heads = {"num_heads", 16},
+                             .feed_forward_size = {"intermediate_size"},
+                             .max_positions = {"max_position_embeddings", 2048},
+                             .vocab_size = 50257,
+                             .norm_epsilon = "layer_norm_epsilon",
+                             .activation_name = "activation_function",
+                             .activation = "gelu_new"};
 
 LayerNames Layers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   const std::string attention = layer + "attn.attention.";
   LayerNames names;
-  names.attention_norm = Norm(layer + "ln_1");
+  names.attention_norm = NamedNorm(layer + "ln_1");
   names.qkv = {
       {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}};
-  names.attention_output = Linear(attention + "out_proj");
-  names.feed_forward_norm = Norm(layer + "ln_2");
-  names.feed_forward_in = Linear(layer + "mlp.c_fc");
-  names.feed_forward_out = Linear(layer + "mlp.c_proj");
+  names.attention_output = NamedLinear(attention + "out_proj");
+  names.feed_forward_norm = NamedNorm(layer + "ln_2");
+  names.feed_forward_in = NamedLinear(layer + "mlp.c_fc");
+  names.feed_forward_out = NamedLinear(layer + "mlp.c_proj");
   return names;
 }
 
@@ -70,23 +77,9 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   StackSpec& decoder = description.spec.decoder.emplace();
   config.Alias("num_layers", "num_hidden_layers");
   config.Alias("num_heads", "num_attention_heads");
-  config.RequireBool("is_encoder_decoder", false, false);
-  decoder.num_layers = config.Size("num_layers", 24);
-  decoder.hidden_size = config.Size("hidden_size", 2048);
-  decoder.num_heads = config.Size("num_heads", 16);
-  decoder.num_kv_heads = decoder.num_heads;
-  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
-  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
-    config.Fault("num_heads", "hidden_size must be a multiple of it");
-  }
-  decoder.feed_forward_size = config.Size("intermediate_size", 4 * decoder.hidden_size);
-  decoder.causal = true;
-  decoder.placement = NormPlacement::kPre;
-  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
-  decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
+  ReadGptLike(kGptNeo, config, decoder);
+  decoder.attention_scale = 1.0f;
   decoder.positions = PositionKind::kLearned;
-  decoder.max_positions = config.Size("max_position_embeddings", 2048);
-  decoder.vocab_size = config.Size("vocab_size", 50257);
   decoder.attention_windows = ReadWindows(checkpoint.config(), decoder.num_layers, config);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -94,7 +87,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Contains("wte.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "wte.weight";
   decoder.position_table = prefix + "wpe.weight";
-  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.final_norm = NamedNorm(prefix + "ln_f");
   decoder.layers = Layers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   CheckTableRows(checkpoint, decoder.position_table, "max_position_embeddings",

@@ -1,24 +1,32 @@
 // GPT-J: a pre-norm decoder whose branches are parallel and read the same norm, with the first
 // elements of each head rotated in pairs of neighbours.
-#include <cmath>
 #include <string>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/gpt_like.h"
 #include "engine/models/rotary_config.h"
 #include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+constexpr GptLike kGptJ = {.num_layers = {"n_layer", 28},
+                           .hidden_size = {"n_embd", 4096},
+                           .num_heads = {"n_head", 16},
+                           .feed_forward_size = {"n_inner"},
+                           .max_positions = {"n_positions", 2048},
+                           .vocab_size = 50400,
+                           .norm_epsilon = "layer_norm_epsilon",
+                           .activation_name = "activation_function",
+                           .activation = "gelu_new"};
 
 LayerNames Layers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   const std::string attention = layer + "attn.", mlp = layer + "mlp.";
   LayerNames names;
-  names.attention_norm = names.feed_forward_norm = Norm(layer + "ln_1");
+  names.attention_norm = names.feed_forward_norm = NamedNorm(layer + "ln_1");
   names.qkv = {
       {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}};
   names.attention_output = {{attention + "out_proj.weight"}};
@@ -38,25 +46,9 @@ absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
   config.Alias("n_layer", "num_hidden_layers");
   config.Alias("n_head", "num_attention_heads");
   config.Alias("n_positions", "max_position_embeddings");
-  config.RequireBool("is_encoder_decoder", false, false);
-  decoder.num_layers = config.Size("n_layer", 28);
-  decoder.hidden_size = config.Size("n_embd", 4096);
-  decoder.num_heads = config.Size("n_head", 16);
-  decoder.num_kv_heads = decoder.num_heads;
-  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
-  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
-    config.Fault("n_head", "n_embd must be a multiple of it");
-  }
-  decoder.feed_forward_size = config.Size("n_inner", 4 * decoder.hidden_size);
-  decoder.causal = true;
-  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
-  decoder.placement = NormPlacement::kPre;
+  ReadGptLike(kGptJ, config, decoder);
   decoder.parallel = true;
-  decoder.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-5f);
-  decoder.activation = config.ActivationFunction("activation_function", "gelu_new");
   decoder.positions = PositionKind::kRotary;
-  decoder.max_positions = config.Size("n_positions", 2048);
-  decoder.vocab_size = config.Size("vocab_size", 50400);
   const int32_t rotary_dim = config.Size("rotary_dim", 64);
   if (config.IsNull("rotary_dim") || rotary_dim % 2 != 0 || rotary_dim > decoder.head_dim) {
     config.Fault("rotary_dim",
@@ -69,7 +61,7 @@ absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
 
   const std::string prefix = checkpoint.Contains("wte.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "wte.weight";
-  decoder.final_norm = Norm(prefix + "ln_f");
+  decoder.final_norm = NamedNorm(prefix + "ln_f");
   decoder.layers = Layers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());

@@ -10,6 +10,7 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/encoding_defaults.h"
 #include "engine/models/families.h"
@@ -77,8 +78,10 @@ absl::StatusOr<const Family*> FindFamily(const nlohmann::json& object) {
   for (const Family& family : kFamilies) {
     if (family.model_type == model_type) return &family;
   }
-  return absl::UnimplementedError(
-      fmt::format("config.json: model_type is \"{}\"; served are {}", model_type, Listed(known)));
+  // The list stays whole in a line of an error.
+  constexpr size_t kMostBytes = 48;
+  return absl::UnimplementedError(fmt::format("config.json: model_type is \"{}\"; served are {}",
+                                              Shorten(model_type, kMostBytes), Listed(known)));
 }
 
 absl::Status CheckArchitectures(const nlohmann::json& config, const Family& family) {

@@ -1,0 +1,48 @@
+#include "engine/models/gpt_like.h"
+
+#include <cmath>
+
+#include "fmt/format.h"
+
+namespace beamline {
+
+void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder) {
+  const auto size = [&](const SizeField& field) {
+    return config.Size(field.name, field.otherwise);
+  };
+  config.RequireBool("is_encoder_decoder", false, false);
+  decoder.num_layers = size(family.num_layers);
+  decoder.hidden_size = size(family.hidden_size);
+  decoder.num_heads = size(family.num_heads);
+  decoder.num_kv_heads = decoder.num_heads;
+  decoder.head_dim = decoder.hidden_size / decoder.num_heads;
+  if (decoder.head_dim * decoder.num_heads != decoder.hidden_size) {
+    config.Fault(family.num_heads.name,
+                 fmt::format("{} must be a multiple of it", family.hidden_size.name));
+  }
+  SizeField inner = family.feed_forward_size;
+  if (inner.otherwise == 0) inner.otherwise = 4 * decoder.hidden_size;
+  decoder.feed_forward_size = inner.name.empty() ? inner.otherwise : size(inner);
+  decoder.causal = true;
+  decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
+  decoder.placement = NormPlacement::kPre;
+  if (!family.norm_epsilon.empty()) {
+    decoder.norm_epsilon = config.Epsilon(family.norm_epsilon, 1e-5f);
+  }
+  if (!family.activation_name.empty()) {
+    decoder.activation =
+        config.ActivationFunction(family.activation_name, std::string(family.activation));
+  }
+  decoder.max_positions = size(family.max_positions);
+  decoder.vocab_size = config.Size("vocab_size", family.vocab_size);
+}
+
+LinearNames NamedLinear(const std::string& name, bool has_bias) {
+  LinearNames names = {{name + ".weight"}};
+  if (has_bias) names.biases = {name + ".bias"};
+  return names;
+}
+
+NormNames NamedNorm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+
+}  // namespace beamline
