@@ -243,14 +243,15 @@ absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t
   return Tensor(data, DType::kFloat32, {1, padded}).Columns(0, width);
 }
 
-absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name, int64_t rows,
-                                                        int64_t columns) {
-  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
+absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name,
+                                                        std::vector<int64_t> shape) {
+  const int64_t size = NumElements(shape);
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, std::move(shape)));
   std::vector<float> values;
   if (!keeps_) return values;
   std::vector<std::byte> bytes;
-  AppendConverted(stored.data, rows * columns, stored.dtype, DType::kFloat32, bytes);
-  values.resize(static_cast<size_t>(rows * columns));
+  AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
+  values.resize(static_cast<size_t>(size));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
@@ -262,7 +263,7 @@ absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t s
   if (scale == 1.0f) {
     BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
   } else {
-    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, 1, size));
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, {size}));
     for (float& gain : gains) gain *= scale;
     if (keeps_) {
       std::vector<std::byte> bytes;

@@ -46,8 +46,8 @@ class TensorReader {
   absl::StatusOr<Tensor> LogitsBias(const std::string& name, int64_t size);
   // With its gain times `scale`.
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size, float scale = 1.0f);
-  // All values of a matrix of which something else is made; empty where it is not kept.
-  absl::StatusOr<std::vector<float>> Floats(const std::string& name, int64_t rows, int64_t columns);
+  // All values of a tensor of which something else is made; empty where it is not kept.
+  absl::StatusOr<std::vector<float>> Floats(const std::string& name, std::vector<int64_t> shape);
   // A table that is computed, not stored. Of a rank, its columns.
   absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
   // One that stays float32, that every rank has whole and that may be too large for the host to

@@ -80,7 +80,7 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
 absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& reader) {
   const RelativeSpec& relative = spec.relative;
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> table,
-                            reader.Floats(relative.table, relative.num_buckets, spec.num_heads));
+                            reader.Floats(relative.table, {relative.num_buckets, spec.num_heads}));
   if (table.empty()) return Tensor();
   const Shard& shard = reader.shard();
   const auto first_head = static_cast<int32_t>(shard.Begin(spec.num_heads));
