@@ -122,9 +122,12 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
   for (StackSpec* stack : {&encoder, &decoder}) {
     const std::string side = prefix + (stack == &encoder ? "encoder." : "decoder.");
     stack->layers = BartLayers(side, stack->cross_attention);
-    if (family.positions == PositionKind::kLearned) {
-      stack->position_table = side + "embed_positions.weight";
+    // Computed positions that the file has count as it has them, rounded to its type.
+    const std::string positions = side + "embed_positions.weight";
+    if (family.positions == PositionKind::kSinusoidal && checkpoint.Contains(positions)) {
+      stack->positions = PositionKind::kLearned;
     }
+    if (stack->positions == PositionKind::kLearned) stack->position_table = positions;
     if (family.has_embedding_norm) stack->embedding_norm = Norm(side + "layernorm_embedding");
     if (family.has_final_norm) stack->final_norm = Norm(side + "layer_norm");
   }
@@ -132,8 +135,8 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
   if (family.has_logits_bias && checkpoint.Contains("final_logits_bias")) {
     spec.head_bias = "final_logits_bias";
   }
-  if (family.positions != PositionKind::kLearned) {
-    spec.ignored_tensors.push_back(prefix + "*.embed_positions.weight*");
+  if (family.positions == PositionKind::kShiftedSinusoidal) {
+    spec.ignored_tensors.push_back(prefix + "*.embed_positions.weights");
   }
   spec.exceeds_float16 = family.exceeds_float16;
   description.generation.decoder_start_token_id = family.decoder_start_token_id;

@@ -56,9 +56,9 @@ class ClusterIterator {
   UText* text_ = nullptr;
 };
 
-class PrecompiledNormalizer : public Normalizer {
+class CharsmapNormalizer : public Normalizer {
  public:
-  explicit PrecompiledNormalizer(PrecompiledCharsmap map) : map_(std::move(map)) {}
+  explicit CharsmapNormalizer(PrecompiledCharsmap map) : map_(std::move(map)) {}
   absl::Status Normalize(AlignedText* text) const override { return map_.Normalize(text); }
 
  private:
@@ -207,7 +207,7 @@ absl::StatusOr<std::unique_ptr<Normalizer>> MakePrecompiledNormalizer(const Json
   }
   absl::StatusOr<PrecompiledCharsmap> map = PrecompiledCharsmap::Parse(blob);
   if (!map.ok()) return node.Error(std::string(map.status().message()));
-  return std::make_unique<PrecompiledNormalizer>(*std::move(map));
+  return std::make_unique<CharsmapNormalizer>(*std::move(map));
 }
 
 }  // namespace beamline::text

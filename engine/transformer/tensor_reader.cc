@@ -263,14 +263,13 @@ absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t
 
 absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name,
                                                         std::vector<int64_t> shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
+  const int64_t size = NumElements(shape);
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, std::move(shape)));
   std::vector<float> values;
   if (!keeps_) return values;
   std::vector<std::byte> bytes;
-  AppendConverted(stored.data, count, stored.dtype, DType::kFloat32, bytes);
-  values.resize(static_cast<size_t>(count));
+  AppendConverted(stored.data, size, stored.dtype, DType::kFloat32, bytes);
+  values.resize(static_cast<size_t>(size));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }

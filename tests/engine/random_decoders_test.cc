@@ -22,6 +22,7 @@ struct Decoder {
   int32_t vocab_size;   // of the ids that it generates
   int32_t banned = -1;  // by its generation_config.json; -1: none
   int32_t num_ranks = 1;
+  bool forces_first = false;  // by its generation_config.json: one token may begin
 };
 
 // A log-probability errs as its logit does, and as the sum that normalises it.
@@ -88,6 +89,10 @@ TEST_P(RandomDecodersTest, GreedyAnswersAreTheReferences) {
       EXPECT_NEAR(sequence.logprobs[p].chosen.logprob, golden["logprobs"][p].get<double>(),
                   tolerance);
     }
+    if (GetParam().forces_first) {
+      EXPECT_EQ(sequence.logprobs[0].top.size(), 1u);
+      continue;
+    }
     // What may not be chosen is not among the likeliest ones here.
     ASSERT_EQ(sequence.logprobs[0].top.size(), 5u);
     auto found = sequence.logprobs[0].top.begin();
@@ -149,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                                            Decoder{"marian-2x16-untied", 61, 61, 60}),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(BartLike, RandomDecodersTest,
-                         ::testing::Values(Decoder{"bart-3x24", 131, 131},
+                         ::testing::Values(Decoder{"bart-3x24", 131, 131, -1, 1, true},
                                            Decoder{"bart-1x40-bare", 97, 97},
                                            Decoder{"mbart-5x8", 89, 89},
                                            Decoder{"pegasus-3x12", 83, 83},
