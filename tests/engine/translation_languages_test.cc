@@ -9,7 +9,7 @@
 
 #include "tests/engine/random_model.h"
 
-namespace beamline::languages_test {
+namespace beamline::translation_languages_test {
 namespace {
 
 using testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST_F(LanguagesTest, OthersAreNamed) {
 }
 
 }  // namespace
-}  // namespace beamline::languages_test
+}  // namespace beamline::translation_languages_test
