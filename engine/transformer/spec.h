@@ -113,8 +113,8 @@ struct StackSpec {
   RelativeSpec relative;
   std::vector<float> alibi_slopes;  // kAlibi: of each head of the whole
   int32_t max_positions = 0;        // the longest sequence
-  int32_t unused_positions = 0;     // rows of a learned position_table behind those of max_positions
-  int32_t position_offset = 0;      // rows of position_table before position 0: RoBERTa has 2
+  int32_t unused_positions = 0;  // rows of a learned position_table behind those of max_positions
+  int32_t position_offset = 0;   // rows of position_table before position 0: RoBERTa has 2
   // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
   int32_t padding_id = -1;
   int32_t vocab_size = 0;           // rows of token_table

@@ -109,42 +109,37 @@ absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t max_positions,
   return rotary;
 }
 
-absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
-                                       TensorReader& reader) {
-  StackWeights stack;
-  reader.Keep(own.size() > 0 && own.begin == 0);
-  BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
-                            reader.Table(spec.token_table, spec.vocab_size, spec.hidden_size));
+// Empty where nothing is added to the embedding.
+absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& reader) {
   const int64_t num_positions = int64_t{spec.position_offset} + spec.max_positions;
+  const auto num_rows = static_cast<int32_t>(num_positions);
   switch (spec.positions) {
     case PositionKind::kNone:
     case PositionKind::kRotary:
     case PositionKind::kRelative:
     case PositionKind::kAlibi:
       break;
-    case PositionKind::kLearned: {
-      BEAMLINE_ASSIGN_OR_RETURN(
-          stack.position_table,
-          reader.Table(spec.position_table, num_positions + spec.unused_positions,
-                       spec.hidden_size));
-      break;
-    }
-    case PositionKind::kSinusoidal: {
-      BEAMLINE_ASSIGN_OR_RETURN(
-          stack.position_table,
-          reader.Upload(SinusoidalPositions(static_cast<int32_t>(num_positions), spec.hidden_size),
-                        num_positions, spec.hidden_size));
-      break;
-    }
-    case PositionKind::kShiftedSinusoidal: {
-      BEAMLINE_ASSIGN_OR_RETURN(
-          stack.position_table,
-          reader.Upload(ShiftedSinusoidalPositions(static_cast<int32_t>(num_positions),
-                                                   spec.hidden_size, spec.position_offset - 1),
-                        num_positions, spec.hidden_size));
-      break;
-    }
+    case PositionKind::kLearned:
+      return reader.Table(spec.position_table, num_positions + spec.unused_positions,
+                          spec.hidden_size);
+    case PositionKind::kSinusoidal:
+      return reader.Upload(SinusoidalPositions(num_rows, spec.hidden_size), num_positions,
+                           spec.hidden_size);
+    case PositionKind::kShiftedSinusoidal:
+      return reader.Upload(
+          ShiftedSinusoidalPositions(num_rows, spec.hidden_size, spec.position_offset - 1),
+          num_positions, spec.hidden_size);
   }
+  return Tensor();
+}
+
+absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
+                                       TensorReader& reader) {
+  StackWeights stack;
+  reader.Keep(own.size() > 0 && own.begin == 0);
+  BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
+                            reader.Table(spec.token_table, spec.vocab_size, spec.hidden_size));
+  BEAMLINE_ASSIGN_OR_RETURN(stack.position_table, LoadPositionTable(spec, reader));
   if (!spec.type_table.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(stack.type_table,
                               reader.Table(spec.type_table, spec.num_types, spec.hidden_size));
