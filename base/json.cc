@@ -1,9 +1,9 @@
 #include "base/json.h"
 
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -57,7 +57,8 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  std::vector<std::unordered_set<std::string>> open_;  // arrays too, with no names
+  // Arrays too, with no names. Its hashes have a seed of the process: no file has many alike.
+  std::vector<absl::flat_hash_set<std::string>> open_;
   size_t num_values_ = 0;
   std::string fault_;
 };
