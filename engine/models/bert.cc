@@ -65,7 +65,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   encoder.feed_forward_size = config.Size("intermediate_size", 3072);
   encoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(encoder.head_dim));
   encoder.placement = NormPlacement::kPost;
-  encoder.norm_epsilon = config.Float("layer_norm_eps", 1e-12f);
+  encoder.norm_epsilon = config.Epsilon("layer_norm_eps", 1e-12f);
   encoder.activation = config.ActivationFunction("hidden_act", "gelu");
   encoder.positions = PositionKind::kLearned;
   encoder.max_positions = config.Size("max_position_embeddings", 512);

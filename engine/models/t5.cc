@@ -99,10 +99,7 @@ StackSpec Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
   stack.cross_attention = is_decoder;
   stack.norm = NormKind::kRmsNorm;
   stack.placement = NormPlacement::kPre;
-  stack.norm_epsilon = config.Float("layer_norm_epsilon", 1e-6f);
-  if (stack.norm_epsilon < 0 || stack.norm_epsilon > 1) {
-    config.Fault("layer_norm_epsilon", "a number from 0 to 1 is expected");
-  }
+  stack.norm_epsilon = config.Epsilon("layer_norm_epsilon", 1e-6f);
   ReadFeedForward(family, config, stack);
   stack.positions = PositionKind::kRelative;
   RelativeSpec& relative = stack.relative;

@@ -210,6 +210,10 @@ absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t 
   fields.Text("model", [&](const std::string& value) { request.set_model(value); });
   fields.Text("user", [](const std::string&) {});
   fields.Text("cache_salt", [&](const std::string& value) { request.set_cache_salt(value); });
+  fields.Text("source_language",
+              [&](const std::string& value) { request.set_source_language(value); });
+  fields.Text("target_language",
+              [&](const std::string& value) { request.set_target_language(value); });
   fields.Int("n", [&](int32_t value) {
     result.n = value;
     fields.Fail(CheckInt("n", value, 1, kMaxNumSequences));

@@ -162,6 +162,14 @@ std::span<const Option> TextOptions() {
          o.generate.set_cache_salt(salt);
          return absl::OkStatus();
        })},
+      {"source_language", "source_language", SetText([](O& o, const std::string& name) {
+         o.generate.set_source_language(name);
+         return absl::OkStatus();
+       })},
+      {"target_language", "target_language", SetText([](O& o, const std::string& name) {
+         o.generate.set_target_language(name);
+         return absl::OkStatus();
+       })},
   };
   return kOptions;
 }

@@ -84,6 +84,8 @@ TEST(ParseCompletion, ReadsLimitsShapingAndOutput) {
                 "output { logprobs: 0 prompt_logprobs: 0 echo: true return_token_ids: true }");
   ExpectMessage(R"(,"skip_special_tokens":false,"cache_salt":"s","model":"m")",
                 "model: 'm' cache_salt: 's' output { skip_special_tokens: false }");
+  ExpectMessage(R"(,"source_language":"en_XX","target_language":"de_DE")",
+                "source_language: 'en_XX' target_language: 'de_DE'");
 }
 
 TEST(ParseCompletion, ReadsStreamOptions) {

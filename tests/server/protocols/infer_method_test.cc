@@ -132,11 +132,12 @@ TEST(InferMethodTest, ParametersAreOptionsToo) {
   parameters["max_tokens"].set_int64_param(3);
   parameters["temperature"].set_double_param(0);
   parameters["cache_salt"].set_string_param("s");
+  parameters["target_language"].set_string_param("de");
   parameters["priority"].set_uint64_param(3);
   request.set_id("r1");
   EXPECT_EQ(Generate(request),
             "model: \"writer@1\" prompt { text: \"a\" } greedy { } limits { max_new_tokens: 3 } "
-            "priority: -2 request_id: \"r1\" cache_salt: \"s\"");
+            "priority: -2 request_id: \"r1\" cache_salt: \"s\" target_language: \"de\"");
   parameters["timeout"].set_int64_param(5'000'000);
   const auto until = Translate(request)->deadline.value() - Clock::now();
   EXPECT_GT(until, std::chrono::seconds(4));
