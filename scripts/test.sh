@@ -108,6 +108,6 @@ if [[ $sanitizers == yes ]]; then
     base_test replica_pool_test thread_communicator_test rank_group_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
-  run_tests tsan 900 --test-dir build/tsan -j "$jobs" -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
+  run_tests tsan 900 --test-dir build/tsan -j "$slots" -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
 fi
 finish
