@@ -89,12 +89,15 @@ class Engine {
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
       EncodeRequest request, std::shared_ptr<EncodeSink> sink) = 0;
+  virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Classify(
+      ClassifyRequest request, std::shared_ptr<EncodeSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                                std::shared_ptr<ScoreSink> sink) = 0;
 
   // The same, waiting for the answer.
   absl::StatusOr<GenerateResult> GenerateAndWait(GenerateRequest request);
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
+  absl::StatusOr<EncodeResult> ClassifyAndWait(ClassifyRequest request);
   absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
   // A `model` is a name, which means the highest version that is ready, or "name@2", that version.

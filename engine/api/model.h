@@ -16,8 +16,14 @@ namespace beamline {
 enum class ModelTask : uint8_t {
   kGenerate,
   kTranslate,
-  kEncode
-};  // decoder, encoder-decoder, encoder
+  kEncode,
+  kClassify
+};  // decoder, encoder-decoder, encoder, encoder with a head for classes
+
+// Whether it writes text: what it does for a request is a step for each token.
+constexpr bool Generates(ModelTask task) {
+  return task == ModelTask::kGenerate || task == ModelTask::kTranslate;
+}
 
 // A model, or one version of it, from the call that loads it to the end of the one that unloads it.
 // kFailed: it could not be loaded. kUnloaded: told of its end alone.
@@ -110,6 +116,7 @@ struct ModelInfo {
   int32_t embedding_dimensions = 0;       // encoders
   std::string tokenizer;                  // Tokenizer::Kind()
   std::vector<std::string> prompt_names;  // encoders
+  std::vector<std::string> labels;        // classifiers: of each class
   std::vector<std::string> languages;     // translators between many: what requests may name
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name() of the first replica

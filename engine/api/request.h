@@ -243,4 +243,34 @@ class EncodeSink {
   virtual void OnFinish(absl::StatusOr<EncodeResult> result) = 0;  // exactly once
 };
 
+// --- Classifying --------------------------------------------------------------------------------
+
+// What a classifier's logits become before they are told: sigmoid of each, or softmax of all.
+enum class ScoreFunction : uint8_t { kNone, kSigmoid, kSoftmax };
+
+// Two texts that are one input, in the tokenizer's template of two texts.
+struct TextPair {
+  std::string first, second;
+};
+// Text in UTF-8; ids taken as they are, of type 0; or a pair.
+using ClassifyInput = std::variant<std::string, TokenIds, TextPair>;
+
+// The answer is an EncodeResult, whose vectors are the scores of each input's classes, in the order
+// of ModelInfo::labels.
+struct ClassifyRequest {
+  std::string model;
+  std::vector<ClassifyInput> inputs;
+  // Reranking: the first text of every pair, whose second one is each of the inputs, a text. Such a
+  // model has one class.
+  std::optional<std::string> query;
+  std::optional<ScoreFunction> function;  // absent: the model's own
+  std::optional<int32_t> top;             // that the caller wants to know of; the engine checks it
+  EncodeTruncation truncate = EncodeTruncation::kNone;
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
+};
+
 }  // namespace beamline

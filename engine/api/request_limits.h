@@ -60,6 +60,8 @@ inline constexpr std::array kRequestLimits = {
     RequestLimit{"output.logprobs", NumberRange{0, 20}},
     RequestLimit{"output.prompt_logprobs", NumberRange{0, 20}},
     RequestLimit{.field = "inputs", .size = SizeRange{1, 4096}},
+    RequestLimit{.field = "documents", .size = SizeRange{1, 4096}},
+    RequestLimit{"top", NumberRange{1}},
     RequestLimit{.field = "continuations", .size = SizeRange{1, 4096}},
 };
 

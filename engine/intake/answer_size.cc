@@ -43,6 +43,12 @@ int64_t LeastAnswerBytes(const EncodeJob& job, int32_t model_dimensions) {
   return vectors * (job.dimensions > 0 ? job.dimensions : model_dimensions) * kFloatBytes;
 }
 
+int64_t LeastAnswerBytes(const EncodeJob& job, int32_t top, int32_t num_labels) {
+  const auto num_inputs = static_cast<int64_t>(job.inputs.size());
+  if (num_labels == 1) return std::min<int64_t>(top, num_inputs) * kMessageBytes;
+  return num_inputs * std::min(top, num_labels) * kMessageBytes;
+}
+
 int64_t LeastAnswerBytes(const ResolvedDecoding& decoding, int32_t prompt_tokens,
                          int64_t echo_bytes, bool streams) {
   const OutputOptions& output = decoding.output;

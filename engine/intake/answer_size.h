@@ -19,6 +19,10 @@ namespace beamline {
 // `model_dimensions`: of an embedding that the request does not shorten.
 int64_t LeastAnswerBytes(const EncodeJob& job, int32_t model_dimensions);
 
+// Of a classifier's answer with the best `top` of `num_labels` classes, or so many of its inputs
+// where each has one class.
+int64_t LeastAnswerBytes(const EncodeJob& job, int32_t top, int32_t num_labels);
+
 // `echo_bytes`: of the text before each sequence. `streams`: the sequences come in small messages,
 // so that only the log-probabilities of the prompt, which come in one, count.
 int64_t LeastAnswerBytes(const ResolvedDecoding& decoding, int32_t prompt_tokens,

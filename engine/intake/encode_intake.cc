@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "engine/decoding/option_checks.h"
 #include "engine/intake/answer_size.h"
+#include "engine/intake/encode_cost.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
 #include "fmt/format.h"
@@ -19,7 +20,10 @@ namespace beamline {
 
 absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const ModelFacts& model) {
   if (model.info.task != ModelTask::kEncode) {
-    return WrongTask(model, "Encode", "generates text and has no embeddings");
+    return WrongTask(model, "Encode",
+                     model.info.task == ModelTask::kClassify
+                         ? "classifies and has no embeddings"
+                         : "generates text and has no embeddings");
   }
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("inputs"), request.inputs.size()));
@@ -69,30 +73,15 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
   for (const auto& [name, text] : defaults.prompts) {
     if (!prompt_name.empty() && name == prompt_name) prefix = text;
   }
-  EncodeTextOptions options;
-  options.max_tokens = model_->info.max_input_tokens;
-  options.truncation = request_.truncate == EncodeTruncation::kRight  ? Truncation::kRight
-                       : request_.truncate == EncodeTruncation::kLeft ? Truncation::kLeft
-                                                                      : Truncation::kNone;
-  job.cost = 0;
   for (size_t i = 0; i < request_.inputs.size(); ++i) {
     Prompt input = request_.inputs[i];
     if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids, TokenizePrompt(fmt::format("inputs[{}]", i), input,
-                                                           options, model_->info.max_input_tokens,
-                                                           "; set truncate to cut it", *model_));
-    if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
-      const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
-      request_.truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
-                                                   : ids.erase(ids.end() - excess, ids.end());
-    }
-    if (ids.empty()) return NoTokens(fmt::format("inputs[{}]", i));
-    job.cost += static_cast<int64_t>(ids.size());
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
+                              TokenizeWithin(fmt::format("inputs[{}]", i), input, request_.truncate,
+                                             "; set truncate to cut it", *model_));
     job.inputs.push_back(std::move(ids));
   }
-  job.input_tokens = job.cost;
-  job.steps = 1 + job.cost / model_->limits.max_batch_tokens;
-  job.embeddings.resize(job.inputs.size());
+  SetCost(job, *model_);
   return CheckAnswerSize(LeastAnswerBytes(job, model_->info.embedding_dimensions),
                          request_.max_answer_bytes);
 }

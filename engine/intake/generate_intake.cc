@@ -84,7 +84,7 @@ void AddPromptLogprobs(int32_t num_top, const ModelFacts& model, Group& group) {
 
 absl::StatusOr<GenerateIntake> GenerateIntake::Check(GenerateRequest request,
                                                      const ModelFacts& model) {
-  if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Generate", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckGenerates(model, "Generate"));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,

@@ -47,29 +47,41 @@ bool EmptyTextHasTokens(PromptSide side, const ModelFacts& model) {
 }
 
 // A special token may lie outside of a vocabulary that its text was not made for.
-absl::Status CheckTokens(std::string_view field, const std::vector<Token>& tokens,
+absl::Status CheckTokens(std::string_view text_field, const std::vector<Token>& tokens,
                          int32_t vocab_size, const Tokenizer& tokenizer) {
   for (const Token& token : tokens) {
     if (token.id >= 0 && token.id < vocab_size) continue;
     return FieldError(
-        {.field = fmt::format("{}.text", field),
+        {.field = std::string(text_field),
          .value = fmt::to_string(token.id),
          .accepted = fmt::format("ids 0 to {}", vocab_size - 1),
-         .text = fmt::format("{}.text has the token \"{}\" of id {} at byte {}", field,
+         .text = fmt::format("{} has the token \"{}\" of id {} at byte {}", text_field,
                              tokenizer.TokenText(token.id), token.id, token.begin)});
   }
   return absl::OkStatus();
 }
 
-absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
-                     std::string_view hint, const ModelFacts& model) {
-  const std::string setting = model.limited_by_setting() ? fmt::format(" (max_model_len is {})",
-                                                                       model.options.max_model_len)
-                                                         : "";
-  return FieldError({.field = std::string(field),
-                     .value = std::string(length),
-                     .accepted = fmt::format("at most {}{}{}", limit, setting, hint),
-                     .text = fmt::format("{} has {} tokens", field, length)});
+// The ids of a text, of which errors name the field.
+absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::string& text,
+                                    const EncodeTextOptions& options, const ModelFacts& model) {
+  auto tokens = model.tokenizer->Encode(text, options);
+  if (!tokens.ok()) return InField(text_field, text_field + ": ", tokens.status());
+  const PromptSide side = options.as_target ? PromptSide::kTarget : PromptSide::kInput;
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckTokens(text_field, *tokens, VocabSize(side, model), *model.tokenizer));
+  TokenIds ids;
+  ids.reserve(tokens->size());
+  for (const Token& token : *tokens) ids.push_back(token.id);
+  return ids;
+}
+
+// A text that must have more than `limit` tokens, whatever they are.
+bool IsFarTooLong(const std::string& text, int32_t limit) {
+  return text.size() > std::max(limit, 0) * kMaxBytesPerToken;
+}
+
+std::string AtLeastTokens(const std::string& text) {
+  return fmt::format("more than {}", text.size() / kMaxBytesPerToken);
 }
 
 }  // namespace
@@ -137,6 +149,35 @@ int32_t MaxStepShare(const ModelFacts& model) {
   return std::min(kMaxStepShare, model.limits.max_sequences);
 }
 
+absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
+                     std::string_view hint, const ModelFacts& model) {
+  const std::string setting = model.limited_by_setting() ? fmt::format(" (max_model_len is {})",
+                                                                       model.options.max_model_len)
+                                                         : "";
+  return FieldError({.field = std::string(field),
+                     .value = std::string(length),
+                     .accepted = fmt::format("at most {}{}{}", limit, setting, hint),
+                     .text = fmt::format("{} has {} tokens", field, length)});
+}
+
+absl::Status CheckGenerates(const ModelFacts& model, std::string_view rpc) {
+  if (Generates(model.info.task)) return absl::OkStatus();
+  return WrongTask(model, rpc,
+                   model.info.task == ModelTask::kEncode ? "only encodes" : "only classifies");
+}
+
+Truncation ToTruncation(EncodeTruncation truncate) {
+  switch (truncate) {
+    case EncodeTruncation::kRight:
+      return Truncation::kRight;
+    case EncodeTruncation::kLeft:
+      return Truncation::kLeft;
+    case EncodeTruncation::kNone:
+      break;
+  }
+  return Truncation::kNone;
+}
+
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
                                         const EncodeTextOptions& options, int32_t limit,
                                         std::string_view hint, const ModelFacts& model) {
@@ -150,24 +191,41 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
       return TooLong(field, fmt::format("at least {}", model.tokenizer->num_template_tokens()),
                      limit, "", model);
     }
-    if (!truncates && text.size() > std::max(limit, 0) * kMaxBytesPerToken) {
-      return TooLong(field, fmt::format("more than {}", text.size() / kMaxBytesPerToken), limit,
-                     hint, model);
+    if (!truncates && IsFarTooLong(text, limit)) {
+      return TooLong(field, AtLeastTokens(text), limit, hint, model);
     }
-    auto tokens = model.tokenizer->Encode(text, options);
-    if (!tokens.ok()) {
-      const std::string text_field = fmt::format("{}.text", field);
-      return InField(text_field, text_field + ": ", tokens.status());
-    }
-    const PromptSide side = options.as_target ? PromptSide::kTarget : PromptSide::kInput;
-    BEAMLINE_RETURN_IF_ERROR(CheckTokens(field, *tokens, VocabSize(side, model), *model.tokenizer));
-    ids.reserve(tokens->size());
-    for (const Token& token : *tokens) ids.push_back(token.id);
+    BEAMLINE_ASSIGN_OR_RETURN(ids, EncodeText(fmt::format("{}.text", field), text, options, model));
   }
   if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
     return TooLong(field, std::to_string(ids.size()), limit, hint, model);
   }
   return ids;
+}
+
+absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& prompt,
+                                        EncodeTruncation truncate, std::string_view hint,
+                                        const ModelFacts& model) {
+  EncodeTextOptions options;
+  options.max_tokens = model.info.max_input_tokens;
+  options.truncation = ToTruncation(truncate);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      TokenIds ids, TokenizePrompt(field, prompt, options, options.max_tokens, hint, model));
+  if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
+    const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
+    truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
+                                        : ids.erase(ids.end() - excess, ids.end());
+  }
+  if (ids.empty()) return NoTokens(field);
+  return ids;
+}
+
+absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,
+                                      Truncation truncation, const ModelFacts& model) {
+  const int32_t limit = model.info.max_input_tokens;
+  if (truncation == Truncation::kNone && IsFarTooLong(text, limit)) {
+    return TooLong(field, AtLeastTokens(text), limit, "; set truncate to cut it", model);
+  }
+  return EncodeText(std::string(field), text, {.add_special_tokens = false}, model);
 }
 
 absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, std::string_view language,

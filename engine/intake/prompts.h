@@ -34,11 +34,28 @@ int32_t MaxStepShare(const ModelFacts& model);
 // "model is 'embed-en', which only encodes; Generate accepts the others".
 absl::Status WrongTask(const ModelFacts& model, std::string_view rpc, std::string_view what);
 
+// OK of a model that generates, else WrongTask.
+absl::Status CheckGenerates(const ModelFacts& model, std::string_view rpc);
+// "inputs[2] has 600 tokens; accepted: at most 512", where `length` is text, and what is `hint` is
+// behind it.
+absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,
+                     std::string_view hint, const ModelFacts& model);
+
+Truncation ToTruncation(EncodeTruncation truncate);
+
 // A prompt's ids, of the target's side with options.as_target; more than `limit` of them are an
 // error that ends with `hint`, unless the options truncate.
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
                                         const EncodeTextOptions& options, int32_t limit,
                                         std::string_view hint, const ModelFacts& model);
+// An encoder's input, text or ids, cut to the model's longest one where `truncate` says so. At
+// least one id.
+absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& prompt,
+                                        EncodeTruncation truncate, std::string_view hint,
+                                        const ModelFacts& model);
+// A text of two that are one input, without special tokens. `field` is that of the text itself.
+absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,
+                                      Truncation truncation, const ModelFacts& model);
 // The prompt of a request, a text in this language (empty: the tokenizer's own); an empty text
 // stands for the model's begin token.
 absl::StatusOr<TokenIds> TokenizeInput(const Prompt& prompt, std::string_view language,

@@ -104,7 +104,7 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
 }  // namespace
 
 absl::StatusOr<ScoreIntake> ScoreIntake::Check(ScoreRequest request, const ModelFacts& model) {
-  if (model.info.task == ModelTask::kEncode) return WrongTask(model, "Score", "only encodes");
+  BEAMLINE_RETURN_IF_ERROR(CheckGenerates(model, "Score"));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("cache_salt"), request.cache_salt));
   BEAMLINE_RETURN_IF_ERROR(CheckPrompt("prompt", request.prompt, PromptSide::kInput,

@@ -26,6 +26,7 @@
 #include "engine/transformer/stage.h"
 #include "fmt/format.h"
 #include "kernels/cpu/core_sets.h"
+#include "kernels/cpu/cpu_backend.h"
 
 namespace beamline {
 namespace {
@@ -39,6 +40,7 @@ constexpr size_t kMaxFolderBytes = 160;
 constexpr size_t kMaxNameBytes = 64;
 
 ModelTask TaskOf(const TransformerSpec& spec) {
+  if (spec.classifier.has_value()) return ModelTask::kClassify;
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
   return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
 }
@@ -56,15 +58,32 @@ int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tok
 // An encoder's input is cut to its limit on request, and the special tokens around it stay.
 absl::Status CheckRoomForText(const LoadedModel& model) {
   const int32_t limit = MaxInputTokens(model.description, *model.tokenizer);
-  const int32_t special = model.tokenizer->num_template_tokens();
-  if (TaskOf(model.description.spec) != ModelTask::kEncode || limit >= special) {
-    return absl::OkStatus();
+  int32_t special = model.tokenizer->num_template_tokens();
+  const ModelTask task = TaskOf(model.description.spec);
+  if (task == ModelTask::kClassify) {
+    special = std::max(special, model.tokenizer->num_pair_template_tokens());
   }
+  if (Generates(task) || limit >= special) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{}: the longest input has {} tokens, by max_seq_length of sentence_bert_config.json, "
       "model_max_length of tokenizer_config.json, max_position_embeddings of config.json or the "
       "setting max_model_len; the tokenizer's special tokens alone are {}",
       model.options.folder, limit, special));
+}
+
+// Of two texts that are one input, each piece has a type that the classifier knows.
+absl::Status CheckTypes(const LoadedModel& model) {
+  const TransformerSpec& spec = model.description.spec;
+  if (!spec.classifier.has_value() || spec.encoder->num_types < 2) return absl::OkStatus();
+  const int32_t id = 0;
+  const auto pair = model.tokenizer->JoinPair({&id, 1}, {&id, 1}, Truncation::kNone, 0);
+  if (!pair.has_value()) return absl::OkStatus();
+  const int32_t largest = *std::ranges::max_element(pair->type_ids);
+  if (largest < spec.encoder->num_types) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}/config.json: type_vocab_size is {}; at least {} is expected, the types of the "
+      "tokenizer's template of two texts",
+      model.options.folder, spec.encoder->num_types, largest + 1));
 }
 
 int32_t InputVocabSize(const TransformerSpec& spec) {
@@ -98,6 +117,11 @@ ModelInfo Describe(const LoadedModel& model) {
   info.dtype = model.options.dtype;
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
+  if (model.classifier != nullptr) {
+    info.num_parameters += model.classifier->num_parameters();
+    info.weight_bytes += model.classifier->weight_bytes();
+    info.labels = model.description.classifying.labels;
+  }
   info.cache_blocks = model.limits.num_blocks;
   info.cache_bytes = model.memory.cache;
   info.block_size = model.limits.block_size;
@@ -109,7 +133,7 @@ ModelInfo Describe(const LoadedModel& model) {
   if (spec.decoder.has_value()) {
     info.num_decoder_layers = spec.decoder->num_layers;
     info.max_total_tokens = spec.decoder->max_positions;
-  } else {
+  } else if (model.classifier == nullptr) {
     const int32_t dimensions = model.description.encoding.dimensions;
     info.embedding_dimensions = dimensions > 0 ? dimensions : spec.encoder->hidden_size;
   }
@@ -135,6 +159,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   BEAMLINE_ASSIGN_OR_RETURN(model.tokenizer,
                             LoadTokenizer(options.folder, model.description.encoding.lower_case));
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
+  BEAMLINE_RETURN_IF_ERROR(CheckTypes(model));
   const TransformerSpec& spec = model.description.spec;
   BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model.tokenizer, spec));
   if (spec.decoder.has_value()) {
@@ -287,6 +312,14 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   BEAMLINE_ASSIGN_OR_RETURN(model->transformer,
                             MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop),
                                             placement.ranks, context.stop));
+  if (spec.classifier.has_value()) {
+    // A model with cores of its own leaves those of others alone.
+    const int num_threads = context.cpu.cores.empty() ? context.cpu.num_threads : 1;
+    BEAMLINE_ASSIGN_OR_RETURN(
+        model->classifier,
+        ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, *checkpoint,
+                               MakeCpuBackend({.num_threads = num_threads})));
+  }
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));

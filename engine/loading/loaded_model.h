@@ -14,6 +14,7 @@
 #include "engine/loading/memory_plan.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
+#include "engine/transformer/classifier_head.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/backend.h"
 
@@ -63,6 +64,7 @@ struct ModelFacts {
 struct LoadedModel : ModelFacts {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<ClassifierHead> classifier;  // where the spec has one
   bool on_gpu = false;
   int num_processes = 1;  // that have about as much of `memory` each
   // Where the threads that compute it belong; empty: anywhere.

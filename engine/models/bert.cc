@@ -1,5 +1,6 @@
 // BERT and RoBERTa: post-norm encoders with learned positions. The heads of pretraining are left
-// out: the model answers with hidden states. Heads of other tasks are refused.
+// out: the model answers with hidden states, or with a classifier's head with classes. Heads of
+// other tasks are refused.
 #include <cmath>
 #include <string>
 
@@ -33,25 +34,35 @@ LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
   return names;
 }
 
-// A classifier is not an encoder with something added: who serves one wants its classes.
-absl::Status RefuseClassifiers(const Checkpoint& checkpoint) {
+// A model with a head is not an encoder with something added: who serves one wants what its head
+// computes. Which head it is, the architecture tells.
+absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
   for (const std::string& name : checkpoint.TensorNames()) {
     for (const char* head : {"classifier.", "qa_outputs.", "score."}) {
       if (!name.starts_with(head)) continue;
       const auto tensor = checkpoint.Find(name);
       return absl::UnimplementedError(
           fmt::format("{}: tensor \"{}\" is of a classifier or another task's head, which is not "
-                      "served; served are encoders",
+                      "served; served are encoders, and classifiers whose architectures name "
+                      "ForSequenceClassification",
                       tensor.ok() ? tensor->file : checkpoint.folder(), name));
     }
   }
   return absl::OkStatus();
 }
 
+// BERT's pooler and the classifier behind it; RoBERTa's head has both in itself.
+void AddHead(const Checkpoint& checkpoint, const std::string& prefix, bool is_roberta,
+             ConfigFields& config, TransformerSpec& spec) {
+  const std::string dense = is_roberta ? "classifier.dense" : prefix + "pooler.dense";
+  const std::string output = is_roberta ? "classifier.out_proj" : "classifier";
+  SetClassifier(checkpoint, dense, Activation::kTanh, output, config, spec);
+}
+
 // `family_prefix` stands before the encoder's names where the checkpoint has a head for a task.
 absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigFields& config,
-                                           const std::string& family_prefix) {
-  BEAMLINE_RETURN_IF_ERROR(RefuseClassifiers(checkpoint));
+                                           const std::string& family_prefix, bool is_roberta) {
+  if (!IsClassifier(checkpoint)) BEAMLINE_RETURN_IF_ERROR(RefuseOtherHeads(checkpoint));
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
   encoder.num_layers = config.Size("num_hidden_layers", 12);
@@ -90,10 +101,17 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
                  encoder.max_positions, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
+  if (IsClassifier(checkpoint)) {
+    AddHead(checkpoint, prefix, is_roberta, config, description.spec);
+    BEAMLINE_RETURN_IF_ERROR(config.status());
+  }
   description.spec.vocab_size = encoder.vocab_size;
-  description.spec.ignored_tensors = {prefix + "embeddings.position_ids",
-                                      prefix + "embeddings.token_type_ids", prefix + "pooler.*",
-                                      "cls.*", "lm_head.*"};
+  for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.*"}) {
+    description.spec.ignored_tensors.push_back(prefix + name);
+  }
+  for (const char* name : {"cls.*", "lm_head.*"}) {
+    description.spec.ignored_tensors.emplace_back(name);
+  }
   return description;
 }
 
@@ -101,7 +119,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  return Describe(checkpoint, config, "bert.");
+  return Describe(checkpoint, config, "bert.", /*is_roberta=*/false);
 }
 
 // The same layers; the position table's first rows belong to padding, which takes up no position
@@ -111,7 +129,7 @@ absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) 
   const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);
   const int32_t reserved = padding_id + 1;
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            Describe(checkpoint, config, "roberta."));
+                            Describe(checkpoint, config, "roberta.", /*is_roberta=*/true));
   StackSpec& encoder = *description.spec.encoder;
   if (encoder.max_positions <= reserved) {
     config.Fault("max_position_embeddings", "it must exceed pad_token_id + 1");

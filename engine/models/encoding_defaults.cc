@@ -216,7 +216,7 @@ absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoi
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, std::move(read));
   ModuleReader reader(checkpoint, encoder, defaults);
   BEAMLINE_RETURN_IF_ERROR(reader.Read(modules, path));
-  BEAMLINE_RETURN_IF_ERROR(ReadTransformerModule(checkpoint, defaults));
+  BEAMLINE_RETURN_IF_ERROR(ReadTransformerModule(checkpoint, kFeatureExtraction, defaults));
   BEAMLINE_RETURN_IF_ERROR(ReadPrompts(checkpoint, encoder, reader.include_prompt(), defaults));
   return defaults;
 }

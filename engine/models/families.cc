@@ -1,8 +1,39 @@
 #include "engine/models/families.h"
 
+#include <nlohmann/json.hpp>
+
+#include "engine/models/classifier_config.h"
 #include "fmt/format.h"
 
 namespace beamline {
+
+bool IsClassifier(const Checkpoint& checkpoint) {
+  constexpr std::string_view kClassifier = "ForSequenceClassification";
+  const auto names = checkpoint.config().find("architectures");
+  if (names == checkpoint.config().end() || !names->is_array() || names->empty()) return false;
+  const nlohmann::json& first = names->front();
+  return first.is_string() && first.get_ref<const std::string&>().ends_with(kClassifier);
+}
+
+void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
+                   const std::string& output, ConfigFields& config, TransformerSpec& spec) {
+  const std::vector<std::string> labels = ReadLabels(checkpoint.config(), config);
+  const auto linear = [](const std::string& name) {
+    return LinearNames{{name + ".weight"}, {name + ".bias"}};
+  };
+  ClassifierSpec& classifier = spec.classifier.emplace();
+  classifier.dense = linear(dense);
+  classifier.activation = activation;
+  classifier.output = linear(output);
+  classifier.num_labels = static_cast<int32_t>(labels.size());
+  CheckTableRows(checkpoint, classifier.output.weights.front(),
+                 config.Has("id2label") ? "id2label" : "num_labels", classifier.num_labels, config);
+  for (const LinearNames* names : {&classifier.dense, &classifier.output}) {
+    for (const auto* list : {&names->weights, &names->biases}) {
+      spec.ignored_tensors.insert(spec.ignored_tensors.end(), list->begin(), list->end());
+    }
+  }
+}
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,
                     int32_t rows, ConfigFields& config) {

@@ -20,6 +20,14 @@ struct FamilyDescription {
   GenerationDefaults generation;
 };
 
+// Whether config.json's architectures name a classifier of texts, of whatever family.
+bool IsClassifier(const Checkpoint& checkpoint);
+// Gives the spec the classifier's head, of as many classes as the output's matrix is to have by
+// config.json, and leaves its tensors to it. A fault of config.json where the two differ. Names are
+// of weights without ".weight".
+void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
+                   const std::string& output, ConfigFields& config, TransformerSpec& spec);
+
 // A fault of config.json's `field` where it says another number of rows than the checkpoint's
 // `table` has. Nothing without such a table: who reads it reports that.
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

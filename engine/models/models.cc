@@ -11,6 +11,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "engine/models/classifier_config.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/encoding_defaults.h"
 #include "engine/models/families.h"
@@ -25,14 +26,20 @@ struct Family {
   absl::StatusOr<FamilyDescription> (*describe)(const Checkpoint& checkpoint);
   // What config.json's architectures may name: transformers' classes whose answers these are. A
   // class with a head of another task would be served without it.
-  std::array<std::string_view, 3> architectures;
+  std::array<std::string_view, 4> architectures;
 };
 
 // Every family that Beamline serves.
 constexpr std::array<Family, 27> kFamilies = {{
-    {"bert", DescribeBert, {"BertModel", "BertForMaskedLM", "BertForPreTraining"}},
-    {"roberta", DescribeRoberta, {"RobertaModel", "RobertaForMaskedLM"}},
-    {"xlm-roberta", DescribeRoberta, {"XLMRobertaModel", "XLMRobertaForMaskedLM"}},
+    {"bert",
+     DescribeBert,
+     {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"}},
+    {"roberta",
+     DescribeRoberta,
+     {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"}},
+    {"xlm-roberta",
+     DescribeRoberta,
+     {"XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
     {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},
@@ -134,6 +141,9 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
     BEAMLINE_ASSIGN_OR_RETURN(
         description.generation,
         ReadGenerationDefaults(checkpoint, description.spec, std::move(family.generation)));
+  } else if (description.spec.classifier.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(
+        ReadClassifyDefaults(checkpoint, description.classifying, description.encoding));
   } else {
     BEAMLINE_ASSIGN_OR_RETURN(description.encoding,
                               ReadEncodingDefaults(checkpoint, *description.spec.encoder));

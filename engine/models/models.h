@@ -49,10 +49,21 @@ struct EncodingDefaults {
   std::string default_prompt_name;                           // empty: none
 };
 
+// What config.json says of a classifier's classes.
+struct ClassifyDefaults {
+  std::vector<std::string> labels;  // id2label, of each class
+  // What transformers' pipeline of text classification applies to the logits, by problem_type and
+  // the number of classes.
+  ScoreFunction function = ScoreFunction::kNone;
+  // What sentence-transformers' CrossEncoder applies.
+  ScoreFunction rank_function = ScoreFunction::kNone;
+};
+
 struct ModelDescription {
   TransformerSpec spec;
   GenerationDefaults generation;
   EncodingDefaults encoding;
+  ClassifyDefaults classifying;  // where the spec has a classifier
 };
 
 // Whether config.json names a family and an architecture of it that Beamline computes. Errors begin

@@ -48,8 +48,8 @@ void RequireTruncation(const nlohmann::json& arguments, ConfigFields& fields) {
 class TransformerModuleReader {
  public:
   TransformerModuleReader(const nlohmann::json& object, const std::string& file,
-                          EncodingDefaults& defaults)
-      : object_(object), file_(file), defaults_(defaults), fields_(object, file) {}
+                          const ModuleTask& task, EncodingDefaults& defaults)
+      : object_(object), file_(file), task_(task), defaults_(defaults), fields_(object, file) {}
 
   absl::Status Read() {
     fields_.RequireKnown({"max_seq_length", "do_lower_case", "transformer_task",
@@ -57,8 +57,8 @@ class TransformerModuleReader {
                           "unpad_inputs", "backend", kModelArguments.first, kModelArguments.second,
                           kConfigArguments.first, kConfigArguments.second,
                           kTokenizerArguments.first, kTokenizerArguments.second});
-    fields_.RequireString("transformer_task", "feature-extraction", "feature-extraction");
-    fields_.RequireString("module_output_name", "token_embeddings", "token_embeddings");
+    fields_.RequireString("transformer_task", task_.name, task_.name);
+    fields_.RequireString("module_output_name", task_.output, task_.output);
     defaults_.lower_case = fields_.Bool("do_lower_case", false);
     defaults_.max_input_tokens = fields_.Size("max_seq_length", 0);
     BEAMLINE_RETURN_IF_ERROR(fields_.status());
@@ -85,12 +85,12 @@ class TransformerModuleReader {
     return nested.status();
   }
 
-  // What is computed of a text: the last hidden states, not a chat template's or another output.
+  // What is computed of a text: its task's output, not a chat template's or another output.
   absl::Status ReadModalities() {
     if (!fields_.Has("modality_config")) return absl::OkStatus();
     const nlohmann::json modalities = ObjectField(object_, "modality_config", fields_);
     const nlohmann::json supported = {{"method", "forward"},
-                                      {"method_output_name", "last_hidden_state"}};
+                                      {"method_output_name", task_.model_output}};
     if (modalities.contains("message") || modalities.value("text", nlohmann::json()) != supported) {
       fields_.Fault("modality_config",
                     fmt::format("supported is {}", nlohmann::json{{"text", supported}}.dump()));
@@ -118,6 +118,7 @@ class TransformerModuleReader {
 
   const nlohmann::json& object_;
   const std::string& file_;
+  const ModuleTask& task_;
   EncodingDefaults& defaults_;
   ConfigFields fields_;
 };
@@ -131,12 +132,13 @@ absl::StatusOr<nlohmann::json> ReadOptionalObject(const Checkpoint& checkpoint,
   return object;
 }
 
-absl::Status ReadTransformerModule(const Checkpoint& checkpoint, EncodingDefaults& defaults) {
+absl::Status ReadTransformerModule(const Checkpoint& checkpoint, const ModuleTask& task,
+                                   EncodingDefaults& defaults) {
   for (const char* file : kFiles) {
     BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptionalObject(checkpoint, file));
     if (object.empty()) continue;
     const std::string name = file;
-    return TransformerModuleReader(object, name, defaults).Read();
+    return TransformerModuleReader(object, name, task, defaults).Read();
   }
   return absl::OkStatus();
 }

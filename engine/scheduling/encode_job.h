@@ -14,6 +14,9 @@ namespace beamline {
 // The rank's fair_tag grows by the tokens of every input that starts.
 struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<TokenIds> inputs;
+  std::vector<TokenIds> type_ids;  // as inputs, where one of them has types; else empty
+  // Of a classifier, whose vectors are the scores of its classes: what its logits become.
+  ScoreFunction function = ScoreFunction::kNone;
   Pooling pooling = Pooling::kMean;
   bool per_token = false;
   bool normalize = false;

@@ -31,6 +31,19 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
   embedding.dimensions = dimensions;
 }
 
+// What logits of classes become, in double precision.
+void Apply(ScoreFunction function, std::vector<float>& logits) {
+  if (function == ScoreFunction::kNone || logits.empty()) return;
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  for (float& value : logits) {
+    value = static_cast<float>(function == ScoreFunction::kSoftmax
+                                   ? std::exp(value - largest) / sum
+                                   : 1.0 / (1.0 + std::exp(-static_cast<double>(value))));
+  }
+}
+
 bool ArePooledAlike(const EncodeSlice& a, const EncodeSlice& b) {
   return a.job->per_token == b.job->per_token && a.job->normalize == b.job->normalize &&
          (a.job->per_token || a.job->pooling == b.job->pooling);
@@ -69,11 +82,14 @@ absl::Status EncodeLoop::Compute() {
     const auto end = std::find_if_not(begin, slices.end(), [&](const EncodeSlice& slice) {
       return ArePooledAlike(*begin, slice);
     });
-    BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> vectors, Pool(hidden, {begin, end}));
-    const float* values = vectors.data();
-    for (; begin != end; ++begin) {
-      values = Take(*begin, static_cast<int32_t>(hidden.dim(-1)), values);
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> vectors, Pool(hidden, {begin, end}));
+    auto dimensions = static_cast<int32_t>(hidden.dim(-1));
+    if (ClassifierHead* const head = context().classifier; head != nullptr) {
+      BEAMLINE_ASSIGN_OR_RETURN(vectors, head->Compute(vectors));
+      dimensions = head->num_labels();
     }
+    const float* values = vectors.data();
+    for (; begin != end; ++begin) values = Take(*begin, dimensions, values);
   }
   return absl::OkStatus();
 }
@@ -118,6 +134,7 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
     embedding.values.assign(values, end);
     values = end;
     Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
+    Apply(slice.job->function, embedding.values);
   }
   if (!AreFinite({begin, values})) slice.job->Answer(NotFiniteError(context().model));
   return values;

@@ -1,6 +1,6 @@
-// The step loop of an encoder: work-conserving batches by token budget, no timers. What has arrived
-// when a step ends makes the next batch, by priority, fair share and arrival; an input is never
-// padded or split.
+// The step loop of an encoder, of a classifier's too: work-conserving batches by token budget, no
+// timers. What has arrived when a step ends makes the next batch, by priority, fair share and
+// arrival; an input is never padded or split.
 #pragma once
 
 #include <span>

@@ -6,6 +6,7 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "engine/intake/classify_intake.h"
 #include "engine/intake/encode_intake.h"
 #include "engine/intake/generate_intake.h"
 #include "engine/intake/score_intake.h"
@@ -37,6 +38,10 @@ class EngineImpl : public Engine {
   absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(EncodeRequest request,
                                                         std::shared_ptr<EncodeSink> sink) override {
     return Accept<EncodeIntake>(std::move(request), std::move(sink));
+  }
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Classify(
+      ClassifyRequest request, std::shared_ptr<EncodeSink> sink) override {
+    return Accept<ClassifyIntake>(std::move(request), std::move(sink));
   }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {
@@ -120,6 +125,12 @@ absl::StatusOr<GenerateResult> Engine::GenerateAndWait(GenerateRequest request) 
 absl::StatusOr<EncodeResult> Engine::EncodeAndWait(EncodeRequest request) {
   auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
   BEAMLINE_RETURN_IF_ERROR(Encode(std::move(request), sink).status());
+  return sink->Wait();
+}
+
+absl::StatusOr<EncodeResult> Engine::ClassifyAndWait(ClassifyRequest request) {
+  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
+  BEAMLINE_RETURN_IF_ERROR(Classify(std::move(request), sink).status());
   return sink->Wait();
 }
 

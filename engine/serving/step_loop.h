@@ -17,6 +17,7 @@
 #include "engine/serving/inbox.h"
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
+#include "engine/transformer/classifier_head.h"
 #include "engine/transformer/transformer.h"
 
 namespace beamline {
@@ -29,6 +30,7 @@ struct LoopContext {
   ReplicaStats& stats;
   ReplicaFault& fault;
   EngineObserver* observer = nullptr;
+  ClassifierHead* classifier = nullptr;  // null: what the transformer computes is the answer
 };
 
 // Everything but the inbox belongs to the thread that runs the loop.

@@ -48,6 +48,36 @@ void Truncate(const EncodeTextOptions& options, int32_t num_template_tokens,
   }
 }
 
+TextPair TruncatePair(TextPair texts, Truncation truncation, int32_t max_tokens) {
+  if (truncation == Truncation::kNone) return texts;
+  BEAMLINE_CHECK(max_tokens >= 0);
+  const auto room = static_cast<size_t>(max_tokens);
+  if (texts.first.size() + texts.second.size() <= room) return texts;
+  // The shorter one keeps all that the other leaves to it, down to half of the room, of which an
+  // odd token is the longer one's; of two that are as long the second is.
+  const bool first_is_longer = texts.first.size() > texts.second.size();
+  const size_t shorter = std::min({texts.first.size(), texts.second.size(), room / 2});
+  const size_t longer = room - shorter;
+  const auto keep = [&](std::span<const int32_t> ids, size_t count) {
+    return truncation == Truncation::kLeft ? ids.last(count) : ids.first(count);
+  };
+  return {keep(texts.first, first_is_longer ? longer : shorter),
+          keep(texts.second, first_is_longer ? shorter : longer)};
+}
+
+PairIds JoinPair(std::span<const PairPiece> pieces, const TextPair& texts) {
+  PairIds joined;
+  for (const PairPiece& piece : pieces) {
+    std::span<const int32_t> ids(&piece.id, 1);
+    if (piece.kind != PairPiece::Kind::kToken) {
+      ids = piece.kind == PairPiece::Kind::kFirst ? texts.first : texts.second;
+    }
+    joined.ids.insert(joined.ids.end(), ids.begin(), ids.end());
+    joined.type_ids.resize(joined.ids.size(), piece.type);
+  }
+  return joined;
+}
+
 void AddTemplate(std::span<const int32_t> prefix, std::span<const int32_t> suffix, size_t text_size,
                  std::vector<Token>* tokens) {
   const auto make = [](int32_t position) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/text/post_processor.h"
 #include "engine/text/tokenizer.h"
 
 namespace beamline::text {
@@ -20,6 +21,14 @@ absl::Status CheckIds(std::span<const int32_t> ids, int32_t vocab_size);
 // Drops tokens from one side until they and `num_template_tokens` fit.
 void Truncate(const EncodeTextOptions& options, int32_t num_template_tokens,
               std::vector<Token>* tokens);
+
+struct TextPair {
+  std::span<const int32_t> first, second;  // ids, without template
+};
+// What is kept of two texts so that they have `max_tokens` together; all with kNone.
+TextPair TruncatePair(TextPair texts, Truncation truncation, int32_t max_tokens);
+// Puts `pieces` in their order, the texts where these stand.
+PairIds JoinPair(std::span<const PairPiece> pieces, const TextPair& texts);
 
 // Puts the template around the tokens of a text of `text_size` bytes.
 void AddTemplate(std::span<const int32_t> prefix, std::span<const int32_t> suffix, size_t text_size,

@@ -88,6 +88,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohman
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("post_processor"));
     BEAMLINE_ASSIGN_OR_RETURN(made->post_processor_, MakePostProcessor(node, made->vocab_size_));
   }
+  // Of a model that takes no types, its tokenizer gives none.
+  const std::vector<std::string> inputs = config.ModelInputNames();
+  if (!inputs.empty() && std::ranges::count(inputs, "token_type_ids") == 0) {
+    for (PairPiece& piece : made->post_processor_.pair) piece.type = 0;
+  }
   if (!made->post_processor_.trimmings.empty()) {
     made->token_spaces_.reserve(static_cast<size_t>(made->vocab_size_));
     for (int32_t id = 0; id < made->vocab_size_; ++id) {
@@ -161,6 +166,21 @@ absl::StatusOr<std::vector<Token>> PipelineTokenizer::Encode(
     AddTemplate(post_processor_.prefix, post_processor_.suffix, text.size(), &tokens);
   }
   return tokens;
+}
+
+std::optional<PairIds> PipelineTokenizer::JoinPair(std::span<const int32_t> first,
+                                                   std::span<const int32_t> second,
+                                                   Truncation truncation,
+                                                   int32_t max_tokens) const {
+  if (post_processor_.pair.empty()) return std::nullopt;
+  return text::JoinPair(
+      post_processor_.pair,
+      TruncatePair({first, second}, truncation, max_tokens - num_pair_template_tokens()));
+}
+
+int32_t PipelineTokenizer::num_pair_template_tokens() const {
+  return static_cast<int32_t>(
+      std::ranges::count(post_processor_.pair, PairPiece::Kind::kToken, &PairPiece::kind));
 }
 
 absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<Token>* tokens,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ class PipelineTokenizer : public Tokenizer {
 
   absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
                                             const EncodeTextOptions& options) const override;
+  std::optional<PairIds> JoinPair(std::span<const int32_t> first, std::span<const int32_t> second,
+                                  Truncation truncation, int32_t max_tokens) const override;
+  int32_t num_pair_template_tokens() const override;
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
                                      bool skip_special_tokens) const override;
   std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const override;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -52,6 +54,35 @@ absl::Status CheckType(const JsonNode& piece) {
   return piece.Error(fmt::format("\"type_id\" is {}; only 0 is supported in \"single\"", type));
 }
 
+// The template of two texts.
+absl::StatusOr<std::vector<PairPiece>> MakePair(const JsonNode& node, int32_t vocab_size) {
+  BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, node.Array("pair"));
+  std::vector<PairPiece> made;
+  int num_first = 0, num_second = 0;
+  for (size_t i = 0; i < list.value().size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode piece, list.Element(i));
+    const bool is_token = piece.Has("SpecialToken");
+    BEAMLINE_ASSIGN_OR_RETURN(const JsonNode of,
+                              piece.Object(is_token ? "SpecialToken" : "Sequence"));
+    BEAMLINE_ASSIGN_OR_RETURN(const int64_t type, of.IntOr("type_id", 0, 0, INT32_MAX));
+    BEAMLINE_ASSIGN_OR_RETURN(const std::string name, of.String("id"));
+    PairPiece text = {.type = static_cast<int32_t>(type)};
+    if (is_token) {
+      std::vector<int32_t> ids;
+      BEAMLINE_RETURN_IF_ERROR(AppendSpecialToken(node, name, vocab_size, &ids));
+      for (const int32_t id : ids) {
+        made.push_back({PairPiece::Kind::kToken, id, static_cast<int32_t>(type)});
+      }
+      continue;
+    }
+    text.kind = name == "A" ? PairPiece::Kind::kFirst : PairPiece::Kind::kSecond;
+    ++(name == "A" ? num_first : num_second);
+    made.push_back(text);
+  }
+  if (num_first == 1 && num_second == 1) return made;
+  return list.Error("has not each of the texts once");
+}
+
 absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode single, node.Array("single"));
   PostProcessor made;
@@ -75,16 +106,24 @@ absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_s
   if (num_texts != 1) {
     return single.Error(fmt::format("has the text {} times, expected once", num_texts));
   }
+  if (auto pair = MakePair(node, vocab_size); pair.ok()) made.pair = *std::move(pair);
   return made;
 }
 
-// {cls} text {sep}
-absl::StatusOr<PostProcessor> MakeClsSep(const JsonNode& node, int32_t vocab_size) {
+// {cls} text {sep}, and of two {cls} first {sep} second {sep}; with `roberta` {sep} stands twice
+// between them, and the second is of no type of its own.
+absl::StatusOr<PostProcessor> MakeClsSep(const JsonNode& node, int32_t vocab_size, bool roberta) {
   PostProcessor made;
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t cls, ReadTokenPair(node, "cls", vocab_size));
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t sep, ReadTokenPair(node, "sep", vocab_size));
   made.prefix.push_back(cls);
   made.suffix.push_back(sep);
+  using Kind = PairPiece::Kind;
+  const int32_t second = roberta ? 0 : 1;
+  made.pair = {{Kind::kToken, cls, 0}, {Kind::kFirst, 0, 0}, {Kind::kToken, sep, 0}};
+  if (roberta) made.pair.push_back({Kind::kToken, sep, 0});
+  made.pair.push_back({Kind::kSecond, 0, second});
+  made.pair.push_back({Kind::kToken, sep, second});
   return made;
 }
 
@@ -99,12 +138,16 @@ absl::Status ReadTrimming(const JsonNode& node, PostProcessor* made) {
 absl::StatusOr<PostProcessor> MakeSequence(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, node.Array("processors"));
   PostProcessor made;
+  int num_pairs = 0;
   for (size_t i = 0; i < list.value().size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode element, list.Element(i));
     BEAMLINE_ASSIGN_OR_RETURN(const PostProcessor step, MakePostProcessor(element, vocab_size));
     made.prefix.insert(made.prefix.begin(), step.prefix.begin(), step.prefix.end());
     made.suffix.insert(made.suffix.end(), step.suffix.begin(), step.suffix.end());
     made.trimmings.insert(made.trimmings.end(), step.trimmings.begin(), step.trimmings.end());
+    if (step.pair.empty()) continue;
+    if (++num_pairs > 1) made.pair.clear();  // templates within templates
+    if (num_pairs == 1) made.pair = step.pair;
   }
   return made;
 }
@@ -114,9 +157,9 @@ absl::StatusOr<PostProcessor> MakeSequence(const JsonNode& node, int32_t vocab_s
 absl::StatusOr<PostProcessor> MakePostProcessor(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string type, node.Type());
   if (type == "TemplateProcessing") return MakeTemplate(node, vocab_size);
-  if (type == "BertProcessing") return MakeClsSep(node, vocab_size);
+  if (type == "BertProcessing") return MakeClsSep(node, vocab_size, /*roberta=*/false);
   if (type == "RobertaProcessing") {
-    BEAMLINE_ASSIGN_OR_RETURN(PostProcessor made, MakeClsSep(node, vocab_size));
+    BEAMLINE_ASSIGN_OR_RETURN(PostProcessor made, MakeClsSep(node, vocab_size, /*roberta=*/true));
     BEAMLINE_RETURN_IF_ERROR(ReadTrimming(node, &made));
     return made;
   }

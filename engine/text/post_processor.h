@@ -15,9 +15,20 @@ struct OffsetTrimming {
   bool add_prefix_space = true;
 };
 
+// What stands at a place of two texts that are one input: a token of the template, or a text.
+struct PairPiece {
+  enum class Kind : uint8_t { kToken, kFirst, kSecond };
+  Kind kind = Kind::kToken;
+  int32_t id = 0;    // of kToken
+  int32_t type = 0;  // that the model is told for it
+};
+
 struct PostProcessor {
   std::vector<int32_t> prefix;  // ids before the text
   std::vector<int32_t> suffix;  // ids behind it
+  // Of two texts, each of which it has once. Empty where the file has no such template, or one that
+  // is not understood: who needs it says so.
+  std::vector<PairPiece> pair;
   std::vector<OffsetTrimming> trimmings;
 };
 

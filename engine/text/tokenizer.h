@@ -39,6 +39,12 @@ struct EncodeTextOptions {
   int32_t max_tokens = 0;
 };
 
+// Two texts as one input.
+struct PairIds {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> type_ids;  // [ids], which text each belongs to, as the model is told
+};
+
 // Turns a growing list of ids into text, piece by piece. The concatenation of all pieces, Finish()
 // included, equals Decode of the whole list; half a character is never emitted.
 class IncrementalDetokenizer {
@@ -60,6 +66,19 @@ class Tokenizer {
   // INVALID_ARGUMENT with the byte offset when text is not UTF-8.
   virtual absl::StatusOr<std::vector<Token>> Encode(std::string_view text,
                                                     const EncodeTextOptions& options) const = 0;
+  // The tokens of two texts, each as Encode gives it without special tokens, in the template of two
+  // texts. When truncating, at most max_tokens remain: the longer text loses tokens until both are
+  // as long, then both do (transformers: longest_first). Nothing where the tokenizer has no such
+  // template. REQUIRES: max_tokens covers num_pair_template_tokens() when truncating.
+  virtual std::optional<PairIds> JoinPair(std::span<const int32_t> first,
+                                          std::span<const int32_t> second, Truncation truncation,
+                                          int32_t max_tokens) const {
+    static_cast<void>(first), static_cast<void>(second);
+    static_cast<void>(truncation), static_cast<void>(max_tokens);
+    return std::nullopt;
+  }
+  // How many tokens that template adds; 0 without one.
+  virtual int32_t num_pair_template_tokens() const { return 0; }
   // INVALID_ARGUMENT naming the id and the range when an id is outside the vocabulary.
   virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
                                              bool skip_special_tokens) const = 0;

@@ -53,6 +53,33 @@ absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const
   return absl::OkStatus();
 }
 
+// The same as a template, of two texts with {last} twice between them: RobertaProcessing's, which
+// trims offsets besides.
+json TwiceBetween(const json& cls_sep) {
+  json specials = json::object(), single = json::array(), pair = json::array();
+  const auto add = [&](json& pieces, const json& token) {
+    specials[token[0].get<std::string>()] = {{"ids", json::array({token[1]})}};
+    pieces.push_back({{"SpecialToken", {{"id", token[0]}}}});
+  };
+  const auto add_text = [](json& pieces, const char* name) {
+    pieces.push_back({{"Sequence", {{"id", name}}}});
+  };
+  const json& first = cls_sep["cls"];
+  const json& last = cls_sep["sep"];
+  for (json* pieces : {&single, &pair}) {
+    add(*pieces, first);
+    add_text(*pieces, "A");
+    add(*pieces, last);
+  }
+  add(pair, last);
+  add_text(pair, "B");
+  add(pair, last);
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", specials}};
+}
+
 absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", true));
@@ -106,8 +133,12 @@ absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
       {"type", "Sequence"},
       {"pretokenizers", json::array({{{"type", "WhitespaceSplit"}}, metaspace})}};
   tokenizer["decoder"] = metaspace;
-  return SetTemplate(config, {"bos_token", "<s>"}, {"eos_token", "</s>"}, "BertProcessing",
-                     tokenizer);
+  json& post_processor = tokenizer["post_processor"];
+  const json of_file = std::exchange(post_processor, json());
+  BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"bos_token", "<s>"}, {"eos_token", "</s>"},
+                                       "BertProcessing", tokenizer));
+  post_processor = post_processor.is_null() ? of_file : TwiceBetween(post_processor);
+  return absl::OkStatus();
 }
 
 // A BPE over characters or bytes as its class makes it, of which the file has words and merges.

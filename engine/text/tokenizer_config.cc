@@ -136,6 +136,16 @@ std::string TokenizerConfig::Role(const char* role, std::string_view otherwise) 
   return TokenContent(json[role]).value_or(std::string(otherwise));
 }
 
+std::vector<std::string> TokenizerConfig::ModelInputNames() const {
+  std::vector<std::string> names;
+  const auto list = json.find("model_input_names");
+  if (list == json.end() || !list->is_array()) return names;
+  for (const auto& name : *list) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 const std::string& TokenizerConfig::PlaceOf(std::string_view role) const {
   return from_map.contains(role) ? map_place : place;
 }

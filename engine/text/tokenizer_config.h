@@ -30,6 +30,8 @@ struct TokenizerConfig {
 
   // The token that plays a role, as "eos_token", or `otherwise`.
   std::string Role(const char* role, std::string_view otherwise) const;
+  // model_input_names: what the tokenizer gives to its model; empty when the file does not say.
+  std::vector<std::string> ModelInputNames() const;
   // The file that says which token plays a role.
   const std::string& PlaceOf(std::string_view role) const;
 };

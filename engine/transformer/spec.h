@@ -132,6 +132,15 @@ struct StackSpec {
   LayerNames layers;
 };
 
+// The head of a classifier of texts: output(activation(dense(h))) of the last hidden state h of a
+// text's first token (classifier_head.h).
+struct ClassifierSpec {
+  LinearNames dense;  // [hidden_size, hidden_size]
+  Activation activation = Activation::kTanh;
+  LinearNames output;  // [num_labels, hidden_size]
+  int32_t num_labels = 0;
+};
+
 struct TransformerSpec {
   // Elements of the largest head.
   int32_t max_head_dim() const {
@@ -159,6 +168,8 @@ struct TransformerSpec {
   std::string head;
   std::string head_bias;        // empty: none
   float logits_softcap = 0.0f;  // as StackSpec::attention_softcap
+  // Of an encoder whose answers are classes; its tensors are among the ignored ones.
+  std::optional<ClassifierSpec> classifier;
   // Hidden states are beyond the range of float16, in which the model is not computed then.
   bool exceeds_float16 = false;
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.

@@ -61,6 +61,22 @@ class FakeEngine final : public Engine {
     return std::make_shared<Handle>(*this);
   }
 
+  // The scores of an input are its place, and what is as far below 0; of a query the place alone.
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Classify(
+      ClassifyRequest request, std::shared_ptr<EncodeSink> sink) override {
+    EncodeResult result;
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      const auto place = static_cast<float>(i);
+      std::vector<float> scores = {place};
+      if (!request.query.has_value()) scores.push_back(-place);
+      result.embeddings.push_back({.dimensions = static_cast<int32_t>(scores.size()),
+                                   .values = std::move(scores),
+                                   .num_tokens = 1});
+    }
+    sink->OnFinish(std::move(result));
+    return std::make_shared<Handle>(*this);
+  }
+
   // The score of a continuation is minus its place.
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {

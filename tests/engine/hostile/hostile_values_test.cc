@@ -54,6 +54,7 @@ std::string NameOf(const testing::TestParamInfo<Value>& info) {
 }
 
 constexpr char kEmbed[] = "embed-en", kTranslate[] = "translate-en-de", kWrite[] = "write-en";
+constexpr char kClassify[] = "../tests/golden/classifiers/bert-5x6-labels";
 constexpr char kConfig[] = "config.json", kGeneration[] = "generation_config.json";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -63,8 +64,17 @@ INSTANTIATE_TEST_SUITE_P(
         Value{kEmbed, kConfig, "/model_type", 7, "model_type is 7; a string"},
         Value{kEmbed, kConfig, "/model_type", "mamba", "model_type is \"mamba\"; served are bert"},
         Value{kEmbed, kConfig, "/model_type", std::string(3000000, 'x'), "; served are bert, "},
-        Value{kEmbed, kConfig, "/architectures", json::array({"BertForSequenceClassification"}),
-              "architectures is [\"BertForSequenceClassification\"]; served are BertModel, "},
+        Value{kEmbed, kConfig, "/architectures", json::array({"BertForMultipleChoice"}),
+              "architectures is [\"BertForMultipleChoice\"]; served are BertModel, "},
+        Value{kClassify, kConfig, "/id2label/2", nullptr, "\"2\" is the first that is not"},
+        Value{kClassify, kConfig, "/id2label/5", "six",
+              "5 is expected, the rows of tensor \"class"},
+        Value{kClassify, kConfig, "/id2label", json::array(), "id2label is []; an object"},
+        Value{kClassify, kConfig, "/num_labels", 4, "num_labels is 4; 5 is expected"},
+        Value{kClassify, kConfig, "/problem_type", "ranking", "problem_type is \"ranking\"; "},
+        Value{kClassify, kConfig, "/problem_type", "regression", ""},
+        Value{kClassify, kConfig, "/sentence_transformers", json{{"activation_fn", "os.system"}},
+              "activation_fn is \"os.system\"; supported are Sigmoid and Identity"},
         Value{kEmbed, kConfig, "/architectures", json::array({"BertForTokenClassification"}),
               "BertForTokenClassification"},
         Value{kEmbed, kConfig, "/architectures", "BertModel", "architectures is \"BertModel\""},

@@ -1,4 +1,5 @@
-// What a request becomes before a replica sees it, of the demo models.
+// What a request becomes before a replica sees it, of the demo models and, by "classifiers/NAME",
+// of those in tests/golden.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,6 +20,9 @@ inline const LoadedModel& Loaded(std::string_view name) {
   auto& model = models[std::string(name)];
   if (model == nullptr) {
     ModelOptions options = Demo(std::string(name));
+    if (name.starts_with("classifiers/")) {
+      options.folder = BEAMLINE_SOURCE_DIR "/tests/golden/" + std::string(name);
+    }
     options.device = "cpu";
     auto loaded = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
     EXPECT_TRUE(loaded.ok()) << loaded.status();

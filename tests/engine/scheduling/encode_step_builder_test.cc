@@ -45,6 +45,18 @@ TEST_F(EncodeStepBuilderTest, PacksWholeInputsUntilOneDoesNotFit) {
   EXPECT_TRUE(builder_.slices().empty());
 }
 
+TEST_F(EncodeStepBuilderTest, TypesOfAnInputStandAtItsTokens) {
+  Add({2});
+  EncodeJob& typed = Add({1, 2});
+  typed.type_ids = {{1}, {0, 2}};
+  EXPECT_EQ(Build().type_ids, (std::vector<int32_t>{0, 0, 1, 0, 2}));
+  Add({3});
+  EXPECT_TRUE(Build().type_ids.empty());
+  Add({1}).type_ids = {{1}};
+  Add({2});
+  EXPECT_EQ(Build().type_ids, (std::vector<int32_t>{1, 0, 0}));
+}
+
 TEST_F(EncodeStepBuilderTest, HasNoMoreSequencesThanThereMayBe) {
   EncodeJob& job = Add({1, 1, 1, 1});
   EXPECT_EQ(Build().offsets, (std::vector<int32_t>{0, 1, 2, 3}));

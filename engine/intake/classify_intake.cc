@@ -1,0 +1,146 @@
+#include "engine/intake/classify_intake.h"
+
+#include <limits>
+
+#include "base/field_error.h"
+#include "base/status.h"
+#include "engine/decoding/option_checks.h"
+#include "engine/intake/answer_size.h"
+#include "engine/intake/encode_cost.h"
+#include "engine/intake/new_job.h"
+#include "engine/intake/prompts.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+constexpr char kTruncateHint[] = "; set truncate to cut it";
+
+absl::Status CheckReranker(const ModelFacts& model) {
+  const size_t num_labels = model.info.labels.size();
+  if (num_labels == 1) return absl::OkStatus();
+  return WrongTask(model, "Rerank", fmt::format("has {} classes; a reranker has one", num_labels));
+}
+
+}  // namespace
+
+absl::StatusOr<ClassifyIntake> ClassifyIntake::Check(ClassifyRequest request,
+                                                     const ModelFacts& model) {
+  const bool reranks = request.query.has_value();
+  const char* const rpc = reranks ? "Rerank" : "Classify";
+  if (model.info.task != ModelTask::kClassify) return WrongTask(model, rpc, "has no classes");
+  if (reranks) BEAMLINE_RETURN_IF_ERROR(CheckReranker(model));
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckEntries(reranks ? LimitOf("documents") : LimitOf("inputs"), request.inputs.size()));
+  if (reranks && request.query->empty()) {
+    return FieldError("query", "empty", "at least 1 character");
+  }
+  bool has_pairs = reranks;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const ClassifyInput& input = request.inputs[i];
+    has_pairs = has_pairs || std::holds_alternative<TextPair>(input);
+    const auto* ids = std::get_if<TokenIds>(&input);
+    if (ids == nullptr) continue;
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), *ids, PromptSide::kInput,
+                                         /*may_be_empty=*/false, model));
+  }
+  if (has_pairs && model.tokenizer->num_pair_template_tokens() == 0) {
+    return WrongTask(model, rpc, "has a tokenizer without a template of two texts");
+  }
+  if (request.top.has_value()) {
+    BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("top"), *request.top));
+  }
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
+  return ClassifyIntake(std::move(request), model);
+}
+
+size_t ClassifyIntake::text_bytes() const {
+  size_t bytes = request_.query.has_value() ? request_.query->size() : 0;
+  for (const ClassifyInput& input : request_.inputs) {
+    if (const auto* text = std::get_if<std::string>(&input)) bytes += text->size();
+    if (const auto* pair = std::get_if<TextPair>(&input)) {
+      bytes += pair->first.size() + pair->second.size();
+    }
+  }
+  return bytes;
+}
+
+std::unique_ptr<EncodeJob> ClassifyIntake::Start(Acceptance acceptance,
+                                                 std::shared_ptr<EncodeSink> sink) const {
+  const ClassifyDefaults& defaults = model_->description.classifying;
+  auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
+  job->pooling = Pooling::kCls;
+  job->function = request_.function.value_or(request_.query.has_value() ? defaults.rank_function
+                                                                        : defaults.function);
+  return job;
+}
+
+absl::Status ClassifyIntake::Complete(EncodeJob& job) {
+  TokenIds query;
+  if (request_.query.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        query, TokenizePart("query", *request_.query, ToTruncation(request_.truncate), *model_));
+  }
+  for (size_t i = 0; i < request_.inputs.size(); ++i) {
+    BEAMLINE_RETURN_IF_ERROR(Append(i, query, job));
+  }
+  SetCost(job, *model_);
+  const int32_t top = request_.top.value_or(std::numeric_limits<int32_t>::max());
+  const auto num_labels = static_cast<int32_t>(model_->info.labels.size());
+  return CheckAnswerSize(LeastAnswerBytes(job, top, num_labels), request_.max_answer_bytes);
+}
+
+std::string ClassifyIntake::FieldOf(size_t input) const {
+  return fmt::format("{}[{}]", request_.query.has_value() ? "documents" : "inputs", input);
+}
+
+absl::Status ClassifyIntake::Append(size_t input, const TokenIds& query, EncodeJob& job) const {
+  const std::string field = FieldOf(input);
+  const ClassifyInput& given = request_.inputs[input];
+  const Truncation truncation = ToTruncation(request_.truncate);
+  if (const auto* pair = std::get_if<TextPair>(&given)) {
+    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds first, TokenizePart(field + ".pair.first", pair->first,
+                                                                 truncation, *model_));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        const TokenIds second,
+        TokenizePart(field + ".pair.second", pair->second, truncation, *model_));
+    return AppendPair(field, first, second, job);
+  }
+  const auto* text = std::get_if<std::string>(&given);
+  if (text != nullptr && request_.query.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds document,
+                              TokenizePart(field, *text, truncation, *model_));
+    return AppendPair(field, query, document, job);
+  }
+  const Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      TokenIds ids, TokenizeWithin(field, prompt, request_.truncate, kTruncateHint, *model_));
+  if (!job.type_ids.empty()) job.type_ids.emplace_back(ids.size(), 0);
+  job.inputs.push_back(std::move(ids));
+  return absl::OkStatus();
+}
+
+absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds& first,
+                                        const TokenIds& second, EncodeJob& job) const {
+  const int32_t limit = model_->info.max_input_tokens;
+  const size_t length = first.size() + second.size() +
+                        static_cast<size_t>(model_->tokenizer->num_pair_template_tokens());
+  const Truncation truncation = ToTruncation(request_.truncate);
+  if (truncation == Truncation::kNone && length > static_cast<size_t>(limit)) {
+    return TooLong(field, fmt::to_string(length), limit,
+                   fmt::format(", of both texts{}", kTruncateHint), *model_);
+  }
+  auto pair = model_->tokenizer->JoinPair(first, second, truncation, limit);
+  if (model_->description.spec.encoder->num_types > 1) {
+    // Those of the inputs before it.
+    while (job.type_ids.size() < job.inputs.size()) {
+      job.type_ids.emplace_back(job.inputs[job.type_ids.size()].size(), 0);
+    }
+    job.type_ids.push_back(std::move(pair->type_ids));
+  }
+  job.inputs.push_back(std::move(pair->ids));
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

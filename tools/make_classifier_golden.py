@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Writes tiny randomly initialised classifiers and what transformers answers for them.
+
+usage: make_classifier_golden.py OUT_FOLDER [NAME...]    (tests/golden/classifiers; fields: tests/golden/README.md)
+
+Each folder has weights of odd sizes, a tokenizer of a few words and expected.json: logits of single texts and of pairs,
+whole and cut on either side, and the scores of the pipeline of text classification. Needs transformers and torch.
+"""
+
+import json
+import os
+import shutil
+import sys
+
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+from reference import round9  # noqa: E402
+
+POSITIONS = 24  # of the longest input
+WORDS = "the quick brown fox jumps over a lazy dog who asks where mail is read and how to open new files ?".split()
+TEXTS = ["the quick brown fox", "who asks ?", "", "where is new mail read and how to open the files over a lazy dog",
+         " ".join(WORDS + WORDS[::-1])]
+PAIRS = [("where is mail read ?", "the mail is read over a dog"), ("fox", ""), ("", "a lazy dog jumps"),
+         ("how to open new files ?", " ".join(WORDS)), (" ".join(WORDS[::-1]), "the fox"),
+         (" ".join(WORDS), " ".join(WORDS[::-1])), (" ".join(WORDS[:12]), " ".join(WORDS[:11]))]
+SPECIAL = {"bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]}
+SPECIAL["xlm-roberta"] = SPECIAL["roberta"]
+
+
+def word_pieces(special, words):
+    pieces = sorted({"##" + word[-2:] for word in words} | {word[:-2] for word in words if len(word) > 3})
+    tokens = dict.fromkeys([*special, *words[::2], *pieces, *"abcdefghijklmnopqrstuvwxyz"])
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def bert_tokenizer(name):
+    return getattr(transformers, name)(vocab=word_pieces(SPECIAL["bert"], WORDS), model_max_length=POSITIONS)
+
+
+def roberta_tokenizer():
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=320, special_tokens=SPECIAL["roberta"], show_progress=False,
+                                                           initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    made = json.loads(trained.to_str())["model"]
+    return transformers.RobertaTokenizer(vocab=made["vocab"], merges=[tuple(pair) for pair in made["merges"]],
+                                         model_max_length=POSITIONS)
+
+
+def xlm_roberta_tokenizer():
+    pieces = sorted({"▁" + word for word in WORDS} | {"▁", *"abcdefghijklmnopqrstuvwxyz?"})
+    vocab = [(token, 0.0) for token in SPECIAL["xlm-roberta"][:4]] + [
+        (piece, -1.0 - 0.01 * i if piece.startswith("▁") else -9.0) for i, piece in enumerate(pieces)] + [("<mask>", 0.0)]
+    return transformers.XLMRobertaTokenizer(vocab=vocab, model_max_length=POSITIONS)
+
+
+def labels(*names):
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+# name: (family, tokenizer, sizes and classes, stored dtype, more fields of config.json)
+CASES = {
+    "bert-3x8": ("Bert", lambda: bert_tokenizer("BertTokenizer"),
+                 dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=33), torch.float32, {}),
+    "bert-5x6-labels": ("Bert", lambda: bert_tokenizer("BertTokenizer"),
+                        dict(hidden_size=30, num_attention_heads=5, num_hidden_layers=1, intermediate_size=44, type_vocab_size=3,
+                             problem_type="multi_label_classification", **labels("one", "two", "three", "vier", "fünf")),
+                        torch.float16, {}),
+    # As cross-encoder/ms-marco-MiniLM-L6-v2 is stored.
+    "bert-2x10-rank": ("Bert", lambda: bert_tokenizer("BertTokenizer"),
+                       dict(hidden_size=20, num_attention_heads=2, num_hidden_layers=2, intermediate_size=30, **labels("LABEL_0")),
+                       torch.bfloat16, {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity",
+                                                                  "version": "4.0.1"}}),
+    "roberta-3x8": ("Roberta", roberta_tokenizer,
+                    dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=40, type_vocab_size=1,
+                         layer_norm_eps=1e-5, problem_type="single_label_classification", **labels("negative", "neutral", "positive")),
+                    torch.bfloat16, {}),
+    # As BAAI/bge-reranker-base is stored.
+    "xlm-roberta-2x12-rank": ("XLMRoberta", xlm_roberta_tokenizer,
+                              dict(hidden_size=24, num_attention_heads=2, num_hidden_layers=1, intermediate_size=28, type_vocab_size=1,
+                                   layer_norm_eps=1e-5, **labels("LABEL_0")), torch.float32, {}),
+}
+
+
+def make_checkpoint(folder, number, family, tokenizer, sizes, dtype, more):
+    torch.manual_seed(3000 + number)
+    is_roberta = "oberta" in family
+    config = getattr(transformers, family + "Config")(
+        vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
+        **{"max_position_embeddings": POSITIONS + (tokenizer.pad_token_id + 1 if is_roberta else 0), **sizes})
+    model = getattr(transformers, family + "ForSequenceClassification")(config)
+    for name, parameter in model.named_parameters():
+        is_norm_gain = parameter.ndim == 1 and name.endswith("weight")
+        parameter.data = torch.randn(parameter.shape) * 0.2 + (1.0 if is_norm_gain else 0.0)
+    shutil.rmtree(folder, ignore_errors=True)
+    model.to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    path = os.path.join(folder, "config.json")
+    with open(path, encoding="utf-8") as file:
+        content = {**json.load(file), **more}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+
+
+@torch.no_grad()
+def make_expected(folder):
+    options = {"dtype": torch.float32, "attn_implementation": "eager"}
+    float32 = transformers.AutoModelForSequenceClassification.from_pretrained(folder, **options).eval()
+    float64 = transformers.AutoModelForSequenceClassification.from_pretrained(folder, **options).eval().double()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pipeline = transformers.pipeline("text-classification", model=float32, tokenizer=tokenizer, device="cpu")
+    rows = []
+    for text, pair in [*((text, None) for text in TEXTS), *PAIRS]:
+        for side in ("right", "left"):
+            tokenizer.truncation_side = side
+            # As a batch of one: by itself, a pair whose second text is empty counts as one text.
+            texts = [text], None if pair is None else [pair]
+            given = tokenizer(*texts, truncation=True, max_length=POSITIONS, return_tensors="pt")
+            is_cut = given["input_ids"].shape[1] < len(tokenizer(*texts)["input_ids"][0])
+            if side == "left" and not is_cut:
+                continue
+            answer = float32(**given)
+            logits = answer.logits[0]
+            row = {"text": text, "pair": pair, "truncate": side if is_cut else None, "ids": given["input_ids"][0].tolist(),
+                   "logits": round9(logits.tolist()), "float32_error": (float64(**given).logits[0] - logits).abs().max().item()}
+            scores = {one["label"]: one["score"] for one in pipeline.postprocess(answer, top_k=None, _legacy=False)}
+            row["scores"] = round9([scores[float32.config.id2label[i]] for i in range(len(scores))])
+            rows.append(row)
+    with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
+        json.dump({"labels": [float32.config.id2label[i] for i in range(float32.config.num_labels)], "rows": rows}, file,
+                  ensure_ascii=False)
+        file.write("\n")
+    spread = max(row["logits"][0] for row in rows) - min(row["logits"][0] for row in rows)
+    print(os.path.basename(folder), f"{len(rows)} rows, {sum(row['truncate'] is not None for row in rows)} cut, spread {spread:.2f},",
+          f"float32 error {max(row['float32_error'] for row in rows):.1e}")
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES}:
+        sys.exit(__doc__)
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    for number, (name, (family, make_tokenizer, sizes, dtype, more)) in enumerate(CASES.items()):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
+        folder = os.path.join(sys.argv[1], name)
+        make_checkpoint(folder, number, family, make_tokenizer(), sizes, dtype, more)
+        make_expected(folder)
+
+
+if __name__ == "__main__":
+    main()
