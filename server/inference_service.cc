@@ -9,14 +9,26 @@
 #include "server/errors.h"
 
 namespace beamline {
+namespace {
+
+// One request to the engine.
+template <typename Method>
+grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
+                                         const grpc::CallbackServerContext& context,
+                                         const grpc::ByteBuffer& request,
+                                         grpc::ByteBuffer* response) {
+  const auto identity = Enter(services, rpc, context, Right::kInference);
+  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
+  auto* call = new EngineCall<Method>(services, rpc, response);
+  call->Start(CallerOf(context, *identity), request);
+  return call;
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buffer* request,
                                                      Buffer* response) {
-  const auto identity = Enter(services_, Rpc::kGenerate, *context, Right::kInference);
-  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
-  auto* call = new EngineCall<GenerateMethod>(services_, Rpc::kGenerate, response);
-  call->Start(CallerOf(*context, *identity), *request);
-  return call;
+  return StartInference<GenerateMethod>(services_, Rpc::kGenerate, *context, *request, response);
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::GenerateStream(
@@ -30,11 +42,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::GenerateStream(
 
 grpc::ServerUnaryReactor* InferenceService::Encode(Context* context, const Buffer* request,
                                                    Buffer* response) {
-  const auto identity = Enter(services_, Rpc::kEncode, *context, Right::kInference);
-  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
-  auto* call = new EngineCall<EncodeMethod>(services_, Rpc::kEncode, response);
-  call->Start(CallerOf(*context, *identity), *request);
-  return call;
+  return StartInference<EncodeMethod>(services_, Rpc::kEncode, *context, *request, response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(Context* context, const Buffer* request,
@@ -77,11 +85,17 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::E
 
 grpc::ServerUnaryReactor* InferenceService::Score(Context* context, const Buffer* request,
                                                   Buffer* response) {
-  const auto identity = Enter(services_, Rpc::kScore, *context, Right::kInference);
-  if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
-  auto* call = new EngineCall<ScoreMethod>(services_, Rpc::kScore, response);
-  call->Start(CallerOf(*context, *identity), *request);
-  return call;
+  return StartInference<ScoreMethod>(services_, Rpc::kScore, *context, *request, response);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Classify(Context* context, const Buffer* request,
+                                                     Buffer* response) {
+  return StartInference<ClassifyMethod>(services_, Rpc::kClassify, *context, *request, response);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Rerank(Context* context, const Buffer* request,
+                                                   Buffer* response) {
+  return StartInference<RerankMethod>(services_, Rpc::kRerank, *context, *request, response);
 }
 
 }  // namespace beamline

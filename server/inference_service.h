@@ -15,7 +15,9 @@ using RawInference = v1::Inference::WithRawCallbackMethod_Generate<
                     v1::Inference::WithRawCallbackMethod_Score<
                         v1::Inference::WithRawCallbackMethod_Tokenize<
                             v1::Inference::WithRawCallbackMethod_Detokenize<
-                                v1::Inference::Service>>>>>>>>;
+                                v1::Inference::WithRawCallbackMethod_Classify<
+                                    v1::Inference::WithRawCallbackMethod_Rerank<
+                                        v1::Inference::Service>>>>>>>>>>;
 
 class InferenceService final : public RawInference {
  public:
@@ -38,6 +40,10 @@ class InferenceService final : public RawInference {
                                      Buffer* response) override;
   grpc::ServerUnaryReactor* Detokenize(Context* context, const Buffer* request,
                                        Buffer* response) override;
+  grpc::ServerUnaryReactor* Classify(Context* context, const Buffer* request,
+                                     Buffer* response) override;
+  grpc::ServerUnaryReactor* Rerank(Context* context, const Buffer* request,
+                                   Buffer* response) override;
 
  private:
   ServiceContext& services_;

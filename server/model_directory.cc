@@ -18,9 +18,11 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
       return true;
     case ModelDirectory::Use::kGenerate:
     case ModelDirectory::Use::kScore:
-      return model.task != ModelTask::kEncode;
+      return Generates(model.task);
     case ModelDirectory::Use::kEncode:
       return model.task == ModelTask::kEncode;
+    case ModelDirectory::Use::kClassify:
+      return model.task == ModelTask::kClassify;
   }
   return false;
 }
@@ -29,6 +31,8 @@ std::string_view Verb(ModelDirectory::Use use) {
   switch (use) {
     case ModelDirectory::Use::kEncode:
       return "encode";
+    case ModelDirectory::Use::kClassify:
+      return "classify";
     case ModelDirectory::Use::kScore:
       return "score";
     default:

@@ -22,6 +22,8 @@ SKIPPED = 77
 
 # Proto -> where its modules go. Those of other owners are private to the package: see beamline/_protos/__init__.py.
 MODULES = {
+    "beamline/v1/common": "beamline/v1/common",
+    "beamline/v1/classify": "beamline/v1/classify",
     "beamline/v1/inference": "beamline/v1/inference",
     "beamline/v1/models": "beamline/v1/models",
     "google/rpc/error_details": "beamline/_protos/error_details",
@@ -37,6 +39,8 @@ def adapted(text, proto):
     text = re.sub(r"^from google\.rpc import status_pb2", "from beamline._protos import status_pb2", text, flags=re.M)
     text = text.replace(f"'{proto.replace('/', '.')}_pb2'", f"'{MODULES[proto].replace('/', '.')}_pb2'")
     text = re.sub(r"\b_Mapping(?=\])", "_Mapping[str, object]", text)  # these two for `mypy --strict`
+    # What a file imports publicly is its own too, as mypy understands it.
+    text = re.sub(r"^(from beamline\.v1\.\w+_pb2 import) (\w+)$", r"\1 \2 as \2", text, flags=re.M)
     text = text.replace("__slots__ = []", "__slots__: list[str] = []")
     text = text.replace("# -*- coding: utf-8 -*-\n", "")
     return HEADER.format(proto=proto) + re.sub(r"[ \t]+$", "", text, flags=re.M)

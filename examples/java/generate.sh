@@ -5,4 +5,5 @@
 set -euo pipefail
 proto=$(cd "$(dirname "$0")/../../proto" && pwd)
 protoc -I "$proto" --java_out="$1" --grpc-java_out="$1" --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin)" \
-  google/rpc/status.proto google/rpc/error_details.proto beamline/v1/inference.proto
+  google/rpc/status.proto google/rpc/error_details.proto beamline/v1/common.proto beamline/v1/classify.proto \
+  beamline/v1/inference.proto

@@ -39,17 +39,17 @@ size_t Bytes(const std::vector<PositionLogprobs>& positions) {
   return bytes;
 }
 
-// The model that `message` names, as a request's answer tells it.
+// The model that `message` names, and what a request's answer tells of it.
 template <typename Message>
-absl::StatusOr<AnswerOptions> ResolveModel(CallState& call, const Message& message,
-                                           ModelDirectory::Use use) {
+absl::StatusOr<ModelDirectory::ModelPtr> ResolveModel(CallState& call, const Message& message,
+                                                      ModelDirectory::Use use,
+                                                      AnswerOptions& answer) {
   BEAMLINE_ASSIGN_OR_RETURN(
-      const auto model, call.CountRefusal(call.services().models.Resolve(message.model(), use)));
+      auto model, call.CountRefusal(call.services().models.Resolve(message.model(), use)));
   call.SetModel(model->name);
-  AnswerOptions answer;
   answer.model = message.model().empty() ? model->name : message.model();
   answer.request_id = message.request_id();
-  return answer;
+  return model;
 }
 
 // The engine's request, for the model that `answer` tells.
@@ -77,14 +77,28 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   return request;
 }
 
+template <typename Message>
+absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitClassify(CallState& call,
+                                                              const Message& message,
+                                                              const Caller& caller,
+                                                              std::shared_ptr<EncodeSink> sink,
+                                                              ClassifyAnswer& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      answer.model, ResolveModel(call, message, ModelDirectory::Use::kClassify, answer.answer));
+  if (message.has_top()) answer.top = message.top();
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
+  request.model = answer.model->versioned_name;  // that whose labels the answer has
+  return call.CountRefusal(call.services().engine.Classify(std::move(request), std::move(sink)));
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
                                                  const v1::GenerateRequest& message,
                                                  const Caller& caller) {
   PreparedGenerate prepared;
-  BEAMLINE_ASSIGN_OR_RETURN(prepared.answer,
-                            ResolveModel(call, message, ModelDirectory::Use::kGenerate));
+  BEAMLINE_RETURN_IF_ERROR(
+      ResolveModel(call, message, ModelDirectory::Use::kGenerate, prepared.answer).status());
   BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(call, message, caller, prepared.answer));
   prepared.answer.sampling = message.has_sampling();
   prepared.answer.return_token_ids = prepared.request.output.return_token_ids;
@@ -123,7 +137,8 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& c
                                                                     const Caller& caller,
                                                                     std::shared_ptr<Sink> sink,
                                                                     AnswerOptions& answer) {
-  BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kEncode));
+  BEAMLINE_RETURN_IF_ERROR(
+      ResolveModel(call, message, ModelDirectory::Use::kEncode, answer).status());
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer));
   return call.CountRefusal(call.services().engine.Encode(std::move(request), std::move(sink)));
 }
@@ -142,12 +157,49 @@ bool EncodeMethod::IsBrief(const Result& result) {
   return bytes <= kMostBriefBytes;
 }
 
+absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyMethod::Submit(CallState& call,
+                                                                      const Request& message,
+                                                                      const Caller& caller,
+                                                                      std::shared_ptr<Sink> sink,
+                                                                      Options& answer) {
+  return SubmitClassify(call, message, caller, std::move(sink), answer);
+}
+
+absl::StatusOr<v1::ClassifyResponse> ClassifyMethod::Answer(CallState& call, const Result& result,
+                                                            const Options& answer) {
+  call.SetAnswer(result.timing, result.usage);
+  return ToClassifyMessage(result, answer.model->labels, answer.top, answer.answer);
+}
+
+bool ClassifyMethod::IsBrief(const Result& result) {
+  size_t bytes = 0;
+  for (const Embedding& scores : result.embeddings) {
+    bytes += kMessageBytes * (1 + scores.values.size());
+  }
+  return bytes <= kMostBriefBytes;
+}
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> RerankMethod::Submit(CallState& call,
+                                                                    const Request& message,
+                                                                    const Caller& caller,
+                                                                    std::shared_ptr<Sink> sink,
+                                                                    Options& answer) {
+  return SubmitClassify(call, message, caller, std::move(sink), answer);
+}
+
+absl::StatusOr<v1::RerankResponse> RerankMethod::Answer(CallState& call, const Result& result,
+                                                        const Options& answer) {
+  call.SetAnswer(result.timing, result.usage);
+  return ToRerankMessage(result, answer.top, answer.answer);
+}
+
 absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
                                                                    const Request& message,
                                                                    const Caller& caller,
                                                                    std::shared_ptr<Sink> sink,
                                                                    AnswerOptions& answer) {
-  BEAMLINE_ASSIGN_OR_RETURN(answer, ResolveModel(call, message, ModelDirectory::Use::kScore));
+  BEAMLINE_RETURN_IF_ERROR(
+      ResolveModel(call, message, ModelDirectory::Use::kScore, answer).status());
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer));
   return call.CountRefusal(call.services().engine.Score(std::move(request), std::move(sink)));
 }

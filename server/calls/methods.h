@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
@@ -11,6 +12,7 @@
 #include "server/calls/call_state.h"
 #include "server/calls/caller.h"
 #include "server/conversion/response.h"
+#include "server/model_directory.h"
 
 namespace beamline {
 
@@ -59,6 +61,47 @@ struct EncodeMethod {
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
   static bool IsBrief(const Result& result);
+};
+
+// What a classification's answer is made of beside the scores.
+struct ClassifyAnswer {
+  AnswerOptions answer;
+  std::optional<int32_t> top;
+  ModelDirectory::ModelPtr model;  // whose labels they are
+};
+
+struct ClassifyMethod {
+  using Request = v1::ClassifyRequest;
+  using Response = v1::ClassifyResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = ClassifyAnswer;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result);
+};
+
+struct RerankMethod {
+  using Request = v1::RerankRequest;
+  using Response = v1::RerankResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = ClassifyAnswer;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
 };
 
 struct ScoreMethod {

@@ -160,6 +160,46 @@ EncodeTruncation ToTruncation(v1::Truncation truncation) {
   }
 }
 
+std::optional<ScoreFunction> ToFunction(v1::ScoreFunction function) {
+  switch (function) {
+    case v1::SCORE_FUNCTION_NONE:
+      return ScoreFunction::kNone;
+    case v1::SCORE_FUNCTION_SIGMOID:
+      return ScoreFunction::kSigmoid;
+    case v1::SCORE_FUNCTION_SOFTMAX:
+      return ScoreFunction::kSoftmax;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::StatusOr<ClassifyInput> ToInput(const v1::ClassifyInput& message, const std::string& field) {
+  switch (message.kind_case()) {
+    case v1::ClassifyInput::kText:
+      return ClassifyInput(message.text());
+    case v1::ClassifyInput::kPair:
+      return ClassifyInput(TextPair{message.pair().first(), message.pair().second()});
+    case v1::ClassifyInput::kIds:
+      return ClassifyInput(ToIds(message.ids().ids()));
+    case v1::ClassifyInput::KIND_NOT_SET:
+      break;
+  }
+  return FieldError(field, "not given", "text, pair or ids");
+}
+
+// What Classify and Rerank have in common.
+template <typename Message>
+ClassifyRequest ToClassifyRequest(const Message& message) {
+  ClassifyRequest request;
+  request.model = message.model();
+  request.function = ToFunction(message.function());
+  request.top = Optional<int32_t>(message.has_top(), message.top());
+  request.truncate = ToTruncation(message.truncate());
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  return request;
+}
+
 }  // namespace
 
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message) {
@@ -198,6 +238,24 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   request.prompt_name = message.prompt_name();
   request.priority = message.priority();
   request.request_id = message.request_id();
+  return request;
+}
+
+absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::ClassifyRequest& message) {
+  ClassifyRequest request = ToClassifyRequest(message);
+  request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(ClassifyInput input,
+                              ToInput(message.inputs(i), fmt::format("inputs[{}]", i)));
+    request.inputs.push_back(std::move(input));
+  }
+  return request;
+}
+
+absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::RerankRequest& message) {
+  ClassifyRequest request = ToClassifyRequest(message);
+  request.query = message.query();
+  request.inputs.assign(message.documents().begin(), message.documents().end());
   return request;
 }
 

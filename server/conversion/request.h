@@ -16,6 +16,9 @@ namespace beamline {
 // it.
 absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& message);
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message);
+absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::ClassifyRequest& message);
+// As the Classify request that it is, of pairs with the query.
+absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::RerankRequest& message);
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 
 // The path in the contract of a field of the engine's requests, as its errors name it. The paths

@@ -1,6 +1,9 @@
 #include "server/conversion/response.h"
 
+#include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -73,6 +76,30 @@ void SetEnd(const GenerateResult& result, const AnswerOptions& options, Message&
   SetLogprobs(result.prompt_logprobs, *message.mutable_prompt_logprobs());
 }
 
+// The fields that the answers to all other requests share.
+template <typename Result, typename Message>
+void SetWhole(const Result& result, const AnswerOptions& options, Message& message) {
+  SetUsage(result.usage, *message.mutable_usage());
+  SetTiming(result.timing, *message.mutable_timing());
+  message.set_model(options.model);
+  message.set_request_id(options.request_id);
+}
+
+// The places of the scores that are told: all in their order, or the best first.
+std::vector<size_t> Places(std::span<const float> scores, std::optional<int32_t> top) {
+  std::vector<size_t> places(scores.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  if (!top.has_value()) return places;
+  const auto count = std::min(places.size(), static_cast<size_t>(*top));
+  const auto is_before = [&](size_t a, size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  };
+  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count),
+                    places.end(), is_before);
+  places.resize(count);
+  return places;
+}
+
 v1::Task ToTask(ModelTask task) {
   switch (task) {
     case ModelTask::kGenerate:
@@ -81,6 +108,8 @@ v1::Task ToTask(ModelTask task) {
       return v1::TASK_TRANSLATE;
     case ModelTask::kEncode:
       return v1::TASK_ENCODE;
+    case ModelTask::kClassify:
+      return v1::TASK_CLASSIFY;
   }
   return v1::TASK_UNSPECIFIED;
 }
@@ -184,10 +213,7 @@ v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& opti
     out.set_num_tokens(score.num_tokens);
     for (const TokenLogprob& token : score.tokens) SetLogprob(token, *out.add_tokens());
   }
-  SetUsage(result.usage, *message.mutable_usage());
-  SetTiming(result.timing, *message.mutable_timing());
-  message.set_model(options.model);
-  message.set_request_id(options.request_id);
+  SetWhole(result, options, message);
   return message;
 }
 
@@ -200,10 +226,39 @@ v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& op
     out.set_dimensions(embedding.dimensions);
     out.set_num_tokens(embedding.num_tokens);
   }
-  SetUsage(result.usage, *message.mutable_usage());
-  SetTiming(result.timing, *message.mutable_timing());
-  message.set_model(options.model);
-  message.set_request_id(options.request_id);
+  SetWhole(result, options, message);
+  return message;
+}
+
+v1::ClassifyResponse ToClassifyMessage(const EncodeResult& result,
+                                       const std::vector<std::string>& labels,
+                                       std::optional<int32_t> top, const AnswerOptions& options) {
+  v1::ClassifyResponse message;
+  for (const Embedding& scores : result.embeddings) {
+    v1::Classification& out = *message.add_classifications();
+    for (const size_t place : Places(scores.values, top)) {
+      v1::ClassScore& one = *out.add_classes();
+      one.set_label(labels[place]);
+      one.set_score(scores.values[place]);
+    }
+    out.set_num_tokens(scores.num_tokens);
+  }
+  SetWhole(result, options, message);
+  return message;
+}
+
+v1::RerankResponse ToRerankMessage(const EncodeResult& result, std::optional<int32_t> top,
+                                   const AnswerOptions& options) {
+  v1::RerankResponse message;
+  std::vector<float> scores;
+  for (const Embedding& of : result.embeddings) scores.push_back(of.values.front());
+  for (const size_t place : Places(scores, top)) {
+    v1::RankedDocument& document = *message.add_documents();
+    document.set_index(static_cast<int32_t>(place));
+    document.set_score(scores[place]);
+    document.set_num_tokens(result.embeddings[place].num_tokens);
+  }
+  SetWhole(result, options, message);
   return message;
 }
 
@@ -229,6 +284,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_embedding_dimensions(model.embedding_dimensions);
   for (const std::string& name : model.prompt_names) message.add_prompt_names(name);
   for (const std::string& name : model.languages) message.add_languages(name);
+  for (const std::string& name : model.labels) message.add_labels(name);
   message.set_eos_token_id(model.eos_token_id);
   message.mutable_tokenizer()->set_kind(model.tokenizer);
   message.mutable_tokenizer()->set_vocab_size(model.tokenizer_vocab_size);

@@ -1,6 +1,7 @@
 // The engine's results to messages of the contract.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& opt
 v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options);
 v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& options);
 v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options);
+// The best `top` classes of each input, or all of them as `labels` has them.
+v1::ClassifyResponse ToClassifyMessage(const EncodeResult& result,
+                                       const std::vector<std::string>& labels,
+                                       std::optional<int32_t> top, const AnswerOptions& options);
+// The best `top` documents, or all in their order.
+v1::RerankResponse ToRerankMessage(const EncodeResult& result, std::optional<int32_t> top,
+                                   const AnswerOptions& options);
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens);
 
 }  // namespace beamline

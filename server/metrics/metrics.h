@@ -33,6 +33,8 @@ enum class Rpc : uint8_t {
   kEncode,
   kEncodeMany,
   kScore,
+  kClassify,
+  kRerank,
   kTokenize,
   kDetokenize,
   kListModels,
@@ -57,6 +59,11 @@ enum class Rpc : uint8_t {
   kTeiEmbedStream,
   kTeiEmbedAll,
   kTeiEmbedAllStream,
+  kTeiPredict,
+  kTeiPredictPair,
+  kTeiPredictStream,
+  kTeiPredictPairStream,
+  kTeiRerank,
   kTeiTokenize,
   kTeiTokenizeStream,
   kTeiDecode,
@@ -69,6 +76,8 @@ inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
                                                                    "Encode",
                                                                    "EncodeMany",
                                                                    "Score",
+                                                                   "Classify",
+                                                                   "Rerank",
                                                                    "Tokenize",
                                                                    "Detokenize",
                                                                    "ListModels",
@@ -91,14 +100,19 @@ inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
                                                                    "tei.EmbedStream",
                                                                    "tei.EmbedAll",
                                                                    "tei.EmbedAllStream",
+                                                                   "tei.Predict",
+                                                                   "tei.PredictPair",
+                                                                   "tei.PredictStream",
+                                                                   "tei.PredictPairStream",
+                                                                   "tei.Rerank",
                                                                    "tei.Tokenize",
                                                                    "tei.TokenizeStream",
                                                                    "tei.Decode",
                                                                    "tei.DecodeStream"});
 // Whether a model computes something for it.
 constexpr bool IsInference(Rpc rpc) {
-  return rpc <= Rpc::kScore || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
-         (rpc >= Rpc::kTeiEmbed && rpc <= Rpc::kTeiEmbedAllStream);
+  return rpc <= Rpc::kRerank || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
+         (rpc >= Rpc::kTeiEmbed && rpc <= Rpc::kTeiRerank);
 }
 
 // Why a call was refused before any work: label values of `reason`.

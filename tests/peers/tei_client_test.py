@@ -71,8 +71,8 @@ class TeiClient(peer_python.ServerCase):
     def test_what_is_not_there(self):
         with self.assertRaises(grpc.RpcError) as caught:
             self.rerank.Rerank(self.pb.RerankRequest(query="a", texts=["b"]), timeout=60)
-        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("reranker", caught.exception.details())
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertIn("none that can classify", caught.exception.details())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-// The limits that the comments of inference.proto state are those of the engine's table
+// The limits that the comments of the requests' .proto files state are those of the engine's table
 // (engine/api/request_limits.h), field by field and in both directions, and the engine keeps them:
 // each is called at its end and one beyond. A field that states nothing must be known to have no
-// limit.
+// limit. Long because requests of each kind are made.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,11 @@ std::string NameOf(const FieldDescriptor& field) {
 // By such names the comments above the fields, joined to one line.
 std::map<std::string, std::string> FieldComments() {
   std::map<std::string, std::string> comments;
-  std::ifstream file(BEAMLINE_SOURCE_DIR "/proto/beamline/v1/inference.proto");
+  std::stringstream file;
+  for (const char* name : {"common", "inference", "classify"}) {
+    file << std::ifstream(fmt::format(BEAMLINE_SOURCE_DIR "/proto/beamline/v1/{}.proto", name))
+                .rdbuf();
+  }
   const std::regex message(R"(message (\w+) \{\}?)");
   const std::regex field(R"( +(?:optional |repeated )?[\w.<>, ]+ (\w+) = \d+;)");
   const std::regex comment(R"( *// ?(.*))");
@@ -175,6 +180,8 @@ TEST(ContractLimits, AreThoseOfTheEnginesTable) {
 TEST(ContractLimits, FieldsWithoutThemAreKnown) {
   const std::set<std::string> bounded_by_others = {"Beam.num_groups",
                                                    "Beam.num_sequences",
+                                                   "ClassifyInput.text",
+                                                   "ClassifyRequest.model",
                                                    "DetokenizeRequest.ids",
                                                    "DetokenizeRequest.model",
                                                    "EncodeRequest.dimensions",
@@ -184,11 +191,15 @@ TEST(ContractLimits, FieldsWithoutThemAreKnown) {
                                                    "GenerateRequest.source_language",
                                                    "GenerateRequest.target_language",
                                                    "Prompt.text",
+                                                   "RerankRequest.model",
+                                                   "RerankRequest.query",
                                                    "Sampling.seed",
                                                    "ScoreRequest.model",
                                                    "ScoreRequest.source_language",
                                                    "ScoreRequest.target_language",
                                                    "Shaping.forced_eos",
+                                                   "TextPair.first",
+                                                   "TextPair.second",
                                                    "TokenIds.ids",
                                                    "TokenizeRequest.model",
                                                    "TokenizeRequest.text"};
@@ -222,12 +233,36 @@ v1::EncodeRequest Valid(const v1::EncodeRequest&) {
   message.add_inputs()->mutable_ids()->add_ids(2);
   return message;
 }
+v1::ClassifyRequest Valid(const v1::ClassifyRequest&) {
+  v1::ClassifyRequest message;
+  message.set_model("rank");
+  message.add_inputs()->mutable_ids()->add_ids(2);
+  return message;
+}
+v1::RerankRequest Valid(const v1::RerankRequest&) {
+  v1::RerankRequest message;
+  message.set_model("rank");
+  message.set_query("a");
+  message.add_documents("b");
+  return message;
+}
 v1::ScoreRequest Valid(const v1::ScoreRequest&) {
   v1::ScoreRequest message;
   message.set_model("write-en");
   message.mutable_prompt()->set_text("a");
   message.add_continuations()->mutable_ids()->add_ids(9);
   return message;
+}
+
+Engine& Reranker() {
+  static const std::unique_ptr<Engine> engine = [] {
+    EngineOptions options = TestEngineOptions();
+    ModelOptions model = Demo("rank");
+    model.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-2x10-rank";
+    options.models = {model};
+    return *Engine::Create(options);
+  }();
+  return *engine;
 }
 
 template <typename Request>
@@ -238,6 +273,9 @@ absl::Status Call(const Request& message) {
     return SharedEngine().GenerateAndWait(*request).status();
   } else if constexpr (std::is_same_v<Request, v1::EncodeRequest>) {
     return SharedEngine().EncodeAndWait(*request).status();
+  } else if constexpr (std::is_same_v<Request, v1::ClassifyRequest> ||
+                       std::is_same_v<Request, v1::RerankRequest>) {
+    return Reranker().ClassifyAndWait(*request).status();
   } else {
     return SharedEngine().ScoreAndWait(*request).status();
   }
@@ -272,8 +310,11 @@ void AddEntry(const Place& place, int number, double size) {
     entry.GetReflection()->SetInt32(&entry, type.map_key(), number + 2);
     entry.GetReflection()->SetFloat(&entry, type.map_value(), static_cast<float>(size));
   } else if (place.field.message_type() != nullptr) {
-    auto* prompt = dynamic_cast<v1::Prompt*>(reflection.AddMessage(&place.message, &place.field));
-    AddIds(size, *prompt->mutable_ids());
+    Message* const entry = reflection.AddMessage(&place.message, &place.field);
+    if (auto* input = dynamic_cast<v1::ClassifyInput*>(entry); input != nullptr) {
+      return AddIds(size, *input->mutable_ids());
+    }
+    AddIds(size, *dynamic_cast<v1::Prompt*>(entry)->mutable_ids());
   } else if (place.field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
     reflection.AddString(&place.message, &place.field, std::string(static_cast<size_t>(size), 'x'));
   } else {
@@ -350,6 +391,8 @@ TEST(ContractLimits, AreKept) {
     ExpectKept<v1::GenerateRequest>(limit);
     ExpectKept<v1::EncodeRequest>(limit);
     ExpectKept<v1::ScoreRequest>(limit);
+    ExpectKept<v1::ClassifyRequest>(limit);
+    ExpectKept<v1::RerankRequest>(limit);
   }
 }
 

@@ -1,8 +1,9 @@
 // What a client is told of each fault of a request, byte for byte, through a server with the demo
-// models: error_texts.txt holds requests and answers. LoadModel and UnloadModel go to the admin
-// address, whose model folders SetUp makes; MODEL_ROOT in an answer is the path of these. With the
-// environment variable BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to the
-// file of that name.
+// models and two classifiers: error_texts.txt and error_texts_classify.txt hold requests and
+// answers. LoadModel and UnloadModel go to the admin address, whose model folders SetUp makes;
+// MODEL_ROOT in an answer is the path of these. With the environment variable
+// BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to files of these names in
+// the folder of that name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFile[] = BEAMLINE_SOURCE_DIR "/tests/server/error_texts.txt";
+constexpr char kFolder[] = BEAMLINE_SOURCE_DIR "/tests/server/";
+constexpr const char* kFiles[] = {"error_texts.txt", "error_texts_classify.txt"};
 constexpr char kAnswerIndent[] = "  ";
 
 // "x *300" in quotes is 300 times what stands before the star.
@@ -102,6 +104,11 @@ class ErrorTextsTest : public testing::Test {
     spdlog::set_level(spdlog::level::off);  // a line for each request that is refused
     EngineOptions options = TestEngineOptions();
     options.models = {Demo("translate-en-de"), Demo("embed-en"), Demo("write-en")};
+    for (const char* name : {"bert-5x6-labels", "bert-2x10-rank"}) {
+      ModelOptions classifier = Demo(name);
+      classifier.folder = std::string(BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/") + name;
+      options.models.push_back(classifier);
+    }
     options.models[2].max_sequences = 8;
     options.models[2].cache_bytes = 1;  // as little as there may be
     auto engine = Engine::Create(options);
@@ -132,6 +139,8 @@ class ErrorTextsTest : public testing::Test {
     if (parts[0] == "Generate") return AskOne(*inference_, &Stub::Generate, parts);
     if (parts[0] == "Encode") return AskOne(*inference_, &Stub::Encode, parts);
     if (parts[0] == "Score") return AskOne(*inference_, &Stub::Score, parts);
+    if (parts[0] == "Classify") return AskOne(*inference_, &Stub::Classify, parts);
+    if (parts[0] == "Rerank") return AskOne(*inference_, &Stub::Rerank, parts);
     if (parts[0] == "Tokenize") return AskOne(*inference_, &Stub::Tokenize, parts);
     if (parts[0] == "Detokenize") return AskOne(*inference_, &Stub::Detokenize, parts);
     if (parts[0] == "GenerateMany") return AskMany(&Stub::GenerateMany, parts);
@@ -192,19 +201,22 @@ class ErrorTextsTest : public testing::Test {
   std::unique_ptr<v1::Models::Stub> admin_;
 };
 
-TEST_F(ErrorTextsTest, AreThoseOfTheFile) {
-  std::ifstream file(kFile);
-  std::ofstream written;
-  if (const char* path = std::getenv("BEAMLINE_WRITE_ERROR_TEXTS")) written.open(path);
+TEST_F(ErrorTextsTest, AreThoseOfTheFiles) {
   size_t num_requests = 0;
-  std::string request, expected;
-  while (std::getline(file, request)) {
-    if (request.starts_with(kAnswerIndent)) continue;
-    ++num_requests;
-    const std::string answer = Ask(request);
-    written << request << "\n" << kAnswerIndent << answer << "\n";
-    if (file.peek() == kAnswerIndent[0]) std::getline(file, expected);
-    EXPECT_EQ(kAnswerIndent + answer, expected) << request;
+  for (const std::string name : kFiles) {
+    std::ifstream file(kFolder + name);
+    std::ofstream written;
+    if (const char* path = std::getenv("BEAMLINE_WRITE_ERROR_TEXTS"))
+      written.open(path + ("/" + name));
+    std::string request, expected;
+    while (std::getline(file, request)) {
+      if (request.starts_with(kAnswerIndent)) continue;
+      ++num_requests;
+      const std::string answer = Ask(request);
+      written << request << "\n" << kAnswerIndent << answer << "\n";
+      if (file.peek() == kAnswerIndent[0]) std::getline(file, expected);
+      EXPECT_EQ(kAnswerIndent + answer, expected) << request;
+    }
   }
   EXPECT_GT(num_requests, 100u);
 }

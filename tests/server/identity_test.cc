@@ -53,6 +53,8 @@ std::map<std::string, Call> InferenceCalls() {
       {"EncodeMany",
        [](Client& c) { return c.EncodeMany(std::vector{OneText()}, kSoon)[0].status(); }},
       {"Score", [](Client& c) { return c.Score({}, kSoon).status(); }},
+      {"Classify", [](Client& c) { return c.Classify({}, kSoon).status(); }},
+      {"Rerank", [](Client& c) { return c.Rerank({}, kSoon).status(); }},
       {"Tokenize", [](Client& c) { return c.Tokenize({}, kSoon).status(); }},
       {"Detokenize", [](Client& c) { return c.Detokenize({}, kSoon).status(); }},
   };
@@ -186,7 +188,7 @@ TEST_F(IdentityTest, RightsDecideWhatIsCalled) {
       EXPECT_TRUE(call(*With(token, true)).ok()) << name;
     }
   }
-  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 11);
+  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 13);
 }
 
 TEST_F(IdentityTest, OtherFormsAreNoToken) {

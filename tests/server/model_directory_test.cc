@@ -41,8 +41,20 @@ TEST(ModelDirectory, ResolvesByNameAndUse) {
   EXPECT_LT(Error(models, std::string(5000, 'x'), Use::kAny).size(), 200u);
 }
 
+TEST(ModelDirectory, AClassifierDoesNothingElse) {
+  const ModelDirectory models({Info("e", ModelTask::kEncode), Info("c", ModelTask::kClassify),
+                               Info("w", ModelTask::kGenerate)});
+  EXPECT_EQ((*models.Resolve("", Use::kClassify))->name, "c");
+  EXPECT_EQ((*models.Resolve("", Use::kEncode))->name, "e");
+  EXPECT_EQ((*models.Resolve("", Use::kGenerate))->name, "w");
+  EXPECT_THAT(Error(models, "c", Use::kEncode), HasSubstr("cannot encode; accepted: e"));
+  EXPECT_THAT(Error(models, "c", Use::kScore), HasSubstr("cannot score; accepted: w"));
+  EXPECT_THAT(Error(models, "e", Use::kClassify), HasSubstr("cannot classify; accepted: c"));
+}
+
 TEST(ModelDirectory, SaysWhenThereIsNone) {
   const ModelDirectory models({Info("e", ModelTask::kEncode)});
+  EXPECT_THAT(Error(models, "", Use::kClassify), HasSubstr("none that can classify"));
   EXPECT_THAT(Error(models, "", Use::kGenerate), HasSubstr("none that can generate"));
 }
 

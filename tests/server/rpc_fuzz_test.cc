@@ -276,6 +276,9 @@ class RpcFuzzTest : public ::testing::Test {
     spdlog::set_level(spdlog::level::off);     // a line for each request that is refused
     EngineOptions options = TestEngineOptions();
     for (const auto& [name, model] : models_) options.models.push_back(model->Options(name));
+    ModelOptions reranker = models_.at("bert")->Options("reranker");
+    reranker.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-2x10-rank";
+    options.models.push_back(reranker);
     metrics_ = std::make_shared<Metrics>(options.models);
     auto engine = Engine::Create(options, metrics_.get());
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -320,6 +323,13 @@ class RpcFuzzTest : public ::testing::Test {
     v1::EncodeResponse response;
     EXPECT_TRUE(stub_->Encode(&context, request, &response).ok());
     for (const auto& embedding : response.embeddings()) answers += embedding.SerializeAsString();
+    v1::RerankRequest rerank;
+    rerank.set_query("who reads mail");
+    for (const char* text : {"the fox", "a dog reads mail"}) rerank.add_documents(text);
+    grpc::ClientContext rerank_context;
+    v1::RerankResponse ranked;
+    EXPECT_TRUE(stub_->Rerank(&rerank_context, rerank, &ranked).ok());
+    for (const auto& document : ranked.documents()) answers += document.SerializeAsString();
     return answers;
   }
 

@@ -281,7 +281,15 @@ absl::Status InInferRequest(const absl::Status& status) {
 absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message,
                                                 const ModelInfo& model,
                                                 std::optional<Clock::time_point> deadline) {
-  const bool generates = model.task != ModelTask::kEncode;
+  if (model.task == ModelTask::kClassify) {
+    return FieldError(
+        {.field = "model_name",
+         .value = fmt::format("'{}'", model.name),
+         .text = fmt::format("model_name is '{}', a classifier, which ModelInfer does "
+                             "not serve; Classify and Rerank do",
+                             model.name)});
+  }
+  const bool generates = Generates(model.task);
   InferOptions options;
   InferTranslation translation;
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<InputTensor> inputs, ReadInputs(message));

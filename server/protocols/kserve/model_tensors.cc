@@ -21,10 +21,11 @@ struct TensorForm {
   std::vector<int64_t> shape;
 };
 
-bool Generates(const ModelInfo& model) { return model.task != ModelTask::kEncode; }
+bool Generates(const ModelInfo& model) { return beamline::Generates(model.task); }
 
 std::vector<TensorForm> Inputs(const ModelInfo& model) {
   std::vector<TensorForm> inputs;
+  if (model.task == ModelTask::kClassify) return inputs;  // which ModelInfer does not take
   if (Generates(model)) {
     inputs = {{kTextInput, inference::TYPE_STRING, {1}},
               {kIdInput, inference::TYPE_INT32, {-1}},
@@ -42,6 +43,7 @@ std::vector<TensorForm> Inputs(const ModelInfo& model) {
 }
 
 std::vector<TensorForm> Outputs(const ModelInfo& model) {
+  if (model.task == ModelTask::kClassify) return {};
   if (!Generates(model)) {
     return {{kEmbeddingOutput, inference::TYPE_FP32, {-1, model.embedding_dimensions}},
             {"num_input_tokens", inference::TYPE_UINT32, {-1}}};
@@ -151,6 +153,7 @@ inference::ModelConfig ToConfig(const ModelInfo& model) {
   };
   put("architecture", model.architecture);
   put("task", model.task == ModelTask::kEncode      ? "encode"
+              : model.task == ModelTask::kClassify  ? "classify"
               : model.task == ModelTask::kTranslate ? "translate"
                                                     : "generate");
   put("max_input_tokens", fmt::to_string(model.max_input_tokens));

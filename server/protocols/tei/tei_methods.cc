@@ -29,17 +29,26 @@ class RenamingSink final : public EncodeSink {
 };
 
 template <typename Request>
+v1::Truncation TruncationOf(const Request& message) {
+  if (!message.truncate()) return v1::TRUNCATION_NONE;
+  return message.truncation_direction() == tei::v1::TRUNCATION_DIRECTION_LEFT
+             ? v1::TRUNCATION_LEFT
+             : v1::TRUNCATION_RIGHT;
+}
+
+template <typename Request>
 v1::EncodeRequest ToEncodeRequest(const Request& message, const Caller& caller) {
   v1::EncodeRequest request;
   request.set_model(caller.model);
   request.add_inputs()->set_text(message.inputs());
-  if (message.truncate()) {
-    request.set_truncate(message.truncation_direction() == tei::v1::TRUNCATION_DIRECTION_LEFT
-                             ? v1::TRUNCATION_LEFT
-                             : v1::TRUNCATION_RIGHT);
-  }
+  request.set_truncate(TruncationOf(message));
   request.set_prompt_name(message.prompt_name());
   return request;
+}
+
+uint32_t NumChars(std::string_view text) {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(text, [](char byte) { return !IsContinuationByte(byte); }));
 }
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitEncode(CallState& call,
@@ -47,22 +56,39 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitEncode(CallState& call,
                                                             const Caller& caller,
                                                             std::shared_ptr<EncodeSink> sink,
                                                             TeiAnswer& answer) {
-  const std::string& text = request.inputs(0).text();
-  answer.num_chars = static_cast<uint32_t>(
-      std::ranges::count_if(text, [](char byte) { return !IsContinuationByte(byte); }));
+  answer.num_chars = NumChars(request.inputs(0).text());
   auto handle = EncodeMethod::Submit(
       call, request, caller, std::make_shared<RenamingSink>(std::move(sink)), answer.answer);
   if (!handle.ok()) return InTeiRequest(handle.status());
   return handle;
 }
 
-void SetMetadata(const EncodeResult& result, const TeiAnswer& answer, tei::v1::Metadata& metadata) {
-  metadata.set_compute_chars(answer.num_chars);
+void SetMetadata(const EncodeResult& result, uint32_t num_chars, tei::v1::Metadata& metadata) {
+  metadata.set_compute_chars(num_chars);
   metadata.set_compute_tokens(static_cast<uint32_t>(result.usage.prompt_tokens));
   metadata.set_total_time_ns(static_cast<uint64_t>(result.timing.total.count()));
   metadata.set_queue_time_ns(static_cast<uint64_t>(result.timing.queue.count()));
   metadata.set_inference_time_ns(
       static_cast<uint64_t>((result.timing.total - result.timing.queue).count()));
+}
+
+// Every class, or every text, the best first.
+constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
+
+absl::StatusOr<v1::ClassifyInput> InputOf(const tei::v1::PredictRequest& message) {
+  v1::ClassifyInput input;
+  input.set_text(message.inputs());
+  return input;
+}
+
+absl::StatusOr<v1::ClassifyInput> InputOf(const tei::v1::PredictPairRequest& message) {
+  if (message.inputs_size() != 2) {
+    return FieldError("inputs", fmt::format("{} texts", message.inputs_size()), "2 texts");
+  }
+  v1::ClassifyInput input;
+  input.mutable_pair()->set_first(message.inputs(0));
+  input.mutable_pair()->set_second(message.inputs(1));
+  return input;
 }
 
 // The bytes [begin, end) of a text as UTF-8.
@@ -79,6 +105,10 @@ absl::Status InTeiRequest(const absl::Status& status) {
   return RenameField(status, [](std::string_view path) -> std::string {
     if (path == "model") return "metadata x-model";
     if (path.starts_with("inputs[0]") || path == "text") return "inputs";
+    constexpr std::string_view kDocuments = "documents";
+    if (path.starts_with(kDocuments)) {
+      return fmt::format("texts{}", path.substr(kDocuments.size()));
+    }
     return std::string(path);
   });
 }
@@ -104,7 +134,7 @@ absl::StatusOr<tei::v1::EmbedResponse> TeiEmbedMethod::Answer(CallState& call, c
                             EncodeMethod::Answer(call, result, answer.answer));
   Response response;
   *response.mutable_embeddings() = encoded.embeddings(0).values();
-  SetMetadata(result, answer, *response.mutable_metadata());
+  SetMetadata(result, answer.num_chars, *response.mutable_metadata());
   return response;
 }
 
@@ -132,8 +162,93 @@ absl::StatusOr<tei::v1::EmbedAllResponse> TeiEmbedAllMethod::Answer(CallState& c
                                                                value + embedding.dimensions());
     value += embedding.dimensions();
   }
-  SetMetadata(result, answer, *response.mutable_metadata());
+  SetMetadata(result, answer.num_chars, *response.mutable_metadata());
   return response;
+}
+
+template <typename PredictRequest>
+absl::StatusOr<std::shared_ptr<RequestHandle>> TeiPredictMethod<PredictRequest>::Submit(
+    CallState& call, const Request& message, const Caller& caller, std::shared_ptr<Sink> sink,
+    Options& answer) {
+  v1::ClassifyRequest request;
+  request.set_model(caller.model);
+  BEAMLINE_ASSIGN_OR_RETURN(*request.add_inputs(), InputOf(message));
+  const v1::ClassifyInput& input = request.inputs(0);
+  answer.num_chars =
+      NumChars(input.text()) + NumChars(input.pair().first()) + NumChars(input.pair().second());
+  request.set_truncate(TruncationOf(message));
+  if (message.raw_scores()) request.set_function(v1::SCORE_FUNCTION_NONE);
+  request.set_top(kAll);
+  auto handle = ClassifyMethod::Submit(
+      call, request, caller, std::make_shared<RenamingSink>(std::move(sink)), answer.classified);
+  if (!handle.ok()) return InTeiRequest(handle.status());
+  return handle;
+}
+
+template <typename PredictRequest>
+absl::StatusOr<tei::v1::PredictResponse> TeiPredictMethod<PredictRequest>::Answer(
+    CallState& call, const Result& result, const Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(const v1::ClassifyResponse classified,
+                            ClassifyMethod::Answer(call, result, answer.classified));
+  Response response;
+  for (const v1::ClassScore& one : classified.classifications(0).classes()) {
+    tei::v1::Prediction& prediction = *response.add_predictions();
+    prediction.set_label(one.label());
+    prediction.set_score(one.score());
+  }
+  SetMetadata(result, answer.num_chars, *response.mutable_metadata());
+  return response;
+}
+
+template struct TeiPredictMethod<tei::v1::PredictRequest>;
+template struct TeiPredictMethod<tei::v1::PredictPairRequest>;
+
+absl::StatusOr<std::shared_ptr<RequestHandle>> TeiRerankMethod::Submit(CallState& call,
+                                                                       const Request& message,
+                                                                       const Caller& caller,
+                                                                       std::shared_ptr<Sink> sink,
+                                                                       Options& answer) {
+  v1::RerankRequest request;
+  request.set_model(caller.model);
+  request.set_query(message.query());
+  *request.mutable_documents() = message.texts();
+  request.set_truncate(TruncationOf(message));
+  request.set_function(message.raw_scores() ? v1::SCORE_FUNCTION_NONE : v1::SCORE_FUNCTION_SIGMOID);
+  request.set_top(kAll);
+  answer.num_chars = NumChars(message.query());
+  for (const std::string& text : message.texts()) answer.num_chars += NumChars(text);
+  if (message.return_text()) answer.texts.assign(message.texts().begin(), message.texts().end());
+  auto handle = RerankMethod::Submit(
+      call, request, caller, std::make_shared<RenamingSink>(std::move(sink)), answer.ranked);
+  if (!handle.ok()) return InTeiRequest(handle.status());
+  return handle;
+}
+
+absl::StatusOr<tei::v1::RerankResponse> TeiRerankMethod::Answer(CallState& call,
+                                                                const Result& result,
+                                                                const Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(const v1::RerankResponse ranked,
+                            RerankMethod::Answer(call, result, answer.ranked));
+  Response response;
+  for (const v1::RankedDocument& document : ranked.documents()) {
+    tei::v1::Rank& rank = *response.add_ranks();
+    rank.set_index(static_cast<uint32_t>(document.index()));
+    rank.set_score(document.score());
+    if (!answer.texts.empty()) rank.set_text(answer.texts[static_cast<size_t>(document.index())]);
+  }
+  SetMetadata(result, answer.num_chars, *response.mutable_metadata());
+  return response;
+}
+
+ModelDirectory::Use TeiUse(const ModelDirectory& models, const std::string& name) {
+  using Use = ModelDirectory::Use;
+  if (name.empty()) {
+    const bool classifies =
+        !models.Resolve(name, Use::kEncode).ok() && models.Resolve(name, Use::kClassify).ok();
+    return classifies ? Use::kClassify : Use::kEncode;
+  }
+  const ModelDirectory::ModelPtr model = models.Find(name);
+  return model != nullptr && model->task == ModelTask::kClassify ? Use::kClassify : Use::kEncode;
 }
 
 absl::StatusOr<TeiTokenizeMethod::Prepared> TeiTokenizeMethod::Prepare(CallState& call,
@@ -142,7 +257,7 @@ absl::StatusOr<TeiTokenizeMethod::Prepared> TeiTokenizeMethod::Prepare(CallState
   if (!message.prompt_name().empty()) {
     return FieldError("prompt_name", "given", "nothing; texts are tokenized as they are");
   }
-  auto chosen = ChooseTokenizer(call, model, ModelDirectory::Use::kEncode);
+  auto chosen = ChooseTokenizer(call, model, TeiUse(call.services().models, model));
   if (!chosen.ok()) return InTeiRequest(chosen.status());
   Prepared prepared = {*std::move(chosen), {}};
   prepared.request.set_text(message.inputs());
@@ -178,7 +293,7 @@ absl::StatusOr<tei::v1::EncodeResponse> TeiTokenizeMethod::Answer(const Prepared
 absl::StatusOr<TeiDecodeMethod::Prepared> TeiDecodeMethod::Prepare(CallState& call,
                                                                    const Request& message,
                                                                    const std::string& model) {
-  auto chosen = ChooseTokenizer(call, model, ModelDirectory::Use::kEncode);
+  auto chosen = ChooseTokenizer(call, model, TeiUse(call.services().models, model));
   if (!chosen.ok()) return InTeiRequest(chosen.status());
   Prepared prepared;
   prepared.request.set_model(chosen->model);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
@@ -59,6 +60,57 @@ struct TeiEmbedAllMethod {
                                          const Options& answer);
   static bool IsBrief(const Result& result) { return EncodeMethod::IsBrief(result); }
 };
+
+struct TeiPrediction {
+  ClassifyAnswer classified;
+  uint32_t num_chars = 0;  // of the texts
+};
+
+// PredictPair's Request has two texts.
+template <typename PredictRequest>
+struct TeiPredictMethod {
+  using Request = PredictRequest;
+  using Response = tei::v1::PredictResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = TeiPrediction;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
+};
+
+struct TeiRanking {
+  ClassifyAnswer ranked;
+  uint32_t num_chars = 0;          // of query and texts
+  std::vector<std::string> texts;  // when the answer is to have them
+};
+
+struct TeiRerankMethod {
+  using Request = tei::v1::RerankRequest;
+  using Response = tei::v1::RerankResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = TeiRanking;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
+};
+
+// What the model of a call, by the name that its metadata have, is of use for: classes when it is a
+// classifier, or nothing is named and the server has no encoder but one of these; else vectors.
+ModelDirectory::Use TeiUse(const ModelDirectory& models, const std::string& name);
 
 // `model`: the call's (Caller).
 struct TeiTokenizeMethod {

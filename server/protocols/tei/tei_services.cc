@@ -74,8 +74,8 @@ Call* Refuse(ServiceContext& services, const Context& context, const char* what)
 }
 constexpr char kNoSparse[] =
     "no model of this server has sparse embeddings; Embed gives dense ones";
-constexpr char kNoClassifier[] = "no model of this server is a classifier";
-constexpr char kNoReranker[] = "no model of this server is a reranker";
+constexpr char kNoRerankStream[] =
+    "texts that come one by one are not reranked; Rerank takes all of them";
 
 // Every method takes raw buffers; server/wire.h says why.
 class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info::Service> {
@@ -89,6 +89,11 @@ class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info
   const TeiSettings settings_;
 };
 
+api::ModelType TypeOf(const ModelInfo& model) {
+  if (model.task != ModelTask::kClassify) return api::MODEL_TYPE_EMBEDDING;
+  return model.labels.size() == 1 ? api::MODEL_TYPE_RERANKER : api::MODEL_TYPE_CLASSIFIER;
+}
+
 class InfoCall final : public UnaryCall {
  public:
   InfoCall(ServiceContext& services, Buffer* response)
@@ -97,14 +102,14 @@ class InfoCall final : public UnaryCall {
     api::InfoRequest request;
     const absl::Status parsed = state().Parse(buffer, request);
     if (!parsed.ok()) return Fail(parsed);
-    const auto model = services().models.Resolve(name, ModelDirectory::Use::kEncode);
+    const auto model = services().models.Resolve(name, TeiUse(services().models, name));
     if (!model.ok()) return Fail(InTeiRequest(model.status()));
     state().SetModel((*model)->name);
     api::InfoResponse response;
     response.set_version(std::string(ThisBuild().version));
     response.set_model_id((*model)->name);
     response.set_model_dtype(Name((*model)->dtype));
-    response.set_model_type(api::MODEL_TYPE_EMBEDDING);
+    response.set_model_type(TypeOf(**model));
     response.set_max_concurrent_requests(static_cast<uint32_t>(settings.max_concurrent_requests));
     response.set_max_input_length(static_cast<uint32_t>((*model)->max_input_tokens));
     response.set_max_client_batch_size(1);
@@ -164,20 +169,23 @@ using RawPredict =
 class PredictService final : public RawPredict {
  public:
   explicit PredictService(ServiceContext& services) : services_(services) {}
-  Unary* Predict(Context* context, const Buffer*, Buffer*) override {
-    return Refuse<FailedUnaryCall>(services_, *context, kNoClassifier);
+  Unary* Predict(Context* context, const Buffer* request, Buffer* response) override {
+    return StartEngineCall<Single>(services_, Rpc::kTeiPredict, *context, *request, response);
   }
-  Unary* PredictPair(Context* context, const Buffer*, Buffer*) override {
-    return Refuse<FailedUnaryCall>(services_, *context, kNoClassifier);
+  Unary* PredictPair(Context* context, const Buffer* request, Buffer* response) override {
+    return StartEngineCall<Pair>(services_, Rpc::kTeiPredictPair, *context, *request, response);
   }
   Bidi* PredictStream(Context* context) override {
-    return Refuse<FailedManyCall>(services_, *context, kNoClassifier);
+    return StartStream<OrderedEngineStream<Single>>(services_, Rpc::kTeiPredictStream, *context);
   }
   Bidi* PredictPairStream(Context* context) override {
-    return Refuse<FailedManyCall>(services_, *context, kNoClassifier);
+    return StartStream<OrderedEngineStream<Pair>>(services_, Rpc::kTeiPredictPairStream, *context);
   }
 
  private:
+  using Single = TeiPredictMethod<api::PredictRequest>;
+  using Pair = TeiPredictMethod<api::PredictPairRequest>;
+
   ServiceContext& services_;
 };
 
@@ -186,11 +194,13 @@ using RawRerank = api::Rerank::WithRawCallbackMethod_Rerank<
 class RerankService final : public RawRerank {
  public:
   explicit RerankService(ServiceContext& services) : services_(services) {}
-  Unary* Rerank(Context* context, const Buffer*, Buffer*) override {
-    return Refuse<FailedUnaryCall>(services_, *context, kNoReranker);
+  Unary* Rerank(Context* context, const Buffer* request, Buffer* response) override {
+    return StartEngineCall<TeiRerankMethod>(services_, Rpc::kTeiRerank, *context, *request,
+                                            response);
   }
   grpc::ServerReadReactor<Buffer>* RerankStream(Context* context, Buffer*) override {
-    return Refuse<FailedCall<grpc::ServerReadReactor<Buffer>>>(services_, *context, kNoReranker);
+    return Refuse<FailedCall<grpc::ServerReadReactor<Buffer>>>(services_, *context,
+                                                               kNoRerankStream);
   }
 
  private:

@@ -98,6 +98,50 @@ TEST(Response, EmbeddingsKeepTheirOrderAndShape) {
   EXPECT_FALSE(message.timing().has_first_token());
 }
 
+TEST(Response, ClassesAreAllInTheirOrderOrTheBest) {
+  EncodeResult result;
+  result.embeddings = {{.dimensions = 3, .values = {0.25f, 0.5f, 0.25f}, .num_tokens = 2},
+                       {.dimensions = 3, .values = {1, 0, -1}, .num_tokens = 7}};
+  result.usage.prompt_tokens = 9;
+  const std::vector<std::string> labels = {"a", "b", "c"};
+  const auto shown = [&](std::optional<int32_t> top) {
+    std::string text;
+    const v1::ClassifyResponse message = ToClassifyMessage(result, labels, top, {.model = "m"});
+    EXPECT_EQ(message.usage().prompt_tokens(), 9);
+    EXPECT_EQ(message.model(), "m");
+    for (const auto& one : message.classifications()) {
+      for (const auto& score : one.classes()) text += score.label();
+      text += std::to_string(one.num_tokens());
+    }
+    return text;
+  };
+  EXPECT_EQ(shown(std::nullopt), "abc2abc7");
+  EXPECT_EQ(shown(1), "b2a7");
+  EXPECT_EQ(shown(3), "bac2abc7");  // of equal ones the first
+  EXPECT_EQ(shown(99), "bac2abc7");
+}
+
+TEST(Response, DocumentsAreAllInTheirOrderOrTheBest) {
+  EncodeResult result;
+  for (const float score : {0.5f, -1.0f, 0.5f, 2.0f}) {
+    result.embeddings.push_back({.dimensions = 1, .values = {score}, .num_tokens = 3});
+  }
+  const auto shown = [&](std::optional<int32_t> top) {
+    std::vector<int> indices;
+    const v1::RerankResponse message = ToRerankMessage(result, top, {.request_id = "r"});
+    EXPECT_EQ(message.request_id(), "r");
+    for (const auto& document : message.documents()) {
+      indices.push_back(document.index());
+      const auto place = static_cast<size_t>(document.index());
+      EXPECT_EQ(document.score(), result.embeddings[place].values[0]);
+    }
+    return indices;
+  };
+  EXPECT_THAT(shown(std::nullopt), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(shown(2), ElementsAre(3, 0));
+  EXPECT_THAT(shown(9), ElementsAre(3, 0, 2, 1));
+}
+
 TEST(Response, ModelTellsNoPath) {
   ModelInfo info;
   info.name = "m";

@@ -1,5 +1,6 @@
 # Written by client/python/generate_stubs.py from proto/beamline/v1/inference.proto. Long because that is one file.
-from google.protobuf import duration_pb2 as _duration_pb2
+from beamline.v1 import classify_pb2 as _classify_pb2
+from beamline.v1 import common_pb2 as _common_pb2
 from beamline._protos import status_pb2 as _status_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -7,6 +8,20 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
+from beamline.v1.classify_pb2 import TextPair as TextPair
+from beamline.v1.classify_pb2 import ClassifyInput as ClassifyInput
+from beamline.v1.classify_pb2 import ClassifyRequest as ClassifyRequest
+from beamline.v1.classify_pb2 import ClassScore as ClassScore
+from beamline.v1.classify_pb2 import Classification as Classification
+from beamline.v1.classify_pb2 import ClassifyResponse as ClassifyResponse
+from beamline.v1.classify_pb2 import RerankRequest as RerankRequest
+from beamline.v1.classify_pb2 import RankedDocument as RankedDocument
+from beamline.v1.classify_pb2 import RerankResponse as RerankResponse
+from beamline.v1.classify_pb2 import ScoreFunction as ScoreFunction
+from beamline.v1.common_pb2 import TokenIds as TokenIds
+from beamline.v1.common_pb2 import Usage as Usage
+from beamline.v1.common_pb2 import Timing as Timing
+from beamline.v1.common_pb2 import Truncation as Truncation
 DESCRIPTOR: _descriptor.FileDescriptor
 EARLY_STOPPING_EAGER: EarlyStopping
 EARLY_STOPPING_EXHAUSTIVE: EarlyStopping
@@ -23,9 +38,13 @@ POOLING_LAST: Pooling
 POOLING_MEAN: Pooling
 POOLING_MODEL: Pooling
 POOLING_NONE: Pooling
-TRUNCATION_LEFT: Truncation
-TRUNCATION_NONE: Truncation
-TRUNCATION_RIGHT: Truncation
+SCORE_FUNCTION_MODEL: _classify_pb2.ScoreFunction
+SCORE_FUNCTION_NONE: _classify_pb2.ScoreFunction
+SCORE_FUNCTION_SIGMOID: _classify_pb2.ScoreFunction
+SCORE_FUNCTION_SOFTMAX: _classify_pb2.ScoreFunction
+TRUNCATION_LEFT: _common_pb2.Truncation
+TRUNCATION_NONE: _common_pb2.Truncation
+TRUNCATION_RIGHT: _common_pb2.Truncation
 
 class Beam(_message.Message):
     __slots__ = ["diversity_penalty", "early_stopping", "length_penalty", "num_groups", "num_sequences", "width"]
@@ -112,8 +131,8 @@ class EncodeRequest(_message.Message):
     priority: int
     prompt_name: str
     request_id: str
-    truncate: Truncation
-    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Prompt, _Mapping[str, object]]]] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., dimensions: _Optional[int] = ..., truncate: _Optional[_Union[Truncation, str]] = ..., prompt_name: _Optional[str] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    truncate: _common_pb2.Truncation
+    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[Prompt, _Mapping[str, object]]]] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., dimensions: _Optional[int] = ..., truncate: _Optional[_Union[_common_pb2.Truncation, str]] = ..., prompt_name: _Optional[str] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class EncodeResponse(_message.Message):
     __slots__ = ["embeddings", "model", "request_id", "timing", "usage"]
@@ -125,9 +144,9 @@ class EncodeResponse(_message.Message):
     embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
     model: str
     request_id: str
-    timing: Timing
-    usage: Usage
-    def __init__(self, embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class GenerateManyResponse(_message.Message):
     __slots__ = ["error", "request_id", "response"]
@@ -185,9 +204,9 @@ class GenerateResponse(_message.Message):
     request_id: str
     seed: int
     sequences: _containers.RepeatedCompositeFieldContainer[Sequence]
-    timing: Timing
-    usage: Usage
-    def __init__(self, sequences: _Optional[_Iterable[_Union[Sequence, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[Timing, _Mapping[str, object]]] = ..., seed: _Optional[int] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., prompt_logprobs: _Optional[_Iterable[_Union[PositionLogprobs, _Mapping[str, object]]]] = ...) -> None: ...
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, sequences: _Optional[_Iterable[_Union[Sequence, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., seed: _Optional[int] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., prompt_logprobs: _Optional[_Iterable[_Union[PositionLogprobs, _Mapping[str, object]]]] = ...) -> None: ...
 
 class GenerateStreamResponse(_message.Message):
     __slots__ = ["deltas", "end"]
@@ -243,9 +262,9 @@ class Prompt(_message.Message):
     __slots__ = ["ids", "text"]
     IDS_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
-    ids: TokenIds
+    ids: _common_pb2.TokenIds
     text: str
-    def __init__(self, text: _Optional[str] = ..., ids: _Optional[_Union[TokenIds, _Mapping[str, object]]] = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., ids: _Optional[_Union[_common_pb2.TokenIds, _Mapping[str, object]]] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ["min_p", "num_sequences", "seed", "temperature", "top_k", "top_p", "typical_p"]
@@ -297,9 +316,9 @@ class ScoreResponse(_message.Message):
     model: str
     request_id: str
     scores: _containers.RepeatedCompositeFieldContainer[ContinuationScore]
-    timing: Timing
-    usage: Usage
-    def __init__(self, scores: _Optional[_Iterable[_Union[ContinuationScore, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, scores: _Optional[_Iterable[_Union[ContinuationScore, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Sequence(_message.Message):
     __slots__ = ["cumulative_logprob", "finish_reason", "ids", "logprobs", "score", "text"]
@@ -382,19 +401,9 @@ class StreamEnd(_message.Message):
     request_id: str
     seed: int
     sequences: _containers.RepeatedCompositeFieldContainer[SequenceEnd]
-    timing: Timing
-    usage: Usage
-    def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceEnd, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[Timing, _Mapping[str, object]]] = ..., seed: _Optional[int] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., prompt_logprobs: _Optional[_Iterable[_Union[PositionLogprobs, _Mapping[str, object]]]] = ...) -> None: ...
-
-class Timing(_message.Message):
-    __slots__ = ["first_token", "queue", "total"]
-    FIRST_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    QUEUE_FIELD_NUMBER: _ClassVar[int]
-    TOTAL_FIELD_NUMBER: _ClassVar[int]
-    first_token: _duration_pb2.Duration
-    queue: _duration_pb2.Duration
-    total: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[_Union[_duration_pb2.Duration, _Mapping[str, object]]] = ..., first_token: _Optional[_Union[_duration_pb2.Duration, _Mapping[str, object]]] = ..., total: _Optional[_Union[_duration_pb2.Duration, _Mapping[str, object]]] = ...) -> None: ...
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceEnd, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., seed: _Optional[int] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., prompt_logprobs: _Optional[_Iterable[_Union[PositionLogprobs, _Mapping[str, object]]]] = ...) -> None: ...
 
 class Token(_message.Message):
     __slots__ = ["begin", "end", "id", "piece", "special"]
@@ -409,12 +418,6 @@ class Token(_message.Message):
     piece: str
     special: bool
     def __init__(self, id: _Optional[int] = ..., piece: _Optional[str] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ..., special: bool = ...) -> None: ...
-
-class TokenIds(_message.Message):
-    __slots__ = ["ids"]
-    IDS_FIELD_NUMBER: _ClassVar[int]
-    ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TokenLogprob(_message.Message):
     __slots__ = ["id", "logprob"]
@@ -442,16 +445,6 @@ class TokenizeResponse(_message.Message):
     tokens: _containers.RepeatedCompositeFieldContainer[Token]
     def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping[str, object]]]] = ..., model: _Optional[str] = ...) -> None: ...
 
-class Usage(_message.Message):
-    __slots__ = ["cached_tokens", "generated_tokens", "prompt_tokens"]
-    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    GENERATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
-    cached_tokens: int
-    generated_tokens: int
-    prompt_tokens: int
-    def __init__(self, prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., generated_tokens: _Optional[int] = ...) -> None: ...
-
 class EarlyStopping(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__: list[str] = []
 
@@ -459,7 +452,4 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__: list[str] = []
 
 class Pooling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__: list[str] = []
-
-class Truncation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__: list[str] = []

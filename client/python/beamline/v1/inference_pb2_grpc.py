@@ -3,6 +3,7 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
+from beamline.v1 import classify_pb2 as beamline_dot_v1_dot_classify__pb2
 from beamline.v1 import inference_pb2 as beamline_dot_v1_dot_inference__pb2
 
 
@@ -54,6 +55,16 @@ class InferenceStub(object):
                 '/beamline.v1.Inference/Detokenize',
                 request_serializer=beamline_dot_v1_dot_inference__pb2.DetokenizeRequest.SerializeToString,
                 response_deserializer=beamline_dot_v1_dot_inference__pb2.DetokenizeResponse.FromString,
+                )
+        self.Classify = channel.unary_unary(
+                '/beamline.v1.Inference/Classify',
+                request_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyRequest.SerializeToString,
+                response_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyResponse.FromString,
+                )
+        self.Rerank = channel.unary_unary(
+                '/beamline.v1.Inference/Rerank',
+                request_serializer=beamline_dot_v1_dot_classify__pb2.RerankRequest.SerializeToString,
+                response_deserializer=beamline_dot_v1_dot_classify__pb2.RerankResponse.FromString,
                 )
 
 
@@ -122,6 +133,21 @@ class InferenceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Classify(self, request, context):
+        """Texts, or pairs of texts, in, the scores of a classifier's classes out, in the order of the
+        inputs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rerank(self, request, context):
+        """How well each document answers a query, by a classifier with one class (a cross-encoder).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InferenceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -164,6 +190,16 @@ def add_InferenceServicer_to_server(servicer, server):
                     servicer.Detokenize,
                     request_deserializer=beamline_dot_v1_dot_inference__pb2.DetokenizeRequest.FromString,
                     response_serializer=beamline_dot_v1_dot_inference__pb2.DetokenizeResponse.SerializeToString,
+            ),
+            'Classify': grpc.unary_unary_rpc_method_handler(
+                    servicer.Classify,
+                    request_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyRequest.FromString,
+                    response_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyResponse.SerializeToString,
+            ),
+            'Rerank': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rerank,
+                    request_deserializer=beamline_dot_v1_dot_classify__pb2.RerankRequest.FromString,
+                    response_serializer=beamline_dot_v1_dot_classify__pb2.RerankResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -308,5 +344,39 @@ class Inference(object):
         return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/Detokenize',
             beamline_dot_v1_dot_inference__pb2.DetokenizeRequest.SerializeToString,
             beamline_dot_v1_dot_inference__pb2.DetokenizeResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Classify(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/Classify',
+            beamline_dot_v1_dot_classify__pb2.ClassifyRequest.SerializeToString,
+            beamline_dot_v1_dot_classify__pb2.ClassifyResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Rerank(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/Rerank',
+            beamline_dot_v1_dot_classify__pb2.RerankRequest.SerializeToString,
+            beamline_dot_v1_dot_classify__pb2.RerankResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

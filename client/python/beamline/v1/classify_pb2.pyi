@@ -1,0 +1,126 @@
+# Written by client/python/generate_stubs.py from proto/beamline/v1/classify.proto. Long because that is one file.
+from beamline.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+SCORE_FUNCTION_MODEL: ScoreFunction
+SCORE_FUNCTION_NONE: ScoreFunction
+SCORE_FUNCTION_SIGMOID: ScoreFunction
+SCORE_FUNCTION_SOFTMAX: ScoreFunction
+
+class ClassScore(_message.Message):
+    __slots__ = ["label", "score"]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    score: float
+    def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ...) -> None: ...
+
+class Classification(_message.Message):
+    __slots__ = ["classes", "num_tokens"]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    classes: _containers.RepeatedCompositeFieldContainer[ClassScore]
+    num_tokens: int
+    def __init__(self, classes: _Optional[_Iterable[_Union[ClassScore, _Mapping[str, object]]]] = ..., num_tokens: _Optional[int] = ...) -> None: ...
+
+class ClassifyInput(_message.Message):
+    __slots__ = ["ids", "pair", "text"]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ids: _common_pb2.TokenIds
+    pair: TextPair
+    text: str
+    def __init__(self, text: _Optional[str] = ..., pair: _Optional[_Union[TextPair, _Mapping[str, object]]] = ..., ids: _Optional[_Union[_common_pb2.TokenIds, _Mapping[str, object]]] = ...) -> None: ...
+
+class ClassifyRequest(_message.Message):
+    __slots__ = ["function", "inputs", "model", "priority", "request_id", "top", "truncate"]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    function: ScoreFunction
+    inputs: _containers.RepeatedCompositeFieldContainer[ClassifyInput]
+    model: str
+    priority: int
+    request_id: str
+    top: int
+    truncate: _common_pb2.Truncation
+    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[ClassifyInput, _Mapping[str, object]]]] = ..., function: _Optional[_Union[ScoreFunction, str]] = ..., top: _Optional[int] = ..., truncate: _Optional[_Union[_common_pb2.Truncation, str]] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ClassifyResponse(_message.Message):
+    __slots__ = ["classifications", "model", "request_id", "timing", "usage"]
+    CLASSIFICATIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    classifications: _containers.RepeatedCompositeFieldContainer[Classification]
+    model: str
+    request_id: str
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, classifications: _Optional[_Iterable[_Union[Classification, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RankedDocument(_message.Message):
+    __slots__ = ["index", "num_tokens", "score"]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    num_tokens: int
+    score: float
+    def __init__(self, index: _Optional[int] = ..., score: _Optional[float] = ..., num_tokens: _Optional[int] = ...) -> None: ...
+
+class RerankRequest(_message.Message):
+    __slots__ = ["documents", "function", "model", "priority", "query", "request_id", "top", "truncate"]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    documents: _containers.RepeatedScalarFieldContainer[str]
+    function: ScoreFunction
+    model: str
+    priority: int
+    query: str
+    request_id: str
+    top: int
+    truncate: _common_pb2.Truncation
+    def __init__(self, model: _Optional[str] = ..., query: _Optional[str] = ..., documents: _Optional[_Iterable[str]] = ..., function: _Optional[_Union[ScoreFunction, str]] = ..., top: _Optional[int] = ..., truncate: _Optional[_Union[_common_pb2.Truncation, str]] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RerankResponse(_message.Message):
+    __slots__ = ["documents", "model", "request_id", "timing", "usage"]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    documents: _containers.RepeatedCompositeFieldContainer[RankedDocument]
+    model: str
+    request_id: str
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, documents: _Optional[_Iterable[_Union[RankedDocument, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class TextPair(_message.Message):
+    __slots__ = ["first", "second"]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    first: str
+    second: str
+    def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
+
+class ScoreFunction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__: list[str] = []
