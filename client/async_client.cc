@@ -190,6 +190,20 @@ AsyncCall Client::EncodeAsync(v1::EncodeRequest request, OnDone<v1::EncodeRespon
                              async_calls_));
 }
 
+AsyncCall Client::ClassifyAsync(v1::ClassifyRequest request, OnDone<v1::ClassifyResponse> on_done,
+                                const CallOptions& options) {
+  return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::Classify,
+                             std::move(request), std::move(on_done), retry_, options,
+                             async_calls_));
+}
+
+AsyncCall Client::RerankAsync(v1::RerankRequest request, OnDone<v1::RerankResponse> on_done,
+                              const CallOptions& options) {
+  return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::Rerank,
+                             std::move(request), std::move(on_done), retry_, options,
+                             async_calls_));
+}
+
 AsyncCall Client::ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                              const CallOptions& options) {
   return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::Score,

@@ -176,6 +176,16 @@ absl::StatusOr<v1::EncodeResponse> Client::Encode(const v1::EncodeRequest& reque
   return Call(stubs_->inference, &v1::Inference::Stub::Encode, request, options, retry_);
 }
 
+absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request,
+                                                      const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Classify, request, options, retry_);
+}
+
+absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& request,
+                                                  const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::Rerank, request, options, retry_);
+}
+
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
   return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options, retry_);

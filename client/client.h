@@ -159,6 +159,12 @@ class Client {
   // The vectors of the request's inputs, in their order.
   absl::StatusOr<v1::EncodeResponse> Encode(const v1::EncodeRequest& request,
                                             const CallOptions& options = {});
+  // The scores of the classes of the request's inputs, in their order.
+  absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request,
+                                                const CallOptions& options = {});
+  // How well each document answers the request's query.
+  absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request,
+                                            const CallOptions& options = {});
   // How likely the model finds each continuation.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
@@ -206,6 +212,10 @@ class Client {
   AsyncCall GenerateStreamAsync(v1::GenerateRequest request, OnMessage on_message,
                                 OnDone<v1::StreamEnd> on_end, const CallOptions& options = {});
   AsyncCall EncodeAsync(v1::EncodeRequest request, OnDone<v1::EncodeResponse> on_done,
+                        const CallOptions& options = {});
+  AsyncCall ClassifyAsync(v1::ClassifyRequest request, OnDone<v1::ClassifyResponse> on_done,
+                          const CallOptions& options = {});
+  AsyncCall RerankAsync(v1::RerankRequest request, OnDone<v1::RerankResponse> on_done,
                         const CallOptions& options = {});
   AsyncCall ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                        const CallOptions& options = {});

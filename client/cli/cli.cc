@@ -134,7 +134,8 @@ absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) 
 }
 
 int Run(int argc, const char* const* argv, const Console& console) {
-  CLI::App app("Talks to a beamline-server: generates, translates and embeds text.", "beamline");
+  CLI::App app("Talks to a beamline-server: generates, translates, embeds and classifies text.",
+               "beamline");
   GlobalOptions options;
   Command command;
   AddGlobalOptions(app, options);
@@ -143,6 +144,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   app.fallthrough();
   AddGenerateCommands(app, command);
   AddEncodeCommand(app, command);
+  AddClassifyCommands(app, command);
   AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);

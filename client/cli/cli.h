@@ -53,6 +53,7 @@ using Command = std::function<absl::Status(const Session&)>;
 // Each adds its subcommands to `app`; the one that is given sets `chosen`.
 void AddGenerateCommands(CLI::App& app, Command& chosen);
 void AddEncodeCommand(CLI::App& app, Command& chosen);
+void AddClassifyCommands(CLI::App& app, Command& chosen);
 void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);

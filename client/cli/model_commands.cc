@@ -121,6 +121,7 @@ void PrintModel(const v1::Model& model, const Session& session) {
     row("embedding", FormatCount(model.embedding_dimensions()) + " dimensions");
   }
   for (const std::string& name : model.prompt_names()) row("prompt name", name);
+  for (const std::string& name : model.labels()) row("label", name);
   for (const std::string& name : model.languages()) row("language", name);
   row("weights", FormatBytes(model.memory().weights()));
   if (model.memory().cache_blocks() > 0) {

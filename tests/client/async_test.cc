@@ -101,6 +101,16 @@ TEST(AsyncCalls, EveryKindHasItsAnswer) {
   Heard<v1::ScoreResponse> scored;
   client.ScoreAsync(score, scored.function());
   EXPECT_EQ(scored.Wait()->scores(0).logprob(), -3.0);
+  v1::ClassifyRequest classify;
+  classify.add_inputs()->set_text("c");
+  Heard<v1::ClassifyResponse> classified;
+  client.ClassifyAsync(classify, classified.function());
+  EXPECT_EQ(classified.Wait()->classifications(0).classes(0).label(), "up");
+  v1::RerankRequest rerank;
+  rerank.add_documents("c");
+  Heard<v1::RerankResponse> reranked;
+  client.RerankAsync(rerank, reranked.function());
+  EXPECT_EQ(reranked.Wait()->documents(0).num_tokens(), 4);
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   Heard<v1::TokenizeResponse> tokenized;

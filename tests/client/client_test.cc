@@ -40,6 +40,13 @@ TEST_F(ClientTest, EveryCallHasItsAnswer) {
   v1::ScoreRequest score;
   score.add_continuations()->set_text("c");
   EXPECT_EQ(client_.Score(score)->scores(0).logprob(), -3.0);
+  v1::ClassifyRequest classify;
+  classify.add_inputs()->set_text("c");
+  EXPECT_EQ(client_.Classify(classify)->classifications(0).classes(1).label(), "down");
+  v1::RerankRequest rerank;
+  rerank.add_documents("c");
+  rerank.add_documents("d");
+  EXPECT_EQ(client_.Rerank(rerank)->documents(0).index(), 1);
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   EXPECT_EQ(client_.Tokenize(tokenize)->tokens_size(), 3);

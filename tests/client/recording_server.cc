@@ -1,3 +1,4 @@
+// Long because every call has an answer.
 #include "tests/client/recording_server.h"
 
 #include <grpcpp/security/server_credentials.h>
@@ -274,6 +275,45 @@ grpc::Status RecordingServer::Score(Context* context, const v1::ScoreRequest* re
   return Begin("Score", *context);
 }
 
+// Two classes, whose scores tell the input's place.
+grpc::Status RecordingServer::Classify(Context* context, const v1::ClassifyRequest* request,
+                                       v1::ClassifyResponse* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    classifies_.push_back(*request);
+  }
+  for (int i = 0; i < request->inputs_size(); ++i) {
+    v1::Classification& one = *response->add_classifications();
+    one.set_num_tokens(3);
+    for (const char* label : {"up", "down"}) {
+      v1::ClassScore& score = *one.add_classes();
+      score.set_label(label);
+      score.set_score(one.classes_size() == 1 ? 0.25F : -1.5F * static_cast<float>(i + 1));
+    }
+  }
+  response->mutable_usage()->set_prompt_tokens(6);
+  response->mutable_timing()->mutable_total()->set_nanos(2'000'000);
+  return Begin("Classify", *context);
+}
+
+// The last document is the best.
+grpc::Status RecordingServer::Rerank(Context* context, const v1::RerankRequest* request,
+                                     v1::RerankResponse* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    reranks_.push_back(*request);
+  }
+  for (int i = request->documents_size() - 1; i >= 0; --i) {
+    v1::RankedDocument& document = *response->add_documents();
+    document.set_index(i);
+    document.set_score(0.5F * static_cast<float>(i));
+    document.set_num_tokens(4);
+  }
+  response->mutable_usage()->set_prompt_tokens(8);
+  response->mutable_timing()->mutable_total()->set_nanos(2'000'000);
+  return Begin("Rerank", *context);
+}
+
 // A token a byte; the first one is special and of no byte, where it was asked for.
 grpc::Status RecordingServer::Tokenize(Context* context, const v1::TokenizeRequest* request,
                                        v1::TokenizeResponse* response) {
@@ -347,6 +387,8 @@ std::vector<RecordingServer::Call> RecordingServer::calls() const { return Copy(
 std::vector<v1::GenerateRequest> RecordingServer::generates() const { return Copy(generates_); }
 std::vector<v1::EncodeRequest> RecordingServer::encodes() const { return Copy(encodes_); }
 std::vector<v1::ScoreRequest> RecordingServer::scores() const { return Copy(scores_); }
+std::vector<v1::ClassifyRequest> RecordingServer::classifies() const { return Copy(classifies_); }
+std::vector<v1::RerankRequest> RecordingServer::reranks() const { return Copy(reranks_); }
 std::vector<v1::TokenizeRequest> RecordingServer::tokenizes() const { return Copy(tokenizes_); }
 std::vector<v1::DetokenizeRequest> RecordingServer::detokenizes() const {
   return Copy(detokenizes_);

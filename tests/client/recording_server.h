@@ -48,6 +48,8 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::GenerateRequest> generates() const;
   std::vector<v1::EncodeRequest> encodes() const;
   std::vector<v1::ScoreRequest> scores() const;
+  std::vector<v1::ClassifyRequest> classifies() const;
+  std::vector<v1::RerankRequest> reranks() const;
   std::vector<v1::TokenizeRequest> tokenizes() const;
   std::vector<v1::DetokenizeRequest> detokenizes() const;
   std::vector<v1::LoadModelRequest> loads() const;
@@ -67,6 +69,8 @@ class RecordingServer final : public v1::Inference::Service,
   grpc::Status Encode(Context*, const v1::EncodeRequest*, v1::EncodeResponse*) override;
   grpc::Status EncodeMany(Context*, Stream<v1::EncodeRequest, v1::EncodeManyResponse>*) override;
   grpc::Status Score(Context*, const v1::ScoreRequest*, v1::ScoreResponse*) override;
+  grpc::Status Classify(Context*, const v1::ClassifyRequest*, v1::ClassifyResponse*) override;
+  grpc::Status Rerank(Context*, const v1::RerankRequest*, v1::RerankResponse*) override;
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status Detokenize(Context*, const v1::DetokenizeRequest*, v1::DetokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
@@ -93,6 +97,8 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::GenerateRequest> generates_;
   std::vector<v1::EncodeRequest> encodes_;
   std::vector<v1::ScoreRequest> scores_;
+  std::vector<v1::ClassifyRequest> classifies_;
+  std::vector<v1::RerankRequest> reranks_;
   std::vector<v1::TokenizeRequest> tokenizes_;
   std::vector<v1::DetokenizeRequest> detokenizes_;
   std::vector<v1::LoadModelRequest> loads_;

@@ -18,21 +18,21 @@ from beamline.errors import (
     FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
     ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
 )
-from beamline.options import EncodeOptions, GenerateOptions, ModelSettings, Prompt
+from beamline.options import ClassifyInput, ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
 from beamline.requests import generate_request
 from beamline.results import (
-    ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
-    ModelState, PositionLogprobs, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
+    Classification, Classifications, ClassScore, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
+    ModelState, PositionLogprobs, RankedDocument, Ranking, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
 )
 from beamline.retry import NO_RETRIES, RetryPolicy
 
 __all__ = [
     "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",
-    "BeamlineError", "CancelledError", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
+    "BeamlineError", "CancelledError", "ClassScore", "Classification", "Classifications", "ClassifyInput", "ClassifyOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
     "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
     "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
-    "Prompt", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Tls", "Token",
+    "Prompt", "RankedDocument", "Ranking", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Tls", "Token",
     "TokenLogprob", "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
     "generate_request",
 ]

@@ -17,7 +17,7 @@ from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
 from beamline._methods import Method, RequestT, ResponseT
 from beamline._protos import health_pb2
 from beamline.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
-from beamline.options import Prompt
+from beamline.options import ClassifyInput, Prompt
 from beamline.retry import Attempts, Deadline
 from beamline.v1 import inference_pb2 as pb
 from beamline.v1 import models_pb2
@@ -25,7 +25,7 @@ from beamline.v1 import models_pb2
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from beamline.options import EncodeOptions, GenerateOptions, ModelSettings
+    from beamline.options import ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings
 
 _T = TypeVar("_T")
 Source = Union[Iterable[_T], AsyncIterable[_T]]
@@ -259,6 +259,18 @@ class AsyncClient(_AsyncClient):
                     yield results.embedding(one)
         finally:
             await answers.aclose()
+
+    async def classify(self, model: str, inputs: Sequence[ClassifyInput], *, timeout: float | None = None,
+                 **options: Unpack[ClassifyOptions]) -> results.Classifications:
+        """The scores of a classifier's classes for each input: a text, a pair of texts or ids. Options: ClassifyOptions."""
+        request = requests.classify_request(model, inputs, **options)
+        return results.classifications(await self._call(_methods.CLASSIFY, request, timeout))
+
+    async def rerank(self, model: str, query: str, documents: Sequence[str], *, timeout: float | None = None,
+               **options: Unpack[ClassifyOptions]) -> results.Ranking:
+        """How well each document answers a query, by a classifier with one class. Options: ClassifyOptions."""
+        request = requests.rerank_request(model, query, documents, **options)
+        return results.ranking(await self._call(_methods.RERANK, request, timeout))
 
     async def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
                     priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,

@@ -15,7 +15,7 @@ from beamline._methods import Method, RequestT, ResponseT
 from beamline._protos import health_pb2
 from beamline._sync_many import ManyCalls
 from beamline.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
-from beamline.options import Prompt
+from beamline.options import ClassifyInput, Prompt
 from beamline.retry import Attempts, Deadline
 from beamline.v1 import inference_pb2 as pb
 from beamline.v1 import models_pb2
@@ -23,7 +23,7 @@ from beamline.v1 import models_pb2
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from beamline.options import EncodeOptions, GenerateOptions, ModelSettings
+    from beamline.options import ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings
 
 _ResultT = TypeVar("_ResultT")
 
@@ -239,6 +239,18 @@ class Client(_SyncClient):
         parts = (requests.encode_request(model, part, **options) for part in batches(inputs, batch_size))
         answers: Iterator[pb.EncodeResponse] = self._many(_methods.ENCODE_MANY, parts, Deadline(timeout), False, as_it_is)
         return (results.embedding(one) for answer in answers for one in answer.embeddings)
+
+    def classify(self, model: str, inputs: Sequence[ClassifyInput], *, timeout: float | None = None,
+                 **options: Unpack[ClassifyOptions]) -> results.Classifications:
+        """The scores of a classifier's classes for each input: a text, a pair of texts or ids. Options: ClassifyOptions."""
+        request = requests.classify_request(model, inputs, **options)
+        return results.classifications(self._call(_methods.CLASSIFY, request, timeout))
+
+    def rerank(self, model: str, query: str, documents: Sequence[str], *, timeout: float | None = None,
+               **options: Unpack[ClassifyOptions]) -> results.Ranking:
+        """How well each document answers a query, by a classifier with one class. Options: ClassifyOptions."""
+        request = requests.rerank_request(model, query, documents, **options)
+        return results.ranking(self._call(_methods.RERANK, request, timeout))
 
     def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
               priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,

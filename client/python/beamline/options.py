@@ -5,14 +5,18 @@ An option that is left out, or None, is as the model says, then as the server do
 
 from __future__ import annotations
 
-from typing import Literal, Mapping, Sequence, TypedDict, Union
+from typing import Literal, Mapping, Sequence, Tuple, TypedDict, Union
 
 Prompt = Union[str, Sequence[int]]
 """A text, or token ids, which are taken as they are. Arrays of numpy are ids too."""
 
+ClassifyInput = Union[str, Tuple[str, str], Sequence[int]]
+"""A text; a pair of texts that are one input, as a tuple; or token ids."""
+
 EarlyStopping = Literal["eager", "heuristic", "exhaustive"]
 Pooling = Literal["model", "mean", "cls", "last", "none"]
 Truncation = Literal["none", "right", "left"]
+ScoreFunction = Literal["model", "none", "sigmoid", "softmax"]
 DType = Literal["float32", "bfloat16", "float16"]
 
 
@@ -76,6 +80,16 @@ class EncodeOptions(TypedDict, total=False):
     dimensions: int | None
     truncate: Truncation | None
     prompt_name: str | None
+    priority: int | None
+    request_id: str | None
+
+
+class ClassifyOptions(TypedDict, total=False):
+    """Options of ``classify`` and ``rerank``."""
+
+    function: ScoreFunction | None
+    top: int | None
+    truncate: Truncation | None
     priority: int | None
     request_id: str | None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import reprlib
-from typing import Any, Iterable, Mapping, Sequence, TypeVar
+from typing import Any, Iterable, Mapping, Sequence, TypeVar, cast
 
 from google.protobuf.duration_pb2 import Duration
 
-from beamline.options import DType, EarlyStopping, Pooling, Prompt, Truncation
+from beamline.options import ClassifyInput, DType, EarlyStopping, Pooling, Prompt, ScoreFunction, Truncation
 from beamline.v1 import inference_pb2 as pb
 from beamline.v1 import models_pb2
 
@@ -97,6 +97,50 @@ def encode_request(
     if truncate is not None:
         request.truncate = _choice(pb.Truncation, "TRUNCATION_", "truncate", truncate)
     return request
+
+
+def classify_request(
+    model: str, inputs: Iterable[ClassifyInput], *, function: ScoreFunction | None = None, top: int | None = None,
+    truncate: Truncation | None = None, priority: int | None = None, request_id: str | None = None,
+) -> pb.ClassifyRequest:
+    """A request of Classify; the options are those of ClassifyOptions."""
+    if isinstance(inputs, str):
+        raise TypeError("inputs is a str; accepted: several texts, pairs of texts or lists of ids")
+    request = pb.ClassifyRequest()
+    _fill(request, model=model, inputs=[_classify_input(f"inputs[{i}]", one) for i, one in enumerate(inputs)])
+    _fill_classes(request, function, top, truncate, priority, request_id)
+    return request
+
+
+def rerank_request(
+    model: str, query: str, documents: Iterable[str], *, function: ScoreFunction | None = None, top: int | None = None,
+    truncate: Truncation | None = None, priority: int | None = None, request_id: str | None = None,
+) -> pb.RerankRequest:
+    """A request of Rerank; the options are those of ClassifyOptions."""
+    if isinstance(documents, str):
+        raise TypeError("documents is a str; accepted: several texts")
+    request = pb.RerankRequest()
+    _fill(request, model=model, query=query, documents=list(documents))
+    _fill_classes(request, function, top, truncate, priority, request_id)
+    return request
+
+
+def _classify_input(name: str, one: ClassifyInput) -> pb.ClassifyInput:
+    if isinstance(one, tuple) and any(isinstance(text, str) for text in one):
+        if len(one) != 2 or not all(isinstance(text, str) for text in one):
+            raise TypeError(f"{name} is {reprlib.repr(one)}; accepted: a text, a pair of texts or ids")
+        return pb.ClassifyInput(pair=pb.TextPair(first=one[0], second=one[1]))
+    prompt = to_prompt(name, cast(Prompt, one))
+    return pb.ClassifyInput(text=prompt.text) if prompt.HasField("text") else pb.ClassifyInput(ids=prompt.ids)
+
+
+def _fill_classes(request: pb.ClassifyRequest | pb.RerankRequest, function: ScoreFunction | None, top: int | None,
+                  truncate: Truncation | None, priority: int | None, request_id: str | None) -> None:
+    _fill(request, top=top, priority=priority, request_id=request_id)
+    if function is not None:
+        request.function = _choice(pb.ScoreFunction, "SCORE_FUNCTION_", "function", function)
+    if truncate is not None:
+        request.truncate = _choice(pb.Truncation, "TRUNCATION_", "truncate", truncate)
 
 
 def score_request(

@@ -1,4 +1,7 @@
-"""What calls return: the answers of the contract as Python's values. Times are in seconds."""
+"""What calls return: the answers of the contract as Python's values. Times are in seconds.
+
+Long because each answer has a class.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ class Task(_Name):
     GENERATE = "generate"
     TRANSLATE = "translate"
     ENCODE = "encode"
+    CLASSIFY = "classify"
 
 
 class ModelState(_Name):
@@ -205,6 +209,72 @@ class Embeddings:
 
 
 @dataclass(frozen=True)
+class ClassScore:
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    classes: tuple[ClassScore, ...]
+    """All of the model's, in its order; with ``top`` the best, best first."""
+    num_tokens: int
+
+    @property
+    def best(self) -> ClassScore:
+        """The class with the highest score."""
+        return max(self.classes, key=lambda one: one.score)
+
+
+@dataclass(frozen=True)
+class Classifications:
+    """Classifications in the order of their inputs; a sequence of them."""
+
+    classifications: tuple[Classification, ...]
+    usage: Usage
+    timing: Timing
+    model: str
+    request_id: str
+
+    def __len__(self) -> int:
+        return len(self.classifications)
+
+    def __getitem__(self, place: int) -> Classification:
+        return self.classifications[place]
+
+    def __iter__(self) -> Iterator[Classification]:
+        return iter(self.classifications)
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    index: int
+    """Its place among the documents of the call."""
+    score: float
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Documents in the order of the call; with ``top`` the best, best first."""
+
+    documents: tuple[RankedDocument, ...]
+    usage: Usage
+    timing: Timing
+    model: str
+    request_id: str
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __getitem__(self, place: int) -> RankedDocument:
+        return self.documents[place]
+
+    def __iter__(self) -> Iterator[RankedDocument]:
+        return iter(self.documents)
+
+
+@dataclass(frozen=True)
 class ContinuationScore:
     logprob: float
     num_tokens: int
@@ -288,6 +358,7 @@ class ModelInfo:
     memory: Memory
     replicas: tuple[Replica, ...]
     languages: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 def _numpy() -> Any:
@@ -370,6 +441,18 @@ def embeddings(responses: list[pb.EncodeResponse]) -> Embeddings:
         responses[0].model if responses else "")
 
 
+def classifications(response: pb.ClassifyResponse) -> Classifications:
+    return Classifications(
+        tuple(Classification(tuple(ClassScore(of.label, of.score) for of in one.classes), one.num_tokens)
+              for one in response.classifications),
+        _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+
+
+def ranking(response: pb.RerankResponse) -> Ranking:
+    return Ranking(tuple(RankedDocument(one.index, one.score, one.num_tokens) for one in response.documents),
+                   _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+
+
 def scores(response: pb.ScoreResponse) -> Scores:
     return Scores(tuple(ContinuationScore(one.logprob, one.num_tokens, _token_logprobs(one.tokens)) for one in response.scores),
                   _usage(response.usage), _timing(response.timing), response.model, response.request_id)
@@ -393,6 +476,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         prompt_names=tuple(model.prompt_names), eos_token_id=model.eos_token_id,
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
-        languages=tuple(model.languages),
+        languages=tuple(model.languages), labels=tuple(model.labels),
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

@@ -121,6 +121,25 @@ TEST(Output, OfScore) {
               StartsWith("{\"scores\":[{\"logprob\":-3,\"num_tokens\":2,\"tokens\":[]}],"));
 }
 
+TEST(Output, OfClasses) {
+  ExpectPrints({"classify", "a", "b"},
+               "   score    label  text\n"
+               "1   0.2500  up     a\n"
+               "   -1.5000  down\n"
+               "2   0.2500  up     b\n"
+               "   -3.0000  down\n",
+               "(6 tokens, 2.0 ms in all)\n");
+  ExpectPrints({"classify", "--pairs", "--output", "csv", "a", "b"},
+               "input,tokens,label,score\r\n1,3,up,0.25\r\n1,3,down,-1.5\r\n", "");
+  ExpectPrints({"rerank", "q", "a", "b"},
+               "score   document  tokens  text\n"
+               "0.5000         2       4  b\n"
+               "0.0000         1       4  a\n",
+               "(8 tokens, 2.0 ms in all)\n");
+  ExpectPrints({"rerank", "--output", "csv", "q", "a", "b,"},
+               "document,score,tokens,text\r\n2,0.5,4,\"b,\"\r\n1,0,4,a\r\n", "");
+}
+
 TEST(Output, OfTokens) {
   ExpectPrints({"tokenize", "--model", "m", "ab"},
                "id  bytes  piece\n"

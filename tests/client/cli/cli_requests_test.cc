@@ -1,4 +1,5 @@
-// What each command and each option puts into the request that a server gets.
+// What each command and each option puts into the request that a server gets. Long because each has
+// a row.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -226,6 +227,48 @@ TEST(ScoreRequests, HaveAFieldForEveryOption) {
     EXPECT_TRUE(
         MessageDifferencer::Equals(server.scores()[i], Parsed<v1::ScoreRequest>(expected[i])))
         << server.scores()[i].ShortDebugString();
+  }
+}
+
+TEST(ClassifyRequests, HaveAFieldForEveryOption) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"classify", "a", "b"}).status, 0);
+  EXPECT_EQ(RunCli(server, {"classify", "--model", "m", "--top", "3"}, "a\nb\n").status, 0);
+  EXPECT_EQ(RunCli(server, {"classify", "--pairs", "--function", "sigmoid", "--truncate", "left",
+                            "a", "b", "c", "d"})
+                .status,
+            0);
+  const char* const expected[] = {
+      "inputs { text: 'a' } inputs { text: 'b' }",
+      "model: 'm' inputs { text: 'a' } inputs { text: 'b' } top: 3",
+      "inputs { pair { first: 'a' second: 'b' } } inputs { pair { first: 'c' second: 'd' } } "
+      "function: SCORE_FUNCTION_SIGMOID truncate: TRUNCATION_LEFT"};
+  ASSERT_THAT(server.classifies(), SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(MessageDifferencer::Equals(server.classifies()[i],
+                                           Parsed<v1::ClassifyRequest>(expected[i])))
+        << server.classifies()[i].ShortDebugString();
+  }
+  const CliResult odd = RunCli(server, {"classify", "--pairs", "a", "b", "c"});
+  EXPECT_EQ(odd.status, 2);
+  EXPECT_THAT(odd.err, testing::HasSubstr("--pairs takes texts two by two; there are 3"));
+}
+
+TEST(RerankRequests, HaveAFieldForEveryOption) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"rerank", "q", "a", "b"}).status, 0);
+  EXPECT_EQ(
+      RunCli(server, {"rerank", "--model", "m", "--top", "1", "--function", "none", "q"}, "a\nb\n")
+          .status,
+      0);
+  const char* const expected[] = {
+      "query: 'q' documents: 'a' documents: 'b'",
+      "model: 'm' query: 'q' documents: 'a' documents: 'b' function: SCORE_FUNCTION_NONE top: 1"};
+  ASSERT_THAT(server.reranks(), SizeIs(2));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        MessageDifferencer::Equals(server.reranks()[i], Parsed<v1::RerankRequest>(expected[i])))
+        << server.reranks()[i].ShortDebugString();
   }
 }
 
