@@ -82,12 +82,17 @@ CASES = {
     "xlm-roberta-2x12-rank": ("XLMRoberta", xlm_roberta_tokenizer,
                               dict(hidden_size=24, num_attention_heads=2, num_hidden_layers=1, intermediate_size=28, type_vocab_size=1,
                                    layer_norm_eps=1e-5, **labels("LABEL_0")), torch.float32, {}),
+    "electra-3x8": ("Electra", lambda: bert_tokenizer("BertTokenizer"),
+                    dict(hidden_size=24, embedding_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=36,
+                         **labels("a", "b", "c")), torch.float32, {}),
+    "distilbert-5x6": ("DistilBert", lambda: bert_tokenizer("DistilBertTokenizer"),
+                       dict(dim=30, n_heads=5, n_layers=2, hidden_dim=44, **labels("NEGATIVE", "POSITIVE")), torch.float16, {}),
 }
 
 
 def make_checkpoint(folder, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
-    is_roberta = "oberta" in family
+    is_roberta = "oberta" in family  # whose first positions belong to padding
     config = getattr(transformers, family + "Config")(
         vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
         **{"max_position_embeddings": POSITIONS + (tokenizer.pad_token_id + 1 if is_roberta else 0), **sizes})

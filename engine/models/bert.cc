@@ -1,6 +1,6 @@
-// BERT and RoBERTa: post-norm encoders with learned positions. The heads of pretraining are left
-// out: the model answers with hidden states, or with a classifier's head with classes. Heads of
-// other tasks are refused.
+// BERT, RoBERTa and ELECTRA: post-norm encoders with learned positions. The heads of pretraining
+// are left out: the model answers with hidden states, or with a classifier's head with classes.
+// Heads of other tasks are refused.
 #include <cmath>
 #include <string>
 
@@ -34,34 +34,24 @@ LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
   return names;
 }
 
-// A model with a head is not an encoder with something added: who serves one wants what its head
-// computes. Which head it is, the architecture tells.
-absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
-  for (const std::string& name : checkpoint.TensorNames()) {
-    for (const char* head : {"classifier.", "qa_outputs.", "score."}) {
-      if (!name.starts_with(head)) continue;
-      const auto tensor = checkpoint.Find(name);
-      return absl::UnimplementedError(
-          fmt::format("{}: tensor \"{}\" is of a classifier or another task's head, which is not "
-                      "served; served are encoders, and classifiers whose architectures name "
-                      "ForSequenceClassification",
-                      tensor.ok() ? tensor->file : checkpoint.folder(), name));
-    }
-  }
-  return absl::OkStatus();
-}
+// What the families differ in.
+struct Member {
+  // Stands before the encoder's names where the checkpoint has a head for a task.
+  const char* prefix;
+  // Whether a classifier's head has a dense layer of its own; else it is the pooler's.
+  bool has_own_dense = true;
+  Activation head_activation = Activation::kTanh;
+};
 
-// BERT's pooler and the classifier behind it; RoBERTa's head has both in itself.
-void AddHead(const Checkpoint& checkpoint, const std::string& prefix, bool is_roberta,
+void AddHead(const Checkpoint& checkpoint, const std::string& prefix, const Member& member,
              ConfigFields& config, TransformerSpec& spec) {
-  const std::string dense = is_roberta ? "classifier.dense" : prefix + "pooler.dense";
-  const std::string output = is_roberta ? "classifier.out_proj" : "classifier";
-  SetClassifier(checkpoint, dense, Activation::kTanh, output, config, spec);
+  const std::string dense = member.has_own_dense ? "classifier.dense" : prefix + "pooler.dense";
+  const std::string output = member.has_own_dense ? "classifier.out_proj" : "classifier";
+  SetClassifier(checkpoint, dense, member.head_activation, output, config, spec);
 }
 
-// `family_prefix` stands before the encoder's names where the checkpoint has a head for a task.
 absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigFields& config,
-                                           const std::string& family_prefix, bool is_roberta) {
+                                           const Member& member) {
   if (!IsClassifier(checkpoint)) BEAMLINE_RETURN_IF_ERROR(RefuseOtherHeads(checkpoint));
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
@@ -89,7 +79,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string embeddings = "embeddings.word_embeddings.weight";
-  const std::string prefix = checkpoint.Contains(family_prefix + embeddings) ? family_prefix : "";
+  const std::string prefix = checkpoint.Contains(member.prefix + embeddings) ? member.prefix : "";
   const bool tensorflow_names = checkpoint.Contains(prefix + "embeddings.LayerNorm.gamma");
   encoder.token_table = prefix + embeddings;
   encoder.position_table = prefix + "embeddings.position_embeddings.weight";
@@ -102,7 +92,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   if (IsClassifier(checkpoint)) {
-    AddHead(checkpoint, prefix, is_roberta, config, description.spec);
+    AddHead(checkpoint, prefix, member, config, description.spec);
     BEAMLINE_RETURN_IF_ERROR(config.status());
   }
   description.spec.vocab_size = encoder.vocab_size;
@@ -119,7 +109,26 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  return Describe(checkpoint, config, "bert.", /*is_roberta=*/false);
+  return Describe(checkpoint, config, {.prefix = "bert.", .has_own_dense = false});
+}
+
+// The same layers and types. Its discriminator, and the generator that it was trained with, have
+// heads of pretraining; a classifier's has another activation.
+absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  BEAMLINE_ASSIGN_OR_RETURN(
+      FamilyDescription description,
+      Describe(checkpoint, config, {.prefix = "electra.", .head_activation = Activation::kGelu}));
+  if (config.Size("embedding_size", 128) != description.spec.encoder->hidden_size) {
+    config.Fault("embedding_size", fmt::format("supported is hidden_size, {}; others are projected",
+                                               description.spec.encoder->hidden_size));
+  }
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  for (const char* name :
+       {"discriminator_predictions.*", "generator_predictions.*", "generator_lm_head.*"}) {
+    description.spec.ignored_tensors.emplace_back(name);
+  }
+  return description;
 }
 
 // The same layers; the position table's first rows belong to padding, which takes up no position
@@ -129,7 +138,7 @@ absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) 
   const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);
   const int32_t reserved = padding_id + 1;
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            Describe(checkpoint, config, "roberta.", /*is_roberta=*/true));
+                            Describe(checkpoint, config, {.prefix = "roberta."}));
   StackSpec& encoder = *description.spec.encoder;
   if (encoder.max_positions <= reserved) {
     config.Fault("max_position_embeddings", "it must exceed pad_token_id + 1");

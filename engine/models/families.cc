@@ -15,6 +15,21 @@ bool IsClassifier(const Checkpoint& checkpoint) {
   return first.is_string() && first.get_ref<const std::string&>().ends_with(kClassifier);
 }
 
+absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
+  for (const std::string& name : checkpoint.TensorNames()) {
+    for (const char* head : {"classifier.", "qa_outputs.", "score."}) {
+      if (!name.starts_with(head)) continue;
+      const auto tensor = checkpoint.Find(name);
+      return absl::UnimplementedError(
+          fmt::format("{}: tensor \"{}\" is of a classifier or another task's head, which is not "
+                      "served; served are encoders, and classifiers whose architectures name "
+                      "ForSequenceClassification",
+                      tensor.ok() ? tensor->file : checkpoint.folder(), name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec) {
   const std::vector<std::string> labels = ReadLabels(checkpoint.config(), config);

@@ -22,6 +22,10 @@ struct FamilyDescription {
 
 // Whether config.json's architectures name a classifier of texts, of whatever family.
 bool IsClassifier(const Checkpoint& checkpoint);
+// A model with a head is not an encoder with something added: who serves one wants what its head
+// computes. UNIMPLEMENTED where a tensor is of such a head; which one is served, the architecture
+// tells.
+absl::Status RefuseOtherHeads(const Checkpoint& checkpoint);
 // Gives the spec the classifier's head, of as many classes as the output's matrix is to have by
 // config.json, and leaves its tensors to it. A fault of config.json where the two differ. Names are
 // of weights without ".weight".
@@ -35,6 +39,8 @@ void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std:
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeBart(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMBart(const Checkpoint& checkpoint);

@@ -30,7 +30,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 27> kFamilies = {{
+constexpr std::array<Family, 29> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"}},
@@ -40,6 +40,13 @@ constexpr std::array<Family, 27> kFamilies = {{
     {"xlm-roberta",
      DescribeRoberta,
      {"XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"}},
+    {"electra",
+     DescribeElectra,
+     {"ElectraModel", "ElectraForPreTraining", "ElectraForMaskedLM",
+      "ElectraForSequenceClassification"}},
+    {"distilbert",
+     DescribeDistilBert,
+     {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
     {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},

@@ -242,8 +242,10 @@ absl::Status ApplyGemma(const TokenizerConfig& config, json& tokenizer) {
 }
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 15> kClasses = {{
+constexpr std::array<TokenizerClass, 17> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
+    {"distilbert", "DistilBertTokenizer", "WordPiece", ApplyBert},
+    {"electra", "ElectraTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},

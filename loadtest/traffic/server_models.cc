@@ -21,6 +21,7 @@ bool CanDo(const v1::Model& model, Kind kind) {
   if (!is_there) return false;
   if (kind == Kind::kTokenize) return true;
   const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
+  if (model.task() == v1::TASK_CLASSIFY) return false;
   return encodes == (model.task() == v1::TASK_ENCODE);
 }
 

@@ -183,7 +183,8 @@ TEST_P(ClassifyGoldenTest, WhatIsTooLongIsRefusedWithBothLengths) {
 INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8"}, Model{"bert-5x6-labels"},
                                            Model{"bert-2x10-rank"}, Model{"roberta-3x8"},
-                                           Model{"xlm-roberta-2x12-rank"}));
+                                           Model{"xlm-roberta-2x12-rank"}, Model{"electra-3x8"},
+                                           Model{"distilbert-5x6"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8", 3, 1}, Model{"roberta-3x8", 1, 2},
                                            Model{"bert-2x10-rank", 2, 2}));

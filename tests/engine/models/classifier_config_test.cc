@@ -75,6 +75,24 @@ TEST(ClassifierConfig, HasTheHeadOfItsFamily) {
   EXPECT_THAT(roberta.dense.weights, ElementsAre("classifier.dense.weight"));
   EXPECT_THAT(roberta.output.weights, ElementsAre("classifier.out_proj.weight"));
   EXPECT_FALSE(Folder(Config({{"architectures", {"BertModel"}}})).Describe().ok());
+  config["model_type"] = "electra";
+  config["embedding_size"] = kHidden;
+  config["architectures"] = {"ElectraForSequenceClassification"};
+  const ClassifierSpec electra = *Folder(config).Described().spec.classifier;
+  EXPECT_THAT(electra.output.weights, ElementsAre("classifier.out_proj.weight"));
+  EXPECT_EQ(electra.activation, Activation::kGelu);
+  config["embedding_size"] = 2;
+  EXPECT_THAT(Folder(config).Error(),
+              HasSubstr("embedding_size is 2; supported is hidden_size, 4"));
+  config = Config(kThree);
+  config["model_type"] = "distilbert";
+  config["architectures"] = {"DistilBertForSequenceClassification"};
+  const ModelDescription distilbert = Folder(config).Described();
+  EXPECT_THAT(distilbert.spec.classifier->dense.weights, ElementsAre("pre_classifier.weight"));
+  EXPECT_EQ(distilbert.spec.classifier->activation, Activation::kRelu);
+  EXPECT_EQ(distilbert.spec.encoder->hidden_size, kHidden);  // by its other name
+  config["n_heads"] = 3;
+  EXPECT_THAT(Folder(config).Error(), HasSubstr("num_attention_heads is 2; it is n_heads's other"));
 }
 
 TEST(ClassifierConfig, LabelsAreThoseOfTheirIds) {

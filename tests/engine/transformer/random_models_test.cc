@@ -93,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
                                            Model{"bert-1x80-shards"}));
 // Their inputs have the pad token inside, which takes up no position.
 INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
-                         ::testing::Values(Model{"roberta-3x16"}, Model{"xlm-roberta-2x24"}));
+                         ::testing::Values(Model{"roberta-3x16"}, Model{"xlm-roberta-2x24"},
+                                           Model{"electra-3x8"}, Model{"distilbert-5x6"}));
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomEncoderTest,
                          ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
                                            Model{"xlm-roberta-2x24", 2},
