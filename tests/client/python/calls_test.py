@@ -54,6 +54,8 @@ class Calls(unittest.TestCase):
     def test_every_call_is(self):
         calls = {
             "encode": lambda: self.client.encode("m", ["abc"])[0].values[0] == 3,
+            "classify": lambda: [one.best.label for one in self.client.classify("m", ["a", ("b", "c"), [5]])] == ["down"] * 3,
+            "rerank": lambda: [(one.index, one.score) for one in self.client.rerank("m", "q", ["a", "bc"])] == [(0, 1), (1, 2)],
             "tokenize": lambda: self.client.tokenize("m", "abc").ids == (7,),
             "list_models": lambda: self.client.list_models()[0].name == "m",
             "stream": lambda: self.client.generate_stream("m", "a b").result().text == "ab",

@@ -65,7 +65,9 @@ class Generate(unittest.TestCase):
 
     def test_options_are_those_of_the_request(self):
         for function, declared in ((requests.generate_request, options.GenerateOptions),
-                                   (requests.encode_request, options.EncodeOptions)):
+                                   (requests.encode_request, options.EncodeOptions),
+                                   (requests.classify_request, options.ClassifyOptions),
+                                   (requests.rerank_request, options.ClassifyOptions)):
             named = {name for name, one in inspect.signature(function).parameters.items() if one.kind == one.KEYWORD_ONLY}
             self.assertEqual(named, set(declared.__annotations__))
         with self.assertRaisesRegex(TypeError, "max_tokens"):
@@ -120,6 +122,27 @@ class Others(unittest.TestCase):
         for kind in (beamline.Client, beamline.AsyncClient):
             with self.assertRaisesRegex(TypeError, "prompts is a str"):
                 kind("localhost:1").generate_many("m", "text")
+
+    def test_classify(self):
+        request = requests.classify_request("m", ["a", ("b", "c"), (5, 6)], function="sigmoid", top=2, truncate="right", priority=1,
+                                            request_id="r")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.ClassifyRequest.DESCRIPTOR))
+        self.assertEqual([one.WhichOneof("kind") for one in request.inputs], ["text", "pair", "ids"])
+        self.assertEqual((request.inputs[1].pair.first, request.inputs[1].pair.second), ("b", "c"))
+        self.assertEqual((request.function, request.truncate), (pb.SCORE_FUNCTION_SIGMOID, pb.TRUNCATION_RIGHT))
+        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=[("a", "b", "c")]), r"inputs\[0\] is \('a', 'b', 'c'\)"),
+                             (dict(inputs=[("a", 5)]), r"inputs\[0\] is"), (dict(inputs=[None]), r"inputs\[0\] is of type NoneType"),
+                             (dict(inputs=["a"], function="tanh"), "function is 'tanh'; accepted: model, none, sigmoid, softmax"),
+                             (dict(inputs=["a"], top="2"), "top is '2'")):
+            with self.subTest(named), self.assertRaisesRegex((TypeError, ValueError), named):
+                requests.classify_request("m", **wrong)
+
+    def test_rerank(self):
+        request = requests.rerank_request("m", "q", ["a", "b"], function="none", top=1, truncate="left", priority=1, request_id="r")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.RerankRequest.DESCRIPTOR))
+        self.assertEqual(list(request.documents), ["a", "b"])
+        with self.assertRaisesRegex(TypeError, "documents is a str"):
+            requests.rerank_request("m", "q", "text")
 
     def test_score(self):
         request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s",

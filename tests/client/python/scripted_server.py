@@ -105,6 +105,17 @@ class Script(inference_pb2_grpc.InferenceServicer, models_pb2_grpc.ModelsService
             else:
                 yield envelope(request_id=request.request_id, response=answer(request))
 
+    def Classify(self, request, context):
+        self.begin(request, context)
+        classes = [pb.ClassScore(label=label, score=score) for label, score in (("up", 0.25), ("down", 0.75))]
+        return pb.ClassifyResponse(model=request.model, classifications=[
+            pb.Classification(classes=classes, num_tokens=3) for _ in request.inputs])
+
+    def Rerank(self, request, context):
+        self.begin(request, context)
+        return pb.RerankResponse(model=request.model, request_id=request.request_id, documents=[
+            pb.RankedDocument(index=i, score=len(text), num_tokens=4) for i, text in enumerate(request.documents)])
+
     def Tokenize(self, request, context):
         self.begin(request, context)
         return pb.TokenizeResponse(model=request.model, tokens=[pb.Token(id=7, piece=request.text)])
