@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a clean clone to answers: installs what is missing, builds, serves the three demo models, calls
-# every RPC through the command line, shows metrics, and stops the server.
+# every RPC that they answer through the command line, shows metrics, and stops the server.
 # usage: scripts/demo.sh [--port N] [--metrics-port N]       default: any free ports
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
