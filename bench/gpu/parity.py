@@ -12,6 +12,7 @@ logits is below the type's measured logit error; float32 beams must be the same 
 
 import argparse
 import json
+import subprocess
 import sys
 
 import shapes
@@ -148,6 +149,14 @@ def check_answers(beamline, name, options, values):
     return result
 
 
+def check(beamline, name, options):
+    values = check_values(beamline, name, options, make_rows(name, shapes.vocab_size(options.models, name)))
+    result = {"values": values}
+    if not shapes.is_encoder(name):
+        result["answers"] = check_answers(beamline, name, options, values)
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -164,10 +173,12 @@ def main():
     beamline = Beamline(options.bin, options.models, options.device)
     result, ok = {}, True
     for name in options.names:
-        rows = make_rows(name, shapes.vocab_size(options.models, name))
-        result[name] = {"values": check_values(beamline, name, options, rows)}
-        if not shapes.is_encoder(name):
-            result[name]["answers"] = check_answers(beamline, name, options, result[name]["values"])
+        try:
+            result[name] = check(beamline, name, options)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the others are wanted all the same
+            print(f"{name} FAILED: {error}"[-2000:], flush=True)
+            ok = False
+            continue
         ok = ok and all(entry["ok"] for part in result[name].values() for entry in part.values())
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)

@@ -49,10 +49,13 @@ SHAPES = {
                      {"hidden_size": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 500,
                       "attention_types": [[["global", "local"], 1]]}),
     "gemma": ("GemmaForCausalLM", ROTATED | {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 256},
-              SMALL_ROTATED | {"head_dim": 16}),
+              SMALL_ROTATED | {"num_key_value_heads": 2, "head_dim": 16}),
+    "gemma2": ("Gemma2ForCausalLM", ROTATED | {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 128,
+                                               "query_pre_attn_scalar": 128, "sliding_window": 96},
+               SMALL_ROTATED | {"num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 24}),
     "gemma3": ("Gemma3ForCausalLM", ROTATED | {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 256,
                                                "query_pre_attn_scalar": 256, "sliding_window": 96},
-               SMALL_ROTATED | {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 24}),
+               SMALL_ROTATED | {"num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 24}),
     "opt-125m": ("OPTForCausalLM", {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "ffn_dim": 3072,
                                     "word_embed_proj_dim": 768, "vocab_size": 32000},
                  {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 96, "word_embed_proj_dim": 64,
@@ -99,7 +102,10 @@ def config_of(name, tiny):
         return transformers.T5Config(**fields, pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=None)
     if class_name.endswith("ForConditionalGeneration"):
         config_class = getattr(transformers, class_name.replace("ForConditionalGeneration", "Config"))
-        return config_class(**translator_fields(**fields))
+        config = config_class(**translator_fields(**fields))
+        if class_name.startswith("M2M100"):
+            config.pad_token_id = 1  # its positions do not count pads, and the decoder starts with one elsewhere
+        return config
     if class_name == "GPT2LMHeadModel":
         return transformers.GPT2Config(**fields, bos_token_id=None, eos_token_id=None)
     if class_name == "Gemma3ForCausalLM":

@@ -33,6 +33,7 @@ struct FinishArgs {
   DType bias_dtype;
   Activation activation;
   bool gated;
+  float softcap;  // 0: none
 };
 
 template <int kSize, typename T>
@@ -102,6 +103,10 @@ __global__ void __launch_bounds__(kMostThreads) FinishKernel(FinishArgs<P, Y> ar
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] += residual[j];
     }
+    if (args.softcap > 0.0f) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] = args.softcap * tanhf(values[j] / args.softcap);
+    }
     StoreFloats<kSize>(values, args.y + row * args.y_stride + column);
   }
 }
@@ -121,6 +126,7 @@ FinishArgs<P, Y> MakeFinishArgs(const FinishParams& params) {
   args.bias_dtype = params.bias.dtype;
   args.activation = params.activation;
   args.gated = params.gated;
+  args.softcap = params.softcap;
   return args;
 }
 
