@@ -60,7 +60,7 @@ struct MatMulParams {
   // The weight holds the gate's rows first, then the up projection's; y = act(gate) * up has
   // out_features / 2 columns.
   bool gated = false;
-  float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap); 0: none
+  float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap), before the residual; 0: none
   Tensor residual;       // as y, added last; may be empty; may alias y
   Tensor y;              // [num_rows, out_features]; must not alias x
   // The elements between the rows of y, up to its row_stride, belong to y and may be overwritten: a

@@ -97,15 +97,15 @@ __global__ void __launch_bounds__(kMostThreads) FinishKernel(FinishArgs<P, Y> ar
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] *= up[j] + up_bias[j];
     }
+    if (args.softcap > 0.0f) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] = args.softcap * tanhf(values[j] / args.softcap);
+    }
     if (args.residual != nullptr) {
       float residual[kSize];
       LoadFloats<kSize>(args.residual + row * args.residual_stride + column, residual);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] += residual[j];
-    }
-    if (args.softcap > 0.0f) {
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) values[j] = args.softcap * tanhf(values[j] / args.softcap);
     }
     StoreFloats<kSize>(values, args.y + row * args.y_stride + column);
   }

@@ -64,9 +64,10 @@ Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   const bool fused_gelu =
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);
-  // cuBLASLt adds the residual before the activation, MatMul after it.
-  fused.residual = whole && bias_done && none && !params.residual.empty() &&
-                   params.residual.dtype == params.y.dtype && IsAligned(params.residual);
+  // cuBLASLt adds the residual before the activation, MatMul after it and the cap.
+  fused.residual = whole && params.softcap == 0.0f && bias_done && none &&
+                   !params.residual.empty() && params.residual.dtype == params.y.dtype &&
+                   IsAligned(params.residual);
   return fused;
 }
 

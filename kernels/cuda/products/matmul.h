@@ -29,7 +29,7 @@ bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const C
 bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight);
 
-// y = act(product + bias) [* (up + up bias)] [+ residual], capped, for what the product's epilogue
+// y = act(product + bias) [* (up + up bias)], capped, [+ residual], for what the product's epilogue
 // left out.
 struct FinishParams {
   Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself
