@@ -100,8 +100,6 @@ class ComputeDevice {
     static_cast<void>(hidden_size);
     return absl::OkStatus();
   }
-  // OK, or why this device has no soft caps, of attention's scores and of a product.
-  virtual absl::Status SupportsSoftcaps() const { return absl::OkStatus(); }
   // The type of activations and of the cache when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
   // What this backend holds: "weights", "cache", "activations" and, where operators take their

@@ -60,7 +60,7 @@ struct MatMulParams {
   // The weight holds the gate's rows first, then the up projection's; y = act(gate) * up has
   // out_features / 2 columns.
   bool gated = false;
-  float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap); 0: none. Where SupportsSoftcaps
+  float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap), before the residual; 0: none
   Tensor residual;       // as y, added last; may be empty; may alias y
   Tensor y;              // [num_rows, out_features]; must not alias x
   // The elements between the rows of y, up to its row_stride, belong to y and may be overwritten: a
@@ -129,7 +129,7 @@ struct ProjectHeadsParams {
 struct AttentionParams {
   Tensor query;        // [num_tokens, num_heads * head_dim]
   float scale = 1.0f;  // > 0; 1 for queries that ProjectHeads has scaled
-  // > 0: scores are softcap * tanh(score / softcap), before biases; 0: none. Where SupportsSoftcaps
+  // > 0: scores are softcap * tanh(score / softcap), before biases; 0: none
   float softcap = 0.0f;
   int num_heads = 0;
   int num_kv_heads = 0;  // divides num_heads

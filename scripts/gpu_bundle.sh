@@ -13,11 +13,8 @@ bundle=$2
 shift 2
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 
-# No program links to the module: it may be of older sources than they are.
-cmake --build "$build" --target beamline_cuda >/dev/null
-rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib"
 binaries=()
+targets=(beamline_cuda) # no program links to it
 for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_library_test \
   tests/gpu/cuda_peer_test tests/gpu/cuda_communication_test tests/gpu/gpu_ranks_test tests/kernels/cuda_loader_test bench/kernels/cuda_op_bench \
   bench/kernels/cuda_library_bench bench/kernels/cuda_all_reduce_bench \
@@ -26,13 +23,17 @@ for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_li
   tests/engine/reduced_precision_test tests/engine/chrf_test bench/engine/beamline-bench \
   tests/server/server_model_churn_test server/beamline-server loadtest/beamline-loadtest; do
   if [[ ! $name =~ ${ONLY:-.} ]]; then continue; fi
-  if [[ ! -x $build/$name ]]; then
-    printf '%s/%s is not there; a build has it with tests, benchmarks, BEAMLINE_CUDA and no BEAMLINE_JOINED_TESTS\n' "$build" "$name" >&2
-    exit 1
-  fi
   binaries+=("$build/$name")
+  targets+=("${name##*/}")
 done
+# What an earlier build left may be of other sources.
+if ! cmake --build "$build" --target "${targets[@]}"; then
+  printf '%s must be a build with tests, benchmarks, BEAMLINE_CUDA and no BEAMLINE_JOINED_TESTS\n' "$build" >&2
+  exit 1
+fi
 binaries+=("$@")
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib"
 cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
 if [[ -e $build/tests/gpu/libbreak_gpu.so ]]; then cp "$build/tests/gpu/libbreak_gpu.so" "$bundle/lib/"; fi

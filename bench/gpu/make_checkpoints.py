@@ -16,14 +16,19 @@ import transformers
 # Gains over matrices that keep the scale of their input. With all of them 1 the layers forget which tokens they
 # read, and greedy decoding repeats one token for ever. Sharper attention and feed forwards of which few units fire
 # keep answers changing, as trained models' do, and keep the errors of half precision small; found by trying.
-QUERY_AND_KEY = ("q_proj.weight", "k_proj.weight", "query.weight", "key.weight")
-INTO_RESIDUAL = ("c_proj.weight", "out_proj.weight", "output.dense.weight", "o_proj.weight", "down_proj.weight")
+QUERY_AND_KEY = ("q_proj.weight", "k_proj.weight", "query.weight", "key.weight", "SelfAttention.k.weight", "EncDecAttention.k.weight")
+# T5 has no scale of its own before the softmax.
+T5_QUERY = ("SelfAttention.q.weight", "EncDecAttention.q.weight")
+INTO_RESIDUAL = ("c_proj.weight", "out_proj.weight", "output.dense.weight", "o_proj.weight", "down_proj.weight", "fc_out.weight",
+                 "dense_4h_to_h.weight", "attention.dense.weight", "self_attention.dense.weight", "o.weight", "wo.weight")
 PRE_NORM = {"query_and_key": 2.0, "residual": 2.0, "embedding": 3.0, "feed_forward": 2.0, "threshold": 0.0}
 POST_NORM = {"query_and_key": 1.5, "residual": 0.4, "embedding": 1.0, "feed_forward": 1.5, "threshold": 1.0}
 
 
 def gain_of(name, parameter, gains):
     """What the normal values of a matrix are multiplied by; a tensor where columns differ."""
+    if "relative_attention_bias" in name:
+        return 1.0
     if "embed" in name or "wte" in name or "wpe" in name or "shared" in name:
         return gains["embedding"] * parameter.shape[1] ** -0.5
     is_conv1d = any(part in name for part in ("c_attn", "c_proj", "c_fc"))  # stored [in, out]
@@ -33,6 +38,10 @@ def gain_of(name, parameter, gains):
     if "c_attn" in name:  # queries, keys and values side by side
         width = parameter.shape[0]
         gain = gain * torch.tensor([gains["query_and_key"]] * (2 * width) + [1.0] * width)
+    if name.endswith(T5_QUERY):
+        gain *= gains["query_and_key"] / 8
+    if "query_key_value" in name or "qkv_proj" in name:
+        gain *= gains["query_and_key"] ** 0.5
     if name.endswith(INTO_RESIDUAL):
         gain *= gains["residual"]
     if name.endswith("fc2.weight"):
@@ -45,8 +54,8 @@ def initialise(model, seed):
     gains = POST_NORM if model.config.model_type in ("bert", "marian") else PRE_NORM
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
-        if "embed_positions" in name:
-            continue  # Marian's sinusoids
+        if "embed_positions" in name and model.config.model_type == "marian":
+            continue  # sinusoids
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.ndim == 2:
             values *= gain_of(name, parameter, gains)

@@ -12,6 +12,7 @@ logits is below the type's measured logit error; float32 beams must be the same 
 
 import argparse
 import json
+import subprocess
 import sys
 
 import shapes
@@ -56,6 +57,10 @@ def values_of(model, rows):
     return torch.cat(parts)
 
 
+def types_of(name, options):
+    return [dtype for dtype in options.dtypes if shapes.is_served(name, dtype)]
+
+
 def errors(values, truth):
     difference = values.double() - truth
     return {"largest": difference.abs().max().item(), "relative": (difference.norm() / truth.norm()).item()}
@@ -68,7 +73,7 @@ def check_values(beamline, name, options, rows):
     truth = values_of(model.double(), rows)
     del model
     result = {}
-    for dtype in options.dtypes:
+    for dtype in types_of(name, options):
         own = torch.from_numpy(beamline.probe(name, rows, dtype)).to(options.device)
         peer = single
         if dtype != "float32":
@@ -129,7 +134,7 @@ def check_answers(beamline, name, options, values):
     task = "translate" if shapes.is_translator(name) else "write"
     expected = [greedy(model, prompt) for prompt in prompts]
     result = {}
-    for dtype in options.dtypes:
+    for dtype in types_of(name, options):
         found = beamline.bench(name, task + "-greedy", prompts, dtype, batch=NUM_PROMPTS, warmup=0, outputs=True,
                                max_new_tokens=GREEDY_TOKENS)["outputs"]
         result[dtype] = check_greedy(found, expected, values[dtype]["beamline"]["largest"])
@@ -141,6 +146,14 @@ def check_answers(beamline, name, options, values):
         same = sum(a == b for a, b in zip(found, golden))
         result["float32 beam 4"] = {"same": same, "prompts": len(prompts), "ok": same == len(prompts)}
         print(f"{name} float32 beam 4: {same} of {len(prompts)} the same", flush=True)
+    return result
+
+
+def check(beamline, name, options):
+    values = check_values(beamline, name, options, make_rows(name, shapes.vocab_size(options.models, name)))
+    result = {"values": values}
+    if not shapes.is_encoder(name):
+        result["answers"] = check_answers(beamline, name, options, values)
     return result
 
 
@@ -160,10 +173,12 @@ def main():
     beamline = Beamline(options.bin, options.models, options.device)
     result, ok = {}, True
     for name in options.names:
-        rows = make_rows(name, shapes.vocab_size(options.models, name))
-        result[name] = {"values": check_values(beamline, name, options, rows)}
-        if not shapes.is_encoder(name):
-            result[name]["answers"] = check_answers(beamline, name, options, result[name]["values"])
+        try:
+            result[name] = check(beamline, name, options)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the others are wanted all the same
+            print(f"{name} FAILED: {error}"[-2000:], flush=True)
+            ok = False
+            continue
         ok = ok and all(entry["ok"] for part in result[name].values() for entry in part.values())
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)

@@ -240,8 +240,7 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
 absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
-  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size(),
-                            spec.has_softcaps()};
+  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   if (context.processes != nullptr) return PlaceFront(context, model);

@@ -22,7 +22,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(needs.dtype));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHiddenSize(needs.hidden_size));
-  if (needs.softcaps) BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsSoftcaps());
   return backend;
 }
 

@@ -22,7 +22,6 @@ struct ModelNeeds {
   DType dtype = DType::kFloat32;
   int head_dim = 0;     // of the largest heads
   int hidden_size = 0;  // of the longest rows that are normed
-  bool softcaps = false;
 };
 
 // What the CPU's backend gets of the CPU: so many threads, 0: all; with `cores` threads of its own,

@@ -30,7 +30,6 @@ class RankedBackend final : public Backend {
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     return result().SupportsHiddenSize(hidden_size);
   }
-  absl::Status SupportsSoftcaps() const override { return result().SupportsSoftcaps(); }
   DType ActivationDType(DType dtype) const override { return result().ActivationDType(dtype); }
   // Of all ranks of this process together.
   std::vector<MemoryUse> MemoryUsage() const override;

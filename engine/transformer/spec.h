@@ -154,11 +154,6 @@ struct TransformerSpec {
                     decoder.has_value() ? decoder->hidden_size : 0);
   }
 
-  // Whether scores or logits are capped.
-  bool has_softcaps() const {
-    return logits_softcap > 0 || (decoder.has_value() && decoder->attention_softcap > 0);
-  }
-
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;

@@ -176,7 +176,6 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
-  if (spec.has_softcaps()) BEAMLINE_RETURN_IF_ERROR(backend.SupportsSoftcaps());
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
   const DType activation_dtype = backend.ActivationDType(dtype);
   auto parts = std::make_unique<PlannedTransformer::Parts>();

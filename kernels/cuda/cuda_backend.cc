@@ -78,12 +78,6 @@ absl::Status CudaBackend::SupportsHiddenSize(int hidden_size) const {
       "this GPU computes norms over rows of at most {} elements, not of {}", most, hidden_size));
 }
 
-absl::Status CudaBackend::SupportsSoftcaps() const {
-  return absl::UnimplementedError(
-      "the CUDA backend has no soft caps; supported are models without attn_logit_softcapping and "
-      "final_logit_softcapping");
-}
-
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena().used(); }
 
 std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }

@@ -110,9 +110,6 @@ class LateBackend : public Backend {
     if (head_dim <= kMostHeadDim) return absl::OkStatus();
     return absl::UnimplementedError("heads are too large for the late backend");
   }
-  absl::Status SupportsSoftcaps() const override {
-    return absl::UnimplementedError("the late backend has no soft caps");
-  }
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     if (hidden_size <= kMostHiddenSize) return absl::OkStatus();
     return absl::UnimplementedError("rows are too long for the late backend");

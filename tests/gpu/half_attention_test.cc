@@ -38,8 +38,15 @@ struct AttentionBatch {
   }
 };
 
-// Masks and biases, as bits.
-enum Variant { kFull = 0, kCausal = 1, kAlibi = 2, kPositionBias = 4, kNumVariants = 8 };
+// Masks and what becomes of scores, as bits.
+enum Variant {
+  kFull = 0,
+  kCausal = 1,
+  kAlibi = 2,
+  kPositionBias = 4,
+  kSoftcap = 8,
+  kNumVariants = 16
+};
 
 // A batch's arrays, and the parameters that look at the device's or at the host's copies of them.
 class AttentionInputs {
@@ -91,6 +98,7 @@ class AttentionInputs {
     if ((variant & kAlibi) != 0) {
       params.alibi_slopes = on_host ? slopes_.data() : device_slopes_->device().as<float>();
     }
+    if ((variant & kSoftcap) != 0) params.softcap = 1.2f;  // bends most scores
     if ((variant & kPositionBias) != 0) params.position_bias = matrix(*position_bias_);
     return params;
   }
@@ -189,12 +197,12 @@ class HalfAttentionTest : public HalfOpTest {
     EXPECT_LE(std::sqrt(all_errors), AttentionTolerance(dtype()) * std::sqrt(all_norms));
   }
 
-  // Some masks and biases: none, one and all.
+  // Some masks, biases and caps: none, one and all.
   void CompareVariants(AttentionBatch batch) {
     const AttentionInputs inputs = Inputs(std::move(batch));
-    for (int variant : Cases<int>(
-             {kFull, kCausal, kCausal | kAlibi, kPositionBias, kCausal | kAlibi | kPositionBias},
-             {kCausal, kCausal | kAlibi | kPositionBias})) {
+    for (int variant : Cases<int>({kFull, kCausal, kCausal | kAlibi, kPositionBias,
+                                   kCausal | kSoftcap, kCausal | kAlibi | kPositionBias | kSoftcap},
+                                  {kCausal, kCausal | kAlibi | kPositionBias | kSoftcap})) {
       Compare(inputs, variant);
       if (HasFatalFailure()) return;
     }

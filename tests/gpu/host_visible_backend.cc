@@ -29,7 +29,6 @@ class HostVisibleBackend final : public Backend {
   absl::Status SupportsHeadDim(int head_dim) const override {
     return cuda_->SupportsHeadDim(head_dim);
   }
-  absl::Status SupportsSoftcaps() const override { return cuda_->SupportsSoftcaps(); }
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     return cuda_->SupportsHiddenSize(hidden_size);
   }

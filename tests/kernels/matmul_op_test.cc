@@ -64,12 +64,8 @@ TEST_P(MatMulTest, AppliesEveryEpilogue) {
   }
 }
 
-// As logits are capped; of a device that has none it says so.
+// As logits are capped.
 TEST_P(MatMulTest, SoftcapsMatchReference) {
-  if (const absl::Status supported = backend().SupportsSoftcaps(); !supported.ok()) {
-    EXPECT_TRUE(absl::IsUnimplemented(supported)) << supported;
-    return;
-  }
   const Weight weight = RandomWeight(65, 72);
   const auto x = RandomArray(19 * 72, 2.0f);
   const auto residual = RandomArray(19 * 65);

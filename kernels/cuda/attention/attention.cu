@@ -41,15 +41,14 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
     args.block_stride = keys.dim(1) * keys.dim(2) * keys.dim(3);
     args.context_lengths = params.context_lengths;
   }
-  BEAMLINE_CHECK(params.softcap == 0.0f);
-  const bool biased = params.alibi_slopes != nullptr || !params.position_bias.empty();
-  args.log2_factor = std::numbers::log2e_v<float> * (biased ? 1.0f : params.scale);
+  args.softcap = params.softcap;
   if (!params.position_bias.empty()) {
     args.position_bias = params.position_bias.data;
     args.bias_is_float = params.position_bias.dtype == DType::kFloat32;
     args.bias_stride = params.position_bias.row_stride;
     args.max_distance = static_cast<int>(params.position_bias.dim(-1) / 2);
   }
+  args.log2_factor = std::numbers::log2e_v<float> * (EditsScores(args) ? 1.0f : params.scale);
   return args;
 }
 

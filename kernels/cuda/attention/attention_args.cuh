@@ -27,7 +27,7 @@ struct AttentionArgs {
   const int32_t* context_lengths;  // null: packed
   int num_kv_heads, group_size, head_dim;
   float scale;  // of the products of queries and keys
-  // Multiplies a product, or where biases are added a score, to give the exponent of a power of
+  // Multiplies a product, or where scores are edited a score, to give the exponent of a power of
   // two.
   float log2_factor;
   bool causal;
@@ -37,6 +37,7 @@ struct AttentionArgs {
   bool bias_is_float;
   int64_t bias_stride;
   int max_distance;
+  float softcap;  // 0: none
 };
 
 struct SequenceSpan {
@@ -90,9 +91,10 @@ __device__ KvRows<T> RowsOf(const AttentionArgs<T>& args, const T* base, int64_t
   return rows;
 }
 
+// Whether scores are more than scaled products, which EditedScore makes of them.
 template <typename T>
-__device__ bool HasBias(const AttentionArgs<T>& args) {
-  return args.alibi_slopes != nullptr || args.position_bias != nullptr;
+__host__ __device__ bool EditsScores(const AttentionArgs<T>& args) {
+  return args.alibi_slopes != nullptr || args.position_bias != nullptr || args.softcap > 0.0f;
 }
 
 // What a head adds to the score of a query at `position` with a key.
@@ -110,6 +112,14 @@ __device__ float BiasOf(const AttentionArgs<T>& args, int head, int position, in
                                : ToFloat(static_cast<const T*>(args.position_bias)[at]);
   }
   return bias;
+}
+
+// The score of a query at `position` with a key: capped, and with what its head adds.
+template <typename T>
+__device__ float EditedScore(const AttentionArgs<T>& args, int head, int position, int key,
+                             float score) {
+  if (args.softcap > 0.0f) score = args.softcap * tanhf(score / args.softcap);
+  return score + BiasOf(args, head, position, key);
 }
 
 // The launchers, one per kernel; attention.cu picks.

@@ -110,11 +110,11 @@ struct WarpKeys {
     }
   }
 
-  // Adds biases and masks keys, where any need it.
+  // Edits scores and masks keys, where any need it.
   __device__ void Adjust(const AttentionArgs<T>& args, const BlockRows& rows, int first_key,
                          Scores& scores) const {
-    const bool biased = HasBias(args);
-    if (!biased && first_key + S::kKeys <= fewest_keys) return;
+    const bool edits = EditsScores(args);
+    if (!edits && first_key + S::kKeys <= fewest_keys) return;
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
     for (int t = 0; t < S::kTiles; ++t) {
@@ -125,8 +125,8 @@ struct WarpKeys {
         for (int i = 0; i < 2; ++i) {
           const int key = first_key + 8 * i + lane / 4;
           float& score = scores[t][2 * i + j];
-          if (biased) {
-            score = score * args.scale + BiasOf(args, rows.Head(row), rows.Position(row), key);
+          if (edits) {
+            score = EditedScore(args, rows.Head(row), rows.Position(row), key, score * args.scale);
           }
           if (key >= limit[t][j]) score = -INFINITY;
         }

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
       if (d < args.head_dim) score += q[i] * ToFloat(k[d]);
     }
     score = WarpSum(score) * args.scale;
-    if (HasBias(args)) score += BiasOf(args, head, position, key);
+    if (EditsScores(args)) score = EditedScore(args, head, position, key, score);
     const float new_maximum = fmaxf(maximum, score);
     if (new_maximum == -INFINITY) continue;
     const float decay = expf(maximum - new_maximum);

@@ -196,11 +196,11 @@ __device__ void MergeLanes(Partial<kSize>& partial) {
   }
 }
 
-// Calls body.operator()<kWidth, kBiased>() for the least width that holds a head.
+// Calls body.operator()<kWidth, kEdits>() for the least width that holds a head.
 template <typename T, typename Body>
 void DispatchRows(const AttentionArgs<T>& args, Body body) {
   const auto with_width = [&]<int kWidth>() {
-    if (args.alibi_slopes != nullptr || args.position_bias != nullptr) {
+    if (EditsScores(args)) {
       body.template operator()<kWidth, true>();
     } else {
       body.template operator()<kWidth, false>();

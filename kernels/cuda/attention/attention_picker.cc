@@ -112,10 +112,10 @@ AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multipr
 }
 
 // The blocks of a cache are copied as they are, or in parts of a tile's size: groups of eight rows
-// that a tile is made of. Biases would need registers that the kernel has not left.
+// that a tile is made of. Editing scores would need registers that the kernel has not left.
 bool SuitsWgmma(const AttentionParams& p) {
   if (p.head_dim != 64 && p.head_dim != 128) return false;
-  if (p.alibi_slopes != nullptr || !p.position_bias.empty()) return false;
+  if (p.alibi_slopes != nullptr || !p.position_bias.empty() || p.softcap > 0) return false;
   if (p.cache == nullptr) return true;
   const int64_t block_size = p.cache->keys.dim(2);
   return block_size % 8 == 0 && (kWgmmaKeys % block_size == 0 || block_size % kWgmmaKeys == 0);

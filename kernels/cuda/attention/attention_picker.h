@@ -16,7 +16,7 @@ enum class AttentionKernel : uint8_t {
   kGroups,      // attention_grouped.cu: 2 to 16 query rows, keys of the cache, float16 and bfloat16
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
-  kWgmma,       // attention_wgmma.cu: the same on Hopper, heads of 64 and 128 without biases
+  kWgmma,  // attention_wgmma.cu: the same on Hopper, heads of 64 and 128 without biases and caps
 };
 
 enum class AttentionReason : uint8_t {

@@ -37,18 +37,18 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
 }
 
 // Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
-template <int kWidth, int kRows, bool kBiased, int kWarps>
+template <int kWidth, int kRows, bool kEdits, int kWarps>
 constexpr int kFewestBlocks = kRows > 1       ? 1
                               : kWidth == 256 ? 20 / kWarps
-                              : kBiased       ? 24 / kWarps
+                              : kEdits        ? 24 / kWarps
                                               : 28 / kWarps;
 
 // kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
 // and the warps, take different keys and merge their softmaxes at the end.
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
 // row. Bound by memory when decoding: every key and value read once for kRows query rows.
-template <typename T, int kWidth, int kRows, bool kBiased, int kWarps>
-__global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows, kBiased, kWarps>)
+template <typename T, int kWidth, int kRows, bool kEdits, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows, kEdits, kWarps>)
     RowsKernel(AttentionArgs<T> args, Splits splits) {
   using Columns = LaneColumns<T, kWidth>;
   constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize, kPart = Columns::kPart;
@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
 #pragma unroll
       for (int i = 0; i < kKeysInFlight; ++i) {
         const int key = first + i * kKeysPerStep;
-        if (kBiased) {
-          scores[i] +=
-              BiasOf(args, head_of(r), span.context - span.query_length + query_of(r), key);
+        if (kEdits) {
+          const int position = span.context - span.query_length + query_of(r);
+          scores[i] = EditedScore(args, head_of(r), position, key, scores[i]);
         }
         const bool seen = key < min(end, num_keys[r]) && key >= num_keys[r] - args.window;
         if (!seen) scores[i] = -INFINITY;
@@ -224,9 +224,9 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
-  DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
+  DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
     const auto launch = [&]<int kRows, int kWarps>() {
-      LaunchOverlapped(device, "Attention (rows)", RowsKernel<T, kWidth, kRows, kBiased, kWarps>,
+      LaunchOverlapped(device, "Attention (rows)", RowsKernel<T, kWidth, kRows, kEdits, kWarps>,
                        grid, kWarps * kWarpSize, /*shared_bytes=*/0, args, splits);
     };
     if (choice.rows_per_block > 1) {

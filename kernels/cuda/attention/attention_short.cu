@@ -14,7 +14,7 @@ constexpr int kThreads = kWarps * kWarpSize;
 // tables name the same blocks, then find each other's keys in L1.
 // Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
 // read once for each row; below, by the latency of a table's entries, a pass of keys and the merge.
-template <typename T, int kWidth, bool kBiased>
+template <typename T, int kWidth, bool kEdits>
 __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
     ShortRowsKernel(AttentionArgs<T> args, int num_sequences) {
   using Columns = LaneColumns<T, kWidth>;
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
 #pragma unroll
     for (int i = 0; i < kKeysInFlight; ++i) {
       const int key = first + i * kKeysPerStep;
-      if (kBiased) scores[i] += BiasOf(args, head, span.context - 1, key);
+      if (kEdits) scores[i] = EditedScore(args, head, span.context - 1, key, scores[i]);
       if (key >= span.context) scores[i] = -INFINITY;
     }
     AddValues<T>(scores, values, partial);
@@ -90,8 +90,8 @@ void AttendShortRows(Device& device, const AttentionArgs<T>& args, const Attenti
   BEAMLINE_CHECK(params.max_query_length == 1);
   const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_sequences, kWarps)),
                   static_cast<unsigned>(params.num_heads));
-  DispatchRows<T>(args, [&]<int kWidth, bool kBiased>() {
-    LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kBiased>, grid,
+  DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
+    LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kEdits>, grid,
                      kThreads, /*shared_bytes=*/0, args, params.num_sequences);
   });
 }

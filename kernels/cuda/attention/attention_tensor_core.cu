@@ -81,10 +81,10 @@ struct WarpRows {
     }
   }
 
-  // Adds biases and masks keys, where a tile needs it.
+  // Edits scores and masks keys, where a tile needs it.
   __device__ void Adjust(const AttentionArgs<T>& args, int first_key, Scores& scores) const {
-    const bool biased = HasBias(args);
-    if (!biased && first_key + kKeys <= fewest_keys) return;
+    const bool edits = EditsScores(args);
+    if (!edits && first_key + kKeys <= fewest_keys) return;
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
@@ -93,9 +93,9 @@ struct WarpRows {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int key = first_key + 8 * n + lane % 4 * 2 + i % 2;
-          if (biased) {
-            scores[m][n][i] = scores[m][n][i] * args.scale +
-                              BiasOf(args, head[m][i / 2], position[m][i / 2], key);
+          if (edits) {
+            scores[m][n][i] = EditedScore(args, head[m][i / 2], position[m][i / 2], key,
+                                          scores[m][n][i] * args.scale);
           }
           if (key >= limit[m][i / 2]) scores[m][n][i] = -INFINITY;
         }

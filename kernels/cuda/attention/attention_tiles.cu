@@ -110,7 +110,7 @@ struct ThreadRows {
     }
   }
 
-  // Adds biases and masks keys.
+  // Edits scores and masks keys.
   template <int kCount>
   __device__ void Adjust(const AttentionArgs<float>& args, const BlockRows& block, int first_key,
                          Scores& scores) const {
@@ -121,8 +121,8 @@ struct ThreadRows {
 #pragma unroll
       for (int j = 0; j < kKeysEach; ++j) {
         const int key = first_key + column + j * kColumns;
-        if (HasBias(args)) {
-          scores[i][j] += BiasOf(args, block.Head(row), block.Position(row), key);
+        if (EditsScores(args)) {
+          scores[i][j] = EditedScore(args, block.Head(row), block.Position(row), key, scores[i][j]);
         }
         if (key >= limit) scores[i][j] = -INFINITY;
       }
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   const int num_keys = block.Limit(block.num_rows - 1);
   const int num_tiles = CeilDiv(num_keys, kKeys);
   // The first row sees the fewest keys.
-  const int whole_keys = HasBias(args) ? 0 : block.Limit(0);
+  const int whole_keys = EditsScores(args) ? 0 : block.Limit(0);
 
   const auto query_row = [&](int row) -> const float* {
     if (row >= block.num_rows) return nullptr;

@@ -370,7 +370,7 @@ template <typename T>
 void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                  int rows_per_block) {
   BEAMLINE_CHECK(params.head_dim == 64 || params.head_dim == 128);
-  BEAMLINE_CHECK(args.alibi_slopes == nullptr && args.position_bias == nullptr);
+  BEAMLINE_CHECK(!EditsScores(args));
   const bool alone = rows_per_block == kSmallWgmmaRows;
   if (params.head_dim == 64) {
     alone ? wgmma::Launch<T, wgmma::Shape<64, 1>>(device, args, params)

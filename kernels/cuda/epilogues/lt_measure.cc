@@ -10,14 +10,16 @@
 
 #include "kernels/cuda/epilogues/fill_random.h"
 #include "kernels/cuda/epilogues/lt_call.h"
+#include "kernels/cuda/epilogues/read_through.h"
 
 namespace beamline::cuda {
 namespace {
 
-// Ragged batches meet new buckets while requests wait for them, so that these try fewer candidates.
-// Other shapes are met once.
+// Ragged batches meet new buckets while requests wait for them, so that these try fewer candidates
+// where products take long. Other shapes are met once, and few rows in every step.
 constexpr int kNumBucketCandidates = 8;
 constexpr int kNumCandidates = 16;
+constexpr int64_t kFewRows = 256;
 constexpr float kNever = std::numeric_limits<float>::infinity();
 
 class Event {
@@ -30,6 +32,29 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+// Memory that is read before each run that is timed. That the GPU is busy with it also lets the
+// host be done with the run's launch before the run begins: a short product would otherwise be
+// timed by how long its launch takes.
+class OtherMemory {
+ public:
+  explicit OtherMemory(Device& device)
+      : device_(device), bytes_(2 * static_cast<size_t>(device.properties().l2CacheSize)) {
+    const auto memory = device.arena().Allocate(bytes_, ArenaUse::kWorkspace);
+    if (memory.ok()) memory_ = *memory;
+  }
+  ~OtherMemory() { device_.arena().Free(memory_); }
+  OtherMemory(const OtherMemory&) = delete;
+  OtherMemory& operator=(const OtherMemory&) = delete;
+  void Read() {
+    if (memory_ != nullptr) ReadThrough(device_, memory_, bytes_);
+  }
+
+ private:
+  Device& device_;
+  size_t bytes_;
+  void* memory_ = nullptr;  // null: there was no room for it
 };
 
 class Preference {
@@ -68,7 +93,8 @@ std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& 
   int num_results = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle, &call.operation, &call.a, &call.b, &call.c, &call.d, preference.get(),
-      product.bucket_rows ? kNumBucketCandidates : kNumCandidates, results, &num_results);
+      product.bucket_rows && product.m() > kFewRows ? kNumBucketCandidates : kNumCandidates,
+      results, &num_results);
   std::vector<AlgorithmBits> candidates;
   if (status != CUBLAS_STATUS_SUCCESS) return candidates;
   for (int i = 0; i < num_results; ++i) {
@@ -112,11 +138,13 @@ LtProduct OnScratch(Device& device, LtProduct p) {
 void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
           std::vector<AlgorithmBits>& contenders) {
   const Event begin, end;
+  OtherMemory other_memory(device);
   std::vector<std::pair<float, AlgorithmBits>> ranked;
   for (const AlgorithmBits& contender : contenders) ranked.emplace_back(0.0f, contender);
   for (int round = 0; round <= num_rounds; ++round) {
     for (auto& [total_ms, algorithm] : ranked) {
       if (total_ms == kNever) continue;
+      other_memory.Read();
       cudaEventRecord(begin.get(), device.stream());
       const bool launched = launch(algorithm);
       cudaEventRecord(end.get(), device.stream());

@@ -23,7 +23,9 @@ std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& 
 LtProduct OnScratch(Device& device, LtProduct product);
 
 // Orders the contenders by their mean time over `num_rounds`, the fastest first, and leaves out
-// those that `launch`, which returns whether it could, does not run. Synchronises.
+// those that `launch`, which returns whether it could, does not run. Where the device's arena has
+// room for it, each run finds an L2 cache without its operands, as a layer's weights are when their
+// turn comes. Synchronises.
 void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
           std::vector<AlgorithmBits>& contenders);
 

@@ -33,6 +33,7 @@ struct FinishArgs {
   DType bias_dtype;
   Activation activation;
   bool gated;
+  float softcap;  // 0: none
 };
 
 template <int kSize, typename T>
@@ -96,6 +97,10 @@ __global__ void __launch_bounds__(kMostThreads) FinishKernel(FinishArgs<P, Y> ar
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] *= up[j] + up_bias[j];
     }
+    if (args.softcap > 0.0f) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] = args.softcap * tanhf(values[j] / args.softcap);
+    }
     if (args.residual != nullptr) {
       float residual[kSize];
       LoadFloats<kSize>(args.residual + row * args.residual_stride + column, residual);
@@ -121,6 +126,7 @@ FinishArgs<P, Y> MakeFinishArgs(const FinishParams& params) {
   args.bias_dtype = params.bias.dtype;
   args.activation = params.activation;
   args.gated = params.gated;
+  args.softcap = params.softcap;
   return args;
 }
 

@@ -64,9 +64,10 @@ Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   const bool fused_gelu =
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);
-  // cuBLASLt adds the residual before the activation, MatMul after it.
-  fused.residual = whole && bias_done && none && !params.residual.empty() &&
-                   params.residual.dtype == params.y.dtype && IsAligned(params.residual);
+  // cuBLASLt adds the residual before the activation, MatMul after it and the cap.
+  fused.residual = whole && params.softcap == 0.0f && bias_done && none &&
+                   !params.residual.empty() && params.residual.dtype == params.y.dtype &&
+                   IsAligned(params.residual);
   return fused;
 }
 
@@ -88,7 +89,8 @@ bool LaunchWgmma(Device& device, const MatMulParams& params, const Tensor& x,
                  const CudaWeight& weight) {
   const DType dtype = params.y.dtype;
   if (!device.has_wgmma() || SizeOf(dtype) != 2 || weight.dtype() != dtype ||
-      params.activation != Activation::kGelu || params.gated || !params.residual.empty()) {
+      params.activation != Activation::kGelu || params.gated || !params.residual.empty() ||
+      params.softcap > 0.0f) {
     return false;
   }
   const WgmmaTiles tiles =
@@ -103,13 +105,13 @@ bool LaunchWgmma(Device& device, const MatMulParams& params, const Tensor& x,
 }  // namespace
 
 void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
-  BEAMLINE_CHECK(params.softcap == 0.0f);
   const auto& weight = static_cast<const CudaWeight&>(*params.weight);
   const int64_t num_rows = params.x.num_rows();
   if (num_rows == 0) return;
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
-  if (!IsForLt(params, weight) && LaunchSkinny(device, params, weight)) return;
+  const bool capped = params.softcap > 0.0f;  // by the finishing pass alone
+  if (!capped && !IsForLt(params, weight) && LaunchSkinny(device, params, weight)) return;
   if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
 
   Tensor x = params.x;
@@ -162,9 +164,10 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
   rest.activation = fused.activation ? Activation::kNone : params.activation;
   rest.gated = params.gated;
   rest.residual = fused.residual ? Tensor() : params.residual;
+  rest.softcap = params.softcap;
   rest.y = params.y;
   const bool finished = in_place && rest.bias.empty() && rest.activation == Activation::kNone &&
-                        rest.residual.empty();
+                        rest.residual.empty() && !capped;
   if (!finished && device.ok()) Finish(device, rest);
 }
 

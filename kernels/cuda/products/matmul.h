@@ -29,14 +29,15 @@ bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const C
 bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight);
 
-// y = act(product + bias) [* (up + up bias)] [+ residual], for what the product's epilogue left
-// out.
+// y = act(product + bias) [* (up + up bias)], capped, [+ residual], for what the product's epilogue
+// left out.
 struct FinishParams {
   Tensor product;  // [num_rows, out_features], its rows may be longer; may be y itself
   Tensor bias;     // [out_features]; may be empty
   Activation activation = Activation::kNone;
-  bool gated = false;  // as MatMulParams
-  Tensor residual;     // as y; may be empty
+  bool gated = false;    // as MatMulParams
+  Tensor residual;       // as y; may be empty
+  float softcap = 0.0f;  // as MatMulParams
   Tensor y;
 };
 void Finish(Device& device, const FinishParams& params);

@@ -1,5 +1,8 @@
 // What follows ProjectHeads' product where cuBLASLt computed it, or a norm of heads follows: norms,
 // rotary embedding, query scaling, and every head to its place.
+#include <algorithm>
+
+#include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/heads.cuh"
 #include "kernels/cuda/products/matmul.h"
@@ -9,6 +12,7 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kMostThreads = 256;
+constexpr int64_t kBlocksPerMultiprocessor = 2;
 
 template <typename T>
 struct MoveArgs {
@@ -16,6 +20,7 @@ struct MoveArgs {
   int64_t heads_stride;
   HeadPlaces<T> places;
   RowNorm<T> query_norm, key_norm;  // without gain: none
+  int heads_per_block;
 };
 
 // A head behind its norm.
@@ -26,22 +31,25 @@ struct NormedHead {
   const T* bias;
   float mean, inverse_deviation;
 
-  __device__ float operator[](int d) const {
-    const float own = ToFloat(elements[d]);
+  __device__ float operator[](int d) const { return Normed(ToFloat(elements[d]), d); }
+  // Element d, which has been loaded.
+  __device__ float Normed(float own, int d) const {
     if (gain == nullptr) return own;
     const float normed = (own - mean) * inverse_deviation * ToFloat(gain[d]);
     return bias == nullptr ? normed : normed + ToFloat(bias[d]);
   }
 };
 
-// Finds the mean and the reciprocal of the deviation of the heads that are normed, a warp a head.
+// Finds the mean and the reciprocal of the deviation of those of the heads from `begin` on before
+// `end` that are normed, a warp a head.
 template <typename T>
-__device__ void FindScales(const MoveArgs<T>& args, const T* row, float2* scales) {
+__device__ void FindScales(const MoveArgs<T>& args, const T* row, int begin, int end,
+                           float2* scales) {
   const HeadPlaces<T>& places = args.places;
   const int lane = threadIdx.x % kWarpSize;
   const int num_warps = blockDim.x / kWarpSize;
-  for (int head = threadIdx.x / kWarpSize; head < places.num_heads + places.num_kv_heads;
-       head += num_warps) {
+  end = min(end, places.num_heads + places.num_kv_heads);
+  for (int head = begin + threadIdx.x / kWarpSize; head < end; head += num_warps) {
     const RowNorm<T>& norm = head < places.num_heads ? args.query_norm : args.key_norm;
     if (norm.gain == nullptr) continue;
     const T* elements = row + static_cast<int64_t>(head) * places.head_dim;
@@ -56,7 +64,7 @@ __device__ void FindScales(const MoveArgs<T>& args, const T* row, float2* scales
       squares += centred * centred;
     }
     const float variance = WarpSum(squares) * inverse_size;
-    if (lane == 0) scales[head] = {mean, rsqrtf(variance + norm.epsilon)};
+    if (lane == 0) scales[head - begin] = {mean, rsqrtf(variance + norm.epsilon)};
   }
   __syncthreads();
 }
@@ -74,43 +82,74 @@ __device__ float Rotated(const HeadPlaces<T>& places, const NormedHead<T>& head,
   return first ? own - other : own + other;
 }
 
-// Grid: a block per token; a thread moves kSize elements of one head at a time. Bound by memory:
-// the workspace row read (from L2, where the product left it) and written once. kNorms: of heads,
-// with a float2 of shared memory for each of queries and keys; blocks of whole warps.
+// The same of kSize elements from d on, whose partners lie side by side too. In `values` they are
+// as loaded.
+template <typename T, int kSize>
+__device__ void RotateTogether(const HeadPlaces<T>& places, const NormedHead<T>& head,
+                               const float* cos_sin, int d, float (&values)[kSize]) {
+  const int half = places.rotary_dim / 2;
+  const bool first = d < half;
+  const int pair = first ? d : d - half;
+  const int partner = first ? d + half : d - half;
+  float others[kSize];
+  LoadFloats<kSize>(head.elements + partner, others);
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) {
+    const float own = head.Normed(values[j], d + j) * cos_sin[pair + j];
+    const float other = head.Normed(others[j], partner + j) * cos_sin[half + pair + j];
+    values[j] = first ? own - other : own + other;
+  }
+}
+
+// Grid: tokens, each of them as many blocks as divide its heads by heads_per_block; a thread moves
+// kSize elements of one head at a time. Bound by memory: the workspace row read (from L2, where the
+// product left it) and written once. kNorms: of heads, with a float2 of shared memory for each of a
+// block's heads; blocks of whole warps.
 template <typename T, int kSize, bool kNorms>
 __global__ void MoveHeadsKernel(MoveArgs<T> args) {
   extern __shared__ float2 scales[];
   const HeadPlaces<T>& places = args.places;
   const int64_t token = blockIdx.x;
   const T* row = args.heads + token * args.heads_stride;
-  if constexpr (kNorms) FindScales(args, row, scales);
+  const int first_head = blockIdx.y * args.heads_per_block;
+  const int last_head =
+      min(first_head + args.heads_per_block, places.num_heads + 2 * places.num_kv_heads);
+  if constexpr (kNorms) FindScales(args, row, first_head, last_head, scales);
   const float* cos_sin = places.cos_sin == nullptr
                              ? nullptr
                              : places.cos_sin + places.positions[token] * places.cos_sin_stride;
   const int slot = places.SlotOf(token);
-  const int width = (places.num_heads + 2 * places.num_kv_heads) * places.head_dim;
-  for (int column = threadIdx.x * kSize; column < width; column += blockDim.x * kSize) {
+  const bool together = !places.interleaved && places.rotary_dim % (2 * kSize) == 0;
+  const int end = last_head * places.head_dim;
+  for (int column = first_head * places.head_dim + threadIdx.x * kSize; column < end;
+       column += blockDim.x * kSize) {
     const int head = column / places.head_dim;
     const int d = column - head * places.head_dim;
     const bool rotates = places.Rotates(head);
     const float scale = places.Scale(head);
-    NormedHead<T> normed = {row + column - d};
+    NormedHead<T> normed = {row + column - d};  // kNorms alone sets its gain
     if (kNorms && head < places.num_heads + places.num_kv_heads) {
       const RowNorm<T>& norm = head < places.num_heads ? args.query_norm : args.key_norm;
       normed.gain = norm.gain, normed.bias = norm.bias;
-      normed.mean = scales[head].x, normed.inverse_deviation = scales[head].y;
+      normed.mean = scales[head - first_head].x;
+      normed.inverse_deviation = scales[head - first_head].y;
     }
     float values[kSize];
     LoadFloats<kSize>(row + column, values);
+    if (kSize > 1 && together && rotates && d < places.rotary_dim) {
+      RotateTogether(places, normed, cos_sin, d, values);
+    } else {
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      if (rotates && d + j < places.rotary_dim) {
-        values[j] = Rotated(places, normed, cos_sin, d + j);
-      } else if (kNorms) {
-        values[j] = normed[d + j];
+      for (int j = 0; j < kSize; ++j) {
+        if (rotates && d + j < places.rotary_dim) {
+          values[j] = Rotated(places, normed, cos_sin, d + j);
+        } else {
+          values[j] = normed.Normed(values[j], d + j);
+        }
       }
-      values[j] *= scale;
     }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] *= scale;
     StoreFloats<kSize>(values, places.Head(token, slot, head) + d);
   }
 }
@@ -125,7 +164,7 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
     args.heads = params.workspace.as<T>();
     args.heads_stride = params.workspace.row_stride;
     args.places = MakeHeadPlaces<T>(params);
-    const int width = (params.num_heads + 2 * params.num_kv_heads) * params.head_dim;
+    const int num_heads = params.num_heads + 2 * params.num_kv_heads;
     const bool paged = params.cache != nullptr;
     const bool vectorizable =
         params.head_dim % kVecSize<T> == 0 && IsVectorizable(params.workspace) &&
@@ -134,12 +173,18 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
     args.query_norm = MakeRowNorm<T>(params.query_norm, params.head_dim);
     args.key_norm = MakeRowNorm<T>(params.key_norm, params.head_dim);
     const bool norms = args.query_norm.gain != nullptr || args.key_norm.gain != nullptr;
-    const size_t shared = norms ? (params.num_heads + params.num_kv_heads) * sizeof(float2) : 0;
+    // A few tokens are shared by more blocks: one would take turns that wait for each other.
+    const int64_t blocks_per_token = std::clamp<int64_t>(
+        CeilDiv(kBlocksPerMultiprocessor * device.num_multiprocessors(), num_tokens), 1, num_heads);
+    args.heads_per_block = static_cast<int>(CeilDiv<int64_t>(num_heads, blocks_per_token));
+    const size_t shared = norms ? args.heads_per_block * sizeof(float2) : 0;
+    const dim3 grid(static_cast<unsigned>(num_tokens),
+                    static_cast<unsigned>(CeilDiv(num_heads, args.heads_per_block)));
     const auto launch = [&]<int kSize>() {
       const auto kernel =
           norms ? MoveHeadsKernel<T, kSize, true> : MoveHeadsKernel<T, kSize, false>;
-      kernel<<<static_cast<unsigned>(num_tokens), ThreadsFor(width / kSize, kMostThreads), shared,
-               device.stream()>>>(args);
+      const int elements = args.heads_per_block * params.head_dim;
+      kernel<<<grid, ThreadsFor(elements / kSize, kMostThreads), shared, device.stream()>>>(args);
       device.CheckLaunch("ProjectHeads");
     };
     if (vectorizable) {
