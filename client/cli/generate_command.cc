@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/cli/chat_file.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
@@ -163,6 +164,15 @@ absl::Status RunOne(const Session& session, const GenerateOptions& options, bool
 
 absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
   if (absl::Status status = CheckOutput(options, session.output); !status.ok()) return status;
+  if (!options.chat_file.empty()) {
+    if (!options.texts.empty() || !options.file.empty() || options.ids) {
+      return UsageError("--chat goes without texts, --file and --ids");
+    }
+    auto chat = ReadChatFile(options.chat_file);
+    if (!chat.ok()) return chat.status();
+    options.chat = *std::move(chat);
+    options.texts = {""};  // which the conversation stands for
+  }
   const auto lines = OpenLines(options.texts, options.file, session.console);
   if (!lines.ok()) return lines.status();
   // What is wrong with the options is wrong for every text.
@@ -197,7 +207,8 @@ constexpr char kGenerateExamples[] =
     "Examples:\n"
     "  beamline generate --model write-en --max-new-tokens 20 \"This package contains\"\n"
     "  beamline generate --model write-en --temperature 0.8 --seed 7 --n 2 \"Package: \"\n"
-    "  beamline generate --model write-en --file prompts.txt --output csv > answers.csv\n";
+    "  beamline generate --model write-en --file prompts.txt --output csv > answers.csv\n"
+    "  beamline generate --model assistant --chat conversation.json\n";
 constexpr char kTranslateExamples[] =
     "Examples:\n"
     "  beamline translate \"The package was not found.\"\n"

@@ -76,6 +76,16 @@ Value Interpreter::EvaluateCompare(const Expression& expression, Scope& scope) {
   return Value::Bool(true);
 }
 
+Value Interpreter::EvaluateConditional(const Expression& expression, Scope& scope) {
+  const auto& operands = expression.operands;
+  if (Truth(Evaluate(*operands[0], scope))) return Evaluate(*operands[1], scope);
+  if (operands[2] != nullptr) return Evaluate(*operands[2], scope);
+  return run_.Undefined(
+      fmt::format("the inline if-expression on line {} evaluated to false and no else section was "
+                  "defined.",
+                  expression.line));
+}
+
 Value Interpreter::EvaluateConcat(const Expression& expression, Scope& scope) {
   std::string text;
   for (const ExpressionPtr& operand : expression.operands) {
@@ -146,12 +156,7 @@ Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
     case ExpressionKind::kDict:
       return EvaluateDict(expression, scope);
     case ExpressionKind::kConditional:
-      if (Truth(operand(0))) return operand(1);
-      if (expression.operands[2] != nullptr) return operand(2);
-      return run_.Undefined(
-          fmt::format("the inline if-expression on line {} evaluated to false and no else "
-                      "section was defined.",
-                      expression.line));
+      return EvaluateConditional(expression, scope);
     case ExpressionKind::kOr: {
       Value left = operand(0);
       return Truth(left) ? left : operand(1);

@@ -54,6 +54,7 @@ class Interpreter {
   // Expressions.
   Value Evaluate(const Expression& expression, Scope& scope);
   Value EvaluateName(const Expression& expression, const Scope& scope);
+  Value EvaluateConditional(const Expression& expression, Scope& scope);
   Value EvaluateCompare(const Expression& expression, Scope& scope);
   Value EvaluateConcat(const Expression& expression, Scope& scope);
   Value EvaluateDict(const Expression& expression, Scope& scope);

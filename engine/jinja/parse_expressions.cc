@@ -1,3 +1,4 @@
+// Long because every level of precedence is a function.
 #include <algorithm>
 #include <array>
 #include <utility>

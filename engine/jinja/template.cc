@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "engine/jinja/ast.h"
 #include "engine/jinja/interpreter.h"
 #include "engine/jinja/lexer.h"
@@ -53,7 +54,9 @@ absl::StatusOr<std::string> Template::Render(const Variables& variables, const R
   } catch (const Fault& fault) {
     if (!fault.raised) return AtLine(fault, interpreter.line());
     constexpr size_t kMostRaised = 1000;
-    absl::Status status = absl::InvalidArgumentError(fault.message.substr(0, kMostRaised));
+    size_t end = std::min(fault.message.size(), kMostRaised);
+    while (end < fault.message.size() && IsContinuationByte(fault.message[end])) --end;
+    absl::Status status = absl::InvalidArgumentError(fault.message.substr(0, end));
     status.SetPayload(kRaisedPayload, absl::Cord());
     return status;
   }

@@ -1,3 +1,4 @@
+// Long because every method of strings has its function.
 #include "engine/jinja/text_methods.h"
 
 #include <algorithm>

@@ -288,6 +288,7 @@ class ModelInfo:
     memory: Memory
     replicas: tuple[Replica, ...]
     languages: tuple[str, ...] = ()
+    chat_templates: tuple[str, ...] = ()
 
 
 def _numpy() -> Any:
@@ -393,6 +394,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         prompt_names=tuple(model.prompt_names), eos_token_id=model.eos_token_id,
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
-        languages=tuple(model.languages),
+        languages=tuple(model.languages), chat_templates=tuple(model.chat_templates),
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

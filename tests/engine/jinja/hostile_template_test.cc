@@ -8,9 +8,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace beamline::jinja {
+namespace beamline::hostile_template_test {
 namespace {
 
+using jinja::RenderLimits;
+using jinja::Template;
 using ::testing::HasSubstr;
 
 std::string Repeat(std::string_view text, int count) {
@@ -136,4 +138,4 @@ TEST(HostileTemplateTest, LimitsAreTheCallers) {
 }
 
 }  // namespace
-}  // namespace beamline::jinja
+}  // namespace beamline::hostile_template_test

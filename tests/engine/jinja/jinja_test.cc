@@ -102,6 +102,9 @@ TEST(JinjaTest, FaultsTellTheirLine) {
 TEST(JinjaTest, RaisedMessagesStandAsTheyAre) {
   const auto text = Render("{{ raise_exception('Roles ' ~ 1 ~ '\\nend') }}");
   EXPECT_EQ(text.status().message(), "Roles 1\nend");
+  // A long one ends with a character.
+  const auto cut = Render("{{ raise_exception('x' ~ 'é' * 600) }}");
+  EXPECT_EQ(cut.status().message().size(), 999u);
   EXPECT_TRUE(text.status().GetPayload(kRaisedPayload).has_value());
 }
 
