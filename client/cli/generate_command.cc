@@ -207,8 +207,7 @@ constexpr char kGenerateExamples[] =
     "Examples:\n"
     "  beamline generate --model write-en --max-new-tokens 20 \"This package contains\"\n"
     "  beamline generate --model write-en --temperature 0.8 --seed 7 --n 2 \"Package: \"\n"
-    "  beamline generate --model write-en --file prompts.txt --output csv > answers.csv\n"
-    "  beamline generate --model assistant --chat conversation.json\n";
+    "  beamline generate --model write-en --file prompts.txt --output csv > answers.csv\n";
 constexpr char kTranslateExamples[] =
     "Examples:\n"
     "  beamline translate \"The package was not found.\"\n"
