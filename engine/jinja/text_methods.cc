@@ -133,7 +133,7 @@ Value SplitMethod(Run& run, const Value& self, const Args& args, std::string_vie
   std::vector<Value> made;
   for (const std::string_view piece : pieces) {
     run.Step();
-    made.push_back(run.String(std::string(piece)));
+    made.push_back(Like(run, self, std::string(piece)));
   }
   return run.List(std::move(made));
 }
