@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/cli/chat_file.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
@@ -163,6 +164,15 @@ absl::Status RunOne(const Session& session, const GenerateOptions& options, bool
 
 absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Task task) {
   if (absl::Status status = CheckOutput(options, session.output); !status.ok()) return status;
+  if (!options.chat_file.empty()) {
+    if (!options.texts.empty() || !options.file.empty() || options.ids) {
+      return UsageError("--chat goes without texts, --file and --ids");
+    }
+    auto chat = ReadChatFile(options.chat_file);
+    if (!chat.ok()) return chat.status();
+    options.chat = *std::move(chat);
+    options.texts = {""};  // which the conversation stands for
+  }
   const auto lines = OpenLines(options.texts, options.file, session.console);
   if (!lines.ok()) return lines.status();
   // What is wrong with the options is wrong for every text.

@@ -192,6 +192,8 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
       ->type_name("NAME");
   command.add_flag("--ids", o.ids, "prompts are token ids");
+  AddPath(command, "--chat", o.chat_file,
+          "a conversation for the model's chat template: a JSON file of 1 to 4096 messages");
   command.add_option("--target-prefix", o.target_prefix, "what every translation begins with")
       ->type_name("TEXT");
   command.add_option("--source-language", o.source_language, "of the texts; of models of many")
@@ -241,6 +243,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& o, const 
   request.set_model(o.model);
   absl::Status status = SetPrompt(o.ids, text, *request.mutable_prompt());
   if (!status.ok()) return status;
+  if (o.chat) *request.mutable_prompt()->mutable_chat() = *o.chat;
   if (!o.target_prefix.empty()) request.mutable_target_prefix()->set_text(o.target_prefix);
   if (o.greedy) {
     request.mutable_greedy();

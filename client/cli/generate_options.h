@@ -18,6 +18,8 @@ struct GenerateOptions {
   std::string model;
   bool ids = false;  // the texts are token ids
   std::string file;  // prompts, one a line, all in one stream
+  std::string chat_file;
+  std::optional<v1::Chat> chat;  // instead of texts; what chat_file holds
   std::string target_prefix;
   std::string source_language, target_language;
   // Decoding.

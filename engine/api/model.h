@@ -112,12 +112,13 @@ struct ModelInfo {
   int32_t num_encoder_layers = 0;
   int32_t num_decoder_layers = 0;
   int32_t max_input_tokens = 0;
-  int32_t max_total_tokens = 0;           // decoder positions, or max_model_len; 0 for encoders
-  int32_t embedding_dimensions = 0;       // encoders
-  std::string tokenizer;                  // Tokenizer::Kind()
-  std::vector<std::string> prompt_names;  // encoders
-  std::vector<std::string> labels;        // classifiers: of each class
-  std::vector<std::string> languages;     // translators between many: what requests may name
+  int32_t max_total_tokens = 0;             // decoder positions, or max_model_len; 0 for encoders
+  int32_t embedding_dimensions = 0;         // encoders
+  std::string tokenizer;                    // Tokenizer::Kind()
+  std::vector<std::string> prompt_names;    // encoders
+  std::vector<std::string> labels;          // classifiers: of each class
+  std::vector<std::string> languages;       // translators between many: what requests may name
+  std::vector<std::string> chat_templates;  // those that conversations may be rendered with
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name() of the first replica
   std::string device_description;

@@ -21,9 +21,33 @@ namespace beamline {
 
 using Clock = std::chrono::steady_clock;
 using TokenIds = std::vector<int32_t>;
-// Text in UTF-8, or token ids taken as they are (nothing is added to them). A text without tokens
-// starts at the model's begin token (decoder-only models).
-using Prompt = std::variant<std::string, TokenIds>;
+
+// One message of a conversation.
+struct ChatMessage {
+  std::string role;
+  std::optional<std::string> content;
+  std::string members_json;  // what else it has, a JSON object; may be empty
+
+  bool operator==(const ChatMessage&) const = default;
+};
+
+// A conversation, which the checkpoint's chat template makes a text of. The JSON texts may be
+// empty.
+struct Chat {
+  std::vector<ChatMessage> messages;
+  std::string tools_json;             // a list of objects
+  std::string documents_json;         // a list of objects
+  std::string template_options_json;  // an object: more variables of the template
+  bool add_generation_prompt = true;
+  std::string template_name;  // empty: the checkpoint's default
+
+  bool operator==(const Chat&) const = default;
+};
+
+// Text in UTF-8, token ids taken as they are (nothing is added to them), or a conversation, whose
+// text has its special tokens already. A text without tokens starts at the model's begin token
+// (decoder-only models). Only what a request generates from or scores after may be a conversation.
+using Prompt = std::variant<std::string, TokenIds, Chat>;
 
 // --- Generation ---------------------------------------------------------------------------------
 

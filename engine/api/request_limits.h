@@ -59,6 +59,7 @@ inline constexpr std::array kRequestLimits = {
     RequestLimit{.field = "shaping.suppress_tokens", .size = SizeRange{0, 1024}},
     RequestLimit{"output.logprobs", NumberRange{0, 20}},
     RequestLimit{"output.prompt_logprobs", NumberRange{0, 20}},
+    RequestLimit{.field = "prompt.chat.messages", .size = SizeRange{1, 4096}},
     RequestLimit{.field = "inputs", .size = SizeRange{1, 4096}},
     RequestLimit{.field = "documents", .size = SizeRange{1, 4096}},
     RequestLimit{"top", NumberRange{1}},

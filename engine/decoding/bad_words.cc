@@ -57,6 +57,9 @@ absl::StatusOr<std::vector<TokenIds>> ResolveBadWords(const std::vector<Prompt>&
       add(*ids);
       continue;
     }
+    if (std::holds_alternative<Chat>(words[i])) {
+      return FieldError(fmt::format("shaping.bad_words[{}].chat", i), "set", "text or ids here");
+    }
     const std::string& text = std::get<std::string>(words[i]);
     BEAMLINE_ASSIGN_OR_RETURN(TokenIds word, TokenizeWord(field + ".text", text, tokenizer));
     add(std::move(word));

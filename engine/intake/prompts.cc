@@ -8,6 +8,8 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "engine/api/request_limits.h"
+#include "engine/chat/chat_templates.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -84,9 +86,33 @@ std::string AtLeastTokens(const std::string& text) {
   return fmt::format("more than {}", text.size() / kMaxBytesPerToken);
 }
 
+// What can be seen of a conversation before it is rendered.
+absl::Status CheckChat(std::string_view field, const Chat& chat, const ModelFacts& model) {
+  const std::string chat_field = fmt::format("{}.chat", field);
+  if (field != "prompt") return FieldError(chat_field, "set", "text or ids here");
+  if (model.chat->empty()) {
+    return FieldError({.field = chat_field,
+                       .value = "set",
+                       .text = fmt::format("{} is set; accepted for models with a chat template, "
+                                           "which '{}' is without",
+                                           chat_field, model.options.name)});
+  }
+  const auto& limit = *LimitOf("prompt.chat.messages").size;
+  if (chat.messages.empty()) {
+    return FieldError(chat_field + ".messages", "empty",
+                      fmt::format("{} to {} messages", limit.min, limit.max));
+  }
+  return CheckCount(chat_field + ".messages", chat.messages.size(), limit.max);
+}
+
 }  // namespace
 
 size_t TextBytes(const Prompt& prompt) {
+  if (const auto* chat = std::get_if<Chat>(&prompt)) {
+    // A template may take its time over a short conversation: not on the caller's thread.
+    constexpr size_t kTemplateBytes = 4096;
+    return kTemplateBytes + ChatBytes(*chat);
+  }
   const auto* text = std::get_if<std::string>(&prompt);
   return text == nullptr ? 0 : text->size();
 }
@@ -105,6 +131,7 @@ absl::Status CheckPrompt(std::string_view field, const Prompt& prompt, PromptSid
     }
     return CheckIds(field, *ids, VocabSize(side, model));
   }
+  if (const auto* chat = std::get_if<Chat>(&prompt)) return CheckChat(field, *chat, model);
   const std::string& text = std::get<std::string>(prompt);
   if (text.empty() && !may_be_empty && !EmptyTextHasTokens(side, model)) {
     return FieldError(fmt::format("{}.text", field), "empty", "at least 1 character");
@@ -179,13 +206,20 @@ Truncation ToTruncation(EncodeTruncation truncate) {
 }
 
 absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& prompt,
-                                        const EncodeTextOptions& options, int32_t limit,
+                                        const EncodeTextOptions& asked, int32_t limit,
                                         std::string_view hint, const ModelFacts& model) {
   TokenIds ids;
   if (const auto* given = std::get_if<TokenIds>(&prompt)) {
     ids = *given;
   } else {
-    const std::string& text = std::get<std::string>(prompt);
+    std::string rendered;
+    EncodeTextOptions options = asked;
+    if (const auto* chat = std::get_if<Chat>(&prompt)) {
+      BEAMLINE_ASSIGN_OR_RETURN(rendered, model.chat->Render(*chat, fmt::format("{}.chat", field)));
+      options.add_special_tokens = false;  // the template has written those that there are
+    }
+    const std::string& text =
+        std::holds_alternative<Chat>(prompt) ? rendered : std::get<std::string>(prompt);
     const bool truncates = options.truncation != Truncation::kNone;
     if (truncates && model.tokenizer->num_template_tokens() > limit) {
       return TooLong(field, fmt::format("at least {}", model.tokenizer->num_template_tokens()),
@@ -196,7 +230,7 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     }
     BEAMLINE_ASSIGN_OR_RETURN(ids, EncodeText(fmt::format("{}.text", field), text, options, model));
   }
-  if (static_cast<int64_t>(ids.size()) > limit && options.truncation == Truncation::kNone) {
+  if (static_cast<int64_t>(ids.size()) > limit && asked.truncation == Truncation::kNone) {
     return TooLong(field, std::to_string(ids.size()), limit, hint, model);
   }
   return ids;

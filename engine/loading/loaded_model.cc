@@ -140,6 +140,7 @@ ModelInfo Describe(const LoadedModel& model) {
   info.max_input_tokens = MaxInputTokens(model.description, *model.tokenizer);
   info.tokenizer = model.tokenizer->Kind();
   info.languages = model.tokenizer->languages();
+  info.chat_templates = model.chat->names();
   for (const auto& prompt : model.description.encoding.prompts) {
     info.prompt_names.push_back(prompt.first);
   }
@@ -158,6 +159,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(*checkpoint, options.max_model_len));
   BEAMLINE_ASSIGN_OR_RETURN(model.tokenizer,
                             LoadTokenizer(options.folder, model.description.encoding.lower_case));
+  BEAMLINE_ASSIGN_OR_RETURN(ChatTemplates chat, ChatTemplates::Load(options.folder));
+  model.chat = std::make_shared<const ChatTemplates>(std::move(chat));
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
   BEAMLINE_RETURN_IF_ERROR(CheckTypes(model));
   const TransformerSpec& spec = model.description.spec;

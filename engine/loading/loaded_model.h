@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
+#include "engine/chat/chat_templates.h"
 #include "engine/decoding/speculation.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/memory_plan.h"
@@ -46,6 +47,7 @@ struct ModelFacts {
   ModelInfo info;
   MemoryPlan memory;
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
+  std::shared_ptr<const ChatTemplates> chat;   // may be empty
   std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing
 
   // Whether options.max_model_len limits what a request may have, and not the checkpoint.

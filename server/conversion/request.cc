@@ -21,12 +21,33 @@ TokenIds ToIds(const google::protobuf::RepeatedField<int32_t>& ids) {
   return TokenIds(ids.begin(), ids.end());
 }
 
+Chat ToChat(const v1::Chat& message) {
+  Chat chat;
+  chat.messages.reserve(static_cast<size_t>(message.messages_size()));
+  for (const v1::ChatMessage& one : message.messages()) {
+    ChatMessage& made = chat.messages.emplace_back();
+    made.role = one.role();
+    if (one.has_content()) made.content = one.content();
+    made.members_json = one.members_json();
+  }
+  chat.tools_json = message.tools_json();
+  chat.documents_json = message.documents_json();
+  chat.template_options_json = message.template_options_json();
+  if (message.has_add_generation_prompt()) {
+    chat.add_generation_prompt = message.add_generation_prompt();
+  }
+  chat.template_name = message.template_();
+  return chat;
+}
+
 absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& field) {
   switch (message.kind_case()) {
     case v1::Prompt::kText:
       return Prompt(message.text());
     case v1::Prompt::kIds:
       return Prompt(ToIds(message.ids().ids()));
+    case v1::Prompt::kChat:
+      return Prompt(ToChat(message.chat()));
     case v1::Prompt::KIND_NOT_SET:
       break;
   }

@@ -285,6 +285,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   for (const std::string& name : model.prompt_names) message.add_prompt_names(name);
   for (const std::string& name : model.languages) message.add_languages(name);
   for (const std::string& name : model.labels) message.add_labels(name);
+  for (const std::string& name : model.chat_templates) message.add_chat_templates(name);
   message.set_eos_token_id(model.eos_token_id);
   message.mutable_tokenizer()->set_kind(model.tokenizer);
   message.mutable_tokenizer()->set_vocab_size(model.tokenizer_vocab_size);

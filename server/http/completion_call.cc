@@ -72,11 +72,16 @@ void CompletionCall::Run() {
 absl::Status CompletionCall::ParseAndSubmit() {
   const std::string& id = exchange_->request().request_id;
   const auto most = static_cast<size_t>(services_.stream_limits.max_outstanding);
-  auto parsed = ParseCompletion(exchange_->request().body, most);
+  const std::string& body = exchange_->request().body;
+  auto parsed = is_chat_ ? ParseChatCompletion(body) : ParseCompletion(body, most);
   if (!parsed.ok()) return parsed.status();
   request_ = *std::move(parsed);
   request_.request.set_request_id(id);
-  head_ = {.id = "cmpl-" + id, .created = NowInSeconds()};
+  head_ = {.id = (is_chat_ ? "chatcmpl-" : "cmpl-") + id,
+           .object = !is_chat_         ? "text_completion"
+                     : request_.stream ? "chat.completion.chunk"
+                                       : "chat.completion",
+           .created = NowInSeconds()};
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
     if (i == 0) {
@@ -226,8 +231,11 @@ void CompletionCall::AnswerWhole() {
         for (const auto& position : sequence.logprobs()) writer.Add(position);
         logprobs = writer.Take();
       }
-      choices.push_back(ChoiceJson(ChoiceIndex(i, s), sequence.text(), std::move(logprobs),
-                                   FinishText(sequence.finish_reason())));
+      const int64_t choice = ChoiceIndex(i, s);
+      ordered_json finish = FinishText(sequence.finish_reason());
+      choices.push_back(
+          is_chat_ ? MessageJson(choice, sequence.text(), std::move(finish))
+                   : ChoiceJson(choice, sequence.text(), std::move(logprobs), std::move(finish)));
     }
   }
   HttpAnswer answer{.body = CompletionJson(head_, std::move(choices), UsageJson(usages_))};
@@ -253,8 +261,15 @@ std::string CompletionCall::DeltaEvent(size_t index, GenerateDelta delta) {
     for (const auto& position : message.logprobs()) writer.Add(position);
     logprobs = writer.Take();
   }
-  return ChoiceEvent(
-      ChoiceJson(ChoiceIndex(index, sequence), message.text(), std::move(logprobs), nullptr));
+  return ChoiceEvent(PartJson(index, sequence, message.text(), std::move(logprobs), nullptr));
+}
+
+ordered_json CompletionCall::PartJson(size_t index, int64_t sequence, const std::string& text,
+                                      ordered_json logprobs, ordered_json finish_reason) {
+  const int64_t choice = ChoiceIndex(index, sequence);
+  if (!is_chat_) return ChoiceJson(choice, text, std::move(logprobs), std::move(finish_reason));
+  const bool is_first = items_[index]->begun.insert(sequence).second;
+  return MessageDeltaJson(choice, text, is_first, std::move(finish_reason));
 }
 
 std::string CompletionCall::ChoiceEvent(ordered_json choice) const {
@@ -272,8 +287,8 @@ absl::StatusOr<std::string> CompletionCall::LastEvents(size_t& failed) {
                               GenerateMethod::Answer(item.state, **item.result, item.answer));
     usages_.push_back(response.usage());
     for (int s = 0; s < response.sequences_size(); ++s) {
-      events += ChoiceEvent(ChoiceJson(ChoiceIndex(i, s), "", nullptr,
-                                       FinishText(response.sequences(s).finish_reason())));
+      events += ChoiceEvent(
+          PartJson(i, s, "", nullptr, FinishText(response.sequences(s).finish_reason())));
     }
   }
   if (request_.include_usage) {
@@ -327,7 +342,7 @@ void CompletionCall::Fail(size_t index, const absl::Status& status, std::string 
   }
   for (const auto& handle : handles) handle->Cancel();
   const google::rpc::Status error =
-      items_[index]->state.Fail(InOpenAiField(status, request_.is_list, index));
+      items_[index]->state.Fail(InOpenAiField(status, request_.is_list, index, request_.is_chat));
   const auto on_sent = [self = shared_from_this()](bool sent) { self->OnSent(sent, true); };
   if (!has_begun_) return exchange_->Answer(ErrorAnswer(error), on_sent);
   exchange_->Write(std::move(events) + Event(ErrorJson(error)) + Event(kDone), true, on_sent);

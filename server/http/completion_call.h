@@ -1,5 +1,5 @@
-// POST /v1/completions: a request to the engine for each of its prompts, their answers together, or
-// as events while they are written.
+// POST /v1/completions and /v1/chat/completions: a request to the engine for each of its prompts,
+// their answers together, or as events while they are written.
 //
 // Threads: the connection's (the request, the client's end, a piece is sent), the text workers
 // (large bodies), the engine's (deltas and results) and the writers (convert and send). At most one
@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,9 @@ namespace beamline {
 
 class CompletionCall final : public std::enable_shared_from_this<CompletionCall> {
  public:
-  CompletionCall(ServiceContext& services, std::shared_ptr<Exchange> exchange)
-      : services_(services), exchange_(std::move(exchange)) {}
+  // `is_chat`: the request is one of chat completions.
+  CompletionCall(ServiceContext& services, std::shared_ptr<Exchange> exchange, bool is_chat)
+      : services_(services), exchange_(std::move(exchange)), is_chat_(is_chat) {}
   ~CompletionCall();
 
   // To be called once, within the handler's Handle.
@@ -48,6 +50,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
     DeltaBuffer waiting;
     std::optional<absl::StatusOr<GenerateResult>> result;
     std::vector<std::unique_ptr<LogprobsWriter>> logprobs;  // one for each of its answers
+    std::set<int64_t> begun;  // the answers of which something has been sent
   };
 
   absl::Status Begin();
@@ -72,6 +75,10 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   absl::StatusOr<std::string> LastEvents(size_t& failed);
   std::string DeltaEvent(size_t index, GenerateDelta delta);
   std::string ChoiceEvent(nlohmann::ordered_json choice) const;
+  // The next part of an answer to prompt `index`, or its end.
+  nlohmann::ordered_json PartJson(size_t index, int64_t sequence, const std::string& text,
+                                  nlohmann::ordered_json logprobs,
+                                  nlohmann::ordered_json finish_reason);
   void OnSent(bool sent, bool is_last);
   // The whole ends with this error of this prompt, behind `events` where it is a stream.
   void Fail(size_t index, const absl::Status& status, std::string events = "");
@@ -80,6 +87,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
 
   ServiceContext& services_;
   const std::shared_ptr<Exchange> exchange_;
+  const bool is_chat_;
   Caller caller_;
   CompletionRequest request_;
   CompletionHead head_;

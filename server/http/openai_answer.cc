@@ -100,11 +100,27 @@ ordered_json ChoiceJson(int64_t index, const std::string& text, ordered_json log
   return choice;
 }
 
+ordered_json MessageJson(int64_t index, const std::string& text, ordered_json finish_reason) {
+  ordered_json choice = {{"index", index},
+                         {"message", {{"role", "assistant"}, {"content", text}}},
+                         {"logprobs", nullptr}};
+  choice["finish_reason"] = std::move(finish_reason);
+  return choice;
+}
+
+ordered_json MessageDeltaJson(int64_t index, const std::string& text, bool is_first,
+                              ordered_json finish_reason) {
+  ordered_json delta = ordered_json::object();
+  if (is_first) delta["role"] = "assistant";
+  if (is_first || !text.empty()) delta["content"] = text;
+  ordered_json choice = {{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}};
+  choice["finish_reason"] = std::move(finish_reason);
+  return choice;
+}
+
 std::string CompletionJson(const CompletionHead& head, ordered_json choices, ordered_json usage) {
-  ordered_json answer = {{"id", head.id},
-                         {"object", "text_completion"},
-                         {"created", head.created},
-                         {"model", head.model}};
+  ordered_json answer = {
+      {"id", head.id}, {"object", head.object}, {"created", head.created}, {"model", head.model}};
   answer["choices"] = std::move(choices);
   if (!usage.is_discarded()) answer["usage"] = std::move(usage);
   return Dump(answer);

@@ -17,6 +17,7 @@ namespace beamline {
 // What all parts of one completion's answer have in common.
 struct CompletionHead {
   std::string id;       // "cmpl-..."
+  std::string object;   // "text_completion"
   int64_t created = 0;  // seconds since 1970
   std::string model;    // as the request named it
 };
@@ -56,6 +57,12 @@ nlohmann::ordered_json UsageJson(const std::vector<v1::Usage>& usages);
 nlohmann::ordered_json ChoiceJson(int64_t index, const std::string& text,
                                   nlohmann::ordered_json logprobs,
                                   nlohmann::ordered_json finish_reason);
+// The same of a chat completion: a message, or a part of one, which tells who speaks where it is
+// the first.
+nlohmann::ordered_json MessageJson(int64_t index, const std::string& text,
+                                   nlohmann::ordered_json finish_reason);
+nlohmann::ordered_json MessageDeltaJson(int64_t index, const std::string& text, bool is_first,
+                                        nlohmann::ordered_json finish_reason);
 // A whole answer, or an event of a stream. `usage` is left out where it is discarded.
 std::string CompletionJson(const CompletionHead& head, nlohmann::ordered_json choices,
                            nlohmann::ordered_json usage);

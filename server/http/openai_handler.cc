@@ -119,11 +119,11 @@ std::optional<HttpAnswer> OpenAiHandler::CheckHead(HttpRequest& request) {
 void OpenAiHandler::Handle(const std::shared_ptr<Exchange>& exchange) {
   switch (FindRoute(exchange->request().path)->endpoint) {
     case Endpoint::kCompletions:
-      return std::make_shared<CompletionCall>(services_, exchange)->Start();
+      return std::make_shared<CompletionCall>(services_, exchange, /*is_chat=*/false)->Start();
     case Endpoint::kEmbeddings:
       return std::make_shared<EmbeddingCall>(services_, exchange)->Start();
     case Endpoint::kChat:
-      return RefuseChat(*exchange);
+      return std::make_shared<CompletionCall>(services_, exchange, /*is_chat=*/true)->Start();
     case Endpoint::kModels:
       return ListModels(*exchange);
     case Endpoint::kModel:
@@ -177,14 +177,6 @@ void OpenAiHandler::GetModel(Exchange& exchange, std::string_view name) {
   }
   state->SetModel(model->name);
   AnswerAtOnce(exchange, state, {.body = ModelJson(*model)});
-}
-
-void OpenAiHandler::RefuseChat(Exchange& exchange) {
-  exchange.Answer(ErrorAnswer(400,
-                              "this server serves no chat templates, so that it cannot make a "
-                              "prompt of messages; send the whole prompt to /v1/completions",
-                              "chat_not_supported"),
-                  nullptr);
 }
 
 void OpenAiHandler::TellHealth(Exchange& exchange) {

@@ -25,7 +25,6 @@ class OpenAiHandler final : public HttpHandler {
   std::shared_ptr<CallState> StateOf(Exchange& exchange, Rpc rpc) const;
   void ListModels(Exchange& exchange);
   void GetModel(Exchange& exchange, std::string_view name);
-  void RefuseChat(Exchange& exchange);
   void TellHealth(Exchange& exchange);
   std::string ModelJson(const ModelInfo& model) const;
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
+#include "server/http/chat_messages.h"
 #include "server/http/json_fields.h"
 
 namespace beamline {
@@ -118,7 +119,6 @@ void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
 }
 
 void ReadLimits(JsonFields& fields, v1::Limits& limits) {
-  limits.set_max_new_tokens(kDefaultMaxTokens);
   fields.Int("max_tokens", [&](int32_t value) { limits.set_max_new_tokens(value); });
   fields.Int("min_tokens", [&](int32_t value) { limits.set_min_new_tokens(value); });
   fields.Texts("stop", true, [&](const std::string& text) { limits.add_stop(text); });
@@ -200,12 +200,24 @@ void ReadUnsupported(JsonFields& fields, int32_t n) {
   });
 }
 
-}  // namespace
+// What a chat completion has and a completion has not, and the other way round.
+void ReadChatOptions(JsonFields& fields, v1::Limits& limits) {
+  fields.Int("max_completion_tokens", [&](int32_t value) { limits.set_max_new_tokens(value); });
+  fields.Bool("logprobs", [&](bool value) {
+    if (value) fields.Refuse("logprobs", value, "false; /v1/completions has them");
+  });
+  fields.Bool("parallel_tool_calls", [&](bool value) {
+    if (!value) fields.Refuse("parallel_tool_calls", value, "true");
+  });
+  if (const json* format = fields.Find("response_format")) {
+    if (!format->is_object() || format->value("type", json()) != "text" || format->size() != 1) {
+      fields.Refuse("response_format", *format, R"({"type": "text"})");
+    }
+  }
+}
 
-absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts) {
-  BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
-  JsonFields fields(object);
-  CompletionRequest result;
+// What both kinds of completions have.
+void ReadCommon(JsonFields& fields, CompletionRequest& result) {
   v1::GenerateRequest& request = result.request;
   fields.Text("model", [&](const std::string& value) { request.set_model(value); });
   fields.Text("user", [](const std::string&) {});
@@ -222,12 +234,38 @@ absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t 
   ReadLimits(fields, *request.mutable_limits());
   ReadShaping(fields, request);
   ReadStream(fields, result);
+}
+
+}  // namespace
+
+absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts) {
+  BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
+  JsonFields fields(object);
+  CompletionRequest result;
+  v1::GenerateRequest& request = result.request;
+  request.mutable_limits()->set_max_new_tokens(kDefaultMaxTokens);
+  ReadCommon(fields, result);
   ReadOutput(fields, result, *request.mutable_output());
   ReadUnsupported(fields, result.n);
   auto prompts = ToPrompts(fields, "prompt", most_prompts, result.is_list);
   fields.Fail(prompts.status());
   BEAMLINE_RETURN_IF_ERROR(fields.Finish());
   result.prompts = *std::move(prompts);
+  return result;
+}
+
+absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body) {
+  BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
+  JsonFields fields(object);
+  CompletionRequest result;
+  result.is_chat = true;
+  ReadCommon(fields, result);
+  ReadChatOptions(fields, *result.request.mutable_limits());
+  v1::Output& output = *result.request.mutable_output();
+  output.set_return_token_ids(false);
+  fields.Bool("skip_special_tokens", [&](bool value) { output.set_skip_special_tokens(value); });
+  ReadChat(fields, body, *result.prompts.emplace_back().mutable_chat());
+  BEAMLINE_RETURN_IF_ERROR(fields.Finish());
   return result;
 }
 
@@ -274,7 +312,25 @@ constexpr std::array<Renamed, 7> kRenamed = {{{"max_new_tokens", "max_tokens"},
 constexpr std::array<std::string_view, 6> kParts = {"decoding.", "sampling.", "beam.",
                                                     "limits.",   "shaping.",  "output."};
 
+// Of what a conversation is made of.
+constexpr std::array<Renamed, 4> kRenamedOfChat = {
+    {{"tools_json", "tools"},
+     {"documents_json", "documents"},
+     {"template_options_json", "chat_template_kwargs"},
+     {"template", "chat_template"}}};
+
+std::string OpenAiChatName(std::string_view path) {
+  if (path.starts_with('.')) path.remove_prefix(1);
+  if (path.empty()) return "messages";
+  for (const Renamed& one : kRenamedOfChat) {
+    if (one.engine == path) return std::string(one.openai);
+  }
+  return absl::StrReplaceAll(std::string(path), {{".members_json", ""}});
+}
+
 std::string OpenAiName(std::string_view path, bool is_list, size_t prompt) {
+  constexpr std::string_view kChat = "prompt.chat";
+  if (path.starts_with(kChat)) return OpenAiChatName(path.substr(kChat.size()));
   for (const std::string_view part : kParts) {
     if (path.starts_with(part)) path.remove_prefix(part.size());
   }
@@ -295,10 +351,11 @@ std::string OpenAiName(std::string_view path, bool is_list, size_t prompt) {
 
 }  // namespace
 
-absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt) {
+absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt, bool is_chat) {
   std::optional<FieldFault> fault = GetFieldFault(status);
   if (!fault.has_value()) return status;
-  const std::string name = OpenAiName(fault->field, is_list, prompt);
+  const std::string name =
+      is_chat && fault->field == "prompt" ? "messages" : OpenAiName(fault->field, is_list, prompt);
   if (!fault->field.empty()) {
     fault->text = absl::StrReplaceAll(fault->text, {{fault->field, name}});
   }

@@ -17,6 +17,7 @@ struct CompletionRequest {
   v1::GenerateRequest request;      // of each prompt, without it
   std::vector<v1::Prompt> prompts;  // at least one
   bool is_list = false;             // then errors say which prompt
+  bool is_chat = false;             // of messages, and answered by one
   int32_t n = 1;                    // answers to each
   bool stream = false;
   bool include_usage = false;       // in a last event of the stream
@@ -33,6 +34,9 @@ struct CompletionRequest {
 // names the field, its value and what is accepted (base/field_error.h).
 absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts);
 
+// The body of POST /v1/chat/completions, the same way: one prompt, a conversation.
+absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body);
+
 struct EmbeddingRequest {
   v1::EncodeRequest request;
   bool is_list = false;  // of inputs
@@ -43,7 +47,8 @@ struct EmbeddingRequest {
 absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body);
 
 // An error of the contract's or the engine's field, said of OpenAI's that it was made of. `prompt`:
-// which one of a list; `is_list`: whether the request had one.
-absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt = 0);
+// which one of a list; `is_list`: whether the request had one; `is_chat`: it had messages instead.
+absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt = 0,
+                           bool is_chat = false);
 
 }  // namespace beamline

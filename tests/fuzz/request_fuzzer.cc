@@ -81,6 +81,10 @@ bool IsSame(const Prompt& prompt, const v1::Prompt& message) {
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     return message.has_text() && message.text() == *text;
   }
+  if (const auto* chat = std::get_if<Chat>(&prompt)) {
+    return message.has_chat() &&
+           chat->messages.size() == static_cast<size_t>(message.chat().messages_size());
+  }
   const auto& ids = std::get<TokenIds>(prompt);
   return message.has_ids() &&
          std::equal(ids.begin(), ids.end(), message.ids().ids().begin(), message.ids().ids().end());

@@ -18,7 +18,7 @@ from beamline.errors import (
     FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
     ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
 )
-from beamline.options import ClassifyInput, ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
+from beamline.options import Chat, ClassifyInput, ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
 from beamline.requests import generate_request
 from beamline.results import (
     Classification, Classifications, ClassScore, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
@@ -28,7 +28,7 @@ from beamline.retry import NO_RETRIES, RetryPolicy
 
 __all__ = [
     "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",
-    "BeamlineError", "CancelledError", "ClassScore", "Classification", "Classifications", "ClassifyInput", "ClassifyOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
+    "BeamlineError", "CancelledError", "Chat", "ClassScore", "Classification", "Classifications", "ClassifyInput", "ClassifyOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
     "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
     "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",

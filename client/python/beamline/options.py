@@ -5,10 +5,29 @@ An option that is left out, or None, is as the model says, then as the server do
 
 from __future__ import annotations
 
-from typing import Literal, Mapping, Sequence, Tuple, TypedDict, Union
+from dataclasses import dataclass
+from typing import Any, Literal, Mapping, Sequence, Tuple, TypedDict, Union
 
-Prompt = Union[str, Sequence[int]]
-"""A text, or token ids, which are taken as they are. Arrays of numpy are ids too."""
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation, which the model's chat template makes a text of. Only ``generate...`` and ``score`` take one as their prompt.
+
+    A message has a ``role`` and what else the template reads of it: ``{"role": "user", "content": "Hi"}``.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None = None
+    documents: Sequence[Mapping[str, Any]] | None = None
+    template_options: Mapping[str, Any] | None = None
+    """More variables of the template, as ``{"enable_thinking": False}``."""
+    add_generation_prompt: bool | None = None
+    template: str | None = None
+    """One of ``ModelInfo.chat_templates``."""
+
+
+Prompt = Union[str, Sequence[int], Chat]
+"""A text, or token ids, which are taken as they are, or a conversation. Arrays of numpy are ids too."""
 
 ClassifyInput = Union[str, Tuple[str, str], Sequence[int]]
 """A text; a pair of texts that are one input, as a tuple; or token ids."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
 from typing import Any, Iterable, Mapping, Sequence, TypeVar, cast
 
 from google.protobuf.duration_pb2 import Duration
 
-from beamline.options import ClassifyInput, DType, EarlyStopping, Pooling, Prompt, ScoreFunction, Truncation
+from beamline.options import Chat, ClassifyInput, DType, EarlyStopping, Pooling, Prompt, ScoreFunction, Truncation
 from beamline.v1 import inference_pb2 as pb
 from beamline.v1 import models_pb2
 
@@ -206,9 +207,11 @@ def _to_grace(seconds: float) -> Duration:
 
 
 def to_prompt(name: str, prompt: Prompt) -> pb.Prompt:
-    """A text, or ids."""
+    """A text, ids, or a conversation."""
     if isinstance(prompt, str):
         return _fill(pb.Prompt(), text=prompt)
+    if isinstance(prompt, Chat):
+        return pb.Prompt(chat=_to_chat(f"{name}.chat", prompt))
     if isinstance(prompt, (bytes, bytearray, Mapping, type(None))):
         raise TypeError(f"{name} is of type {type(prompt).__name__}; accepted: str, or a sequence of token ids")
     message = pb.Prompt()
@@ -220,6 +223,32 @@ def to_prompt(name: str, prompt: Prompt) -> pb.Prompt:
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
     return message
+
+
+def _to_chat(name: str, chat: Chat) -> pb.Chat:
+    made = _fill(pb.Chat(), add_generation_prompt=chat.add_generation_prompt, template=chat.template)
+    for field in ("tools", "documents", "template_options"):
+        value = getattr(chat, field)
+        if value is not None:
+            setattr(made, f"{field}_json", _to_json(f"{name}.{field}", value))
+    for i, message in enumerate(chat.messages):
+        place = f"{name}.messages[{i}]"
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise TypeError(f"{place} is {reprlib.repr(message)}; accepted: a mapping with a text as its role")
+        members = {key: value for key, value in message.items() if key != "role"}
+        one = _fill(made.messages.add(), role=message["role"])
+        if isinstance(members.get("content"), str):
+            _fill(one, content=members.pop("content"))
+        if members:
+            one.members_json = _to_json(place, members)
+    return made
+
+
+def _to_json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is no JSON: {error}") from None
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -359,6 +359,7 @@ class ModelInfo:
     replicas: tuple[Replica, ...]
     languages: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    chat_templates: tuple[str, ...] = ()
 
 
 def _numpy() -> Any:
@@ -476,6 +477,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         prompt_names=tuple(model.prompt_names), eos_token_id=model.eos_token_id,
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
-        languages=tuple(model.languages), labels=tuple(model.labels),
+        languages=tuple(model.languages), labels=tuple(model.labels), chat_templates=tuple(model.chat_templates),
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

@@ -76,6 +76,7 @@ TEST(GenerateOptions, HelpStatesTheLimitsThatThereAre) {
       {"shaping.suppress_tokens", "--suppress-token"},
       {"output.logprobs", "--logprobs"},
       {"output.prompt_logprobs", "--prompt-logprobs"},
+      {"prompt.chat.messages", "--chat"},
   };
   const std::set<std::string_view> whole = {"priority", "decoding.sampling.num_sequences",
                                             "decoding.beam.width", "output.logprobs",

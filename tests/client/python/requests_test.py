@@ -48,6 +48,25 @@ class Generate(unittest.TestCase):
         self.assertEqual({path for path in found if path.split(".")[0] not in ("prompt", "target_prefix")}
                          | {"prompt", "target_prefix"}, expected)
 
+    def test_conversations_are_prompts(self):
+        call = {"function": {"name": "f", "arguments": {"z": 1, "a": "é"}}}
+        chat = beamline.Chat([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [call]}],
+                             tools=[{"name": "f"}], documents=[], template_options={"enable_thinking": False},
+                             add_generation_prompt=False, template="tool_use")
+        made = requests.generate_request("m", chat).prompt.chat
+        self.assertEqual({field.name for field, _ in made.ListFields()}, fields_of(pb.Chat.DESCRIPTOR))
+        self.assertEqual((made.messages[0].role, made.messages[0].content, made.messages[0].members_json), ("user", "Hi", ""))
+        self.assertFalse(made.messages[1].HasField("content"))
+        self.assertEqual(made.messages[1].members_json,
+                         '{"content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"z": 1, "a": "é"}}}]}')
+        self.assertEqual((made.tools_json, made.documents_json), ('[{"name": "f"}]', "[]"))
+        self.assertFalse(requests.score_request("m", beamline.Chat([{"role": "user"}]), ["c"]).prompt.chat.HasField("add_generation_prompt"))
+        for wrong, text in ((["Hi"], "messages[0] is 'Hi'; accepted"), ([{"content": "x"}], "messages[0]"),
+                            ([{"role": "user", "x": {1, 2}}], "messages[0] is no JSON")):
+            with self.assertRaises(TypeError) as raised:
+                requests.generate_request("m", beamline.Chat(wrong))
+            self.assertIn(text, str(raised.exception))
+
     def test_values_are_kept(self):
         request = requests.generate_request("m", "p", **ALL, **BEAM)
         self.assertEqual((request.model, request.prompt.text, list(request.target_prefix.ids.ids)), ("m", "p", [1, 2]))

@@ -242,9 +242,6 @@ TEST_F(HttpServiceTest, NamesUnknownModelsAndFields) {
   EXPECT_EQ(reply.error("param"), "color");
   EXPECT_EQ(Post("/v1/embeddings", R"({"model":"nobody","input":"p"})").status, 404);
   EXPECT_EQ(Post("/v1/completions", "{").status, 400);
-  const HttpReply chat = Post("/v1/chat/completions", R"({"messages":[]})");
-  EXPECT_EQ(chat.status, 400);
-  EXPECT_EQ(chat.error("code"), "chat_not_supported");
 }
 
 TEST_F(HttpServiceTest, Embeds) {

@@ -62,6 +62,32 @@ class Beam(_message.Message):
     width: int
     def __init__(self, width: _Optional[int] = ..., num_sequences: _Optional[int] = ..., length_penalty: _Optional[float] = ..., early_stopping: _Optional[_Union[EarlyStopping, str]] = ..., num_groups: _Optional[int] = ..., diversity_penalty: _Optional[float] = ...) -> None: ...
 
+class Chat(_message.Message):
+    __slots__ = ["add_generation_prompt", "documents_json", "messages", "template", "template_options_json", "tools_json"]
+    ADD_GENERATION_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_OPTIONS_JSON_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_JSON_FIELD_NUMBER: _ClassVar[int]
+    add_generation_prompt: bool
+    documents_json: str
+    messages: _containers.RepeatedCompositeFieldContainer[ChatMessage]
+    template: str
+    template_options_json: str
+    tools_json: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[ChatMessage, _Mapping[str, object]]]] = ..., tools_json: _Optional[str] = ..., documents_json: _Optional[str] = ..., template_options_json: _Optional[str] = ..., add_generation_prompt: bool = ..., template: _Optional[str] = ...) -> None: ...
+
+class ChatMessage(_message.Message):
+    __slots__ = ["content", "members_json", "role"]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    members_json: str
+    role: str
+    def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ..., members_json: _Optional[str] = ...) -> None: ...
+
 class ContinuationScore(_message.Message):
     __slots__ = ["logprob", "num_tokens", "tokens"]
     LOGPROB_FIELD_NUMBER: _ClassVar[int]
@@ -259,12 +285,14 @@ class PositionLogprobs(_message.Message):
     def __init__(self, chosen: _Optional[_Union[TokenLogprob, _Mapping[str, object]]] = ..., top: _Optional[_Iterable[_Union[TokenLogprob, _Mapping[str, object]]]] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ["ids", "text"]
+    __slots__ = ["chat", "ids", "text"]
+    CHAT_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    chat: Chat
     ids: _common_pb2.TokenIds
     text: str
-    def __init__(self, text: _Optional[str] = ..., ids: _Optional[_Union[_common_pb2.TokenIds, _Mapping[str, object]]] = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., ids: _Optional[_Union[_common_pb2.TokenIds, _Mapping[str, object]]] = ..., chat: _Optional[_Union[Chat, _Mapping[str, object]]] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ["min_p", "num_sequences", "seed", "temperature", "top_k", "top_p", "typical_p"]

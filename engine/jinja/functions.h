@@ -1,0 +1,22 @@
+// The functions that a template finds: range, namespace, raise_exception ...
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/jinja/run.h"
+#include "engine/jinja/value.h"
+
+namespace beamline::jinja {
+
+// Null where there is none.
+Native FindFunction(std::string_view name);
+
+// The members of a cycler.
+bool StatefulAttribute(Run& run, const Value& value, std::string_view name, Value* found);
+
+// What strftime makes of the time, in the server's time zone.
+std::string FormatTime(Run& run, const std::string& format, int64_t now);
+
+}  // namespace beamline::jinja

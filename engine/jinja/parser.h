@@ -1,0 +1,114 @@
+// The parser's state, which expressions and statements share. Source: jinja2/parser.py of
+// Jinja 3.1.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/jinja/ast.h"
+#include "engine/jinja/lexer.h"
+
+namespace beamline::jinja {
+
+// Every method throws Fault.
+class Parser {
+ public:
+  // Of expressions, statements, and of the trees that chains of operators make.
+  static constexpr int kMostDepth = 100;
+
+  explicit Parser(std::vector<Token> tokens);
+  Program Run();
+
+ protected:
+  struct Deeper {
+    explicit Deeper(Parser& its_parser);
+    ~Deeper() { --parser.depth_; }
+    Parser& parser;
+  };
+
+  // Tokens.
+  const Token& Now() const { return tokens_[position_]; }
+  const Token& Next() const { return tokens_[std::min(position_ + 1, tokens_.size() - 1)]; }
+  Token Take();
+  bool IsName(std::string_view name) const;
+  bool IsOperator(std::string_view text) const;
+  bool TakeName(std::string_view name);
+  bool TakeOperator(std::string_view text);
+  void Expect(TokenType type, std::string_view what);
+  void ExpectOperator(std::string_view text);
+  std::string ExpectName();
+  [[noreturn]] void Fail(std::string message, int line = 0) const;
+  [[noreturn]] void FailExpected(std::string_view what) const;
+  int NameId(std::string_view name);
+
+  // Expressions.
+  ExpressionPtr Make(ExpressionKind kind, int line, std::string text = "") const;
+  // With operands that are there already.
+  void Add(Expression& parent, ExpressionPtr operand) const;
+  ExpressionPtr ParseExpression(bool with_conditional = true);
+  ExpressionPtr ParseOr();
+  ExpressionPtr ParseAnd();
+  ExpressionPtr ParseNot();
+  ExpressionPtr ParseCompare();
+  ExpressionPtr ParseSum();
+  ExpressionPtr ParseConcat();
+  ExpressionPtr ParseProduct();
+  ExpressionPtr ParsePower();
+  ExpressionPtr ParseUnary(bool with_filter = true);
+  ExpressionPtr ParsePrimary(bool with_member = false);
+  ExpressionPtr ParseList();
+  ExpressionPtr ParseDict();
+  ExpressionPtr ParsePostfix(ExpressionPtr node);
+  ExpressionPtr ParseFilters(ExpressionPtr node);
+  ExpressionPtr ParseSubscript(ExpressionPtr node);
+  ExpressionPtr ParseSubscribed();
+  ExpressionPtr ParseCall(ExpressionPtr node);
+  ExpressionPtr ParseFilter(ExpressionPtr node);
+  ExpressionPtr ParseTest(ExpressionPtr node);
+  CallArguments ParseArguments(int* depth);
+
+  struct TupleRules {
+    bool targets_only = false;
+    bool with_conditional = true;
+    bool in_parentheses = false;
+    bool with_members = false;
+    std::string_view end = {};  // a name that ends it
+  };
+  ExpressionPtr ParseTuple(const TupleRules& rules);
+  bool IsTupleEnd(std::string_view end) const;
+  ExpressionPtr ParseTarget(std::string_view end, bool with_members);
+  void CheckTarget(const Expression& target) const;
+
+  // Statements.
+  Body ParseBody(const std::vector<std::string_view>& ends);
+  // What follows a tag's head, up to one of `ends`, which is not taken.
+  Body ParseStatements(const std::vector<std::string_view>& ends);
+  StatementPtr ParseStatement();
+  StatementPtr ParseFor();
+  StatementPtr ParseIf();
+  StatementPtr ParseSet();
+  StatementPtr ParseMacro();
+  StatementPtr ParseCallBlock();
+  StatementPtr ParseFilterBlock();
+  StatementPtr ParseWith();
+  StatementPtr ParsePrint();
+  StatementPtr ParseGeneration();
+  StatementPtr ParseJump(StatementKind kind);
+  void ParseSignature(Statement& statement);
+  void ParseFunctionBody(Statement& statement, std::string_view end);
+
+ private:
+  std::vector<Token> tokens_;
+  size_t position_ = 0;
+  int depth_ = 0;
+  int loops_ = 0;  // around this place, in this function
+  std::vector<std::string> names_;
+  absl::flat_hash_map<std::string, int> name_ids_;
+  std::vector<bool> seen_;  // of the well-known names, in the function that is read
+};
+
+}  // namespace beamline::jinja

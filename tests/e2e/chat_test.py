@@ -1,0 +1,147 @@
+"""Conversations from end to end: a server with a demo model that has a chat template, asked over gRPC by the command line and the
+Python client, and over HTTP as OpenAI's clients ask. Each answer is the one to the ids that transformers makes of the conversation
+(tests/engine/chat/prompt_ids.jsonl).
+
+usage: chat_test.py --source FOLDER --build FOLDER [unittest's arguments]
+"""
+
+import argparse
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import demo_server
+import pythons
+
+TIMEOUT_S = 60
+NEW_TOKENS = 8
+
+options = None  # set by main()
+
+PYTHON_CLIENT = """
+import json, sys
+from beamline import Chat, Client
+row = json.load(sys.stdin)
+client = Client(sys.argv[1])
+chat = Chat(row["messages"], add_generation_prompt=row["options"]["add_generation_prompt"])
+answer = client.generate("chat", chat, greedy=True, max_new_tokens=int(sys.argv[2]))
+assert client.get_model("chat").chat_templates == ("default",), client.get_model("chat")
+print(json.dumps([answer.text, answer.usage.prompt_tokens]))
+"""
+
+
+def rows(count):
+    with open(os.path.join(options.source, "tests/engine/chat/prompt_ids.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file][:count]
+
+
+class ChatTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = scratch.name
+        model = os.path.join(cls.folder, "model")
+        source = os.path.join(options.source, "models", "write-en")
+        os.mkdir(model)
+        for name in os.listdir(source):
+            os.symlink(os.path.join(source, name), os.path.join(model, name))
+        shutil.copy(os.path.join(options.source, "tests/engine/chat/templates/zephyr.jinja"),
+                    os.path.join(model, "chat_template.jinja"))
+        cls.server = demo_server.Server(cls.folder, "--model", f"chat={model}", "--model", f"plain={source}",
+                                        "--http-listen", "127.0.0.1:0")
+        cls.addClassCleanup(cls.server.stop)
+
+    def cli(self, *arguments):
+        done = subprocess.run(["beamline", *arguments, "--address", self.server.address], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def post(self, body):
+        host = self.server.http_address.split("//")[-1].split("/")[0]
+        connection = http.client.HTTPConnection(host, timeout=TIMEOUT_S)
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def expected(self, row):
+        """The answer to the ids: text and how many tokens the prompt has."""
+        status, out, errors = self.cli("generate", "--model", "chat", "--greedy", "--max-new-tokens", str(NEW_TOKENS), "--no-stream",
+                                       "--output", "json", "--ids", " ".join(str(one) for one in row["ids"]))
+        self.assertEqual(status, 0, errors)
+        answer = json.loads(out)
+        return answer["sequences"][0]["text"], answer["usage"]["prompt_tokens"]
+
+    def test_command_line(self):
+        for i, row in enumerate(rows(4)):
+            path = os.path.join(self.folder, f"{i}.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"messages": row["messages"], **row["options"]}, file)
+            for stream in ("--no-stream", "--stream"):
+                status, out, errors = self.cli("generate", "--model", "chat", "--greedy", "--max-new-tokens", str(NEW_TOKENS), stream,
+                                               "--chat", path)
+                self.assertEqual(status, 0, errors)
+                self.assertEqual(out, self.expected(row)[0] + "\n")
+        status, _, errors = self.cli("generate", "--model", "plain", "--chat", path)
+        self.assertEqual(status, 1)
+        self.assertIn("prompt.chat is set; accepted for models with a chat template, which 'plain' is without", errors)
+        self.assertEqual(self.cli("generate", "--model", "chat", "--chat", path, "text")[0], 2)
+
+    def test_http(self):
+        for row in rows(4):
+            text, tokens = self.expected(row)
+            body = {"model": "chat", "messages": row["messages"], "temperature": 0, "max_tokens": NEW_TOKENS, **row["options"]}
+            status, answer = self.post(body)
+            self.assertEqual(status, 200, answer)
+            whole = json.loads(answer)
+            self.assertEqual(whole["choices"][0]["message"], {"role": "assistant", "content": text})
+            self.assertEqual(whole["usage"]["prompt_tokens"], tokens)
+            status, answer = self.post({**body, "stream": True})
+            events = [line.removeprefix("data: ") for line in answer.split("\n\n") if line]
+            self.assertEqual((status, events[-1]), (200, "[DONE]"))
+            deltas = [json.loads(event)["choices"][0] for event in events[:-1]]
+            self.assertEqual("".join(one["delta"].get("content", "") for one in deltas), text)
+            self.assertEqual(deltas[0]["delta"]["role"], "assistant")
+            self.assertIsNotNone(deltas[-1]["finish_reason"])
+        status, answer = self.post({"model": "plain", "messages": [{"role": "user", "content": "Hi"}]})
+        self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "messages"), answer)
+        status, answer = self.post({"model": "chat", "messages": [{"role": "user", "content": "word " * 3000}]})
+        self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "messages"), answer)
+
+    def test_python(self):
+        known = [python for python in pythons.PYTHONS if os.path.exists(python) and pythons.has(python, "grpc", "google.protobuf")]
+        if not known:
+            self.skipTest("no Python has grpcio")
+        environment = dict(os.environ, PYTHONPATH=os.path.join(options.source, "client/python"))
+        row = rows(1)[0]
+        done = subprocess.run([known[0], "-c", PYTHON_CLIENT, self.server.address, str(NEW_TOKENS)], input=json.dumps(row), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(tuple(json.loads(done.stdout)), self.expected(row))
+
+    def test_what_is_said_stays_out_of_the_log(self):
+        self.post({"model": "chat", "messages": [{"role": "user", "content": "a secret of mine"}], "max_tokens": 1})
+        self.post({"model": "chat", "messages": [{"role": "user", "content": "a secret of mine"}], "max_tokens": 0})
+        self.assertNotIn("secret", self.server.read_log())
+
+
+def main():
+    global options  # pylint: disable=global-statement
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--build", required=True)
+    options, rest = parser.parse_known_args()
+    os.environ["PATH"] = os.pathsep.join([os.path.join(options.build, "server"), os.path.join(options.build, "client", "cli"),
+                                          os.environ["PATH"]])
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
