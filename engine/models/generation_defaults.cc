@@ -130,6 +130,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
     if (defaults.decoder_start_token_id < 0 || defaults.decoder_start_token_id >= vocab_size) {
       fields.Fault("decoder_start_token_id",
                    fmt::format("an id from 0 to {} is expected", vocab_size - 1));
+    } else if (defaults.decoder_start_token_id == spec.encoder->padding_id) {
+      // Positions would begin behind it.
+      fields.Fault("decoder_start_token_id", "another id than the padding's is expected");
     }
   }
   if (fields.Has("suppress_tokens") && !source["suppress_tokens"].is_array()) {
