@@ -17,6 +17,7 @@
 #include <random>
 #include <regex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/check.h"
@@ -38,11 +39,13 @@ struct Product {
   bool biased = true;
   bool padded = false;  // rows of y, and the bias, have room for whole tiles, as logits have
   enum { kNoNorm, kNormBefore, kNormInside } norm = kNoNorm;  // of x
+  NormKind kind = NormKind::kLayerNorm;                       // of that norm
+  bool gated = false;
 };
 
 void TimeMatMul(Bench& bench, const Product& product) {
   const auto& [label, rows, in_features, out_features, dtype, activation, y_dtype, biased, padded,
-               norms] = product;
+               norms, kind, gated] = product;
   const std::string name =
       fmt::format("matmul {}{} {}: {} x {} x {}", norms == Product::kNormInside ? "with its " : "",
                   label, Name(dtype), rows, in_features, out_features);
@@ -58,12 +61,17 @@ void TimeMatMul(Bench& bench, const Product& product) {
   params.x = bench.RandomTensor({rows, in_features}, dtype);
   if (biased) params.bias = bench.RandomTensor({1, stride}, y_dtype).Columns(0, out_features);
   params.activation = activation;
-  params.y = bench.RandomTensor({rows, stride}, y_dtype).Columns(0, out_features);
+  params.gated = gated;
+  params.y = bench.RandomTensor({rows, stride}, y_dtype)
+                 .Columns(0, gated ? out_features / 2 : out_features);
   params.y_owns_padding = padded;
   NormParams norm;
   if (norms != Product::kNoNorm) {
     norm.gain = params.input_norm.gain = bench.RandomTensor({1, in_features}, dtype);
-    norm.bias = params.input_norm.bias = bench.RandomTensor({1, in_features}, dtype);
+    if (kind == NormKind::kLayerNorm) {
+      norm.bias = params.input_norm.bias = bench.RandomTensor({1, in_features}, dtype);
+    }
+    norm.kind = params.input_norm.kind = kind;
     norm.y = params.normed = bench.RandomTensor({rows, in_features}, dtype);
     norm.x = params.x;
   }
@@ -316,6 +324,24 @@ void TimeNormedProducts(Bench& bench) {
       TimeMatMul(bench, product);
       product.norm = Product::kNormInside;
       TimeMatMul(bench, product);
+    }
+  }
+  // One row of Llama 3 8B (queries, keys and values; gate and up; output) and of smaller models.
+  Product row = {"RMS norm", 1, 4096, 6144};
+  row.kind = NormKind::kRmsNorm;
+  row.biased = false;
+  const std::tuple<int, int, bool> sizes[] = {{4096, 6144, false}, {4096, 28672, true},
+                                              {4096, 4096, false}, {1024, 4096, false},
+                                              {2048, 2048, false}, {2048, 5632, false}};
+  for (const auto& [in_features, out_features, gated] : sizes) {
+    row.in_features = in_features;
+    row.out_features = out_features;
+    row.gated = gated;
+    row.activation = gated ? Activation::kSilu : Activation::kNone;
+    for (const auto norm : {Product::kNoNorm, Product::kNormBefore, Product::kNormInside}) {
+      row.norm = norm;
+      row.label = norm == Product::kNoNorm ? "plain" : "RMS norm";
+      TimeMatMul(bench, row);
     }
   }
 }

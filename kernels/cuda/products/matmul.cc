@@ -1,6 +1,7 @@
 #include "kernels/cuda/products/matmul.h"
 
 #include "base/check.h"
+#include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
 #include "kernels/cuda/rows/row_ops.h"
 #include "kernels/input_norm.h"
@@ -18,6 +19,7 @@ bool IsAligned(const Tensor& tensor) {
 template <typename Params>
 bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight) {
   const int64_t num_rows = params.x.num_rows();
+  if (device.has_wgmma() && StreamProduct(device, params, weight)) return true;
   const int64_t fewest = HasInputNorm(params) ? 1 : 2;
   if (num_rows >= fewest && num_rows <= kMostTensorCoreSkinnyRows &&
       SkinnyTensorCoreProduct(device, params, weight)) {
@@ -179,9 +181,13 @@ void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
   // A head's norm needs all of the head.
   const bool norms_heads = !params.query_norm.gain.empty() || !params.key_norm.gain.empty();
   if (!norms_heads && LaunchSkinny(device, params, weight)) return;
-  if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
+  if (HasInputNorm(params) && !norms_heads) {
+    return Compute(device, lt, LaunchNorm(device, params));
+  }
   MatMulParams product;
   product.x = params.x;
+  product.input_norm = params.input_norm;
+  product.normed = params.normed;
   product.weight = params.weight;
   product.bias = params.bias;
   product.y = params.workspace;

@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
     device.arena().Free(raw);
     rows += OutFeatures(part) * row_bytes;
   }
-  if (!device.ok()) return device.status();
+  // A kernel may read a weight before its turn (stream_product.cu).
+  BEAMLINE_RETURN_IF_ERROR(device.Synchronize());
   return weight;
 }
 
