@@ -1,6 +1,7 @@
 // LayerNorm and RMSNorm with the residual addition fused.
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -9,6 +10,10 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024;
+// A warp a row, without barriers: for many rows whose parts a thread holds in registers.
+constexpr int kRowWarps = 4;  // of a block
+constexpr int kMostWarpBytes = 2048;
+constexpr int kLeastWarpRows = 16;  // of a multiprocessor
 
 template <typename T>
 struct NormArgs {
@@ -69,6 +74,104 @@ __global__ void NormKernel(NormArgs<T> args) {
   NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride);
 }
 
+// The same by a warp a row, of at most kChunks accesses of a thread, all of whose loads are under
+// way together. Grid: a block per kRowWarps rows.
+template <typename T, int kChunks>
+__global__ void __launch_bounds__(kRowWarps* kWarpSize)
+    NormWarpKernel(NormArgs<T> args, int64_t num_rows) {
+  constexpr int kSize = kVecSize<T>;
+  using Chunk = Vec<T, kSize>;
+  const RowNorm<T>& norm = args.norm;
+  const int64_t i = int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarpSize;
+  const int begin = static_cast<int>(threadIdx.x) % kWarpSize * kSize;
+  constexpr int kStep = kWarpSize * kSize;
+  WaitForEarlierKernels();
+  if (i >= num_rows) return;
+  const auto load = [&](const T* row, Chunk(&chunks)[kChunks]) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int column = begin + c * kStep;
+      if (column < norm.hidden_size) chunks[c] = *reinterpret_cast<const Chunk*>(row + column);
+    }
+  };
+  Chunk x[kChunks] = {}, residual[kChunks] = {};
+  load(args.x + i * args.x_stride, x);
+  if (args.residual != nullptr) load(args.residual + i * args.residual_stride, residual);
+  float values[kChunks][kSize];
+  float total = 0.0f;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[c][j] = ToFloat(x[c].values[j]) + ToFloat(residual[c].values[j]);
+      total += values[c][j];
+    }
+  }
+  const auto store = [&](T* row) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int column = begin + c * kStep;
+      if (column < norm.hidden_size) StoreFloats<kSize>(values[c], row + column);
+    }
+  };
+  if (args.sum != nullptr) store(args.sum + i * args.sum_stride);
+
+  const float count = static_cast<float>(norm.hidden_size);
+  const float mean = norm.centred ? WarpSum(total) / count : 0.0f;
+  float squares = 0.0f;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    if (begin + c * kStep >= norm.hidden_size) break;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[c][j] -= mean;
+      squares += values[c][j] * values[c][j];
+    }
+  }
+  const float scale = 1.0f / sqrtf(WarpSum(squares) / count + norm.epsilon);
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int column = begin + c * kStep;
+    if (column >= norm.hidden_size) break;
+    float gain[kSize], bias[kSize] = {};
+    LoadFloats<kSize>(norm.gain + column, gain);
+    if (norm.bias != nullptr) LoadFloats<kSize>(norm.bias + column, bias);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[c][j] = values[c][j] * scale * gain[j] + bias[j];
+  }
+  store(args.y + i * args.y_stride);
+}
+
+// False where rows are too few or too long.
+template <typename T>
+bool LaunchWarps(Device& device, const NormArgs<T>& args, int64_t num_rows) {
+  constexpr int kAccessBytes = kWarpSize * 16;
+  constexpr int kMostChunks = kMostWarpBytes / kAccessBytes;
+  static_assert(kMostChunks == 4);
+  const int64_t bytes = int64_t{args.norm.hidden_size} * static_cast<int64_t>(sizeof(T));
+  if (bytes > kMostWarpBytes || num_rows < int64_t{kLeastWarpRows} * device.num_multiprocessors()) {
+    return false;
+  }
+  const auto launch = [&]<int kChunks>() {
+    LaunchOverlapped(device, "Norm", NormWarpKernel<T, kChunks>, CeilDiv(num_rows, kRowWarps),
+                     kRowWarps * kWarpSize, /*shared_bytes=*/0, args, num_rows);
+  };
+  switch (CeilDiv(bytes, kAccessBytes)) {
+    case 1:
+      launch.template operator()<1>();
+      break;
+    case 2:
+      launch.template operator()<2>();
+      break;
+    case 3:
+      launch.template operator()<3>();
+      break;
+    default:
+      launch.template operator()<kMostChunks>();
+  }
+  return true;
+}
+
 template <typename T, int kSize>
 void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
   const int hidden_size = args.norm.hidden_size;
@@ -110,10 +213,10 @@ void Compute(Device& device, const NormParams& params) {
     args.y_stride = params.y.row_stride;
     args.norm =
         MakeRowNorm<T>({params.kind, params.gain, params.bias, params.epsilon}, params.x.dim(-1));
-    if (vectorizable) {
-      Launch<T, kVecSize<T>>(device, args, num_rows);
-    } else {
+    if (!vectorizable) {
       Launch<T, 1>(device, args, num_rows);
+    } else if (!LaunchWarps(device, args, num_rows)) {
+      Launch<T, kVecSize<T>>(device, args, num_rows);
     }
   });
 }
