@@ -140,7 +140,7 @@ TEST_F(WaitUntilServing, WaitsForAServerThatIsNotThereYet) {
 }
 
 TEST_F(WaitUntilServing, SaysWhatItWaitedFor) {
-  const CallOptions soon = {.timeout = milliseconds(200)};
+  const CallOptions soon = {.timeout = milliseconds(500)};
   Client client({.address = server_.address()});
   const auto message = [&] {
     const absl::Status status = client.WaitUntilServing("m", soon);

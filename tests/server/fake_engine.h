@@ -11,8 +11,15 @@
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "gtest/gtest.h"
 
 namespace beamline {
+
+// Of a request that never came.
+class UnheardSink final : public GenerateSink {
+ public:
+  void OnFinish(absl::StatusOr<GenerateResult> result) override { static_cast<void>(result); }
+};
 
 // One accepted request: the test finishes it.
 struct FakeRequest {
@@ -243,7 +250,8 @@ class FakeEngine final : public Engine {
     std::unique_lock lock(mutex_);
     const bool there =
         changed_.wait_for(lock, std::chrono::seconds(20), [&] { return requests_.size() > index; });
-    return there ? requests_[index] : FakeRequest();
+    EXPECT_TRUE(there) << "request " << index << " did not come";
+    return there ? requests_[index] : FakeRequest{{}, std::make_shared<UnheardSink>()};
   }
   size_t num_requests() {
     std::lock_guard lock(mutex_);

@@ -154,7 +154,6 @@ TEST_F(ServiceTest, ManyStreamsCancelledAtAnyMoment) {
     engines.emplace_back([&, t] {
       for (int i = t; i < kStreams; i += 3) {
         const FakeRequest request = engine_->WaitForRequest(static_cast<size_t>(i));
-        ASSERT_NE(request.sink, nullptr);
         for (int d = 0; d < 50; ++d) request.sink->OnDelta(TextDelta("x", d));
         engine_->Finish(request, TextResult("x"));
       }
