@@ -155,7 +155,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   CheckMatrix(p.output, num_tokens, query_size, dtype);
   BEAMLINE_CHECK(std::isfinite(p.scale) && p.scale > 0);
   BEAMLINE_CHECK(std::isfinite(p.softcap) && p.softcap >= 0);
-  BEAMLINE_CHECK(p.window == 0 || (p.window > 0 && p.causal));
+  BEAMLINE_CHECK(p.window >= 0);
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {
     const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;

@@ -150,7 +150,8 @@ struct AttentionParams {
   // The last query of a sequence sees all of its keys; with `causal` each earlier one sees one
   // fewer.
   bool causal = false;
-  // Of these keys a query sees the last so many; 0: all. With `causal` alone.
+  // Of these keys a query sees those at a distance below it, with `causal` the last so many; 0:
+  // all.
   int window = 0;
   const float* alibi_slopes = nullptr;  // [num_heads]; adds -slope * distance
   Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty

@@ -52,7 +52,12 @@ class TileMaker {
     row.output = p_.output.row<float>(token) + column;
     row.position = position;
     row.num_keys = p_.causal ? std::max(0, position + 1) : context;
-    row.first_key = p_.window == 0 ? 0 : std::max(0, row.num_keys - p_.window);
+    if (p_.window > 0) {
+      row.first_key = std::max(0, position + 1 - p_.window);
+      row.num_keys = std::min<int64_t>(row.num_keys, int64_t{position} + p_.window);
+    } else {
+      row.first_key = 0;
+    }
     row.alibi_slope = p_.alibi_slopes == nullptr ? 0.0f : p_.alibi_slopes[head];
     row.position_bias =
         p_.position_bias.empty() ? nullptr : p_.position_bias.row<float>(head) + tile_.max_distance;

@@ -172,20 +172,23 @@ TEST_P(AttentionTest, BiasesMatchReference) {
   }
 }
 
-// Windows within a block of keys, across blocks, and longer than every context.
+// Windows within a block of keys, across blocks, and longer than every context; before a query, and
+// on both sides of it.
 TEST_P(AttentionTest, WindowsMatchReference) {
   const auto slopes = RandomArray(5, 0.1f);
   for (const Shape& shape : {kShapes[1], kShapes[2], kShapes[3]}) {
-    for (int window : {1, 64, 70, 200}) {
+    for (int window : {1, 17, 64, 70, 200}) {
       for (bool packed : {true, false}) {
         SCOPED_TRACE(testing::Message() << "window " << window << ", packed " << packed);
         Arrays arrays;
         const Batch batch = {shape, {1, 1, 40, 3, 80, 65}, {1, 190, 47, 129, 144, 65}};
         AttentionParams params = packed ? MakePacked(batch, arrays) : MakePaged(batch, arrays);
-        params.causal = true;
         params.window = window;
         if (shape.num_heads == 5) params.alibi_slopes = slopes.data();
-        Compare(params);
+        for (const bool causal : {true, false}) {
+          params.causal = causal;
+          Compare(params);
+        }
       }
     }
   }

@@ -100,8 +100,8 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
     }
   }
   if (scores.empty()) return;
-  for (int j = 0; p.window > 0 && j < num_keys - p.window; ++j) {
-    scores[j] = -std::numeric_limits<double>::infinity();
+  for (int j = 0; p.window > 0 && j < num_keys; ++j) {
+    if (std::abs(position - j) >= p.window) scores[j] = -std::numeric_limits<double>::infinity();
   }
   const double maximum = *std::max_element(scores.begin(), scores.end());
   double total = 0;

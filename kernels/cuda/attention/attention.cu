@@ -24,6 +24,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.causal = params.causal;
   constexpr int kAll = 1 << 30;  // more than any context, and far from overflowing
   args.window = params.window > 0 ? params.window : kAll;
+  args.ahead = params.causal ? 0 : args.window - 1;
   args.alibi_slopes = params.alibi_slopes;
   args.block_size = Divisor(std::numeric_limits<int>::max());
   if (params.cache == nullptr) {

@@ -31,7 +31,8 @@ struct AttentionArgs {
   // two.
   float log2_factor;
   bool causal;
-  int window;                 // of the keys before its end a query sees the last so many
+  int window;                 // a query sees its own key, and before it one fewer than so many
+  int ahead;                  // behind it so many
   const float* alibi_slopes;  // may be null
   const void* position_bias;  // float32 or T; may be null
   bool bias_is_float;
@@ -39,6 +40,17 @@ struct AttentionArgs {
   int max_distance;
   float softcap;  // 0: none
 };
+
+// The keys that the query at `position` sees are those from KeysBegin, which may be below 0, to
+// before KeysEnd.
+template <typename T>
+__device__ int KeysBegin(const AttentionArgs<T>& args, int position) {
+  return position + 1 - args.window;
+}
+template <typename T>
+__device__ int KeysEnd(const AttentionArgs<T>& args, int position, int context) {
+  return min(context, max(0, position + 1 + args.ahead));
+}
 
 struct SequenceSpan {
   int first_query;  // row of query

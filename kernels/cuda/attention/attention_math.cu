@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
   const SequenceSpan span = SpanOf(args, sequence);
   if (query >= span.query_length) return;
   const int position = span.context - span.query_length + query;
-  const int num_keys = args.causal ? max(0, position + 1) : span.context;
+  const int num_keys = KeysEnd(args, position, span.context);
   const int64_t token = span.first_query + query;
   const int64_t column = static_cast<int64_t>(head) * args.head_dim;
   const int kv_head = head / args.group_size;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
     if (d < args.head_dim) q[i] = ToFloat(args.query[token * args.query_stride + column + d]);
   }
   float maximum = -INFINITY, total = 0.0f;
-  for (int key = max(0, num_keys - args.window) + warp; key < num_keys; key += kWarps) {
+  for (int key = max(0, KeysBegin(args, position)) + warp; key < num_keys; key += kWarps) {
     const T* k = keys.Row(key);
     float score = 0.0f;
 #pragma unroll

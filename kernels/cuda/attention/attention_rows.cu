@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
   const auto query_of = [&](int r) { return (first_row + r) / args.group_size; };
 
   float q[kRows][kSize] = {};
-  int num_keys[kRows] = {};  // that a row sees
-  int most_keys = 0, fewest_keys = INT_MAX;
+  int next[kRows] = {};  // the position behind a row's own
+  int most_keys = 0, first_key = INT_MAX;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r >= num_rows) break;
@@ -86,16 +86,16 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
 #pragma unroll
     for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j) * args.scale;
     const int position = span.context - span.query_length + query_of(r);
-    num_keys[r] = args.causal ? max(0, position + 1) : span.context;
-    most_keys = max(most_keys, num_keys[r]);
-    fewest_keys = min(fewest_keys, num_keys[r]);
+    next[r] = position + 1;
+    most_keys = max(most_keys, KeysEnd(args, position, span.context));
+    first_key = min(first_key, KeysBegin(args, position));
   }
   // Splits are cut by the whole context, so that they do not depend on the row block.
   const int keys_per_split = RoundUp(CeilDiv(span.context, splits.count), kKeysPerStep);
   const int cut = split * keys_per_split;
   const int end = min(most_keys, cut + keys_per_split);
   // Whole passes of keys before every row's window are left out.
-  const int before = max(0, fewest_keys - args.window - cut);
+  const int before = max(0, first_key - cut);
   const int begin = cut + before / kKeysPerPass * kKeysPerPass;
 
   Partial<kSize> partials[kRows];
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
           const int position = span.context - span.query_length + query_of(r);
           scores[i] = EditedScore(args, head_of(r), position, key, scores[i]);
         }
-        const bool seen = key < min(end, num_keys[r]) && key >= num_keys[r] - args.window;
+        const bool seen = key < min(end, next[r] + args.ahead) && key >= next[r] - args.window;
         if (!seen) scores[i] = -INFINITY;
       }
       AddValues<T>(scores, values, partials[r]);
