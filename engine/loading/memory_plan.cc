@@ -41,14 +41,16 @@ int64_t ComputedElements(const TransformerSpec& spec) {
   return elements;
 }
 
-// Of the cosines and sines, which every rank of every stage with decoder layers has.
+// Of the cosines and sines, which every rank of every stage with layers has.
 int64_t RotaryBytes(const TransformerSpec& part) {
-  if (!part.decoder.has_value() || part.decoder->num_layers == 0) return 0;
-  if (part.decoder->positions != PositionKind::kRotary) return 0;
-  const size_t pairs =
-      part.decoder->rotary.frequencies.size() + part.decoder->local_rotary.frequencies.size();
-  return int64_t{2} * static_cast<int64_t>(pairs) * part.decoder->max_positions *
-         static_cast<int64_t>(sizeof(float));
+  int64_t elements = 0;
+  for (const auto& stack : {part.encoder, part.decoder}) {
+    if (!stack.has_value() || stack->num_layers == 0) continue;
+    if (stack->positions != PositionKind::kRotary) continue;
+    const size_t pairs = stack->rotary.frequencies.size() + stack->local_rotary.frequencies.size();
+    elements += int64_t{2} * static_cast<int64_t>(pairs) * stack->max_positions;
+  }
+  return elements * static_cast<int64_t>(sizeof(float));
 }
 
 // Of the biases by distance: every rank of a stage has its heads'.
@@ -56,7 +58,7 @@ int64_t RelativeBiasBytes(const TransformerSpec& part) {
   int64_t elements = 0;
   for (const auto& stack : {part.encoder, part.decoder}) {
     if (!stack.has_value() || stack->num_layers == 0) continue;
-    if (stack->positions != PositionKind::kRelative) continue;
+    if (stack->relative.table.empty()) continue;
     elements += int64_t{stack->num_heads} * (2 * stack->relative.max_distance + 1);
   }
   return elements * static_cast<int64_t>(sizeof(float));
@@ -64,6 +66,13 @@ int64_t RelativeBiasBytes(const TransformerSpec& part) {
 
 int64_t ElementsOf(const NormNames& names, int32_t size) {
   return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * size;
+}
+
+// Layers whose weights are different ones.
+int32_t NumStoredLayers(const StackSpec& stack) {
+  if (stack.layer_ids.empty()) return stack.num_layers;
+  const std::set<std::string> ids(stack.layer_ids.begin(), stack.layer_ids.end());
+  return static_cast<int32_t>(ids.size());
 }
 
 // Of the norms, which every rank of a stage has.
@@ -75,13 +84,16 @@ int64_t NormElements(const TransformerSpec& spec) {
       return ElementsOf(names, stack->hidden_size);
     };
     const LayerNames& layer = stack->layers;
-    elements += of_norm(stack->embedding_norm) + of_norm(stack->final_norm);
-    elements += stack->num_layers *
-                (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
-                 of_norm(layer.feed_forward_norm) + of_norm(layer.attention_output_norm) +
-                 of_norm(layer.feed_forward_output_norm));
+    elements += ElementsOf(stack->embedding_norm, stack->embedding_size());
+    elements += of_norm(stack->final_norm);
+    const int32_t num_layers = NumStoredLayers(*stack);
+    if (!stack->first_is_normed) elements -= of_norm(layer.attention_norm);
+    elements +=
+        num_layers * (of_norm(layer.attention_norm) + of_norm(layer.cross_norm) +
+                      of_norm(layer.feed_forward_norm) + of_norm(layer.attention_output_norm) +
+                      of_norm(layer.feed_forward_output_norm));
     for (const NormNames* names : {&layer.query_norm, &layer.key_norm}) {
-      elements += stack->num_layers * ElementsOf(*names, stack->head_dim);
+      elements += num_layers * ElementsOf(*names, stack->head_dim);
     }
   }
   return elements;
@@ -121,6 +133,10 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   plan.cache =
       limits.num_blocks * Transformer::BlockBytes(spec, activation_dtype, limits.block_size);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
+  // Stages that share layers have them each.
+  if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {
+    plan.weights += (num_stages - 1) * WeightBytes(checkpoint, dtype);
+  }
   std::set<std::string> stored;  // tables; a later stage that reads one has one of its own
   for (const Stage& stage : DivideLayers(spec, num_stages)) {
     const TransformerSpec of_stage = SpecOf(spec, stage);

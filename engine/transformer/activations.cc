@@ -23,11 +23,12 @@ absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtyp
 
 // The widest of the stacks.
 struct Widths {
-  int64_t hidden = 0, query = 0, key = 0, inner = 0;
+  int64_t hidden = 0, normed = 0, query = 0, key = 0, inner = 0;
 
   void Include(const StackSpec& stack) {
     if (stack.num_layers == 0) return;  // another stage's
     hidden = std::max<int64_t>(hidden, stack.hidden_size);
+    normed = std::max<int64_t>({normed, stack.hidden_size, stack.projected_size});
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
     key = std::max(key, int64_t{stack.num_kv_heads} * stack.head_dim);
     inner = std::max<int64_t>(inner, stack.feed_forward_size);
@@ -49,12 +50,23 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
   const DType dtype = activation_dtype;
   std::vector<Part> parts = {
       {&Activations::hidden, tokens, widths.hidden, dtype},
-      {&Activations::normed, tokens, widths.hidden, dtype},
+      {&Activations::normed, tokens, widths.normed, dtype},
       {&Activations::query, tokens, widths.query, dtype},
       {&Activations::attended, tokens, widths.query, dtype},
       {&Activations::workspace, tokens, widths.query + 2 * widths.key, dtype},
       {&Activations::inner, tokens, widths.inner, dtype},
   };
+  if (spec.encoder.has_value() && spec.encoder->num_layers > 0) {
+    const StackSpec& encoder = *spec.encoder;
+    if (encoder.edits_heads()) {
+      const int64_t key = int64_t{encoder.num_kv_heads} * encoder.head_dim;
+      parts.push_back({&Activations::key, tokens, key, dtype});
+      parts.push_back({&Activations::value, tokens, key, dtype});
+    }
+    if (encoder.projected_size > 0 && encoder.begins()) {
+      parts.push_back({&Activations::embedded, tokens, encoder.projected_size, dtype});
+    }
+  }
   if (spec.decoder.has_value() && spec.decoder->num_layers > 0 && spec.decoder->keeps_branches()) {
     parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
   }

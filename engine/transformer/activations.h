@@ -17,15 +17,21 @@ inline constexpr int64_t kLogitsPadding = 64;
 // T = max_batch_tokens, R = max_logits_rows, S = max_sequences; widths are the larger of encoder
 // and decoder, which never run at the same time. A step views the part that it needs.
 struct Activations {
-  Tensor hidden;    // [T, hidden_size], the residual stream
-  Tensor normed;    // [T, hidden_size], what a branch reads of it behind a norm
+  Tensor hidden;  // [T, hidden_size], the residual stream
+  // [T, hidden_size], what a branch reads of it behind a norm; a rank's columns of embeddings, of
+  // projected_size too.
+  Tensor normed;
   Tensor query;     // [T, num_heads * head_dim]
   Tensor attended;  // as query
   // [T, (num_heads + 2 * num_kv_heads) * head_dim]: of ProjectHeads; an encoder's queries, keys and
   // values.
   Tensor workspace;
-  Tensor inner;   // [T, feed_forward_size]
-  Tensor branch;  // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
+  // [T, num_kv_heads * head_dim], where an encoder does something to queries and keys
+  // (StackSpec::edits_heads).
+  Tensor key, value;
+  Tensor embedded;  // [T, projected_size], where embeddings are projected
+  Tensor inner;     // [T, feed_forward_size]
+  Tensor branch;    // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
   // Of the stage that has the last layer.
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
   Tensor logits;    // [R, vocab_size] float32, rows padded to whole tiles; decoders

@@ -1,3 +1,4 @@
+// Long because it is the whole pass, what an encoder and a decoder do with each layer.
 #include "engine/transformer/forward.h"
 
 #include "base/check.h"
@@ -35,7 +36,7 @@ StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
   Stream stream = Enter(tokens);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    PackedSelfAttention(layer, tokens.rows, stream);
+    PackedSelfAttention(layer, tokens, stream);
     FeedForward(layer, stream);
   }
   return Leave(stream);
@@ -43,7 +44,7 @@ Tensor StackForward::Encode(const PackedTokens& tokens) const {
 
 void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
-    ProjectHeadsParams project = Projection(memory, weights_.layers[layer].cross_key_value);
+    ProjectHeadsParams project = Projection(memory, weights_.layers[layer]->cross_key_value);
     project.num_kv_heads = spec_.num_kv_heads;
     project.cache = &cache_[layer];
     project.slots = slots;
@@ -87,7 +88,7 @@ Tensor StackForward::Leave(const Stream& stream) const {
   if (spec_.ends()) return LastHidden(stream);
   if (!stream.branch.empty()) {
     // For the sum; nobody reads what its norm is.
-    NormParams sum = NormOf(stream.branch, weights_.layers.back().feed_forward_output_norm);
+    NormParams sum = NormOf(stream.branch, weights_.layers.back()->feed_forward_output_norm);
     sum.residual = sum.sum = stream.hidden;
     backend_.Norm(sum);
   }
@@ -115,13 +116,27 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
                           ? RoundTo(spec_.token_scale, activations_.hidden.dtype)
                           : spec_.token_scale;
   embed.norm = WithWeights(weights_.embedding_norm);
-  embed.output = Hidden(tokens.rows);
+  const Tensor hidden = Hidden(tokens.rows);
+  const bool projects = spec_.projected_size > 0;
+  embed.output =
+      projects ? View(activations_.embedded, tokens.rows.num_rows, spec_.projected_size) : hidden;
   if (communicator_ == nullptr) {
     backend_.Embed(embed);
   } else {
     EmbedColumns(embed);
   }
-  return embed.output;
+  if (projects) ProjectEmbeddings(embed.output, hidden);
+  return hidden;
+}
+
+void StackForward::ProjectEmbeddings(const Tensor& embedded, const Tensor& hidden) const {
+  MatMulParams product = Output(embedded, weights_.projection);
+  product.y = hidden;
+  if (communicator_ != nullptr) {
+    product.y = View(activations_.normed, hidden.dim(0), product.weight->out_features());
+  }
+  backend_.MatMul(product);
+  if (communicator_ != nullptr) communicator_->AllGather(product.y, hidden);
 }
 
 void StackForward::EmbedColumns(EmbedParams embed) const {
@@ -140,55 +155,58 @@ void StackForward::EmbedColumns(EmbedParams embed) const {
                  .y = hidden});
 }
 
-// The product is read where it lies, so that nothing moves queries, keys and values to places of
-// their own; the scale waits for the scores.
-void StackForward::PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const {
-  BEAMLINE_CHECK(spec_.positions != PositionKind::kRotary && spec_.attention_windows.empty());
-  const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(
-      weights.attention_norm, weights.attention_output_norm, stream, [&](const BranchInput& x) {
-        AttentionParams attention = AttentionOver(rows);
-        const int64_t query_size = attention.query.dim(-1);
-        const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
-        const Tensor heads = View(activations_.workspace, rows.num_rows, query_size + 2 * key_size);
-        Product(x, weights.qkv, heads);
-        attention.query = heads.Columns(0, query_size);
-        attention.key = heads.Columns(query_size, key_size);
-        attention.value = heads.Columns(query_size + key_size, key_size);
-        attention.scale = AttentionScale(layer);
-        attention.causal = spec_.causal;
-        attention.position_bias = weights_.position_bias;
-        backend_.Attention(attention);
-        return Output(attention.output, weights.attention_output);
-      });
+void StackForward::PackedSelfAttention(int layer, const PackedTokens& tokens,
+                                       Stream& stream) const {
+  const LayerWeights& weights = *weights_.layers[layer];
+  AddBranch(weights.attention_norm, weights.attention_output_norm, stream,
+            [&](const BranchInput& x) {
+              AttentionParams attention = AttentionOver(tokens.rows);
+              if (spec_.edits_heads()) {
+                ProjectPacked(layer, tokens, x, attention);
+              } else {
+                ReadProduct(layer, x, attention);
+              }
+              attention.causal = spec_.causal;
+              EditScores(layer, attention);
+              backend_.Attention(attention);
+              return Output(attention.output, weights.attention_output);
+            });
+}
+
+void StackForward::ReadProduct(int layer, const BranchInput& x, AttentionParams& attention) const {
+  const int64_t query_size = attention.query.dim(-1);
+  const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+  const Tensor heads = View(activations_.workspace, x.rows.dim(0), query_size + 2 * key_size);
+  Product(x, weights_.layers[layer]->qkv, heads);
+  attention.query = heads.Columns(0, query_size);
+  attention.key = heads.Columns(query_size, key_size);
+  attention.value = heads.Columns(query_size + key_size, key_size);
+  attention.scale = AttentionScale(layer);
+}
+
+void StackForward::ProjectPacked(int layer, const PackedTokens& tokens, const BranchInput& x,
+                                 AttentionParams& attention) const {
+  ProjectHeadsParams project = SelfProjection(layer, tokens, x);
+  const int64_t key_size = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+  project.query = attention.query;
+  project.key = attention.key = View(activations_.key, tokens.rows.num_rows, key_size);
+  project.value = attention.value = View(activations_.value, tokens.rows.num_rows, key_size);
+  backend_.ProjectHeads(project);
 }
 
 void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
                                        Stream& stream) const {
-  const LayerWeights& weights = weights_.layers[layer];
+  const LayerWeights& weights = *weights_.layers[layer];
   AddBranch(weights.attention_norm, weights.attention_output_norm, stream,
             [&](const BranchInput& x) {
-              ProjectHeadsParams project = Projection(x.rows, weights.qkv);
-              x.GiveTo(project);
+              ProjectHeadsParams project = SelfProjection(layer, inputs.tokens, x);
               AttentionParams attention = AttentionOver(inputs.tokens.rows);
-              project.num_heads = spec_.num_heads;
-              project.num_kv_heads = spec_.num_kv_heads;
-              project.query_norm = WithWeights(weights.query_norm);
-              project.key_norm = WithWeights(weights.key_norm);
-              project.rotary = RotaryOf(layer);
-              if (project.rotary != nullptr) project.positions = inputs.tokens.positions;
-              project.query_scale = AttentionScale(layer);
               project.query = attention.query;
               project.cache = &cache_[layer];
               project.slots = inputs.slots;
               ReadPages(cache_[layer], inputs.context, attention);
               attention.causal = spec_.causal;
-              attention.window = AttentionWindow(layer);
-              attention.softcap = spec_.attention_softcap;
-              attention.position_bias = weights_.position_bias;
-              if (!weights_.alibi_slopes.empty()) {
-                attention.alibi_slopes = weights_.alibi_slopes.as<float>();
-              }
+              EditScores(layer, attention);
               backend_.ProjectHeads(project);
               backend_.Attention(attention);
               return Output(attention.output, weights.attention_output);
@@ -197,7 +215,7 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
 
 void StackForward::CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                                   Stream& stream) const {
-  const LayerWeights& weights = weights_.layers[layer];
+  const LayerWeights& weights = *weights_.layers[layer];
   AddBranch(weights.cross_norm, NormWeights(), stream, [&](const BranchInput& x) {
     AttentionParams attention = AttentionOver(rows);
     attention.scale = AttentionScale(layer);
@@ -209,7 +227,7 @@ void StackForward::CrossAttention(int layer, const PackedRows& rows, const Paged
 }
 
 void StackForward::FeedForward(int layer, Stream& stream) const {
-  const LayerWeights& weights = weights_.layers[layer];
+  const LayerWeights& weights = *weights_.layers[layer];
   AddBranch(weights.feed_forward_norm, weights.feed_forward_output_norm, stream,
             [&](const BranchInput& x) {
               MatMulParams in;
@@ -334,8 +352,15 @@ const Rotary* StackForward::RotaryOf(int layer) const {
   return nullptr;
 }
 
-int32_t StackForward::AttentionWindow(int layer) const {
-  return spec_.attention_windows.empty() ? 0 : spec_.attention_windows[spec_.first_layer + layer];
+void StackForward::EditScores(int layer, AttentionParams& attention) const {
+  if (!spec_.attention_windows.empty()) {
+    attention.window = spec_.attention_windows[spec_.first_layer + layer];
+  }
+  attention.softcap = spec_.attention_softcap;
+  attention.position_bias = weights_.position_bias;
+  if (!weights_.alibi_slopes.empty()) {
+    attention.alibi_slopes = weights_.alibi_slopes.as<float>();
+  }
 }
 
 void StackForward::Product(const BranchInput& x, const LinearWeights& linear,
@@ -363,6 +388,21 @@ ProjectHeadsParams StackForward::Projection(const Tensor& x, const LinearWeights
   project.bias = linear.bias;
   project.head_dim = spec_.head_dim;
   project.workspace = View(activations_.workspace, x.dim(0), linear.weight->out_features());
+  return project;
+}
+
+ProjectHeadsParams StackForward::SelfProjection(int layer, const PackedTokens& tokens,
+                                                const BranchInput& x) const {
+  const LayerWeights& weights = *weights_.layers[layer];
+  ProjectHeadsParams project = Projection(x.rows, weights.qkv);
+  x.GiveTo(project);
+  project.num_heads = spec_.num_heads;
+  project.num_kv_heads = spec_.num_kv_heads;
+  project.query_norm = WithWeights(weights.query_norm);
+  project.key_norm = WithWeights(weights.key_norm);
+  project.rotary = RotaryOf(layer);
+  if (project.rotary != nullptr) project.positions = tokens.positions;
+  project.query_scale = AttentionScale(layer);
   return project;
 }
 

@@ -100,8 +100,16 @@ class StackForward {
   Tensor Embed(const PackedTokens& tokens) const;
   // The same of a rank's columns of the tables, gathered.
   void EmbedColumns(EmbedParams embed) const;
+  // hidden = what the projection makes of embeddings.
+  void ProjectEmbeddings(const Tensor& embedded, const Tensor& hidden) const;
   // An encoder's: over the rows' own keys and values.
-  void PackedSelfAttention(int layer, const PackedRows& rows, Stream& stream) const;
+  void PackedSelfAttention(int layer, const PackedTokens& tokens, Stream& stream) const;
+  // Queries, keys and values for it where nothing is done to them: read where the product lies, so
+  // that nothing moves them to places of their own; the scale waits for the scores.
+  void ReadProduct(int layer, const BranchInput& x, AttentionParams& attention) const;
+  // The same behind norms of heads and rotation, in places of their own.
+  void ProjectPacked(int layer, const PackedTokens& tokens, const BranchInput& x,
+                     AttentionParams& attention) const;
   // A decoder's: through the cache.
   void CachedSelfAttention(int layer, const DecoderInputs& inputs, Stream& stream) const;
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
@@ -123,7 +131,8 @@ class StackForward {
   Tensor LastHidden(const Stream& stream) const;
   FusedNorm WithWeights(const NormWeights& weights) const;
   float AttentionScale(int layer) const;
-  int32_t AttentionWindow(int layer) const;
+  // What self attention does to scores: window, cap and biases.
+  void EditScores(int layer, AttentionParams& attention) const;
   const Rotary* RotaryOf(int layer) const;  // null: the layer rotates nothing
   // y = x W^T + bias.
   void Product(const BranchInput& x, const LinearWeights& linear, const Tensor& y) const;
@@ -132,6 +141,9 @@ class StackForward {
   // What ProjectHeads of `linear` and Attention over `rows` have in common here.
   ProjectHeadsParams Projection(const Tensor& x, const LinearWeights& linear) const;
   AttentionParams AttentionOver(const PackedRows& rows) const;
+  // Of a layer's own queries, keys and values, without where they go.
+  ProjectHeadsParams SelfProjection(int layer, const PackedTokens& tokens,
+                                    const BranchInput& x) const;
 
   const StackSpec& spec_;
   const StackWeights& weights_;

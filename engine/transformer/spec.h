@@ -13,8 +13,9 @@ namespace beamline {
 
 // kSinusoidal, kShiftedSinusoidal: sines in the first half of the columns, cosines in the second,
 // not in the file, of the two frequencies that sinusoidal_positions.h has.
-// kRotary: of decoders; queries and keys are rotated, nothing is added to the embedding.
+// kRotary: queries and keys are rotated, nothing is added to the embedding.
 // kRelative: scores of self attention have biases by distance, nothing is added to the embedding.
+// Of MPNet they have these besides kLearned.
 // kAlibi: of decoders; a score loses its head's slope times the distance of its key.
 enum class PositionKind : uint8_t {
   kNone,
@@ -81,12 +82,19 @@ struct StackSpec {
   bool ends() const { return num_layers > 0 && layers_after == 0; }
   // Whether what a branch has computed lies beside the residual stream before it is added.
   bool keeps_branches() const { return parallel || !layers.attention_output_norm.gain.empty(); }
+  // Whether something is done to queries and keys between their product and attention.
+  bool edits_heads() const {
+    return positions == PositionKind::kRotary || !layers.query_norm.gain.empty();
+  }
+  // Columns of the tables.
+  int32_t embedding_size() const { return projected_size > 0 ? projected_size : hidden_size; }
 
   int32_t num_layers = 0;
   // Of a stage's part of a stack (stage.h): the layers before its own, and those behind them.
   int32_t first_layer = 0;
   int32_t layers_after = 0;
   int32_t hidden_size = 0;
+  int32_t projected_size = 0;  // of embeddings that a product brings to hidden_size; 0: of none
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
@@ -96,13 +104,14 @@ struct StackSpec {
   float attention_scale = 1.0f;         // multiplies queries
   float attention_softcap = 0.0f;       // of scores: softcap * tanh(score / softcap); 0: none
   bool scale_by_inverse_layer = false;  // and divides them by the layer's number, from 1
-  // Of each layer of the whole stack, how many keys a query sees: its own and those before it; 0:
-  // all. Empty: all in every layer.
+  // Of each layer of the whole stack, how many keys a query sees: its own and those before it, and
+  // where the stack is not causal as many behind it; 0: all. Empty: all in every layer.
   std::vector<int32_t> attention_windows;
 
   NormKind norm = NormKind::kLayerNorm;
   NormPlacement placement = NormPlacement::kPost;
-  bool parallel = false;  // pre-norm: a layer's feed-forward reads what its attention reads
+  bool parallel = false;        // pre-norm: a layer's feed-forward reads what its attention reads
+  bool first_is_normed = true;  // pre-norm: whether the first layer's attention reads a norm
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGelu;
   bool gated = false;  // feed_forward_in holds the gate's rows, then the up projection's
@@ -126,17 +135,24 @@ struct StackSpec {
   std::string token_table;
   std::string position_table;     // learned positions
   std::string type_table;         // empty: none
-  NormNames embedding_norm;       // gain empty: none
+  NormNames embedding_norm;       // of embedding_size; gain empty: none
+  LinearNames projection;         // [hidden_size, projected_size]; of embeddings behind their norm
   NormNames final_norm;           // gain empty: none
   float final_norm_scale = 1.0f;  // multiplies its gain
   LayerNames layers;
+  // Of each layer of the whole stack, what stands for "{}" in its names: layers of one name are one
+  // in memory. Empty: the layer's index.
+  std::vector<std::string> layer_ids;
 };
 
-// The head of a classifier of texts: output(activation(dense(h))) of the last hidden state h of a
-// text's first token (classifier_head.h).
+// The head of a classifier of texts: output(norm(activation(dense(h)))) of the pooled last hidden
+// states h of a text (classifier_head.h).
 struct ClassifierSpec {
+  Pooling pooling = Pooling::kCls;
   LinearNames dense;  // [hidden_size, hidden_size]
   Activation activation = Activation::kTanh;
+  NormNames norm;  // LayerNorm; gain empty: none
+  float norm_epsilon = 1e-5f;
   LinearNames output;  // [num_labels, hidden_size]
   int32_t num_labels = 0;
 };
@@ -150,8 +166,10 @@ struct TransformerSpec {
 
   // Elements of the longest row that a norm meets.
   int32_t max_hidden_size() const {
-    return std::max(encoder.has_value() ? encoder->hidden_size : 0,
-                    decoder.has_value() ? decoder->hidden_size : 0);
+    const auto of = [](const std::optional<StackSpec>& stack) {
+      return stack.has_value() ? std::max(stack->hidden_size, stack->projected_size) : 0;
+    };
+    return std::max(of(encoder), of(decoder));
   }
 
   std::string architecture;  // of config.json

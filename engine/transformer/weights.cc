@@ -1,6 +1,9 @@
 #include "engine/transformer/weights.h"
 
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -15,24 +18,30 @@
 namespace beamline {
 namespace {
 
-// `name` with its "{}" replaced by the layer's index.
-std::string OfLayer(std::string name, int32_t layer) {
+// `name` with its "{}" replaced by the layer's id.
+std::string OfLayer(std::string name, const std::string& layer) {
   const size_t hole = name.find("{}");
-  if (hole != std::string::npos) name.replace(hole, 2, std::to_string(layer));
+  if (hole != std::string::npos) name.replace(hole, 2, layer);
   return name;
 }
 
-LinearNames OfLayer(LinearNames names, int32_t layer) {
+LinearNames OfLayer(LinearNames names, const std::string& layer) {
   for (std::string& name : names.weights) name = OfLayer(std::move(name), layer);
   for (std::string& name : names.biases) name = OfLayer(std::move(name), layer);
   return names;
 }
 
-NormNames OfLayer(const NormNames& names, int32_t layer) {
+NormNames OfLayer(const NormNames& names, const std::string& layer) {
   return {OfLayer(names.gain, layer), OfLayer(names.bias, layer), names.offset};
 }
 
-absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, TensorReader& reader) {
+std::string IdOf(const StackSpec& spec, int32_t layer) {
+  return spec.layer_ids.empty() ? std::to_string(layer) : spec.layer_ids[layer];
+}
+
+absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_index,
+                                       TensorReader& reader) {
+  const std::string index = IdOf(spec, layer_index);
   const LayerNames& names = spec.layers;
   const int64_t hidden = spec.hidden_size;
   const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
@@ -48,7 +57,9 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t index, Ten
   };
 
   LayerWeights layer;
-  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
+  if (layer_index > 0 || spec.first_is_normed) {
+    BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(layer.qkv,
                             linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(layer.query_norm,
@@ -121,7 +132,7 @@ absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& re
       break;
     case PositionKind::kLearned:
       return reader.Table(spec.position_table, num_positions + spec.unused_positions,
-                          spec.hidden_size);
+                          spec.embedding_size());
     case PositionKind::kSinusoidal:
       return reader.Upload(SinusoidalPositions(num_rows, spec.hidden_size), num_positions,
                            spec.hidden_size);
@@ -133,24 +144,38 @@ absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& re
   return Tensor();
 }
 
+// What stands before the first layer.
+absl::Status LoadEmbeddings(const StackSpec& spec, TensorReader& reader, StackWeights& stack) {
+  const int32_t width = spec.embedding_size();
+  BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
+                            reader.Table(spec.token_table, spec.vocab_size, width));
+  BEAMLINE_ASSIGN_OR_RETURN(stack.position_table, LoadPositionTable(spec, reader));
+  if (!spec.type_table.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(stack.type_table,
+                              reader.Table(spec.type_table, spec.num_types, width));
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm, reader.Norm(spec.embedding_norm, width));
+  if (spec.projected_size == 0) return absl::OkStatus();
+  BEAMLINE_ASSIGN_OR_RETURN(stack.projection, reader.Linear(spec.projection, {spec.hidden_size},
+                                                            width, LinearSplit::kOut));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
                                        TensorReader& reader) {
   StackWeights stack;
   reader.Keep(own.size() > 0 && own.begin == 0);
-  BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
-                            reader.Table(spec.token_table, spec.vocab_size, spec.hidden_size));
-  BEAMLINE_ASSIGN_OR_RETURN(stack.position_table, LoadPositionTable(spec, reader));
-  if (!spec.type_table.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(stack.type_table,
-                              reader.Table(spec.type_table, spec.num_types, spec.hidden_size));
-  }
-  BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm,
-                            reader.Norm(spec.embedding_norm, spec.hidden_size));
+  BEAMLINE_RETURN_IF_ERROR(LoadEmbeddings(spec, reader, stack));
+  std::map<std::string, std::shared_ptr<const LayerWeights>> known;  // by id; of others null
   for (int32_t index = 0; index < spec.num_layers; ++index) {
     const bool is_own = index >= own.begin && index < own.end;
-    reader.Keep(is_own);
-    BEAMLINE_ASSIGN_OR_RETURN(LayerWeights layer, LoadLayer(spec, index, reader));
-    if (is_own) stack.layers.push_back(std::move(layer));
+    std::shared_ptr<const LayerWeights>& layer = known[IdOf(spec, index)];
+    if (layer == nullptr) {
+      reader.Keep(is_own);
+      BEAMLINE_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(spec, index, reader));
+      if (is_own) layer = std::make_shared<const LayerWeights>(std::move(loaded));
+    }
+    if (is_own) stack.layers.push_back(layer);
   }
   if (spec.positions == PositionKind::kRotary) {
     reader.Keep(own.size() > 0);
@@ -162,15 +187,16 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     reader.Keep(own.size() > 0);
     BEAMLINE_ASSIGN_OR_RETURN(stack.alibi_slopes, reader.UploadOfHeads(spec.alibi_slopes));
   }
-  if (spec.positions == PositionKind::kRelative) {
+  if (!spec.relative.table.empty()) {
     reader.Keep(own.size() > 0);
     BEAMLINE_ASSIGN_OR_RETURN(stack.position_bias, LoadRelativeBias(spec, reader));
   }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);
     const NormNames& before = spec.layers.feed_forward_norm;
-    BEAMLINE_ASSIGN_OR_RETURN(stack.entry_norm,
-                              reader.Norm(OfLayer(before, own.begin - 1), spec.hidden_size));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        stack.entry_norm,
+        reader.Norm(OfLayer(before, IdOf(spec, own.begin - 1)), spec.hidden_size));
   }
   reader.Keep(own.size() > 0 && own.end == spec.num_layers);
   BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm,

@@ -46,15 +46,15 @@ struct StackWeights {
   Tensor type_table;  // [num_types, hidden_size]; may be empty
   // cos_sin is empty where positions are not kRotary, or no layer is kLocal; every rank has all.
   Rotary rotary, local_rotary;
-  // [num_heads, 2 * max_distance + 1] by key - query, float32; empty where positions are not
-  // kRelative.
+  // [num_heads, 2 * max_distance + 1] by key - query, float32; empty where scores have no biases.
   Tensor position_bias;
   Tensor alibi_slopes;  // [num_heads] float32; may be empty
   NormWeights embedding_norm;
+  LinearWeights projection;  // of embeddings, [hidden_size, projected_size]; may be empty
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is
   // none.
   NormWeights entry_norm;
-  std::vector<LayerWeights> layers;
+  std::vector<std::shared_ptr<const LayerWeights>> layers;  // one may stand for several
   NormWeights final_norm;
 };
 
