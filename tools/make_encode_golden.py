@@ -4,7 +4,8 @@
 usage: make_encode_golden.py OUT_FILE                       # what is committed
        make_encode_golden.py OUT_FILE --random 200 --seed 7  # a wider comparison, for encode_golden_test's argument
 
-The first row is the tokenizer.json of the others that have none. Each other is a folder, tests/golden/random/xlm-roberta-2x24 with `files` beside its weights, and what
+The first row is the tokenizer.json of the others that have none. Each other is a folder, that of tests/golden/random that `base` names
+(xlm-roberta-2x24 where it does not), with `files` beside its config.json and weights, and what
 sentence-transformers makes of it: `max_input_tokens`, `dimensions`, and `answers` to texts, one at a time. `refused`
 is what Beamline says of a folder whose answers it does not give. Needs sentence-transformers 6, transformers, torch.
 """
@@ -19,9 +20,10 @@ import tempfile
 
 import torch
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-BASE = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/random/xlm-roberta-2x24"
+RANDOM = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/random"
+BASE = "xlm-roberta-2x24"
 POSITIONS = 64
 HIDDEN = 48
 SPECIAL = ["<s>", "<unk>", "</s>", "<pad>", "<mask>"]  # the pad token has the id that config.json says
@@ -56,6 +58,24 @@ def with_types(tokenizer_json):
     return tokenizer_json
 
 
+def embedder_tokenizer():
+    """As Qwen3-Embedding's: bytes, and a template that puts one token behind a text."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trained.train_from_iterator(TEXTS, trainers.BpeTrainer(
+        vocab_size=280, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    trained.normalizer = normalizers.NFC()
+    trained.add_special_tokens(["<|endoftext|>", "<|im_end|>"])
+    end = trained.token_to_id("<|endoftext|>")
+    trained.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
+        single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", end)])])
+    return json.loads(trained.to_str())
+
+
+EMBEDDER_CONFIG = {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "padding_side": "left",
+                   "model_max_length": 32}
+
+
 def tokenizer_config(**fields):
     roles = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "unk_token": "<unk>",
              "pad_token": "<pad>", "mask_token": "<mask>"}
@@ -68,13 +88,13 @@ def modules(*kinds, package="sentence_transformers.models"):
             for i, kind in enumerate(kinds)]
 
 
-def folder(mode="mean", normalize=False, **files):
+def folder(mode="mean", normalize=False, hidden=HIDDEN, **files):
     """The files of a sentence-transformers folder; `files` by short names, None to leave one out."""
     kinds = ["Transformer", "Pooling"] + ["Normalize"] * normalize
     made = {"tokenizer": tokenizer(), "tokenizer_config": tokenizer_config(), "modules": modules(*kinds),
             "pooling": {"pooling_mode": mode}, "transformer": None, "model": None, **files}
     if "embedding_dimension" not in made["pooling"]:
-        made["pooling"] = {"word_embedding_dimension": HIDDEN, **made["pooling"]}
+        made["pooling"] = {"word_embedding_dimension": hidden, **made["pooling"]}
     names = {"pooling": "1_Pooling/config.json", "transformer": "sentence_bert_config.json",
              "model": "config_sentence_transformers.json"}
     return {names.get(key, key + ".json"): value for key, value in made.items() if value is not None}
@@ -118,6 +138,14 @@ def cases():
     yield "prompts that are not chosen", folder(model={"prompts": {"query": "query : "}}), {}
     package = "sentence_transformers.sentence_transformer.modules"
     yield "modules of version 6", folder(modules=modules("Transformer", "Pooling", "Dropout", "Normalize", package=package)), {}
+    query = {"prompts": {"query": "find : "}}
+    yield "an embedder of Qwen 3", folder("lasttoken", True, 28, tokenizer=embedder_tokenizer(), tokenizer_config=EMBEDDER_CONFIG,
+                                          model=query), {"base": "qwen3-6of2x6-embed"}
+    yield "an embedder of Qwen 3 with a prompt", folder(
+        "lasttoken", True, 28, tokenizer=embedder_tokenizer(), tokenizer_config=EMBEDDER_CONFIG,
+        model={**query, "truncate_dim": 12}), {"base": "qwen3-6of2x6-embed", "prompt_name": "query"}
+    yield "an embedder of Mistral", folder("lasttoken", True, 36, transformer={"max_seq_length": 12}), {"base": "mistral-4of2x8-embed"}
+    yield "a class without a head and without modules", folder(modules=None), {"base": "mistral-4of2x8-embed"}
     for name, files, message in refused():
         yield name, files, {"refused": message}
 
@@ -191,12 +219,12 @@ def answers(files, options):
     """What sentence-transformers makes of the folder; raises what it raises."""
     with tempfile.TemporaryDirectory() as path:
         for name in ("config.json", "model.safetensors"):
-            shutil.copy(BASE / name, path)
+            shutil.copy(RANDOM / options.get("base", BASE) / name, path)
         for name, value in files.items():
             file = pathlib.Path(path, name)
             file.parent.mkdir(exist_ok=True)
             file.write_text(json.dumps(value))
-        model = SentenceTransformer(path, device="cpu", local_files_only=True)
+        model = SentenceTransformer(path, device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32})
         found = []
         for text in TEXTS:
             vector = model.encode([text], prompt_name=options.get("prompt_name") or None, convert_to_tensor=True,
@@ -222,6 +250,8 @@ def main():
         out.write(json.dumps({"tokenizer.json": tokenizer()}, separators=(",", ":")) + "\n")
         for name, files, options in chosen:
             row = {"name": name, "files": files, "options": options}
+            if "base" in options:
+                row["base"] = options["base"]
             if "refused" in options:
                 row["refused"] = row["options"].pop("refused")
             else:

@@ -207,6 +207,10 @@ absl::Status ReadPrompts(const Checkpoint& checkpoint, const StackSpec& encoder,
 
 }  // namespace
 
+bool HasModules(const Checkpoint& checkpoint) {
+  return !absl::IsNotFound(ReadJson(checkpoint.folder() + "/modules.json").status());
+}
+
 absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
                                                       const StackSpec& encoder) {
   EncodingDefaults defaults;

@@ -7,6 +7,9 @@
 
 namespace beamline {
 
+// Whether the folder has a modules.json.
+bool HasModules(const Checkpoint& checkpoint);
+
 // modules.json, the pooling module's config.json, sentence_bert_config.json and
 // config_sentence_transformers.json, as sentence-transformers reads them. A folder without
 // modules.json is one of transformers, whatever other file lies in it: mean pooling. Modules,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/field_error.h"
 #include "base/status.h"
@@ -27,6 +28,9 @@ struct Family {
   // What config.json's architectures may name: transformers' classes whose answers these are. A
   // class with a head of another task would be served without it.
   std::array<std::string_view, 4> architectures;
+  // Of a decoder: the class without a head, whose hidden states are embeddings. Empty: hidden
+  // states are not served.
+  std::string_view embedder = {};
 };
 
 // Every family that Beamline serves.
@@ -55,10 +59,10 @@ constexpr std::array<Family, 29> kFamilies = {{
     {"t5", DescribeT5, {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"}},
     {"mt5", DescribeMt5, {"MT5ForConditionalGeneration", "MT5Model"}},
     {"gpt2", DescribeGpt2, {"GPT2LMHeadModel", "GPT2Model"}},
-    {"llama", DescribeLlama, {"LlamaForCausalLM"}},
-    {"mistral", DescribeMistral, {"MistralForCausalLM"}},
-    {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}},
-    {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}},
+    {"llama", DescribeLlama, {"LlamaForCausalLM"}, "LlamaModel"},
+    {"mistral", DescribeMistral, {"MistralForCausalLM"}, "MistralModel"},
+    {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}, "Qwen2Model"},
+    {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}, "Qwen3Model"},
     {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
     {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
     {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},
@@ -101,13 +105,15 @@ absl::StatusOr<const Family*> FindFamily(const nlohmann::json& object) {
 absl::Status CheckArchitectures(const nlohmann::json& config, const Family& family) {
   const auto names = config.find("architectures");
   if (names == config.end() || names->is_null()) return absl::OkStatus();
+  std::vector<std::string_view> served(family.architectures.begin(), family.architectures.end());
+  served.push_back(family.embedder);
   const auto is_served = [&](const nlohmann::json& name) {
     return name.is_string() && !name.get_ref<const std::string&>().empty() &&
-           std::ranges::count(family.architectures, name.get_ref<const std::string&>()) > 0;
+           std::ranges::count(served, name.get_ref<const std::string&>()) > 0;
   };
   if (names->is_array() && std::ranges::all_of(*names, is_served)) return absl::OkStatus();
   return absl::UnimplementedError(fmt::format("config.json: architectures is {}; served are {}",
-                                              names->dump(), Listed(family.architectures)));
+                                              names->dump(), Listed(served)));
 }
 
 // The family of config.json, when it is served.
@@ -128,6 +134,32 @@ std::string Architecture(const nlohmann::json& config) {
   return field->front().is_string() ? field->front().get<std::string>() : "";
 }
 
+// Makes a decoder's layers those of an encoder, where the folder is one of an embedder: it has
+// sentence-transformers' modules.json, or its architecture has no head.
+absl::Status BecomeEmbedder(const Checkpoint& checkpoint, const Family& family,
+                            TransformerSpec& spec) {
+  if (spec.encoder.has_value() || !spec.decoder.has_value()) return absl::OkStatus();
+  const bool has_modules = HasModules(checkpoint);
+  if (family.embedder.empty()) {
+    if (!has_modules) return absl::OkStatus();
+    std::vector<std::string_view> embedders;
+    for (const Family& known : kFamilies) {
+      if (!known.embedder.empty()) embedders.push_back(known.model_type);
+    }
+    return absl::UnimplementedError(
+        fmt::format("modules.json: sentence-transformers' folders of model_type {} are not served; "
+                    "of decoders those of {} are",
+                    family.model_type, Listed(embedders)));
+  }
+  if (!has_modules && Architecture(checkpoint.config()) != family.embedder) {
+    return absl::OkStatus();
+  }
+  spec.encoder = std::exchange(spec.decoder, std::nullopt);
+  spec.head.clear();
+  spec.ignored_tensors.emplace_back("lm_head.weight");
+  return absl::OkStatus();
+}
+
 // Prepends the folder to messages that name a file in it.
 absl::Status InFolder(const Checkpoint& checkpoint, const absl::Status& status) {
   if (status.ok() || status.message().substr(0, checkpoint.folder().size()) == checkpoint.folder())
@@ -143,6 +175,7 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
 
   ModelDescription description;
   description.spec = std::move(family.spec);
+  BEAMLINE_RETURN_IF_ERROR(BecomeEmbedder(checkpoint, *served, description.spec));
   description.spec.architecture = Architecture(checkpoint.config());
   if (description.spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(
@@ -180,13 +213,14 @@ absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
 
 // No sequence may be long enough to have other angles.
 absl::Status CheckAngles(const TransformerSpec& spec) {
-  const int32_t most = spec.decoder.has_value() ? spec.decoder->rotary.max_positions : 0;
-  if (most == 0 || spec.decoder->max_positions <= most) return absl::OkStatus();
+  const StackSpec& stack = spec.decoder.has_value() ? *spec.decoder : *spec.encoder;
+  const int32_t most = stack.rotary.max_positions;
+  if (most == 0 || stack.max_positions <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("config.json: original_max_position_embeddings is {}, beyond which longrope's "
                   "angles are others, and sequences have up to {} tokens; set max_model_len, to "
                   "{} at most",
-                  most, spec.decoder->max_positions, most));
+                  most, stack.max_positions, most));
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ std::vector<json> Rows() {
 class GoldenFolder {
  public:
   GoldenFolder(const json& row, const json& tokenizer) {
-    const fs::path base = fs::path(BEAMLINE_SOURCE_DIR) / "tests/golden/random/xlm-roberta-2x24";
+    const fs::path base = fs::path(BEAMLINE_SOURCE_DIR) / "tests/golden/random" /
+                          row.value("base", "xlm-roberta-2x24");
     for (const char* file : {"config.json", "model.safetensors"}) {
       fs::copy(base / file, fs::path(folder_.path()) / file);
     }

@@ -28,7 +28,7 @@ class Checkpoint:
         architecture = (config.architectures or [""])[0]
         if config.is_encoder_decoder:
             self.kind, loader = "encoder_decoder", transformers.AutoModelForSeq2SeqLM
-        elif architecture.endswith(("LMHeadModel", "ForCausalLM")):
+        elif architecture.endswith(("LMHeadModel", "ForCausalLM")) and not os.path.exists(os.path.join(folder, "modules.json")):
             self.kind, loader = "decoder", transformers.AutoModelForCausalLM
         else:
             self.kind, loader = "encoder", transformers.AutoModel
