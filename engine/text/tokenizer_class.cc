@@ -1,9 +1,12 @@
+// Long because each class has its parts here.
 #include "engine/text/tokenizer_class.h"
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/text/component_json.h"
@@ -53,9 +56,9 @@ absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const
   return absl::OkStatus();
 }
 
-// The same as a template, of two texts with {last} twice between them: RobertaProcessing's, which
-// trims offsets besides.
-json TwiceBetween(const json& cls_sep) {
+// The same as a template without types, of two texts with {last} so often between them. (BERT's has
+// types; RobertaProcessing, with two, trims offsets besides.)
+json Untyped(const json& cls_sep, int num_between) {
   json specials = json::object(), single = json::array(), pair = json::array();
   const auto add = [&](json& pieces, const json& token) {
     specials[token[0].get<std::string>()] = {{"ids", json::array({token[1]})}};
@@ -66,12 +69,12 @@ json TwiceBetween(const json& cls_sep) {
   };
   const json& first = cls_sep["cls"];
   const json& last = cls_sep["sep"];
-  for (json* pieces : {&single, &pair}) {
-    add(*pieces, first);
-    add_text(*pieces, "A");
-    add(*pieces, last);
-  }
-  add(pair, last);
+  add(single, first);
+  add_text(single, "A");
+  add(single, last);
+  add(pair, first);
+  add_text(pair, "A");
+  for (int i = 0; i < num_between; ++i) add(pair, last);
   add_text(pair, "B");
   add(pair, last);
   return {{"type", "TemplateProcessing"},
@@ -137,7 +140,62 @@ absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
   const json of_file = std::exchange(post_processor, json());
   BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"bos_token", "<s>"}, {"eos_token", "</s>"},
                                        "BertProcessing", tokenizer));
-  post_processor = post_processor.is_null() ? of_file : TwiceBetween(post_processor);
+  post_processor = post_processor.is_null() ? of_file : Untyped(post_processor, 2);
+  return absl::OkStatus();
+}
+
+// BERT's words between RoBERTa's tokens.
+absl::Status ApplyMpNet(const TokenizerConfig& config, json& tokenizer) {
+  BEAMLINE_RETURN_IF_ERROR(ApplyBert(config, tokenizer));
+  BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "<s>"}, {"sep_token", "</s>"},
+                                       "RobertaProcessing", tokenizer));
+  json& post_processor = tokenizer["post_processor"];
+  if (StringMember(post_processor, "type") == "RobertaProcessing") {
+    post_processor["add_prefix_space"] = false;
+    post_processor["trim_offsets"] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyAlbert(const TokenizerConfig& config, json& tokenizer) {
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", true));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool keep_accents, settings.BoolOr("keep_accents", false));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
+  const auto quote = [](const char* what) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", "\""}};
+  };
+  json steps = json::array({quote("``"), quote("''")});
+  if (!keep_accents) {
+    steps.push_back({{"type", "NFKD"}});
+    steps.push_back({{"type", "StripAccents"}});
+  }
+  if (lowercase) steps.push_back({{"type", "Lowercase"}});
+  const json precompiled = FindPrecompiled(tokenizer.value("normalizer", json()));
+  if (!precompiled.is_null()) steps.push_back(precompiled);
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  const json metaspace = {{"type", "Metaspace"},
+                          {"replacement", "▁"},
+                          {"prepend_scheme", prefix_space ? "always" : "never"},
+                          {"split", true}};
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers", json::array({{{"type", "WhitespaceSplit"}}, metaspace})}};
+  tokenizer["decoder"] = metaspace;
+  tokenizer["model"]["unk_id"] = 1;
+  tokenizer["model"]["byte_fallback"] = false;
+  // The class tells the model of no types, unless the file says that it does.
+  const std::vector<std::string> inputs = config.ModelInputNames();
+  const bool has_types = std::ranges::count(inputs, "token_type_ids") > 0;
+  json& post_processor = tokenizer["post_processor"];
+  const json of_file = std::exchange(post_processor, json());
+  BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"},
+                                       "BertProcessing", tokenizer));
+  if (post_processor.is_null()) {
+    post_processor = of_file;
+  } else if (!has_types) {
+    post_processor = Untyped(post_processor, 1);
+  }
   return absl::OkStatus();
 }
 
@@ -242,11 +300,13 @@ absl::Status ApplyGemma(const TokenizerConfig& config, json& tokenizer) {
 }
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 17> kClasses = {{
+constexpr std::array<TokenizerClass, 19> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"distilbert", "DistilBertTokenizer", "WordPiece", ApplyBert},
     {"electra", "ElectraTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
+    {"mpnet", "MPNetTokenizer", "WordPiece", ApplyMpNet},
+    {"albert", "AlbertTokenizer", "Unigram", ApplyAlbert},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
     {"", kLlamaTokenizer, "BPE", ApplyLlama, "<s>", "</s>"},
