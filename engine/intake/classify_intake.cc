@@ -70,7 +70,7 @@ std::unique_ptr<EncodeJob> ClassifyIntake::Start(Acceptance acceptance,
                                                  std::shared_ptr<EncodeSink> sink) const {
   const ClassifyDefaults& defaults = model_->description.classifying;
   auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
-  job->pooling = Pooling::kCls;
+  job->pooling = model_->description.spec.classifier->pooling;
   job->function = request_.function.value_or(request_.query.has_value() ? defaults.rank_function
                                                                         : defaults.function);
   return job;

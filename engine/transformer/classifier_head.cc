@@ -20,6 +20,7 @@ absl::Status ClassifierHead::Load(const Checkpoint& checkpoint) {
   TensorReader reader(checkpoint, Shard(), DType::kFloat32, *host_, weights_);
   BEAMLINE_ASSIGN_OR_RETURN(
       dense_, reader.Linear(spec_.dense, {hidden_size_}, hidden_size_, LinearSplit::kOut));
+  BEAMLINE_ASSIGN_OR_RETURN(norm_, reader.Norm(spec_.norm, hidden_size_));
   BEAMLINE_ASSIGN_OR_RETURN(
       output_, reader.Linear(spec_.output, {spec_.num_labels}, hidden_size_, LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(input_, Rows(hidden_size_));
@@ -50,6 +51,14 @@ absl::StatusOr<std::vector<float>> ClassifierHead::Compute(std::span<const float
     dense.activation = spec_.activation;
     dense.y = inner_.First(static_cast<int64_t>(count));
     host_->MatMul(dense);
+    if (!norm_.gain.empty()) {
+      host_->Norm({.kind = NormKind::kLayerNorm,
+                   .x = dense.y,
+                   .gain = norm_.gain,
+                   .bias = norm_.bias,
+                   .epsilon = spec_.norm_epsilon,
+                   .y = dense.y});
+    }
     MatMulParams output;
     output.x = dense.y;
     output.weight = output_.weight.get();

@@ -48,6 +48,7 @@ class ClassifierHead {
   const int32_t hidden_size_;
   TransformerWeights weights_;  // the owner of what the layers refer to
   LinearWeights dense_, output_;
+  NormWeights norm_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Tensor input_, inner_, logits_;  // [kMostRows, ...]
 };
