@@ -14,7 +14,7 @@ import sys
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
 from reference import round9  # noqa: E402
@@ -28,6 +28,8 @@ PAIRS = [("where is mail read ?", "the mail is read over a dog"), ("fox", ""), (
          (" ".join(WORDS), " ".join(WORDS[::-1])), (" ".join(WORDS[:12]), " ".join(WORDS[:11]))]
 SPECIAL = {"bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]}
 SPECIAL["xlm-roberta"] = SPECIAL["roberta"]
+SPECIAL["mpnet"] = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"]
+SPECIAL["albert"] = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def word_pieces(special, words):
@@ -55,6 +57,33 @@ def xlm_roberta_tokenizer():
     vocab = [(token, 0.0) for token in SPECIAL["xlm-roberta"][:4]] + [
         (piece, -1.0 - 0.01 * i if piece.startswith("▁") else -9.0) for i, piece in enumerate(pieces)] + [("<mask>", 0.0)]
     return transformers.XLMRobertaTokenizer(vocab=vocab, model_max_length=POSITIONS)
+
+
+def mpnet_tokenizer():
+    return transformers.MPNetTokenizer(vocab=word_pieces(SPECIAL["mpnet"], WORDS), model_max_length=POSITIONS)
+
+
+def albert_tokenizer():
+    pieces = sorted({"▁" + word for word in WORDS} | {"▁", *"abcdefghijklmnopqrstuvwxyz?"})
+    vocab = [(token, 0.0) for token in SPECIAL["albert"]] + [
+        (piece, -1.0 - 0.01 * i if piece.startswith("▁") else -9.0) for i, piece in enumerate(pieces)]
+    return transformers.AlbertTokenizer(vocab=vocab, model_max_length=POSITIONS)
+
+
+def modernbert_tokenizer():
+    """A file that counts as it is: bytes, and BERT's template without types."""
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.NFC()
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=320, special_tokens=special, show_progress=False,
+                                                           initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    trained.decoder = decoders.ByteLevel()
+    trained.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]",
+                                                           special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained, model_max_length=POSITIONS, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        pad_token="[PAD]", mask_token="[MASK]", model_input_names=["input_ids", "attention_mask"])
 
 
 def labels(*names):
@@ -87,12 +116,25 @@ CASES = {
                          **labels("a", "b", "c")), torch.float32, {}),
     "distilbert-5x6": ("DistilBert", lambda: bert_tokenizer("DistilBertTokenizer"),
                        dict(dim=30, n_heads=5, n_layers=2, hidden_dim=44, **labels("NEGATIVE", "POSITIVE")), torch.float16, {}),
+    "albert-3x8": ("Albert", albert_tokenizer,
+                   dict(hidden_size=24, embedding_size=14, num_attention_heads=3, num_hidden_layers=3, intermediate_size=36,
+                        **labels("a", "b", "c")), torch.float32, {}),
+    "mpnet-3x8": ("MPNet", mpnet_tokenizer,
+                  dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=36, **labels("yes", "no")),
+                  torch.float32, {}),
+    # As Alibaba-NLP/gte-reranker-modernbert-base is stored.
+    "modernbert-3x8-rank": ("ModernBert", modernbert_tokenizer,
+                            dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=4, intermediate_size=28, local_attention=8,
+                                 classifier_pooling="mean", **labels("LABEL_0")), torch.bfloat16, {}),
+    "modernbert-2x10-bias": ("ModernBert", modernbert_tokenizer,
+                             dict(hidden_size=20, num_attention_heads=2, num_hidden_layers=2, intermediate_size=26, norm_bias=True,
+                                  classifier_bias=True, classifier_activation="relu", **labels("x", "y", "z")), torch.float16, {}),
 }
 
 
 def make_checkpoint(folder, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
-    is_roberta = "oberta" in family  # whose first positions belong to padding
+    is_roberta = "oberta" in family or family == "MPNet"  # whose first positions belong to padding
     config = getattr(transformers, family + "Config")(
         vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
         **{"max_position_embeddings": POSITIONS + (tokenizer.pad_token_id + 1 if is_roberta else 0), **sizes})

@@ -3,11 +3,11 @@
 // Heads of other tasks are refused.
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
-#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -119,11 +119,16 @@ absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) 
   BEAMLINE_ASSIGN_OR_RETURN(
       FamilyDescription description,
       Describe(checkpoint, config, {.prefix = "electra.", .head_activation = Activation::kGelu}));
-  if (config.Size("embedding_size", 128) != description.spec.encoder->hidden_size) {
-    config.Fault("embedding_size", fmt::format("supported is hidden_size, {}; others are projected",
-                                               description.spec.encoder->hidden_size));
-  }
+  StackSpec& encoder = *description.spec.encoder;
+  const int32_t embedding_size = config.Size("embedding_size", 128);
   BEAMLINE_RETURN_IF_ERROR(config.status());
+  if (embedding_size != encoder.hidden_size) {
+    constexpr std::string_view kTable = "embeddings.word_embeddings.weight";
+    const std::string prefix =
+        encoder.token_table.substr(0, encoder.token_table.size() - kTable.size());
+    encoder.projected_size = embedding_size;
+    encoder.projection = Linear(prefix + "embeddings_project");
+  }
   for (const char* name :
        {"discriminator_predictions.*", "generator_predictions.*", "generator_lm_head.*"}) {
     description.spec.ignored_tensors.emplace_back(name);

@@ -1,8 +1,10 @@
 #include "engine/models/families.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/models/classifier_config.h"
+#include "engine/models/rotary_config.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -48,6 +50,20 @@ void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activ
       spec.ignored_tensors.insert(spec.ignored_tensors.end(), list->begin(), list->end());
     }
   }
+}
+
+std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers) {
+  std::vector<std::string> types = config.Strings("layer_types");
+  if (!config.Has("layer_types")) return types;
+  const auto is_known = [](const std::string& type) {
+    return type == kFullAttention || type == kSlidingAttention;
+  };
+  if (types.size() != static_cast<size_t>(num_layers) || !std::ranges::all_of(types, is_known)) {
+    config.Fault("layer_types", fmt::format("{} of \"{}\" and \"{}\" are expected", num_layers,
+                                            kFullAttention, kSlidingAttention));
+    types.clear();
+  }
+  return types;
 }
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -37,10 +38,17 @@ void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activ
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,
                     int32_t rows, ConfigFields& config);
 
+// What config.json's layer_types say of each layer, kFullAttention or kSlidingAttention; empty
+// where it says nothing.
+std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers);
+
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeBart(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMBart(const Checkpoint& checkpoint);

@@ -53,21 +53,6 @@ void ReadHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder
   }
 }
 
-// What config.json says of each layer; empty where it says nothing.
-std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers) {
-  std::vector<std::string> types = config.Strings("layer_types");
-  if (!config.Has("layer_types")) return types;
-  const auto is_known = [](const std::string& type) {
-    return type == kFullAttention || type == kSlidingAttention;
-  };
-  if (types.size() != static_cast<size_t>(num_layers) || !std::ranges::all_of(types, is_known)) {
-    config.Fault("layer_types", fmt::format("{} of \"{}\" and \"{}\" are expected", num_layers,
-                                            kFullAttention, kSlidingAttention));
-    types.clear();
-  }
-  return types;
-}
-
 // Which layers attend within a window of `size`, 0: of none.
 std::vector<bool> WindowedOnes(const LlamaLike& family, ConfigFields& config, int32_t num_layers,
                                int32_t size) {

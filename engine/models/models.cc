@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 29> kFamilies = {{
+constexpr std::array<Family, 32> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"}},
@@ -51,6 +51,14 @@ constexpr std::array<Family, 29> kFamilies = {{
     {"distilbert",
      DescribeDistilBert,
      {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification"}},
+    {"albert",
+     DescribeAlbert,
+     {"AlbertModel", "AlbertForMaskedLM", "AlbertForPreTraining",
+      "AlbertForSequenceClassification"}},
+    {"mpnet", DescribeMpNet, {"MPNetModel", "MPNetForMaskedLM", "MPNetForSequenceClassification"}},
+    {"modernbert",
+     DescribeModernBert,
+     {"ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
     {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},

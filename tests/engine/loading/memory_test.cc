@@ -160,11 +160,28 @@ void ExpectPartsCounted(const LinkedModel& model,
 TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
   ExpectPartsCounted(RandomStack("qwen3-6of3x10-yarn", 93, /*with_template=*/false),
                      {{2, 1}, {1, 3}, {2, 3}});
+  ExpectPartsCounted(RandomStack("qwen3-6of2x6-embed", 283, /*with_template=*/true),
+                     {{2, 1}, {1, 2}, {2, 2}});
+  ExpectPartsCounted(RandomStack("modernbert-3x8", 79, /*with_template=*/true),
+                     {{2, 1}, {1, 3}, {5, 3}});
+}
+
+// Layers that share weights are in memory once.
+TEST(MemoryPlanTest, SharedLayersAreCountedOnce) {
+  const RandomStack albert("albert-2x12-groups", 67, /*with_template=*/true);
+  ExpectPartsCounted(albert, {{1, 2}});
+  auto model = LoadedModel::Load(albert.Options("albert"), {.cpu = {.num_threads = 1}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  // 10 layers of 24 x 36 and more, of which 4 are stored; tables of 30 columns.
+  EXPECT_EQ((*model)->info.weight_bytes / 4, (*model)->info.num_parameters);
+  EXPECT_LT((*model)->info.num_parameters, 4 * (4 * 25 * 24 + 2 * 37 * 36 + 200) + 140 * 30 + 900);
 }
 
 // Every stage has the biases by distance of its ranks' heads.
 TEST(MemoryPlanTest, BiasesByDistanceAreCounted) {
   ExpectPartsCounted(RandomTranslator("t5-5x6-gated", 83, 83), {{2, 1}, {4, 1}, {1, 5}, {3, 5}});
+  ExpectPartsCounted(RandomStack("mpnet-3x8", 73, /*with_template=*/true),
+                     {{2, 1}, {1, 3}, {2, 3}});
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {

@@ -81,9 +81,6 @@ TEST(ClassifierConfig, HasTheHeadOfItsFamily) {
   const ClassifierSpec electra = *Folder(config).Described().spec.classifier;
   EXPECT_THAT(electra.output.weights, ElementsAre("classifier.out_proj.weight"));
   EXPECT_EQ(electra.activation, Activation::kGelu);
-  config["embedding_size"] = 2;
-  EXPECT_THAT(Folder(config).Error(),
-              HasSubstr("embedding_size is 2; supported is hidden_size, 4"));
   config = Config(kThree);
   config["model_type"] = "distilbert";
   config["architectures"] = {"DistilBertForSequenceClassification"};

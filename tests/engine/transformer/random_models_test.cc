@@ -95,10 +95,27 @@ INSTANTIATE_TEST_SUITE_P(Bert, RandomEncoderTest,
 INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
                          ::testing::Values(Model{"roberta-3x16"}, Model{"xlm-roberta-2x24"},
                                            Model{"electra-3x8"}, Model{"distilbert-5x6"}));
-INSTANTIATE_TEST_SUITE_P(Ranks, RandomEncoderTest,
-                         ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
-                                           Model{"xlm-roberta-2x24", 2},
-                                           Model{"bert-5x8-deep", 1, 3}));
+// Embeddings that are projected, and layers that share weights.
+INSTANTIATE_TEST_SUITE_P(Albert, RandomEncoderTest,
+                         ::testing::Values(Model{"electra-4x8-projected"}, Model{"albert-3x8"},
+                                           Model{"albert-2x12-groups"}));
+INSTANTIATE_TEST_SUITE_P(MpNet, RandomEncoderTest,
+                         ::testing::Values(Model{"mpnet-3x8"}, Model{"mpnet-5x6-bare"}));
+INSTANTIATE_TEST_SUITE_P(ModernBert, RandomEncoderTest,
+                         ::testing::Values(Model{"modernbert-3x8"},
+                                           Model{"modernbert-4x6-biases"}));
+// Decoders whose hidden states are embeddings.
+INSTANTIATE_TEST_SUITE_P(Decoders, RandomEncoderTest,
+                         ::testing::Values(Model{"qwen3-6of2x6-embed"},
+                                           Model{"mistral-4of2x8-embed"},
+                                           Model{"qwen2-3of1x8-embed"}));
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, RandomEncoderTest,
+    ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
+                      Model{"xlm-roberta-2x24", 2}, Model{"bert-5x8-deep", 1, 3},
+                      Model{"qwen3-6of2x6-embed", 2, 2}, Model{"electra-4x8-projected", 4},
+                      Model{"albert-3x8", 1, 3}, Model{"albert-2x12-groups", 2, 4},
+                      Model{"mpnet-3x8", 3, 2}, Model{"modernbert-3x8", 3, 2}));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
