@@ -129,6 +129,9 @@ CASES = {
     "modernbert-2x10-bias": ("ModernBert", modernbert_tokenizer,
                              dict(hidden_size=20, num_attention_heads=2, num_hidden_layers=2, intermediate_size=26, norm_bias=True,
                                   classifier_bias=True, classifier_activation="relu", **labels("x", "y", "z")), torch.float16, {}),
+    "nomic_bert-2x8": ("NomicBert", lambda: bert_tokenizer("BertTokenizer"),
+                       dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, intermediate_size=20, **labels("n", "p")),
+                       torch.float32, {}),
 }
 
 

@@ -49,6 +49,7 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
 absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeBart(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMBart(const Checkpoint& checkpoint);

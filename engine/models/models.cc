@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 32> kFamilies = {{
+constexpr std::array<Family, 33> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"}},
@@ -59,6 +59,9 @@ constexpr std::array<Family, 32> kFamilies = {{
     {"modernbert",
      DescribeModernBert,
      {"ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification"}},
+    {"nomic_bert",
+     DescribeNomicBert,
+     {"NomicBertModel", "NomicBertForMaskedLM", "NomicBertForSequenceClassification"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
     {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},

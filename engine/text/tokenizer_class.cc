@@ -323,7 +323,8 @@ constexpr std::array<TokenizerClass, 19> kClasses = {{
 }};
 
 // Model types that have another one's class for their own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kAlike = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAlike = {{
+    {"nomic_bert", "bert"},
     {"mt5", "t5"},
     {"qwen3", "qwen2"},
     {"gptj", "gpt2"},

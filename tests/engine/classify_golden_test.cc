@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyGoldenTest,
                                            Model{"xlm-roberta-2x12-rank"}, Model{"electra-3x8"},
                                            Model{"distilbert-5x6"}, Model{"albert-3x8"},
                                            Model{"mpnet-3x8"}, Model{"modernbert-3x8-rank"},
-                                           Model{"modernbert-2x10-bias"}));
+                                           Model{"modernbert-2x10-bias"}, Model{"nomic_bert-2x8"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8", 3, 1}, Model{"roberta-3x8", 1, 2},
                                            Model{"bert-2x10-rank", 2, 2}));

@@ -208,5 +208,27 @@ TEST(ModernBertTest, NamesFieldsThatItDoesNotKnow) {
       HasSubstr("served are ModernBertModel, ModernBertForMaskedLM"));
 }
 
+TEST(NomicBertTest, ReadsOlderFieldsAndRefusesWhatTheyMayAskFor) {
+  const json sizes = {{"n_layer", 3}, {"n_embd", 16}, {"n_head", 2}, {"n_inner", 24}};
+  const StackSpec encoder = *Spec(Config("nomic_bert", sizes)).encoder;
+  EXPECT_EQ(encoder.num_layers, 3);
+  EXPECT_EQ(encoder.head_dim, 8);
+  EXPECT_EQ(encoder.feed_forward_size, 24);
+  EXPECT_EQ(encoder.max_positions, 2048);
+  EXPECT_THAT(
+      encoder.layers.feed_forward_in.weights,
+      ElementsAre("encoder.layers.{}.mlp.fc12.weight", "encoder.layers.{}.mlp.fc11.weight"));
+  for (const char* field : {"prenorm", "use_rms_norm", "qkv_proj_bias", "rotary_emb_interleaved"}) {
+    EXPECT_THAT(Error(Config("nomic_bert", {{field, true}})),
+                HasSubstr(std::string(field) + " is true; only false is supported"));
+  }
+  EXPECT_THAT(Error(Config("nomic_bert", {{"activation_function", "gelu"}})),
+              HasSubstr("activation_function is \"gelu\"; only \"swiglu\" is supported"));
+  EXPECT_THAT(Error(Config("nomic_bert", {{"rotary_emb_fraction", 0.5}})),
+              HasSubstr("rotary_emb_fraction is 0.5; only 1 is supported"));
+  EXPECT_THAT(Error(Config("nomic_bert", {{"moe_every_n_layers", 2}})),
+              HasSubstr("moe_every_n_layers is 2; only 0 is supported"));
+}
+
 }  // namespace
 }  // namespace beamline::encoder_families_test

@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Albert, RandomEncoderTest,
 INSTANTIATE_TEST_SUITE_P(MpNet, RandomEncoderTest,
                          ::testing::Values(Model{"mpnet-3x8"}, Model{"mpnet-5x6-bare"}));
 INSTANTIATE_TEST_SUITE_P(ModernBert, RandomEncoderTest,
-                         ::testing::Values(Model{"modernbert-3x8"},
-                                           Model{"modernbert-4x6-biases"}));
+                         ::testing::Values(Model{"modernbert-3x8"}, Model{"modernbert-4x6-biases"},
+                                           Model{"nomic_bert-3x8"}));
 // Decoders whose hidden states are embeddings.
 INSTANTIATE_TEST_SUITE_P(Decoders, RandomEncoderTest,
                          ::testing::Values(Model{"qwen3-6of2x6-embed"},
@@ -115,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"xlm-roberta-2x24", 2}, Model{"bert-5x8-deep", 1, 3},
                       Model{"qwen3-6of2x6-embed", 2, 2}, Model{"electra-4x8-projected", 4},
                       Model{"albert-3x8", 1, 3}, Model{"albert-2x12-groups", 2, 4},
-                      Model{"mpnet-3x8", 3, 2}, Model{"modernbert-3x8", 3, 2}));
+                      Model{"mpnet-3x8", 3, 2}, Model{"modernbert-3x8", 3, 2},
+                      Model{"nomic_bert-3x8", 3, 2}));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
