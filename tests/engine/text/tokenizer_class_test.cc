@@ -168,6 +168,54 @@ TEST_F(TokenizerClassTest, XlmRobertaSplitsAtSpaces) {
   EXPECT_THAT(Ids(tokenizer, bare, "xlm-roberta", "A  b"), ElementsAre(0, 3, 7, 2));
 }
 
+// Over a file that does otherwise.
+TEST_F(TokenizerClassTest, AlbertNormalizesAsItsConfigSays) {
+  const char* const pieces[] = {"<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", "▁cafe",
+                                "▁café", "\"",    "▁\"",   "a",     "é",      "e", "▁Cafe",
+                                "fi",    "ﬁ",     "c",     "f",     "▁c",     "x"};
+  json vocab = json::array(), added = json::array();
+  for (const char* const piece : pieces) {
+    const size_t id = vocab.size();
+    vocab.push_back({piece, id < 5 ? 0.0 : -2.0 - 0.1 * static_cast<double>(id)});
+    if (id < 5) added.push_back({{"id", id}, {"content", piece}, {"special", true}});
+  }
+  const json albert = {{"added_tokens", added},
+                       {"normalizer", {{"type", "Lowercase"}}},
+                       {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                       {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}}}};
+  const std::string quoted = "``Café''  café", ligature = "Cafe ﬁ x";
+  EXPECT_THAT(Ids(albert, json::object(), "albert", quoted),
+              ElementsAre(2, 9, 16, 10, 17, 12, 8, 6, 3));
+  EXPECT_THAT(Ids(albert, json::object(), "albert", ligature), ElementsAre(2, 6, 5, 14, 5, 19, 3));
+  const json accents = {{"tokenizer_class", "AlbertTokenizer"}, {"keep_accents", true}};
+  EXPECT_THAT(Ids(albert, accents, "albert", quoted), ElementsAre(2, 9, 16, 10, 17, 11, 8, 7, 3));
+  EXPECT_THAT(Ids(albert, accents, "albert", ligature), ElementsAre(2, 6, 5, 15, 5, 19, 3));
+  const json cased = {{"tokenizer_class", "AlbertTokenizerFast"},
+                      {"do_lower_case", false},
+                      {"add_prefix_space", false}};
+  EXPECT_THAT(Ids(albert, cased, "albert", quoted),
+              ElementsAre(2, 8, 1, 10, 17, 12, 8, 16, 10, 17, 12, 3));
+  EXPECT_THAT(Ids(albert, cased, "albert", ligature), ElementsAre(2, 1, 10, 17, 12, 14, 19, 3));
+}
+
+TEST_F(TokenizerClassTest, MpNetHasBertsWordsBetweenRobertasTokens) {
+  const json vocab = {{"<s>", 0},  {"<pad>", 1}, {"</s>", 2},   {"[UNK]", 3}, {"<mask>", 4},
+                      {"dog", 5},  {"Dog", 6},   {"é", 7},      {"e", 8},     {"É", 9},
+                      {"##s", 10}, {"-", 11},    {"[CLS]", 12}, {"[SEP]", 13}};
+  const json mpnet = {{"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                      {"post_processor", Template("[CLS]", 12, "[SEP]", 13)},
+                      {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocab}}}};
+  const std::string text = "Dog-dogs É é";
+  EXPECT_THAT(Ids(mpnet, json::object(), "mpnet", text), ElementsAre(0, 5, 11, 5, 10, 8, 8, 2));
+  const json cased = {{"tokenizer_class", "MPNetTokenizer"}, {"do_lower_case", false}};
+  EXPECT_THAT(Ids(mpnet, cased, "mpnet", text), ElementsAre(0, 6, 11, 5, 10, 9, 7, 2));
+  const json tokens = {{"tokenizer_class", "MPNetTokenizer"},
+                       {"strip_accents", false},
+                       {"cls_token", "[CLS]"},
+                       {"sep_token", "[SEP]"}};
+  EXPECT_THAT(Ids(mpnet, tokens, "mpnet", text), ElementsAre(12, 5, 11, 5, 10, 7, 7, 13));
+}
+
 TEST_F(TokenizerClassTest, LlamaPutsASpaceBeforeTheTextAlone) {
   const json none = json::object(), llama = {{"tokenizer_class", "LlamaTokenizerFast"}};
   const auto with = [&](const char* key, const json& value) {
