@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -22,6 +23,7 @@
 #include "server/conversion/model_options.h"
 #include "server/conversion/request.h"
 #include "server/errors.h"
+#include "server/protocols/kserve/infer_method.h"
 #include "server/wire.h"
 #include "tests/fuzz/checks.h"
 #include "tests/fuzz/message_mutator.h"
@@ -40,9 +42,11 @@ std::unique_ptr<Message> Make() {
 
 // New ones go to the end: the corpus counts on the order.
 constexpr std::array kMakers = {
-    Make<v1::GenerateRequest>,  Make<v1::EncodeRequest>,      Make<v1::ScoreRequest>,
-    Make<v1::TokenizeRequest>,  Make<v1::DetokenizeRequest>,  Make<v1::GetModelRequest>,
-    Make<v1::LoadModelRequest>, Make<v1::UnloadModelRequest>, Make<v1::RestartReplicaRequest>};
+    Make<v1::GenerateRequest>,       Make<v1::EncodeRequest>,
+    Make<v1::ScoreRequest>,          Make<v1::TokenizeRequest>,
+    Make<v1::DetokenizeRequest>,     Make<v1::GetModelRequest>,
+    Make<v1::LoadModelRequest>,      Make<v1::UnloadModelRequest>,
+    Make<v1::RestartReplicaRequest>, Make<inference::ModelInferRequest>};
 
 std::unique_ptr<Message> NewMessage(uint8_t type) {
   return kMakers[static_cast<uint8_t>(type - 'A') % kMakers.size()]();
@@ -144,6 +148,24 @@ absl::Status ConvertEnd(const Request& message) {
   return absl::OkStatus();
 }
 
+// To a generator and to an encoder. Errors name inputs and parameters, which are no fields.
+void CheckInfer(const inference::ModelInferRequest& message) {
+  for (const ModelTask task : {ModelTask::kGenerate, ModelTask::kEncode}) {
+    ModelInfo model;
+    model.name = model.versioned_name = "model";
+    model.task = task;
+    const auto translation = TranslateInfer(message, model, std::nullopt);
+    if (!translation.ok()) {
+      CheckRefusal(translation.status(), "");
+      continue;
+    }
+    const absl::Status status =
+        std::visit([](const auto& request) { return ToEngineRequest(request).status(); },
+                   translation->request);
+    if (!status.ok()) CheckRefusal(InInferRequest(status), "");
+  }
+}
+
 absl::Status ConvertAny(const Message& message) {
   if (const auto* generate = dynamic_cast<const v1::GenerateRequest*>(&message)) {
     return Convert(*generate);
@@ -160,6 +182,9 @@ absl::Status ConvertAny(const Message& message) {
   }
   if (const auto* restart = dynamic_cast<const v1::RestartReplicaRequest*>(&message)) {
     return ConvertEnd(*restart);
+  }
+  if (const auto* infer = dynamic_cast<const inference::ModelInferRequest*>(&message)) {
+    CheckInfer(*infer);
   }
   return absl::OkStatus();
 }
