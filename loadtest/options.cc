@@ -26,8 +26,8 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
     group.add_option(name, value, help)->check(RefuseEmpty, "");
   };
   AddRepeatable(group, "--kind", flags.kinds,
-                "generate, generate_stream, generate_many, encode, encode_many, score or tokenize, "
-                "with =WEIGHT in a mix; repeatable; default generate_stream");
+                "generate, generate_stream, generate_many, encode, encode_many, score, classify, "
+                "rerank or tokenize, with =WEIGHT in a mix; repeatable; default generate_stream");
   add("--model", flags.model, "name of the model; default: the only one");
   group.add_option("--prompt", flags.text, "one text for every request");
   AddPath(group, "--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");
@@ -35,8 +35,8 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   add("--prompt-tokens", flags.tokens, "random token ids, a distribution");
   AddNumber<int64_t, int64_t>(group, "--shared", flags.shared,
                               "words or tokens that all prompts begin with", 0, kMaxShared);
-  AddNumber<int, int>(group, "--batch", flags.batch, "inputs, requests or continuations a call", 1,
-                      kMaxBatch);
+  AddNumber<int, int>(group, "--batch", flags.batch,
+                      "inputs, requests, continuations or documents a call", 1, kMaxBatch);
   add("--max-new-tokens", flags.max_new_tokens, "a distribution");
   add("--beam-width", flags.beam_width, "beam search; a distribution");
   AddNumber(group, "--temperature", flags.temperature, "sampling");

@@ -13,11 +13,14 @@ from peer import Answer, Peer, PeerError
 from plan import PlanError
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "client", "python")
+ITEMS = {"encode": "embeddings", "score": "scores", "classify": "classifications", "rerank": "documents"}
 METHODS = {
     "generate": ("Generate", "GenerateRequest", "GenerateResponse"),
     "generate_stream": ("GenerateStream", "GenerateRequest", "GenerateStreamResponse"),
     "encode": ("Encode", "EncodeRequest", "EncodeResponse"),
     "score": ("Score", "ScoreRequest", "ScoreResponse"),
+    "classify": ("Classify", "ClassifyRequest", "ClassifyResponse"),
+    "rerank": ("Rerank", "RerankRequest", "RerankResponse"),
     "tokenize": ("Tokenize", "TokenizeRequest", "TokenizeResponse"),
 }
 
@@ -76,8 +79,8 @@ class BeamlinePeer(Peer):
             answer.prompt_tokens = len(response.tokens)
         else:
             self._take_usage(response.usage, answer)
-        if kind in ("encode", "score"):
-            answer.num_items = len(response.embeddings if kind == "encode" else response.scores)
+        if kind in ITEMS:
+            answer.num_items = len(getattr(response, ITEMS[kind]))
 
     @staticmethod
     def _take_usage(usage: Any, answer: Answer) -> None:

@@ -77,6 +77,10 @@ std::unique_ptr<Call> MakeCall(Request request, const RunClock& clock, CallObser
       return std::make_unique<EncodeManyCall>(std::move(request), clock, observer);
     case Kind::kScore:
       return std::make_unique<ScoreCall>(std::move(request), clock, observer);
+    case Kind::kClassify:
+      return std::make_unique<ClassifyCall>(std::move(request), clock, observer);
+    case Kind::kRerank:
+      return std::make_unique<RerankCall>(std::move(request), clock, observer);
     case Kind::kTokenize:
       break;
   }

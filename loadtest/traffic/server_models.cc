@@ -20,9 +20,12 @@ bool CanDo(const v1::Model& model, Kind kind) {
                         model.state() == v1::MODEL_STATE_UNSPECIFIED;  // of an older server
   if (!is_there) return false;
   if (kind == Kind::kTokenize) return true;
+  if (model.task() == v1::TASK_CLASSIFY) {
+    return kind == Kind::kClassify || (kind == Kind::kRerank && model.labels_size() == 1);
+  }
   const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
-  if (model.task() == v1::TASK_CLASSIFY) return false;
-  return encodes == (model.task() == v1::TASK_ENCODE);
+  if (model.task() == v1::TASK_ENCODE) return encodes;
+  return IsGeneration(kind) || kind == Kind::kScore;
 }
 
 // The server would say the same of every request.

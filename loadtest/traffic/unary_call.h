@@ -24,6 +24,14 @@ inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context
   return stub.PrepareAsyncScore(&context, request, &queue);
 }
 inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::ClassifyRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncClassify(&context, request, &queue);
+}
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::RerankRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncRerank(&context, request, &queue);
+}
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
                          const v1::TokenizeRequest& request, grpc::CompletionQueue& queue) {
   return stub.PrepareAsyncTokenize(&context, request, &queue);
 }
@@ -52,6 +60,8 @@ class UnaryCall final : public Call {
 using GenerateCall = UnaryCall<v1::GenerateRequest, v1::GenerateResponse>;
 using EncodeCall = UnaryCall<v1::EncodeRequest, v1::EncodeResponse>;
 using ScoreCall = UnaryCall<v1::ScoreRequest, v1::ScoreResponse>;
+using ClassifyCall = UnaryCall<v1::ClassifyRequest, v1::ClassifyResponse>;
+using RerankCall = UnaryCall<v1::RerankRequest, v1::RerankResponse>;
 using TokenizeCall = UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>;
 
 }  // namespace beamline::loadtest

@@ -1,5 +1,6 @@
 #include "loadtest/traffic/verifier.h"
 
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,30 @@ class Alone {
       one.clear_continuations();
       *one.add_continuations() = continuation;
       const auto status = Ask(&v1::Inference::Stub::Score, one, v1::ScoreResponse());
+      if (!status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status operator()(const v1::ClassifyRequest& request) {
+    v1::ClassifyRequest one = request;
+    for (const v1::ClassifyInput& input : request.inputs()) {
+      one.clear_inputs();
+      *one.add_inputs() = input;
+      const auto status = Ask(&v1::Inference::Stub::Classify, one, v1::ClassifyResponse());
+      if (!status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status operator()(const v1::RerankRequest& request) {
+    // The best are those of all of them.
+    if (request.has_top()) {
+      return Ask(&v1::Inference::Stub::Rerank, request, v1::RerankResponse());
+    }
+    v1::RerankRequest one = request;
+    for (const std::string& document : request.documents()) {
+      one.clear_documents();
+      one.add_documents(document);
+      const auto status = Ask(&v1::Inference::Stub::Rerank, one, v1::RerankResponse());
       if (!status.ok()) return status;
     }
     return grpc::Status::OK;

@@ -106,6 +106,22 @@ void Answer::Append(const v1::ScoreResponse& response) {
   num_items += response.scores_size();
 }
 
+void Answer::Append(const v1::ClassifyResponse& response) {
+  for (const v1::Classification& one : response.classifications()) {
+    for (const v1::ClassScore& of : one.classes()) values.push_back(of.score());
+  }
+  AddUsage(response.usage(), usage);
+  num_items += response.classifications_size();
+}
+
+void Answer::Append(const v1::RerankResponse& response) {
+  for (const v1::RankedDocument& document : response.documents()) {
+    values.push_back(document.score());
+  }
+  AddUsage(response.usage(), usage);
+  num_items += response.documents_size();
+}
+
 void Answer::Append(const v1::TokenizeResponse& response) {
   Sequence& sequence = sequences.emplace_back();
   for (const v1::Token& token : response.tokens()) {

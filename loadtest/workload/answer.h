@@ -17,7 +17,7 @@ struct Answer {
     v1::FinishReason finish_reason = v1::FINISH_REASON_UNSPECIFIED;
   };
   std::vector<Sequence> sequences;  // of generation and tokenization
-  std::vector<float> values;        // embeddings and scores
+  std::vector<float> values;        // embeddings and scores, of classes and documents too
 
   v1::Usage usage;
   int num_items = 0;
@@ -26,6 +26,8 @@ struct Answer {
   void Append(const v1::GenerateStreamResponse& response);  // the next message of a stream
   void Append(const v1::EncodeResponse& response);
   void Append(const v1::ScoreResponse& response);
+  void Append(const v1::ClassifyResponse& response);
+  void Append(const v1::RerankResponse& response);
   void Append(const v1::TokenizeResponse& response);
   void Append(const Answer& other);
 

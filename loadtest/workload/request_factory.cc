@@ -69,6 +69,31 @@ v1::ScoreRequest MakeScore(const RequestClass& of, Random& random, const Random&
   return request;
 }
 
+v1::ClassifyRequest MakeClassify(const RequestClass& of, Random& random, const Random& shared) {
+  v1::ClassifyRequest request = of.classify;
+  request.set_model(of.model);
+  for (int i = 0; i < of.batch; ++i) {
+    v1::Prompt prompt = DrawPrompt(of.prompt, of.vocab_size, random, shared);
+    v1::ClassifyInput& input = *request.add_inputs();
+    if (prompt.has_ids()) {
+      input.mutable_ids()->Swap(prompt.mutable_ids());
+    } else {
+      input.set_text(std::move(*prompt.mutable_text()));
+    }
+  }
+  return request;
+}
+
+v1::RerankRequest MakeRerank(const RequestClass& of, Random& random, const Random& shared) {
+  v1::RerankRequest request = of.rerank;
+  request.set_model(of.model);
+  request.set_query(DrawPrompt(of.prompt, of.vocab_size, random, shared).text());
+  for (int i = 0; i < of.batch; ++i) {
+    request.add_documents(DrawPrompt(of.prompt, of.vocab_size, random, shared).text());
+  }
+  return request;
+}
+
 v1::TokenizeRequest MakeTokenize(const RequestClass& of, Random& random, const Random& shared) {
   v1::TokenizeRequest request;
   request.set_model(of.model);
@@ -150,6 +175,10 @@ RequestBody RequestFactory::MakeBody(size_t class_index, uint64_t variant) const
       return MakeMany(of.batch, [&] { return MakeEncode(of, 1, random, shared); });
     case Kind::kScore:
       return MakeScore(of, random, shared);
+    case Kind::kClassify:
+      return MakeClassify(of, random, shared);
+    case Kind::kRerank:
+      return MakeRerank(of, random, shared);
     case Kind::kTokenize:
       break;
   }

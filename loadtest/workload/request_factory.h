@@ -19,7 +19,8 @@ namespace beamline::loadtest {
 // What one call sends; lists are the requests of one bidirectional stream.
 using RequestBody =
     std::variant<v1::GenerateRequest, std::vector<v1::GenerateRequest>, v1::EncodeRequest,
-                 std::vector<v1::EncodeRequest>, v1::ScoreRequest, v1::TokenizeRequest>;
+                 std::vector<v1::EncodeRequest>, v1::ScoreRequest, v1::ClassifyRequest,
+                 v1::RerankRequest, v1::TokenizeRequest>;
 
 struct Request {
   uint64_t index = 0;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Kind kKinds[] = {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany,
                            Kind::kEncode,   Kind::kEncodeMany,     Kind::kScore,
-                           Kind::kTokenize};
+                           Kind::kClassify, Kind::kRerank,         Kind::kTokenize};
 
 }  // namespace
 
@@ -27,6 +27,10 @@ const char* KindName(Kind kind) {
       return "encode_many";
     case Kind::kScore:
       return "score";
+    case Kind::kClassify:
+      return "classify";
+    case Kind::kRerank:
+      return "rerank";
     case Kind::kTokenize:
       return "tokenize";
   }

@@ -22,10 +22,13 @@ enum class Kind {
   kEncode,
   kEncodeMany,
   kScore,
+  kClassify,
+  kRerank,
   kTokenize,
 };
 
-// "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "tokenize".
+// "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "classify",
+// "rerank", "tokenize".
 const char* KindName(Kind kind);
 // INVALID_ARGUMENT when no kind has this name.
 absl::StatusOr<Kind> ParseKind(std::string_view name);
@@ -38,13 +41,16 @@ struct RequestClass {
   double weight = 1;  // > 0; its share of the requests is this over the sum of all
   std::string model;
   PromptSource prompt;
-  // Inputs of an encode call, requests of a *_many call, continuations of a score call.
+  // Inputs of an encode or classify call, requests of a *_many call, continuations of a score call,
+  // documents of a rerank call.
   int batch = 1;
 
   // Options that every request of the class has; the ones of the other kinds stay empty.
   v1::GenerateRequest generate;
   v1::EncodeRequest encode;
   v1::ScoreRequest score;
+  v1::ClassifyRequest classify;
+  v1::RerankRequest rerank;
   // These change from request to request, on top of the options.
   std::optional<Distribution> max_new_tokens;
   std::optional<Distribution> beam_width;

@@ -123,9 +123,18 @@ absl::Status ReadOptions(Reader& reader, RequestClass& result) {
   if (!reader.Has("options")) return absl::OkStatus();
   const YAML::Node options = reader.Get("options");
   if (IsGeneration(result.kind)) return ReadMessage(options, result.generate);
-  if (result.kind == Kind::kScore) return ReadMessage(options, result.score);
-  if (result.kind != Kind::kTokenize) return ReadMessage(options, result.encode);
-  return absl::InvalidArgumentError("tokenize takes none");
+  switch (result.kind) {
+    case Kind::kScore:
+      return ReadMessage(options, result.score);
+    case Kind::kClassify:
+      return ReadMessage(options, result.classify);
+    case Kind::kRerank:
+      return ReadMessage(options, result.rerank);
+    case Kind::kTokenize:
+      return absl::InvalidArgumentError("tokenize takes none");
+    default:
+      return ReadMessage(options, result.encode);
+  }
 }
 
 void CheckTogether(Reader& reader, const RequestClass& result) {
@@ -138,8 +147,9 @@ void CheckTogether(Reader& reader, const RequestClass& result) {
   if (result.max_new_tokens && result.max_new_tokens->low() < 1) {
     reader.Fail("max_new_tokens", "expected at least 1");
   }
-  if (result.kind == Kind::kTokenize && result.prompt.tokens) {
-    reader.Fail("prompt.tokens", "tokenize takes a text");
+  const bool takes_texts = result.kind == Kind::kTokenize || result.kind == Kind::kRerank;
+  if (takes_texts && result.prompt.tokens) {
+    reader.Fail("prompt.tokens", fmt::format("{} takes a text", KindName(result.kind)));
   }
   if (result.cancel_share > 0 && !reader.Has("cancel_after_ms")) {
     reader.Fail("cancel_after_ms", "needed with cancel_share");

@@ -199,6 +199,32 @@ grpc::Status ScriptedServer::Score(Context*, const v1::ScoreRequest* request,
   return grpc::Status::OK;
 }
 
+grpc::Status ScriptedServer::Classify(Context*, const v1::ClassifyRequest* request,
+                                      v1::ClassifyResponse* response) {
+  Keep(*request);
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const v1::ClassifyInput& input : request->inputs()) {
+    v1::Classification& classification = *response->add_classifications();
+    const int length =
+        input.has_ids() ? input.ids().ids_size() : static_cast<int>(input.text().size());
+    classification.add_classes()->set_score(1.0F / static_cast<float>(length));
+    classification.set_num_tokens(length);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Rerank(Context*, const v1::RerankRequest* request,
+                                    v1::RerankResponse* response) {
+  Keep(*request);
+  if (auto status = Begin(); !status.ok()) return status;
+  const int most = request->has_top() ? request->top() : request->documents_size();
+  for (int i = 0; i < std::min(most, request->documents_size()); ++i) {
+    const size_t length = request->query().size() + request->documents(i).size();
+    response->add_documents()->set_score(1.0F / static_cast<float>(length));
+  }
+  return grpc::Status::OK;
+}
+
 grpc::Status ScriptedServer::Tokenize(Context*, const v1::TokenizeRequest* request,
                                       v1::TokenizeResponse* response) {
   Keep(*request);
@@ -210,10 +236,12 @@ grpc::Status ScriptedServer::Tokenize(Context*, const v1::TokenizeRequest* reque
 grpc::Status ScriptedServer::ListModels(Context*, const v1::ListModelsRequest*,
                                         v1::ListModelsResponse* response) {
   for (const auto& [name, task] :
-       {std::pair("write", v1::TASK_GENERATE), std::pair("embed", v1::TASK_ENCODE)}) {
+       {std::pair("write", v1::TASK_GENERATE), std::pair("embed", v1::TASK_ENCODE),
+        std::pair("rank", v1::TASK_CLASSIFY)}) {
     v1::Model& model = *response->add_models();
     model.set_name(name);
     model.set_task(task);
+    if (task == v1::TASK_CLASSIFY) model.add_labels("relevant");
     model.set_vocab_size(kVocabSize);
     model.set_max_input_tokens(kMaxInput);
     model.set_max_total_tokens(kMaxTotal);

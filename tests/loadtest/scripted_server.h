@@ -74,6 +74,8 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   grpc::Status EncodeMany(
       Context*, grpc::ServerReaderWriter<v1::EncodeManyResponse, v1::EncodeRequest>*) override;
   grpc::Status Score(Context*, const v1::ScoreRequest*, v1::ScoreResponse*) override;
+  grpc::Status Classify(Context*, const v1::ClassifyRequest*, v1::ClassifyResponse*) override;
+  grpc::Status Rerank(Context*, const v1::RerankRequest*, v1::RerankResponse*) override;
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
 

@@ -55,6 +55,27 @@ TEST(ServerModels, TheOnlyOneThatCanDoItIsMeant) {
   EXPECT_EQ(Resolve(Models({{"embed", v1::TASK_ENCODE}}), Kind::kTokenize, ""), absl::OkStatus());
 }
 
+// A reranker has one class.
+TEST(ServerModels, ClassifiersClassifyAndRerankersDoBoth) {
+  auto models = Models(
+      {{"sort", v1::TASK_CLASSIFY}, {"rank", v1::TASK_CLASSIFY}, {"embed", v1::TASK_ENCODE}});
+  for (const char* const label : {"good", "bad"}) models[0].add_labels(label);
+  models[1].add_labels("relevant");
+  EXPECT_EQ(Resolve(models, Kind::kRerank, ""), absl::OkStatus());
+  EXPECT_EQ(Resolve(models, Kind::kClassify, "sort"), absl::OkStatus());
+  EXPECT_EQ(Resolve(models, Kind::kClassify, ""),
+            absl::InvalidArgumentError("class: no model is named; accepted: sort, rank"));
+  EXPECT_EQ(
+      Resolve(models, Kind::kRerank, "sort"),
+      absl::InvalidArgumentError("class: model is 'sort', which cannot do it; accepted: rank"));
+  EXPECT_EQ(
+      Resolve(models, Kind::kEncode, "rank"),
+      absl::InvalidArgumentError("class: model is 'rank', which cannot do it; accepted: embed"));
+  EXPECT_EQ(Resolve(models, Kind::kClassify, "embed"),
+            absl::InvalidArgumentError(
+                "class: model is 'embed', which cannot do it; accepted: sort, rank"));
+}
+
 // As the server chooses: the highest version that is ready, or the one that is named.
 TEST(ServerModels, OfVersionsTheServersChoiceIsMeant) {
   std::vector<v1::Model> models = Models({{"write", v1::TASK_GENERATE},
