@@ -204,6 +204,14 @@ AsyncCall Client::RerankAsync(v1::RerankRequest request, OnDone<v1::RerankRespon
                              async_calls_));
 }
 
+AsyncCall Client::ClassifyTokensAsync(v1::ClassifyTokensRequest request,
+                                      OnDone<v1::ClassifyTokensResponse> on_done,
+                                      const CallOptions& options) {
+  return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()),
+                             &MethodTable::ClassifyTokens, std::move(request), std::move(on_done),
+                             retry_, options, async_calls_));
+}
+
 AsyncCall Client::ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                              const CallOptions& options) {
   return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::Score,

@@ -186,6 +186,11 @@ absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& reque
   return Call(stubs_->inference, &v1::Inference::Stub::Rerank, request, options, retry_);
 }
 
+absl::StatusOr<v1::ClassifyTokensResponse> Client::ClassifyTokens(
+    const v1::ClassifyTokensRequest& request, const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::ClassifyTokens, request, options, retry_);
+}
+
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
   return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options, retry_);

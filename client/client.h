@@ -165,6 +165,9 @@ class Client {
   // How well each document answers the request's query.
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request,
                                             const CallOptions& options = {});
+  // The classes of the tokens of the request's inputs, or the entities that these make.
+  absl::StatusOr<v1::ClassifyTokensResponse> ClassifyTokens(
+      const v1::ClassifyTokensRequest& request, const CallOptions& options = {});
   // How likely the model finds each continuation.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
@@ -217,6 +220,9 @@ class Client {
                           const CallOptions& options = {});
   AsyncCall RerankAsync(v1::RerankRequest request, OnDone<v1::RerankResponse> on_done,
                         const CallOptions& options = {});
+  AsyncCall ClassifyTokensAsync(v1::ClassifyTokensRequest request,
+                                OnDone<v1::ClassifyTokensResponse> on_done,
+                                const CallOptions& options = {});
   AsyncCall ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                        const CallOptions& options = {});
   AsyncCall TokenizeAsync(v1::TokenizeRequest request, OnDone<v1::TokenizeResponse> on_done,

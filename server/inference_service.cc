@@ -98,4 +98,10 @@ grpc::ServerUnaryReactor* InferenceService::Rerank(Context* context, const Buffe
   return StartInference<RerankMethod>(services_, Rpc::kRerank, *context, *request, response);
 }
 
+grpc::ServerUnaryReactor* InferenceService::ClassifyTokens(Context* context, const Buffer* request,
+                                                           Buffer* response) {
+  return StartInference<ClassifyTokensMethod>(services_, Rpc::kClassifyTokens, *context, *request,
+                                              response);
+}
+
 }  // namespace beamline

@@ -17,7 +17,8 @@ using RawInference = v1::Inference::WithRawCallbackMethod_Generate<
                             v1::Inference::WithRawCallbackMethod_Detokenize<
                                 v1::Inference::WithRawCallbackMethod_Classify<
                                     v1::Inference::WithRawCallbackMethod_Rerank<
-                                        v1::Inference::Service>>>>>>>>>>;
+                                        v1::Inference::WithRawCallbackMethod_ClassifyTokens<
+                                            v1::Inference::Service>>>>>>>>>>>;
 
 class InferenceService final : public RawInference {
  public:
@@ -44,6 +45,8 @@ class InferenceService final : public RawInference {
                                      Buffer* response) override;
   grpc::ServerUnaryReactor* Rerank(Context* context, const Buffer* request,
                                    Buffer* response) override;
+  grpc::ServerUnaryReactor* ClassifyTokens(Context* context, const Buffer* request,
+                                           Buffer* response) override;
 
  private:
   ServiceContext& services_;

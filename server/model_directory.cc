@@ -23,6 +23,8 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
       return model.task == ModelTask::kEncode;
     case ModelDirectory::Use::kClassify:
       return model.task == ModelTask::kClassify;
+    case ModelDirectory::Use::kClassifyTokens:
+      return model.task == ModelTask::kClassifyTokens;
   }
   return false;
 }
@@ -33,6 +35,8 @@ std::string_view Verb(ModelDirectory::Use use) {
       return "encode";
     case ModelDirectory::Use::kClassify:
       return "classify";
+    case ModelDirectory::Use::kClassifyTokens:
+      return "classify tokens";
     case ModelDirectory::Use::kScore:
       return "score";
     default:

@@ -15,7 +15,7 @@ namespace beamline {
 // Thread safe: what it hands out stays as it is, whatever becomes of the model.
 class ModelDirectory {
  public:
-  enum class Use : uint8_t { kAny, kGenerate, kScore, kEncode, kClassify };
+  enum class Use : uint8_t { kAny, kGenerate, kScore, kEncode, kClassify, kClassifyTokens };
   using ModelPtr = std::shared_ptr<const ModelInfo>;
 
   explicit ModelDirectory(std::vector<ModelInfo> models) { Update(std::move(models)); }

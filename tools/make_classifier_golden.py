@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tiny randomly initialised classifiers and what transformers answers for them.
+"""Writes tiny randomly initialised classifiers, of texts and of tokens, and what transformers answers for them.
 
 usage: make_classifier_golden.py OUT_FOLDER [NAME...]    (tests/golden/classifiers; fields: tests/golden/README.md)
 
 Each folder has weights of odd sizes, a tokenizer of a few words and expected.json: logits of single texts and of pairs,
-whole and cut on either side, and the scores of the pipeline of text classification. Needs transformers and torch.
+whole and cut on either side, and the scores of the pipeline of text classification; of classifiers of tokens the logits of
+single texts and what the pipeline of token classification makes of them, by each strategy. Needs transformers and torch.
 """
 
 import json
@@ -30,6 +31,10 @@ SPECIAL = {"bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], "roberta": ["
 SPECIAL["xlm-roberta"] = SPECIAL["roberta"]
 SPECIAL["mpnet"] = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"]
 SPECIAL["albert"] = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+# Other case, accents, words that the vocabulary does not have, runs of spaces, punctuation and special tokens within a text.
+TOKEN_TEXTS = ["The quick brown foxes jumped over a lazy dog", "Who reads émails ? Öpen the files, dog.", "", "mail  is   read\nhere",
+               "日本 mail [SEP] who ☃ asks </s> x", "  fox", " ".join(WORDS + WORDS[::-1])]
+STRATEGIES = ("none", "simple", "first", "average", "max")
 
 
 def word_pieces(special, words):
@@ -134,14 +139,34 @@ CASES = {
                        torch.float32, {}),
 }
 
+ENTITIES = labels("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+# The same; heads of ForTokenClassification.
+TOKEN_CASES = {
+    "bert-3x8-tokens": ("Bert", lambda: bert_tokenizer("BertTokenizer"),
+                        dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=33, **ENTITIES),
+                        torch.float32, {}),
+    "roberta-3x8-tokens": ("Roberta", roberta_tokenizer,
+                           dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=40, type_vocab_size=1,
+                                layer_norm_eps=1e-5, **ENTITIES), torch.bfloat16, {}),
+    "xlm-roberta-2x12-tokens": ("XLMRoberta", xlm_roberta_tokenizer,
+                                dict(hidden_size=24, num_attention_heads=2, num_hidden_layers=1, intermediate_size=28,
+                                     type_vocab_size=1, layer_norm_eps=1e-5, **ENTITIES), torch.float16, {}),
+    # Labels without a scheme, one of them with a hyphen.
+    "electra-3x8-tokens": ("Electra", lambda: bert_tokenizer("BertTokenizer"),
+                           dict(hidden_size=24, embedding_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=36,
+                                **labels("noun", "verb-past", "O")), torch.float32, {}),
+    "distilbert-5x6-tokens": ("DistilBert", lambda: bert_tokenizer("DistilBertTokenizer"),
+                              dict(dim=30, n_heads=5, n_layers=1, hidden_dim=44, **ENTITIES), torch.float16, {}),
+}
 
-def make_checkpoint(folder, number, family, tokenizer, sizes, dtype, more):
+
+def make_checkpoint(folder, head, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
     is_roberta = "oberta" in family or family == "MPNet"  # whose first positions belong to padding
     config = getattr(transformers, family + "Config")(
         vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
         **{"max_position_embeddings": POSITIONS + (tokenizer.pad_token_id + 1 if is_roberta else 0), **sizes})
-    model = getattr(transformers, family + "ForSequenceClassification")(config)
+    model = getattr(transformers, family + head)(config)
     for name, parameter in model.named_parameters():
         is_norm_gain = parameter.ndim == 1 and name.endswith("weight")
         parameter.data = torch.randn(parameter.shape) * 0.2 + (1.0 if is_norm_gain else 0.0)
@@ -189,17 +214,55 @@ def make_expected(folder):
           f"float32 error {max(row['float32_error'] for row in rows):.1e}")
 
 
+def in_bytes(text, part):
+    """What the pipeline says of a part of the text, whose ends count bytes."""
+    part = {key: value.item() if hasattr(value, "item") else value for key, value in part.items()}
+    for end in ("start", "end"):
+        part[end] = len(text[:part[end]].encode())
+    return {**part, "score": round9([part["score"]])[0]}
+
+
+@torch.no_grad()
+def make_expected_tokens(folder):
+    options = {"dtype": torch.float32, "attn_implementation": "eager"}
+    float32 = transformers.AutoModelForTokenClassification.from_pretrained(folder, **options).eval()
+    float64 = transformers.AutoModelForTokenClassification.from_pretrained(folder, **options).eval().double()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pipeline = transformers.pipeline("token-classification", model=float32, tokenizer=tokenizer, device="cpu")
+    rows = []
+    for text in TOKEN_TEXTS:
+        given = tokenizer([text], truncation=True, max_length=POSITIONS, return_tensors="pt")
+        logits = float32(**given).logits[0]
+        best = logits.topk(2).values
+        assert (best[:, 0] - best[:, 1]).min() > 1e-3, (folder, text)  # no answer hangs on an error
+        row = {"text": text, "truncate": "right" if given["input_ids"].shape[1] < len(tokenizer(text)["input_ids"]) else None,
+               "ids": given["input_ids"][0].tolist(), "float32_error": (float64(**given).logits[0] - logits).abs().max().item()}
+        for strategy in STRATEGIES:
+            found = pipeline(text, aggregation_strategy=strategy, ignore_labels=[])
+            row[strategy] = [in_bytes(text, part) for part in found]
+        rows.append(row)
+    with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
+        json.dump({"labels": [float32.config.id2label[i] for i in range(float32.config.num_labels)], "rows": rows}, file,
+                  ensure_ascii=False)
+        file.write("\n")
+    found = {part["entity"] for row in rows for part in row["none"]}
+    print(os.path.basename(folder), f"{len(rows)} rows, {sum(len(row['none']) for row in rows)} tokens of {len(found)} labels,",
+          f"{sum(len(row['first']) for row in rows)} entities, float32 error {max(row['float32_error'] for row in rows):.1e}")
+
+
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES}:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES, *TOKEN_CASES}:
         sys.exit(__doc__)
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    for number, (name, (family, make_tokenizer, sizes, dtype, more)) in enumerate(CASES.items()):
+    heads = [*((name, "ForSequenceClassification", make_expected, case) for name, case in CASES.items()),
+             *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in TOKEN_CASES.items())]
+    for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, more)) in enumerate(heads):
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue
         folder = os.path.join(sys.argv[1], name)
-        make_checkpoint(folder, number, family, make_tokenizer(), sizes, dtype, more)
-        make_expected(folder)
+        make_checkpoint(folder, head, number, family, make_tokenizer(), sizes, dtype, more)
+        expect(folder)
 
 
 if __name__ == "__main__":

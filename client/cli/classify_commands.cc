@@ -1,4 +1,5 @@
-// `beamline classify` and `beamline rerank`: scores of a classifier's classes, and of documents.
+// `beamline classify`, `beamline rerank` and `beamline classify-tokens`: scores of a classifier's
+// classes, of documents, and of the classes of tokens.
 #include <algorithm>
 #include <cctype>
 #include <memory>
@@ -62,10 +63,11 @@ void SetCommon(const ClassifyOptions& o, Request& request) {
 }
 
 // The command line's texts, or the lines that stand for them.
-absl::StatusOr<std::vector<std::string>> Texts(const Session& session, const ClassifyOptions& o) {
-  const auto lines = OpenLines(o.texts, "", session.console);
+absl::StatusOr<std::vector<std::string>> Texts(const Session& session,
+                                               const std::vector<std::string>& texts) {
+  const auto lines = OpenLines(texts, "", session.console);
   if (!lines.ok()) return lines.status();
-  if (*lines == nullptr) return o.texts;
+  if (*lines == nullptr) return texts;
   auto read = ReadAllLines(**lines);
   if (!read.ok()) return read.status();
   for (const std::string& line : *read) {
@@ -135,7 +137,7 @@ void PrintClasses(const v1::ClassifyRequest& request, const v1::ClassifyResponse
 }
 
 absl::Status RunClassify(const Session& session, const ClassifyOptions& options) {
-  const auto texts = Texts(session, options);
+  const auto texts = Texts(session, options.texts);
   if (!texts.ok()) return texts.status();
   const auto request = MakeRequest(options, *texts);
   if (!request.ok()) return request.status();
@@ -172,7 +174,7 @@ void PrintDocuments(const v1::RerankRequest& request, const v1::RerankResponse& 
 }
 
 absl::Status RunRerank(const Session& session, const ClassifyOptions& options) {
-  const auto documents = Texts(session, options);
+  const auto documents = Texts(session, options.texts);
   if (!documents.ok()) return documents.status();
   v1::RerankRequest request;
   SetCommon(options, request);
@@ -188,6 +190,95 @@ absl::Status RunRerank(const Session& session, const ClassifyOptions& options) {
   session.output.Answer(
       *response, [&] { PrintDocuments(request, *response, session); },
       [&] { PrintDocumentRows(request, *response, session.output); });
+  return absl::OkStatus();
+}
+
+struct TokenOptions {
+  std::vector<std::string> texts;
+  std::string model;
+  std::string aggregation;
+  std::string truncate;
+  std::vector<std::string> ignored;
+  std::optional<int32_t> top;
+  bool all = false;
+};
+
+v1::ClassifyTokensRequest MakeTokenRequest(const TokenOptions& o,
+                                           const std::vector<std::string>& texts) {
+  v1::ClassifyTokensRequest request;
+  request.set_model(o.model);
+  for (const std::string& text : texts) request.add_inputs(text);
+  v1::Aggregation aggregation = v1::AGGREGATION_NONE;
+  if (!o.aggregation.empty()) {
+    v1::Aggregation_Parse("AGGREGATION_" + UpperCase(o.aggregation), &aggregation);
+  }
+  request.set_aggregation(aggregation);
+  if (o.all || !o.ignored.empty()) request.mutable_ignore_labels();
+  for (const std::string& label : o.ignored) request.mutable_ignore_labels()->add_labels(label);
+  if (o.top) request.set_top(*o.top);
+  v1::Truncation truncate = v1::TRUNCATION_NONE;
+  if (!o.truncate.empty()) v1::Truncation_Parse("TRUNCATION_" + UpperCase(o.truncate), &truncate);
+  request.set_truncate(truncate);
+  return request;
+}
+
+// A class of a token, or an entity.
+struct TokenRow {
+  int input = 0;
+  std::string label;
+  float score = 0;
+  int32_t begin = 0, end = 0;
+  std::string text;
+};
+
+std::vector<TokenRow> TokenRows(const v1::ClassifyTokensResponse& response) {
+  std::vector<TokenRow> rows;
+  for (int i = 0; i < response.classifications_size(); ++i) {
+    const v1::TokenClassification& of = response.classifications(i);
+    for (const v1::ClassifiedToken& token : of.tokens()) {
+      for (const v1::ClassScore& one : token.classes()) {
+        rows.push_back({i, one.label(), one.score(), token.begin(), token.end(), token.piece()});
+      }
+    }
+    for (const v1::Entity& entity : of.entities()) {
+      rows.push_back(
+          {i, entity.label(), entity.score(), entity.begin(), entity.end(), entity.text()});
+    }
+  }
+  return rows;
+}
+
+constexpr std::string_view kTokenClassColumns[] = {"input", "begin", "end",
+                                                   "label", "score", "text"};
+
+void PrintTokens(const v1::ClassifyTokensResponse& response, const Session& session) {
+  std::vector<std::vector<std::string>> rows = {{"", "bytes", "score", "label", "text"}};
+  for (const TokenRow& row : TokenRows(response)) {
+    rows.push_back({fmt::to_string(row.input + 1), fmt::format("{}..{}", row.begin, row.end),
+                    fmt::format("{:.4f}", row.score), row.label, Shorten(row.text, kTextWidth)});
+  }
+  session.console.out << FormatTable(rows, session.output.style());
+  PrintTotals(session, response);
+}
+
+void PrintTokenRows(const v1::ClassifyTokensResponse& response, Output& output) {
+  for (const TokenRow& row : TokenRows(response)) {
+    output.CsvRow(kTokenClassColumns,
+                  std::vector<std::string>{fmt::to_string(row.input + 1), fmt::to_string(row.begin),
+                                           fmt::to_string(row.end), row.label,
+                                           fmt::to_string(row.score), row.text});
+  }
+}
+
+absl::Status RunClassifyTokens(const Session& session, const TokenOptions& options) {
+  const auto texts = Texts(session, options.texts);
+  if (!texts.ok()) return texts.status();
+  const auto response =
+      session.client.ClassifyTokens(MakeTokenRequest(options, *texts), session.options.call());
+  if (!response.ok()) return response.status();
+  session.output.Answer(
+      *response, [&] { PrintTokens(*response, session); },
+      [&] { PrintTokenRows(*response, session.output); });
   return absl::OkStatus();
 }
 
@@ -224,11 +315,42 @@ void AddRerank(CLI::App& app, Command& chosen) {
   });
 }
 
+void AddClassifyTokens(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<TokenOptions>();
+  CLI::App* command =
+      app.add_subcommand("classify-tokens", "names, places and the like that texts have");
+  command->add_option("text", options->texts,
+                      "texts; without any, or '-': the lines of standard input");
+  command->add_option("--model", options->model, "name of a model; see 'beamline models'")
+      ->type_name("NAME");
+  command
+      ->add_option("--aggregation", options->aggregation,
+                   "how tokens become entities; default: none, tokens are shown")
+      ->check(CLI::IsMember({"none", "simple", "first", "average", "max"}));
+  auto* ignore =
+      AddRepeatable(*command, "--ignore-label", options->ignored,
+                    "leaves out tokens and entities of this label; repeatable; default O");
+  command->add_flag("--all", options->all, "leaves none out")->excludes(ignore);
+  AddNumber(*command, "--top", options->top, "the best N classes of each token; default: 1");
+  command
+      ->add_option("--truncate", options->truncate,
+                   "side that loses what is too long; default: error")
+      ->check(CLI::IsMember({"none", "right", "left"}));
+  command->footer(
+      "Examples:\n"
+      "  beamline classify-tokens --aggregation simple \"Ada Lovelace lived in London.\"\n"
+      "  beamline classify-tokens --all --top 3 < sentences.txt\n");
+  command->callback([&chosen, options] {
+    chosen = [options](const Session& session) { return RunClassifyTokens(session, *options); };
+  });
+}
+
 }  // namespace
 
 void AddClassifyCommands(CLI::App& app, Command& chosen) {
   AddClassify(app, chosen);
   AddRerank(app, chosen);
+  AddClassifyTokens(app, chosen);
 }
 
 }  // namespace beamline::cli

@@ -17,12 +17,18 @@ enum class ModelTask : uint8_t {
   kGenerate,
   kTranslate,
   kEncode,
-  kClassify
-};  // decoder, encoder-decoder, encoder, encoder with a head for classes
+  kClassify,
+  kClassifyTokens
+};  // decoder, encoder-decoder, encoder, encoder with a head for classes of texts or of tokens
 
 // Whether it writes text: what it does for a request is a step for each token.
 constexpr bool Generates(ModelTask task) {
   return task == ModelTask::kGenerate || task == ModelTask::kTranslate;
+}
+
+// Whether its answers are classes, of texts or of tokens.
+constexpr bool Classifies(ModelTask task) {
+  return task == ModelTask::kClassify || task == ModelTask::kClassifyTokens;
 }
 
 // A model, or one version of it, from the call that loads it to the end of the one that unloads it.

@@ -255,8 +255,16 @@ struct Embedding {
   int32_t num_tokens = 0;
 };
 
+// A token of an input's text.
+struct InputToken {
+  int32_t id = 0;
+  int32_t begin = 0, end = 0;  // bytes of the text
+  bool of_template = false;    // stands for none of the text
+};
+
 struct EncodeResult {
-  std::vector<Embedding> embeddings;  // in the order of the inputs
+  std::vector<Embedding> embeddings;            // in the order of the inputs
+  std::vector<std::vector<InputToken>> tokens;  // of each input; for requests that ask for them
   Usage usage;
   Timing timing;
 };
@@ -289,6 +297,21 @@ struct ClassifyRequest {
   std::optional<std::string> query;
   std::optional<ScoreFunction> function;  // absent: the model's own
   std::optional<int32_t> top;             // that the caller wants to know of; the engine checks it
+  EncodeTruncation truncate = EncodeTruncation::kNone;
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
+};
+
+// The answer is an EncodeResult with tokens, whose vectors, one for each token, are the softmax of
+// the token's classes, in the order of ModelInfo::labels.
+struct ClassifyTokensRequest {
+  std::string model;
+  std::vector<std::string> inputs;  // UTF-8
+  std::optional<int32_t> top;       // that the caller wants to know of; the engine checks it
+  size_t num_ignored_labels = 0;    // likewise
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;

@@ -14,7 +14,7 @@
 namespace beamline {
 namespace {
 
-constexpr char kTruncateHint[] = "; set truncate to cut it";
+constexpr char kCutHint[] = "; set truncate to cut it";
 
 absl::Status CheckReranker(const ModelFacts& model) {
   const size_t num_labels = model.info.labels.size();
@@ -114,8 +114,8 @@ absl::Status ClassifyIntake::Append(size_t input, const TokenIds& query, EncodeJ
     return AppendPair(field, query, document, job);
   }
   const Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      TokenIds ids, TokenizeWithin(field, prompt, request_.truncate, kTruncateHint, *model_));
+  BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
+                            TokenizeWithin(field, prompt, request_.truncate, kCutHint, *model_));
   if (!job.type_ids.empty()) job.type_ids.emplace_back(ids.size(), 0);
   job.inputs.push_back(std::move(ids));
   return absl::OkStatus();
@@ -128,8 +128,8 @@ absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds
                         static_cast<size_t>(model_->tokenizer->num_pair_template_tokens());
   const Truncation truncation = ToTruncation(request_.truncate);
   if (truncation == Truncation::kNone && length > static_cast<size_t>(limit)) {
-    return TooLong(field, fmt::to_string(length), limit,
-                   fmt::format(", of both texts{}", kTruncateHint), *model_);
+    return TooLong(field, fmt::to_string(length), limit, fmt::format(", of both texts{}", kCutHint),
+                   *model_);
   }
   auto pair = model_->tokenizer->JoinPair(first, second, truncation, limit);
   if (model_->description.spec.encoder->num_types > 1) {

@@ -21,9 +21,8 @@ namespace beamline {
 absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const ModelFacts& model) {
   if (model.info.task != ModelTask::kEncode) {
     return WrongTask(model, "Encode",
-                     model.info.task == ModelTask::kClassify
-                         ? "classifies and has no embeddings"
-                         : "generates text and has no embeddings");
+                     Classifies(model.info.task) ? "classifies and has no embeddings"
+                                                 : "generates text and has no embeddings");
   }
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("inputs"), request.inputs.size()));

@@ -16,6 +16,8 @@
 namespace beamline {
 namespace {
 
+constexpr char kTruncateHint[] = "; set truncate to cut it";
+
 // A token is rarely longer than this many bytes: a cheap bound that refuses a novel before
 // tokenizing it.
 constexpr size_t kMaxBytesPerToken = 256;
@@ -63,17 +65,26 @@ absl::Status CheckTokens(std::string_view text_field, const std::vector<Token>& 
   return absl::OkStatus();
 }
 
-// The ids of a text, of which errors name the field.
-absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::string& text,
-                                    const EncodeTextOptions& options, const ModelFacts& model) {
+// The tokens of a text, of which errors name the field.
+absl::StatusOr<std::vector<Token>> TokensOf(const std::string& text_field, const std::string& text,
+                                            const EncodeTextOptions& options,
+                                            const ModelFacts& model) {
   auto tokens = model.tokenizer->Encode(text, options);
   if (!tokens.ok()) return InField(text_field, text_field + ": ", tokens.status());
   const PromptSide side = options.as_target ? PromptSide::kTarget : PromptSide::kInput;
   BEAMLINE_RETURN_IF_ERROR(
       CheckTokens(text_field, *tokens, VocabSize(side, model), *model.tokenizer));
+  return tokens;
+}
+
+// Their ids.
+absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::string& text,
+                                    const EncodeTextOptions& options, const ModelFacts& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
+                            TokensOf(text_field, text, options, model));
   TokenIds ids;
-  ids.reserve(tokens->size());
-  for (const Token& token : *tokens) ids.push_back(token.id);
+  ids.reserve(tokens.size());
+  for (const Token& token : tokens) ids.push_back(token.id);
   return ids;
 }
 
@@ -253,11 +264,40 @@ absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& pr
   return ids;
 }
 
+absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
+                                                     const std::string& text,
+                                                     EncodeTruncation truncate,
+                                                     const ModelFacts& model) {
+  const int32_t limit = model.info.max_input_tokens;
+  EncodeTextOptions options;
+  options.max_tokens = limit;
+  options.truncation = ToTruncation(truncate);
+  const bool truncates = options.truncation != Truncation::kNone;
+  if (!truncates && IsFarTooLong(text, limit)) {
+    return TooLong(field, AtLeastTokens(text), limit, kTruncateHint, model);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
+                            TokensOf(std::string(field), text, options, model));
+  if (!truncates && static_cast<int64_t>(tokens.size()) > limit) {
+    return TooLong(field, fmt::to_string(tokens.size()), limit, kTruncateHint, model);
+  }
+  if (tokens.empty()) return NoTokens(field);
+  std::vector<InputToken> input;
+  input.reserve(tokens.size());
+  for (const Token& token : tokens) {
+    input.push_back({.id = token.id,
+                     .begin = token.begin,
+                     .end = token.end,
+                     .of_template = token.special && token.begin == token.end});
+  }
+  return input;
+}
+
 absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,
                                       Truncation truncation, const ModelFacts& model) {
   const int32_t limit = model.info.max_input_tokens;
   if (truncation == Truncation::kNone && IsFarTooLong(text, limit)) {
-    return TooLong(field, AtLeastTokens(text), limit, "; set truncate to cut it", model);
+    return TooLong(field, AtLeastTokens(text), limit, kTruncateHint, model);
   }
   return EncodeText(std::string(field), text, {.add_special_tokens = false}, model);
 }

@@ -53,6 +53,11 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
 absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& prompt,
                                         EncodeTruncation truncate, std::string_view hint,
                                         const ModelFacts& model);
+// The tokens of a text that is an input of its own, `field`; otherwise as TokenizeWithin.
+absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
+                                                     const std::string& text,
+                                                     EncodeTruncation truncate,
+                                                     const ModelFacts& model);
 // A text of two that are one input, without special tokens. `field` is that of the text itself.
 absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,
                                       Truncation truncation, const ModelFacts& model);

@@ -40,7 +40,9 @@ constexpr size_t kMaxFolderBytes = 160;
 constexpr size_t kMaxNameBytes = 64;
 
 ModelTask TaskOf(const TransformerSpec& spec) {
-  if (spec.classifier.has_value()) return ModelTask::kClassify;
+  if (spec.classifier.has_value()) {
+    return spec.classifier->per_token ? ModelTask::kClassifyTokens : ModelTask::kClassify;
+  }
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
   return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
 }
@@ -74,7 +76,7 @@ absl::Status CheckRoomForText(const LoadedModel& model) {
 // Of two texts that are one input, each piece has a type that the classifier knows.
 absl::Status CheckTypes(const LoadedModel& model) {
   const TransformerSpec& spec = model.description.spec;
-  if (!spec.classifier.has_value() || spec.encoder->num_types < 2) return absl::OkStatus();
+  if (TaskOf(spec) != ModelTask::kClassify || spec.encoder->num_types < 2) return absl::OkStatus();
   const int32_t id = 0;
   const auto pair = model.tokenizer->JoinPair({&id, 1}, {&id, 1}, Truncation::kNone, 0);
   if (!pair.has_value()) return absl::OkStatus();

@@ -1,5 +1,6 @@
 // BERT, RoBERTa and ELECTRA: post-norm encoders with learned positions. The heads of pretraining
-// are left out: the model answers with hidden states, or with a classifier's head with classes.
+// are left out: the model answers with hidden states, or with a classifier's head with classes, of
+// texts or of tokens.
 // Heads of other tasks are refused.
 #include <cmath>
 #include <string>
@@ -45,6 +46,7 @@ struct Member {
 
 void AddHead(const Checkpoint& checkpoint, const std::string& prefix, const Member& member,
              ConfigFields& config, TransformerSpec& spec) {
+  if (IsTokenClassifier(checkpoint)) return SetTokenClassifier(checkpoint, config, spec);
   const std::string dense = member.has_own_dense ? "classifier.dense" : prefix + "pooler.dense";
   const std::string output = member.has_own_dense ? "classifier.out_proj" : "classifier";
   SetClassifier(checkpoint, dense, member.head_activation, output, config, spec);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/checkpoint/json_file.h"
+#include "engine/models/families.h"
 #include "engine/models/transformer_module.h"
 #include "fmt/format.h"
 
@@ -115,6 +116,7 @@ absl::Status ReadClassifyDefaults(const Checkpoint& checkpoint, ClassifyDefaults
                                   EncodingDefaults& encoding) {
   ConfigFields config(checkpoint.config(), kConfig);
   defaults.labels = ReadLabels(checkpoint.config(), config);
+  if (IsTokenClassifier(checkpoint)) return config.status();  // whose function is softmax
   defaults.function = PipelineFunction(defaults.labels.size(), config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

@@ -70,7 +70,9 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
   spec.vocab_size = encoder.vocab_size;
   spec.ignored_tensors = {prefix + "embeddings.position_ids", "vocab_transform.*",
                           "vocab_layer_norm.*", "vocab_projector.*"};
-  if (IsClassifier(checkpoint)) {
+  if (IsTokenClassifier(checkpoint)) {
+    SetTokenClassifier(checkpoint, config, spec);
+  } else if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, "pre_classifier", Activation::kRelu, "classifier", config, spec);
   }
   BEAMLINE_RETURN_IF_ERROR(config.status());

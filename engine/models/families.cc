@@ -9,12 +9,24 @@
 
 namespace beamline {
 
-bool IsClassifier(const Checkpoint& checkpoint) {
-  constexpr std::string_view kClassifier = "ForSequenceClassification";
+namespace {
+
+bool ArchitectureEndsWith(const Checkpoint& checkpoint, std::string_view end) {
   const auto names = checkpoint.config().find("architectures");
   if (names == checkpoint.config().end() || !names->is_array() || names->empty()) return false;
   const nlohmann::json& first = names->front();
-  return first.is_string() && first.get_ref<const std::string&>().ends_with(kClassifier);
+  return first.is_string() && first.get_ref<const std::string&>().ends_with(end);
+}
+
+}  // namespace
+
+bool IsTokenClassifier(const Checkpoint& checkpoint) {
+  return ArchitectureEndsWith(checkpoint, "ForTokenClassification");
+}
+
+bool IsClassifier(const Checkpoint& checkpoint) {
+  return IsTokenClassifier(checkpoint) ||
+         ArchitectureEndsWith(checkpoint, "ForSequenceClassification");
 }
 
 absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
@@ -25,7 +37,7 @@ absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
       return absl::UnimplementedError(
           fmt::format("{}: tensor \"{}\" is of a classifier or another task's head, which is not "
                       "served; served are encoders, and classifiers whose architectures name "
-                      "ForSequenceClassification",
+                      "ForSequenceClassification or ForTokenClassification",
                       tensor.ok() ? tensor->file : checkpoint.folder(), name));
     }
   }
@@ -39,7 +51,7 @@ void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activ
     return LinearNames{{name + ".weight"}, {name + ".bias"}};
   };
   ClassifierSpec& classifier = spec.classifier.emplace();
-  classifier.dense = linear(dense);
+  if (!dense.empty()) classifier.dense = linear(dense);
   classifier.activation = activation;
   classifier.output = linear(output);
   classifier.num_labels = static_cast<int32_t>(labels.size());
@@ -64,6 +76,11 @@ std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers) {
     types.clear();
   }
   return types;
+}
+
+void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec) {
+  SetClassifier(checkpoint, "", Activation::kNone, "classifier", config, spec);
+  spec.classifier->per_token = true;
 }
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

@@ -21,8 +21,10 @@ struct FamilyDescription {
   GenerationDefaults generation;
 };
 
-// Whether config.json's architectures name a classifier of texts, of whatever family.
+// Whether config.json's architectures name a classifier, of whatever family: of texts, or of their
+// tokens.
 bool IsClassifier(const Checkpoint& checkpoint);
+bool IsTokenClassifier(const Checkpoint& checkpoint);
 // A model with a head is not an encoder with something added: who serves one wants what its head
 // computes. UNIMPLEMENTED where a tensor is of such a head; which one is served, the architecture
 // tells.
@@ -32,6 +34,8 @@ absl::Status RefuseOtherHeads(const Checkpoint& checkpoint);
 // of weights without ".weight".
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec);
+// The same of a classifier of tokens, which has the output alone: "classifier", in every family.
+void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec);
 
 // A fault of config.json's `field` where it says another number of rows than the checkpoint's
 // `table` has. Nothing without such a table: who reads it reports that.

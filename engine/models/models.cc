@@ -27,7 +27,7 @@ struct Family {
   absl::StatusOr<FamilyDescription> (*describe)(const Checkpoint& checkpoint);
   // What config.json's architectures may name: transformers' classes whose answers these are. A
   // class with a head of another task would be served without it.
-  std::array<std::string_view, 4> architectures;
+  std::array<std::string_view, 5> architectures;
   // Of a decoder: the class without a head, whose hidden states are embeddings. Empty: hidden
   // states are not served.
   std::string_view embedder = {};
@@ -37,20 +37,24 @@ struct Family {
 constexpr std::array<Family, 33> kFamilies = {{
     {"bert",
      DescribeBert,
-     {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"}},
+     {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
+      "BertForTokenClassification"}},
     {"roberta",
      DescribeRoberta,
-     {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"}},
+     {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification",
+      "RobertaForTokenClassification"}},
     {"xlm-roberta",
      DescribeRoberta,
-     {"XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"}},
+     {"XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification",
+      "XLMRobertaForTokenClassification"}},
     {"electra",
      DescribeElectra,
      {"ElectraModel", "ElectraForPreTraining", "ElectraForMaskedLM",
-      "ElectraForSequenceClassification"}},
+      "ElectraForSequenceClassification", "ElectraForTokenClassification"}},
     {"distilbert",
      DescribeDistilBert,
-     {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification"}},
+     {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification",
+      "DistilBertForTokenClassification"}},
     {"albert",
      DescribeAlbert,
      {"AlbertModel", "AlbertForMaskedLM", "AlbertForPreTraining",

@@ -52,8 +52,8 @@ struct EncodingDefaults {
 // What config.json says of a classifier's classes.
 struct ClassifyDefaults {
   std::vector<std::string> labels;  // id2label, of each class
-  // What transformers' pipeline of text classification applies to the logits, by problem_type and
-  // the number of classes.
+  // Of texts what transformers' pipeline of text classification applies to the logits, by
+  // problem_type and the number of classes.
   ScoreFunction function = ScoreFunction::kNone;
   // What sentence-transformers' CrossEncoder applies.
   ScoreFunction rank_function = ScoreFunction::kNone;

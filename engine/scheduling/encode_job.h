@@ -15,6 +15,7 @@ namespace beamline {
 struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<TokenIds> inputs;
   std::vector<TokenIds> type_ids;  // as inputs, where one of them has types; else empty
+  std::vector<std::vector<InputToken>> tokens;  // as inputs, where the answer has them; else empty
   // Of a classifier, whose vectors are the scores of its classes: what its logits become.
   ScoreFunction function = ScoreFunction::kNone;
   Pooling pooling = Pooling::kMean;
@@ -34,6 +35,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
       result.usage.prompt_tokens += embedding.num_tokens;
     }
     result.embeddings = std::move(embeddings);
+    result.tokens = std::move(tokens);
     result.timing.queue = queue_time;
     result.timing.expected_queue = expected_queue;
     result.timing.total = now - rank.arrival;

@@ -31,8 +31,8 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
   embedding.dimensions = dimensions;
 }
 
-// What logits of classes become, in double precision.
-void Apply(ScoreFunction function, std::vector<float>& logits) {
+// What logits of an input's or a token's classes become, in double precision.
+void Apply(ScoreFunction function, std::span<float> logits) {
   if (function == ScoreFunction::kNone || logits.empty()) return;
   const double largest = *std::ranges::max_element(logits);
   double sum = 0.0;
@@ -134,7 +134,10 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
     embedding.values.assign(values, end);
     values = end;
     Truncate(embedding, slice.job->dimensions, slice.job->renormalize);
-    Apply(slice.job->function, embedding.values);
+    const auto width = static_cast<size_t>(embedding.dimensions);
+    for (size_t row = 0; row < embedding.values.size(); row += width) {
+      Apply(slice.job->function, std::span(embedding.values).subspan(row, width));
+    }
   }
   if (!AreFinite({begin, values})) slice.job->Answer(NotFiniteError(context().model));
   return values;

@@ -7,6 +7,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/intake/classify_intake.h"
+#include "engine/intake/classify_tokens_intake.h"
 #include "engine/intake/encode_intake.h"
 #include "engine/intake/generate_intake.h"
 #include "engine/intake/score_intake.h"
@@ -42,6 +43,10 @@ class EngineImpl : public Engine {
   absl::StatusOr<std::shared_ptr<RequestHandle>> Classify(
       ClassifyRequest request, std::shared_ptr<EncodeSink> sink) override {
     return Accept<ClassifyIntake>(std::move(request), std::move(sink));
+  }
+  absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokens(
+      ClassifyTokensRequest request, std::shared_ptr<EncodeSink> sink) override {
+    return Accept<ClassifyTokensIntake>(std::move(request), std::move(sink));
   }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {
@@ -131,6 +136,12 @@ absl::StatusOr<EncodeResult> Engine::EncodeAndWait(EncodeRequest request) {
 absl::StatusOr<EncodeResult> Engine::ClassifyAndWait(ClassifyRequest request) {
   auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
   BEAMLINE_RETURN_IF_ERROR(Classify(std::move(request), sink).status());
+  return sink->Wait();
+}
+
+absl::StatusOr<EncodeResult> Engine::ClassifyTokensAndWait(ClassifyTokensRequest request) {
+  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
+  BEAMLINE_RETURN_IF_ERROR(ClassifyTokens(std::move(request), sink).status());
   return sink->Wait();
 }
 

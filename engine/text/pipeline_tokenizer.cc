@@ -1,6 +1,7 @@
 #include "engine/text/pipeline_tokenizer.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -59,6 +60,19 @@ bool MentionsByteLevel(const JsonNode& root, const char* component) {
          root.value()[component].dump().find("\"ByteLevel\"") != std::string::npos;
 }
 
+// The token that plays a role: as the files say, else by one of the names that classes of
+// tokenizers have for it.
+std::optional<int32_t> RoleId(const Tokenizer& tokenizer, const TokenizerConfig& config,
+                              const char* role, std::initializer_list<std::string_view> usual) {
+  if (const std::string token = config.Role(role, ""); !token.empty()) {
+    return tokenizer.TokenId(token);
+  }
+  for (const std::string_view name : usual) {
+    if (const auto id = tokenizer.TokenId(name); id.has_value()) return id;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohmann::json& json,
@@ -102,6 +116,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohman
     }
   }
   BEAMLINE_RETURN_IF_ERROR(made->MakeDecoder(root, config));
+  made->unknown_id_ = RoleId(*made, config, "unk_token", {"[UNK]", "<unk>"});
+  made->mask_id_ = RoleId(*made, config, "mask_token", {"[MASK]", "<mask>"});
   return made;
 }
 
@@ -143,6 +159,7 @@ absl::Status PipelineTokenizer::MakeDecoder(const JsonNode& root, const Tokenize
   }
   // transformers leaves byte pair encodings alone here: their spaces are exact.
   if (config.clean_up_tokenization_spaces && model_->Name() != "BPE") {
+    joiner_.emplace(decoder_);
     decoder_.Add(MakeFuseStage());
     decoder_.Add(MakeCleanUpStage());
   }
@@ -245,6 +262,14 @@ absl::StatusOr<std::string> PipelineTokenizer::Decode(std::span<const int32_t> i
   std::string text;
   for (const int32_t id : ids) detokenizer.AppendTo(id, &text);
   text += detokenizer.Finish();
+  return text;
+}
+
+std::string PipelineTokenizer::JoinSpellings(std::span<const std::string> spellings) const {
+  DecodeChain chain(joiner_.has_value() ? *joiner_ : decoder_);
+  std::string text;
+  for (const std::string& spelling : spellings) chain.Push(spelling, &text);
+  chain.Finish(&text);
   return text;
 }
 

@@ -34,12 +34,16 @@ class PipelineTokenizer : public Tokenizer {
   int32_t num_pair_template_tokens() const override;
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
                                      bool skip_special_tokens) const override;
+  std::string JoinSpellings(std::span<const std::string> spellings) const override;
   std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const override;
   int32_t vocab_size() const override { return vocab_size_; }
   int32_t source_vocab_size() const override { return listed_size_; }
   std::string TokenText(int32_t id) const override;
   std::optional<int32_t> TokenId(std::string_view token_text) const override;
   bool IsSpecial(int32_t id) const override;
+  std::optional<int32_t> unknown_id() const override { return unknown_id_; }
+  std::optional<int32_t> mask_id() const override { return mask_id_; }
+  bool MarksContinuations() const override { return model_->Name() == "WordPiece"; }
   int32_t num_template_tokens() const override;
   int64_t model_max_length() const override { return model_max_length_; }
   std::string Kind() const override;
@@ -62,7 +66,9 @@ class PipelineTokenizer : public Tokenizer {
   std::unique_ptr<TokenModel> model_;
   AddedTokens added_tokens_;
   PostProcessor post_processor_;
-  DecodeChain decoder_;                    // in its initial state; copied for each use
+  DecodeChain decoder_;                // in its initial state; copied for each use
+  std::optional<DecodeChain> joiner_;  // the same without cleaning up, where decoder_ does it
+  std::optional<int32_t> unknown_id_, mask_id_;
   std::vector<TokenSpaces> token_spaces_;  // of the model's; only when offsets are trimmed
   bool byte_level_ = false;
   int32_t vocab_size_ = 0;

@@ -82,6 +82,13 @@ class Tokenizer {
   // INVALID_ARGUMENT naming the id and the range when an id is outside the vocabulary.
   virtual absl::StatusOr<std::string> Decode(std::span<const int32_t> ids,
                                              bool skip_special_tokens) const = 0;
+  // The text of tokens that are spelled like this, which need be none of the vocabulary
+  // (transformers: convert_tokens_to_string). Without a decoder, joined by spaces.
+  virtual std::string JoinSpellings(std::span<const std::string> spellings) const {
+    std::string text;
+    for (const std::string& spelling : spellings) text += (text.empty() ? "" : " ") + spelling;
+    return text;
+  }
   virtual std::unique_ptr<IncrementalDetokenizer> StartDecoding(bool skip_special_tokens) const = 0;
 
   // Ids are 0 .. vocab_size() - 1, added tokens included; of separate vocabularies those of the
@@ -96,6 +103,11 @@ class Tokenizer {
   virtual std::string TokenText(int32_t id) const = 0;
   virtual std::optional<int32_t> TokenId(std::string_view token_text) const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
+  // The tokens that stand for what the vocabulary does not have, and for a word to be guessed.
+  virtual std::optional<int32_t> unknown_id() const { return std::nullopt; }
+  virtual std::optional<int32_t> mask_id() const { return std::nullopt; }
+  // Of a vocabulary whose pieces within a word are marked, as WordPiece's "##ing".
+  virtual bool MarksContinuations() const { return false; }
   // How many tokens the template adds around one text.
   virtual int32_t num_template_tokens() const = 0;
   // What EncodeTextOptions::language takes, in the order of their names; empty where a text's

@@ -18,8 +18,10 @@ absl::StatusOr<std::unique_ptr<ClassifierHead>> ClassifierHead::Create(
 
 absl::Status ClassifierHead::Load(const Checkpoint& checkpoint) {
   TensorReader reader(checkpoint, Shard(), DType::kFloat32, *host_, weights_);
-  BEAMLINE_ASSIGN_OR_RETURN(
-      dense_, reader.Linear(spec_.dense, {hidden_size_}, hidden_size_, LinearSplit::kOut));
+  if (!spec_.dense.weights.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        dense_, reader.Linear(spec_.dense, {hidden_size_}, hidden_size_, LinearSplit::kOut));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(norm_, reader.Norm(spec_.norm, hidden_size_));
   BEAMLINE_ASSIGN_OR_RETURN(
       output_, reader.Linear(spec_.output, {spec_.num_labels}, hidden_size_, LinearSplit::kOut));
@@ -44,23 +46,27 @@ absl::StatusOr<std::vector<float>> ClassifierHead::Compute(std::span<const float
   for (size_t row = 0; row < num_rows; row += kMostRows) {
     const size_t count = std::min<size_t>(num_rows - row, kMostRows);
     host_->CopyToDevice(rows.data() + row * width, input_.data, count * width * sizeof(float));
-    MatMulParams dense;
-    dense.x = input_.First(static_cast<int64_t>(count));
-    dense.weight = dense_.weight.get();
-    dense.bias = dense_.bias;
-    dense.activation = spec_.activation;
-    dense.y = inner_.First(static_cast<int64_t>(count));
-    host_->MatMul(dense);
+    Tensor inner = input_.First(static_cast<int64_t>(count));
+    if (dense_.weight != nullptr) {
+      MatMulParams dense;
+      dense.x = inner;
+      dense.weight = dense_.weight.get();
+      dense.bias = dense_.bias;
+      dense.activation = spec_.activation;
+      dense.y = inner_.First(static_cast<int64_t>(count));
+      host_->MatMul(dense);
+      inner = dense.y;
+    }
     if (!norm_.gain.empty()) {
       host_->Norm({.kind = NormKind::kLayerNorm,
-                   .x = dense.y,
+                   .x = inner,
                    .gain = norm_.gain,
                    .bias = norm_.bias,
                    .epsilon = spec_.norm_epsilon,
-                   .y = dense.y});
+                   .y = inner});
     }
     MatMulParams output;
-    output.x = dense.y;
+    output.x = inner;
     output.weight = output_.weight.get();
     output.bias = output_.bias;
     output.y = logits_.First(static_cast<int64_t>(count));

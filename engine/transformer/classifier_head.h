@@ -1,4 +1,4 @@
-// The head of a classifier: class scores of the pooled vectors of texts.
+// The head of a classifier: class scores of the pooled vectors of texts, or of those of tokens.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace beamline {
 
 // Computes in float32, whatever the encoder computes in and wherever, on a CPU's backend: pooling
 // leaves float32 (PoolParams::output), which a GPU multiplies by no 16-bit weight, and one row for
-// each text is so little that bringing it to the host, where the scores have to go anyway, costs
-// less than casting it there would.
+// each text, or a few products for each token, are so little that bringing it to the host, where
+// the scores have to go anyway, costs less than casting it there would.
 class ClassifierHead {
  public:
   // Reads and packs the tensors of `spec`. Errors name the tensor. `host` is of a CPU.
@@ -46,8 +46,8 @@ class ClassifierHead {
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last
   const ClassifierSpec spec_;
   const int32_t hidden_size_;
-  TransformerWeights weights_;  // the owner of what the layers refer to
-  LinearWeights dense_, output_;
+  TransformerWeights weights_;    // the owner of what the layers refer to
+  LinearWeights dense_, output_;  // the first without a weight where the spec has none
   NormWeights norm_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Tensor input_, inner_, logits_;  // [kMostRows, ...]

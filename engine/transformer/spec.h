@@ -145,11 +145,12 @@ struct StackSpec {
   std::vector<std::string> layer_ids;
 };
 
-// The head of a classifier of texts: output(norm(activation(dense(h)))) of the pooled last hidden
-// states h of a text (classifier_head.h).
+// The head of a classifier (classifier_head.h): output(norm(activation(dense(h)))) of the pooled last
+// hidden states h of a text; of a classifier of tokens, of each of them.
 struct ClassifierSpec {
-  Pooling pooling = Pooling::kCls;
-  LinearNames dense;  // [hidden_size, hidden_size]
+  bool per_token = false;
+  Pooling pooling = Pooling::kCls;  // of texts
+  LinearNames dense;                // [hidden_size, hidden_size]; without names: none
   Activation activation = Activation::kTanh;
   NormNames norm;  // LayerNorm; gain empty: none
   float norm_epsilon = 1e-5f;

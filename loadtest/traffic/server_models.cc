@@ -23,6 +23,7 @@ bool CanDo(const v1::Model& model, Kind kind) {
   if (model.task() == v1::TASK_CLASSIFY) {
     return kind == Kind::kClassify || (kind == Kind::kRerank && model.labels_size() == 1);
   }
+  if (model.task() == v1::TASK_CLASSIFY_TOKENS) return false;
   const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
   if (model.task() == v1::TASK_ENCODE) return encodes;
   return IsGeneration(kind) || kind == Kind::kScore;

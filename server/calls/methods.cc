@@ -193,6 +193,36 @@ absl::StatusOr<v1::RerankResponse> RerankMethod::Answer(CallState& call, const R
   return ToRerankMessage(result, answer.top, answer.answer);
 }
 
+absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokensMethod::Submit(
+    CallState& call, const Request& message, const Caller& caller, std::shared_ptr<Sink> sink,
+    Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      answer.model,
+      ResolveModel(call, message, ModelDirectory::Use::kClassifyTokens, answer.answer));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
+  request.model = answer.model->versioned_name;  // that whose labels the answer has
+  BEAMLINE_ASSIGN_OR_RETURN(answer.tokenizer, call.services().engine.FindTokenizer(request.model));
+  answer.asked = ToTokenAnswerOptions(message);
+  return call.CountRefusal(
+      call.services().engine.ClassifyTokens(std::move(request), std::move(sink)));
+}
+
+absl::StatusOr<v1::ClassifyTokensResponse> ClassifyTokensMethod::Answer(CallState& call,
+                                                                        const Result& result,
+                                                                        const Options& answer) {
+  call.SetAnswer(result.timing, result.usage);
+  return ToClassifyTokensMessage(result, answer.model->labels, *answer.tokenizer, answer.asked,
+                                 answer.answer);
+}
+
+bool ClassifyTokensMethod::IsBrief(const Result& result) {
+  size_t bytes = 0;
+  for (const Embedding& scores : result.embeddings) {
+    bytes += kMessageBytes * (1 + scores.values.size());
+  }
+  return bytes <= kMostBriefBytes;
+}
+
 absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
                                                                    const Request& message,
                                                                    const Caller& caller,

@@ -104,6 +104,31 @@ struct RerankMethod {
   static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
 };
 
+// What the answer of ClassifyTokens is made of beside the scores.
+struct ClassifyTokensAnswer {
+  AnswerOptions answer;
+  TokenAnswerOptions asked;
+  ModelDirectory::ModelPtr model;  // whose labels they are
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+struct ClassifyTokensMethod {
+  using Request = v1::ClassifyTokensRequest;
+  using Response = v1::ClassifyTokensResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = ClassifyTokensAnswer;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result);
+};
+
 struct ScoreMethod {
   using Request = v1::ScoreRequest;
   using Response = v1::ScoreResponse;

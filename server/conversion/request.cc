@@ -280,6 +280,18 @@ absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::RerankRequest& message
   return request;
 }
 
+absl::StatusOr<ClassifyTokensRequest> ToEngineRequest(const v1::ClassifyTokensRequest& message) {
+  ClassifyTokensRequest request;
+  request.model = message.model();
+  request.inputs.assign(message.inputs().begin(), message.inputs().end());
+  request.top = Optional<int32_t>(message.has_top(), message.top());
+  request.num_ignored_labels = static_cast<size_t>(message.ignore_labels().labels_size());
+  request.truncate = ToTruncation(message.truncate());
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  return request;
+}
+
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
   ScoreRequest request;
   request.model = message.model();

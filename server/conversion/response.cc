@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
+#include "server/conversion/entities.h"
 
 namespace beamline {
 namespace {
@@ -100,6 +103,29 @@ std::vector<size_t> Places(std::span<const float> scores, std::optional<int32_t>
   return places;
 }
 
+void AddTokens(const TokenScores& input, int32_t top, const std::set<std::string_view>& ignored,
+               const Tokenizer& tokenizer, v1::TokenClassification& out) {
+  const size_t num_labels = input.labels.size();
+  for (size_t i = 0; i < input.tokens.size(); ++i) {
+    const InputToken& token = input.tokens[i];
+    if (token.of_template) continue;
+    const auto scores = input.scores.subspan(i * num_labels, num_labels);
+    const std::vector<size_t> places = Places(scores, top);
+    if (ignored.contains(input.labels[places.front()])) continue;
+    v1::ClassifiedToken& one = *out.add_tokens();
+    one.set_id(token.id);
+    one.set_piece(PieceOf(token, input.text, tokenizer));
+    one.set_index(static_cast<int32_t>(i));
+    one.set_begin(token.begin);
+    one.set_end(token.end);
+    for (const size_t place : places) {
+      v1::ClassScore& score = *one.add_classes();
+      score.set_label(input.labels[place]);
+      score.set_score(scores[place]);
+    }
+  }
+}
+
 v1::Task ToTask(ModelTask task) {
   switch (task) {
     case ModelTask::kGenerate:
@@ -110,6 +136,8 @@ v1::Task ToTask(ModelTask task) {
       return v1::TASK_ENCODE;
     case ModelTask::kClassify:
       return v1::TASK_CLASSIFY;
+    case ModelTask::kClassifyTokens:
+      return v1::TASK_CLASSIFY_TOKENS;
   }
   return v1::TASK_UNSPECIFIED;
 }
@@ -257,6 +285,45 @@ v1::RerankResponse ToRerankMessage(const EncodeResult& result, std::optional<int
     document.set_index(static_cast<int32_t>(place));
     document.set_score(scores[place]);
     document.set_num_tokens(result.embeddings[place].num_tokens);
+  }
+  SetWhole(result, options, message);
+  return message;
+}
+
+TokenAnswerOptions ToTokenAnswerOptions(const v1::ClassifyTokensRequest& message) {
+  TokenAnswerOptions options;
+  options.inputs.assign(message.inputs().begin(), message.inputs().end());
+  options.aggregation = message.aggregation();
+  if (message.has_ignore_labels()) {
+    const auto& labels = message.ignore_labels().labels();
+    options.ignored_labels.assign(labels.begin(), labels.end());
+  } else {
+    options.ignored_labels = {"O"};
+  }
+  if (message.has_top()) options.top = message.top();
+  return options;
+}
+
+v1::ClassifyTokensResponse ToClassifyTokensMessage(const EncodeResult& result,
+                                                   const std::vector<std::string>& labels,
+                                                   const Tokenizer& tokenizer,
+                                                   const TokenAnswerOptions& asked,
+                                                   const AnswerOptions& options) {
+  v1::ClassifyTokensResponse message;
+  const std::set<std::string_view> ignored(asked.ignored_labels.begin(),
+                                           asked.ignored_labels.end());
+  for (size_t i = 0; i < result.embeddings.size(); ++i) {
+    const TokenScores input = {asked.inputs[i], result.tokens[i], result.embeddings[i].values,
+                               labels};
+    v1::TokenClassification& out = *message.add_classifications();
+    out.set_num_tokens(result.embeddings[i].num_tokens);
+    if (asked.aggregation == v1::AGGREGATION_NONE) {
+      AddTokens(input, asked.top, ignored, tokenizer, out);
+      continue;
+    }
+    for (v1::Entity& entity : FindEntities(input, asked.aggregation, tokenizer)) {
+      if (!ignored.contains(entity.label())) *out.add_entities() = std::move(entity);
+    }
   }
   SetWhole(result, options, message);
   return message;

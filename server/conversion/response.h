@@ -9,6 +9,7 @@
 #include "beamline/v1/models.pb.h"
 #include "engine/api/engine.h"
 #include "engine/api/request.h"
+#include "engine/text/tokenizer.h"
 
 namespace beamline {
 
@@ -33,6 +34,19 @@ v1::ClassifyResponse ToClassifyMessage(const EncodeResult& result,
 // The best `top` documents, or all in their order.
 v1::RerankResponse ToRerankMessage(const EncodeResult& result, std::optional<int32_t> top,
                                    const AnswerOptions& options);
+// What ClassifyTokens asked of its answer.
+struct TokenAnswerOptions {
+  std::vector<std::string> inputs;
+  v1::Aggregation aggregation = v1::AGGREGATION_NONE;
+  std::vector<std::string> ignored_labels;
+  int32_t top = 1;
+};
+TokenAnswerOptions ToTokenAnswerOptions(const v1::ClassifyTokensRequest& message);
+v1::ClassifyTokensResponse ToClassifyTokensMessage(const EncodeResult& result,
+                                                   const std::vector<std::string>& labels,
+                                                   const Tokenizer& tokenizer,
+                                                   const TokenAnswerOptions& asked,
+                                                   const AnswerOptions& options);
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens);
 
 }  // namespace beamline

@@ -111,6 +111,12 @@ TEST(AsyncCalls, EveryKindHasItsAnswer) {
   Heard<v1::RerankResponse> reranked;
   client.RerankAsync(rerank, reranked.function());
   EXPECT_EQ(reranked.Wait()->documents(0).num_tokens(), 4);
+  v1::ClassifyTokensRequest tokens;
+  tokens.add_inputs("cd");
+  tokens.set_aggregation(v1::AGGREGATION_MAX);
+  Heard<v1::ClassifyTokensResponse> entities;
+  client.ClassifyTokensAsync(tokens, entities.function());
+  EXPECT_EQ(entities.Wait()->classifications(0).entities(0).text(), "cd");
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   Heard<v1::TokenizeResponse> tokenized;

@@ -47,6 +47,9 @@ TEST_F(ClientTest, EveryCallHasItsAnswer) {
   rerank.add_documents("c");
   rerank.add_documents("d");
   EXPECT_EQ(client_.Rerank(rerank)->documents(0).index(), 1);
+  v1::ClassifyTokensRequest tokens;
+  tokens.add_inputs("c");
+  EXPECT_EQ(client_.ClassifyTokens(tokens)->classifications(0).tokens(0).piece(), "c");
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   EXPECT_EQ(client_.Tokenize(tokenize)->tokens_size(), 3);

@@ -314,6 +314,38 @@ grpc::Status RecordingServer::Rerank(Context* context, const v1::RerankRequest* 
   return Begin("Rerank", *context);
 }
 
+// A token of one character, or an entity of two, in each text.
+grpc::Status RecordingServer::ClassifyTokens(Context* context,
+                                             const v1::ClassifyTokensRequest* request,
+                                             v1::ClassifyTokensResponse* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    token_classifies_.push_back(*request);
+  }
+  for (const std::string& text : request->inputs()) {
+    v1::TokenClassification& one = *response->add_classifications();
+    one.set_num_tokens(3);
+    if (request->aggregation() == v1::AGGREGATION_NONE) {
+      v1::ClassifiedToken& token = *one.add_tokens();
+      token.set_id(7);
+      token.set_piece(text.substr(0, 1));
+      token.set_index(1);
+      token.set_end(1);
+      token.add_classes()->set_label("B-PER");
+      token.mutable_classes(0)->set_score(0.75F);
+    } else {
+      v1::Entity& entity = *one.add_entities();
+      entity.set_label("PER");
+      entity.set_score(0.5F);
+      entity.set_text(text.substr(0, 2));
+      entity.set_end(2);
+    }
+  }
+  response->mutable_usage()->set_prompt_tokens(6);
+  response->mutable_timing()->mutable_total()->set_nanos(2'000'000);
+  return Begin("ClassifyTokens", *context);
+}
+
 // A token a byte; the first one is special and of no byte, where it was asked for.
 grpc::Status RecordingServer::Tokenize(Context* context, const v1::TokenizeRequest* request,
                                        v1::TokenizeResponse* response) {
@@ -389,6 +421,9 @@ std::vector<v1::EncodeRequest> RecordingServer::encodes() const { return Copy(en
 std::vector<v1::ScoreRequest> RecordingServer::scores() const { return Copy(scores_); }
 std::vector<v1::ClassifyRequest> RecordingServer::classifies() const { return Copy(classifies_); }
 std::vector<v1::RerankRequest> RecordingServer::reranks() const { return Copy(reranks_); }
+std::vector<v1::ClassifyTokensRequest> RecordingServer::token_classifies() const {
+  return Copy(token_classifies_);
+}
 std::vector<v1::TokenizeRequest> RecordingServer::tokenizes() const { return Copy(tokenizes_); }
 std::vector<v1::DetokenizeRequest> RecordingServer::detokenizes() const {
   return Copy(detokenizes_);

@@ -50,6 +50,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ScoreRequest> scores() const;
   std::vector<v1::ClassifyRequest> classifies() const;
   std::vector<v1::RerankRequest> reranks() const;
+  std::vector<v1::ClassifyTokensRequest> token_classifies() const;
   std::vector<v1::TokenizeRequest> tokenizes() const;
   std::vector<v1::DetokenizeRequest> detokenizes() const;
   std::vector<v1::LoadModelRequest> loads() const;
@@ -71,6 +72,8 @@ class RecordingServer final : public v1::Inference::Service,
   grpc::Status Score(Context*, const v1::ScoreRequest*, v1::ScoreResponse*) override;
   grpc::Status Classify(Context*, const v1::ClassifyRequest*, v1::ClassifyResponse*) override;
   grpc::Status Rerank(Context*, const v1::RerankRequest*, v1::RerankResponse*) override;
+  grpc::Status ClassifyTokens(Context*, const v1::ClassifyTokensRequest*,
+                              v1::ClassifyTokensResponse*) override;
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status Detokenize(Context*, const v1::DetokenizeRequest*, v1::DetokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
@@ -99,6 +102,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ScoreRequest> scores_;
   std::vector<v1::ClassifyRequest> classifies_;
   std::vector<v1::RerankRequest> reranks_;
+  std::vector<v1::ClassifyTokensRequest> token_classifies_;
   std::vector<v1::TokenizeRequest> tokenizes_;
   std::vector<v1::DetokenizeRequest> detokenizes_;
   std::vector<v1::LoadModelRequest> loads_;

@@ -230,12 +230,15 @@ class Help(Folder):
             file.write("Cannot open the file.\nSave changes before closing?\n")
         with open(os.path.join(self.folder, "documents.txt"), "w", encoding="utf-8") as file:
             file.write("a mail reader\na web server\n")
+        with open(os.path.join(self.folder, "sentences.txt"), "w", encoding="utf-8") as file:
+            file.write("who reads mail\nthe dog\n")
         os.environ["PATH"] = os.path.dirname(path_of("beamline-server")) + os.pathsep + os.environ["PATH"]
 
     def test_of_the_client(self):
-        classifier = os.path.join(options.source, "tests/golden/classifiers/bert-2x10-rank")
+        classifiers = os.path.join(options.source, "tests/golden/classifiers")
         server = Server(self.folder, "--admin-listen", "127.0.0.1:0", "--model-root", os.path.join(options.source, "models"),
-                        "--model", f"rank={classifier},device=cpu",
+                        "--model", f"rank={classifiers}/bert-2x10-rank,device=cpu",
+                        "--model", f"tokens={classifiers}/bert-3x8-tokens,device=cpu",
                         *(word for name in ("write-en", "embed-en", "translate-en-de")
                           for word in ("--model", f"{name}={options.source}/models/{name},device=cpu,replicas=2")))
         self.addCleanup(server.stop)

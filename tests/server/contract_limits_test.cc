@@ -189,6 +189,7 @@ TEST(ContractLimits, FieldsWithoutThemAreKnown) {
                                                    "ChatMessage.role",
                                                    "ClassifyInput.text",
                                                    "ClassifyRequest.model",
+                                                   "ClassifyTokensRequest.model",
                                                    "DetokenizeRequest.ids",
                                                    "DetokenizeRequest.model",
                                                    "EncodeRequest.dimensions",
@@ -253,6 +254,12 @@ v1::RerankRequest Valid(const v1::RerankRequest&) {
   message.add_documents("b");
   return message;
 }
+v1::ClassifyTokensRequest Valid(const v1::ClassifyTokensRequest&) {
+  v1::ClassifyTokensRequest message;
+  message.set_model("tokens");
+  message.add_inputs("a");
+  return message;
+}
 v1::ScoreRequest Valid(const v1::ScoreRequest&) {
   v1::ScoreRequest message;
   message.set_model("write-en");
@@ -261,12 +268,14 @@ v1::ScoreRequest Valid(const v1::ScoreRequest&) {
   return message;
 }
 
-Engine& Reranker() {
+Engine& Classifiers() {
   static const std::unique_ptr<Engine> engine = [] {
     EngineOptions options = TestEngineOptions();
     ModelOptions model = Demo("rank");
     model.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-2x10-rank";
-    options.models = {model};
+    ModelOptions tokens = Demo("tokens");
+    tokens.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-3x8-tokens";
+    options.models = {model, tokens};
     return *Engine::Create(options);
   }();
   return *engine;
@@ -282,7 +291,9 @@ absl::Status Call(const Request& message) {
     return SharedEngine().EncodeAndWait(*request).status();
   } else if constexpr (std::is_same_v<Request, v1::ClassifyRequest> ||
                        std::is_same_v<Request, v1::RerankRequest>) {
-    return Reranker().ClassifyAndWait(*request).status();
+    return Classifiers().ClassifyAndWait(*request).status();
+  } else if constexpr (std::is_same_v<Request, v1::ClassifyTokensRequest>) {
+    return Classifiers().ClassifyTokensAndWait(*request).status();
   } else {
     return SharedEngine().ScoreAndWait(*request).status();
   }
@@ -402,6 +413,7 @@ TEST(ContractLimits, AreKept) {
     ExpectKept<v1::ScoreRequest>(limit);
     ExpectKept<v1::ClassifyRequest>(limit);
     ExpectKept<v1::RerankRequest>(limit);
+    ExpectKept<v1::ClassifyTokensRequest>(limit);
   }
 }
 

@@ -84,6 +84,19 @@ class FakeEngine final : public Engine {
     return std::make_shared<Handle>(*this);
   }
 
+  // Every input is one token of its first byte, and its scores are as those of Classify.
+  absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokens(
+      ClassifyTokensRequest request, std::shared_ptr<EncodeSink> sink) override {
+    EncodeResult result;
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      const auto place = static_cast<float>(i);
+      result.embeddings.push_back({.dimensions = 2, .values = {place, -place}, .num_tokens = 1});
+      result.tokens.push_back({{.id = 1, .begin = 0, .end = 1}});
+    }
+    sink->OnFinish(std::move(result));
+    return std::make_shared<Handle>(*this);
+  }
+
   // The score of a continuation is minus its place.
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {

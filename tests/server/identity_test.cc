@@ -54,6 +54,7 @@ std::map<std::string, Call> InferenceCalls() {
        [](Client& c) { return c.EncodeMany(std::vector{OneText()}, kSoon)[0].status(); }},
       {"Score", [](Client& c) { return c.Score({}, kSoon).status(); }},
       {"Classify", [](Client& c) { return c.Classify({}, kSoon).status(); }},
+      {"ClassifyTokens", [](Client& c) { return c.ClassifyTokens({}, kSoon).status(); }},
       {"Rerank", [](Client& c) { return c.Rerank({}, kSoon).status(); }},
       {"Tokenize", [](Client& c) { return c.Tokenize({}, kSoon).status(); }},
       {"Detokenize", [](Client& c) { return c.Detokenize({}, kSoon).status(); }},
@@ -188,7 +189,7 @@ TEST_F(IdentityTest, RightsDecideWhatIsCalled) {
       EXPECT_TRUE(call(*With(token, true)).ok()) << name;
     }
   }
-  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 13);
+  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 14);
 }
 
 TEST_F(IdentityTest, OtherFormsAreNoToken) {

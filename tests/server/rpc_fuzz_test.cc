@@ -279,6 +279,9 @@ class RpcFuzzTest : public ::testing::Test {
     ModelOptions reranker = models_.at("bert")->Options("reranker");
     reranker.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-2x10-rank";
     options.models.push_back(reranker);
+    ModelOptions tokens = models_.at("bert")->Options("tokens");
+    tokens.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-3x8-tokens";
+    options.models.push_back(tokens);
     metrics_ = std::make_shared<Metrics>(options.models);
     auto engine = Engine::Create(options, metrics_.get());
     ASSERT_TRUE(engine.ok()) << engine.status();

@@ -18,21 +18,22 @@ from beamline.errors import (
     FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
     ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
 )
-from beamline.options import Chat, ClassifyInput, ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
+from beamline.options import Chat, ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
 from beamline.requests import generate_request
 from beamline.results import (
-    Classification, Classifications, ClassScore, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
+    Classification, Classifications, ClassifiedToken, ClassScore, Entity, TokenClassification, TokenClassifications, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
     ModelState, PositionLogprobs, RankedDocument, Ranking, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
 )
 from beamline.retry import NO_RETRIES, RetryPolicy
 
 __all__ = [
     "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",
-    "BeamlineError", "CancelledError", "Chat", "ClassScore", "Classification", "Classifications", "ClassifyInput", "ClassifyOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
-    "Delta", "Embedding", "Embeddings", "EncodeOptions", "FailedPreconditionError", "FieldViolation", "FinishReason",
+    "BeamlineError", "CancelledError", "Chat", "ClassScore", "Classification", "Classifications", "ClassifiedToken", "ClassifyInput", "ClassifyOptions", "ClassifyTokensOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
+    "Delta", "Embedding", "Embeddings", "EncodeOptions", "Entity", "FailedPreconditionError", "FieldViolation", "FinishReason",
     "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
     "Prompt", "RankedDocument", "Ranking", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Tls", "Token",
+    "TokenClassification", "TokenClassifications",
     "TokenLogprob", "TokenizerInfo", "Tokens", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "Usage", "__version__",
     "generate_request",
 ]

@@ -25,7 +25,7 @@ from beamline.v1 import models_pb2
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from beamline.options import ClassifyOptions, EncodeOptions, GenerateOptions, ModelSettings
+    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, GenerateOptions, ModelSettings
 
 _T = TypeVar("_T")
 Source = Union[Iterable[_T], AsyncIterable[_T]]
@@ -271,6 +271,12 @@ class AsyncClient(_AsyncClient):
         """How well each document answers a query, by a classifier with one class. Options: ClassifyOptions."""
         request = requests.rerank_request(model, query, documents, **options)
         return results.ranking(await self._call(_methods.RERANK, request, timeout))
+
+    async def classify_tokens(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
+                             **options: Unpack[ClassifyTokensOptions]) -> results.TokenClassifications:
+        """The classes of the tokens of texts, or with ``aggregation`` the entities that they make. Options: ClassifyTokensOptions."""
+        request = requests.classify_tokens_request(model, inputs, **options)
+        return results.token_classifications(await self._call(_methods.CLASSIFY_TOKENS, request, timeout))
 
     async def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
                     priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,

@@ -36,6 +36,7 @@ EarlyStopping = Literal["eager", "heuristic", "exhaustive"]
 Pooling = Literal["model", "mean", "cls", "last", "none"]
 Truncation = Literal["none", "right", "left"]
 ScoreFunction = Literal["model", "none", "sigmoid", "softmax"]
+Aggregation = Literal["none", "simple", "first", "average", "max"]
 DType = Literal["float32", "bfloat16", "float16"]
 
 
@@ -107,6 +108,17 @@ class ClassifyOptions(TypedDict, total=False):
     """Options of ``classify`` and ``rerank``."""
 
     function: ScoreFunction | None
+    top: int | None
+    truncate: Truncation | None
+    priority: int | None
+    request_id: str | None
+
+
+class ClassifyTokensOptions(TypedDict, total=False):
+    """Options of ``classify_tokens``."""
+
+    aggregation: Aggregation | None
+    ignore_labels: Sequence[str] | None
     top: int | None
     truncate: Truncation | None
     priority: int | None

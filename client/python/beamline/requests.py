@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping, Sequence, TypeVar, cast
 
 from google.protobuf.duration_pb2 import Duration
 
-from beamline.options import Chat, ClassifyInput, DType, EarlyStopping, Pooling, Prompt, ScoreFunction, Truncation
+from beamline.options import Aggregation, Chat, ClassifyInput, DType, EarlyStopping, Pooling, Prompt, ScoreFunction, Truncation
 from beamline.v1 import inference_pb2 as pb
 from beamline.v1 import models_pb2
 
@@ -123,6 +123,26 @@ def rerank_request(
     request = pb.RerankRequest()
     _fill(request, model=model, query=query, documents=list(documents))
     _fill_classes(request, function, top, truncate, priority, request_id)
+    return request
+
+
+def classify_tokens_request(
+    model: str, inputs: Iterable[str], *, aggregation: Aggregation | None = None, ignore_labels: Iterable[str] | None = None,
+    top: int | None = None, truncate: Truncation | None = None, priority: int | None = None, request_id: str | None = None,
+) -> pb.ClassifyTokensRequest:
+    """A request of ClassifyTokens; the options are those of ClassifyTokensOptions."""
+    for name, texts in (("inputs", inputs), ("ignore_labels", ignore_labels)):
+        if isinstance(texts, str):
+            raise TypeError(f"{name} is a str; accepted: several texts")
+    request = pb.ClassifyTokensRequest()
+    _fill(request, model=model, inputs=list(inputs), top=top, priority=priority, request_id=request_id)
+    if aggregation is not None:
+        request.aggregation = _choice(pb.Aggregation, "AGGREGATION_", "aggregation", aggregation)
+    if ignore_labels is not None:
+        request.ignore_labels.SetInParent()
+        _fill(request.ignore_labels, labels=list(ignore_labels))
+    if truncate is not None:
+        request.truncate = _choice(pb.Truncation, "TRUNCATION_", "truncate", truncate)
     return request
 
 

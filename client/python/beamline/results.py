@@ -46,6 +46,7 @@ class Task(_Name):
     TRANSLATE = "translate"
     ENCODE = "encode"
     CLASSIFY = "classify"
+    CLASSIFY_TOKENS = "classify_tokens"
 
 
 class ModelState(_Name):
@@ -243,6 +244,64 @@ class Classifications:
         return self.classifications[place]
 
     def __iter__(self) -> Iterator[Classification]:
+        return iter(self.classifications)
+
+
+@dataclass(frozen=True)
+class ClassifiedToken:
+    id: int
+    piece: str
+    index: int
+    """Its place among the input's tokens, special ones included."""
+    begin: int
+    """Of the bytes of the text in UTF-8 that it stands for."""
+    end: int
+    classes: tuple[ClassScore, ...]
+    """The best first."""
+
+    @property
+    def best(self) -> ClassScore:
+        """The class with the highest score."""
+        return self.classes[0]
+
+
+@dataclass(frozen=True)
+class Entity:
+    label: str
+    score: float
+    text: str
+    """As the tokenizer joins its tokens."""
+    begin: int
+    """Of its bytes in the text's UTF-8."""
+    end: int
+
+
+@dataclass(frozen=True)
+class TokenClassification:
+    tokens: tuple[ClassifiedToken, ...]
+    """Without ``aggregation``."""
+    entities: tuple[Entity, ...]
+    """With it."""
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class TokenClassifications:
+    """Classifications in the order of their texts; a sequence of them."""
+
+    classifications: tuple[TokenClassification, ...]
+    usage: Usage
+    timing: Timing
+    model: str
+    request_id: str
+
+    def __len__(self) -> int:
+        return len(self.classifications)
+
+    def __getitem__(self, place: int) -> TokenClassification:
+        return self.classifications[place]
+
+    def __iter__(self) -> Iterator[TokenClassification]:
         return iter(self.classifications)
 
 
@@ -446,6 +505,19 @@ def classifications(response: pb.ClassifyResponse) -> Classifications:
     return Classifications(
         tuple(Classification(tuple(ClassScore(of.label, of.score) for of in one.classes), one.num_tokens)
               for one in response.classifications),
+        _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+
+
+def token_classifications(response: pb.ClassifyTokensResponse) -> TokenClassifications:
+    def token(one: pb.ClassifiedToken) -> ClassifiedToken:
+        classes = tuple(ClassScore(of.label, of.score) for of in one.classes)
+        return ClassifiedToken(one.id, one.piece, one.index, one.begin, one.end, classes)
+
+    return TokenClassifications(
+        tuple(TokenClassification(
+            tuple(token(of) for of in one.tokens),
+            tuple(Entity(of.label, of.score, of.text, of.begin, of.end) for of in one.entities), one.num_tokens)
+            for one in response.classifications),
         _usage(response.usage), _timing(response.timing), response.model, response.request_id)
 
 

@@ -281,13 +281,15 @@ absl::Status InInferRequest(const absl::Status& status) {
 absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message,
                                                 const ModelInfo& model,
                                                 std::optional<Clock::time_point> deadline) {
-  if (model.task == ModelTask::kClassify) {
+  if (Classifies(model.task)) {
     return FieldError(
         {.field = "model_name",
          .value = fmt::format("'{}'", model.name),
          .text = fmt::format("model_name is '{}', a classifier, which ModelInfer does "
-                             "not serve; Classify and Rerank do",
-                             model.name)});
+                             "not serve; {}",
+                             model.name,
+                             model.task == ModelTask::kClassify ? "Classify and Rerank do"
+                                                                : "ClassifyTokens does")});
   }
   const bool generates = Generates(model.task);
   InferOptions options;

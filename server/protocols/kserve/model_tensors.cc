@@ -22,10 +22,11 @@ struct TensorForm {
 };
 
 bool Generates(const ModelInfo& model) { return beamline::Generates(model.task); }
+bool Classifies(const ModelInfo& model) { return beamline::Classifies(model.task); }
 
 std::vector<TensorForm> Inputs(const ModelInfo& model) {
   std::vector<TensorForm> inputs;
-  if (model.task == ModelTask::kClassify) return inputs;  // which ModelInfer does not take
+  if (Classifies(model)) return inputs;  // which ModelInfer does not take
   if (Generates(model)) {
     inputs = {{kTextInput, inference::TYPE_STRING, {1}},
               {kIdInput, inference::TYPE_INT32, {-1}},
@@ -43,7 +44,7 @@ std::vector<TensorForm> Inputs(const ModelInfo& model) {
 }
 
 std::vector<TensorForm> Outputs(const ModelInfo& model) {
-  if (model.task == ModelTask::kClassify) return {};
+  if (Classifies(model)) return {};
   if (!Generates(model)) {
     return {{kEmbeddingOutput, inference::TYPE_FP32, {-1, model.embedding_dimensions}},
             {"num_input_tokens", inference::TYPE_UINT32, {-1}}};
@@ -152,10 +153,11 @@ inference::ModelConfig ToConfig(const ModelInfo& model) {
     (*config.mutable_parameters())[name].set_string_value(value);
   };
   put("architecture", model.architecture);
-  put("task", model.task == ModelTask::kEncode      ? "encode"
-              : model.task == ModelTask::kClassify  ? "classify"
-              : model.task == ModelTask::kTranslate ? "translate"
-                                                    : "generate");
+  put("task", model.task == ModelTask::kEncode           ? "encode"
+              : model.task == ModelTask::kClassify       ? "classify"
+              : model.task == ModelTask::kClassifyTokens ? "classify_tokens"
+              : model.task == ModelTask::kTranslate      ? "translate"
+                                                         : "generate");
   put("max_input_tokens", fmt::to_string(model.max_input_tokens));
   if (Generates(model)) put("max_total_tokens", fmt::to_string(model.max_total_tokens));
   return config;

@@ -140,6 +140,16 @@ TEST(Output, OfClasses) {
                "document,score,tokens,text\r\n2,0.5,4,\"b,\"\r\n1,0,4,a\r\n", "");
 }
 
+TEST(Output, OfClassesOfTokens) {
+  ExpectPrints({"classify-tokens", "ab", "cd"},
+               "   bytes  score   label  text\n"
+               "1   0..1  0.7500  B-PER  a\n"
+               "2   0..1  0.7500  B-PER  c\n",
+               "(6 tokens, 2.0 ms in all)\n");
+  ExpectPrints({"classify-tokens", "--aggregation", "simple", "--output", "csv", "ab"},
+               "input,begin,end,label,score,text\r\n1,0,2,PER,0.5,ab\r\n", "");
+}
+
 TEST(Output, OfTokens) {
   ExpectPrints({"tokenize", "--model", "m", "ab"},
                "id  bytes  piece\n"

@@ -272,6 +272,27 @@ TEST(RerankRequests, HaveAFieldForEveryOption) {
   }
 }
 
+TEST(ClassifyTokensRequests, HaveAFieldForEveryOption) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"classify-tokens", "a", "b"}).status, 0);
+  EXPECT_EQ(RunCli(server, {"classify-tokens", "--all", "--top", "3"}, "a\nb\n").status, 0);
+  EXPECT_EQ(
+      RunCli(server, {"classify-tokens", "--model", "m", "--aggregation", "first", "--truncate",
+                      "right", "--ignore-label", "X", "--ignore-label", "Y", "a"})
+          .status,
+      0);
+  const char* const expected[] = {
+      "inputs: 'a' inputs: 'b'", "inputs: 'a' inputs: 'b' top: 3 ignore_labels {}",
+      "model: 'm' inputs: 'a' aggregation: AGGREGATION_FIRST truncate: TRUNCATION_RIGHT "
+      "ignore_labels { labels: 'X' labels: 'Y' }"};
+  ASSERT_THAT(server.token_classifies(), SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(MessageDifferencer::Equals(server.token_classifies()[i],
+                                           Parsed<v1::ClassifyTokensRequest>(expected[i])))
+        << server.token_classifies()[i].ShortDebugString();
+  }
+}
+
 TEST(TokenRequests, HaveAFieldForEveryOption) {
   const RecordingServer server;
   EXPECT_EQ(RunCli(server, {"tokenize", "--model", "m", "a b", "c"}).status, 0);

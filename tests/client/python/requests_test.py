@@ -86,7 +86,8 @@ class Generate(unittest.TestCase):
         for function, declared in ((requests.generate_request, options.GenerateOptions),
                                    (requests.encode_request, options.EncodeOptions),
                                    (requests.classify_request, options.ClassifyOptions),
-                                   (requests.rerank_request, options.ClassifyOptions)):
+                                   (requests.rerank_request, options.ClassifyOptions),
+                                   (requests.classify_tokens_request, options.ClassifyTokensOptions)):
             named = {name for name, one in inspect.signature(function).parameters.items() if one.kind == one.KEYWORD_ONLY}
             self.assertEqual(named, set(declared.__annotations__))
         with self.assertRaisesRegex(TypeError, "max_tokens"):
@@ -162,6 +163,19 @@ class Others(unittest.TestCase):
         self.assertEqual(list(request.documents), ["a", "b"])
         with self.assertRaisesRegex(TypeError, "documents is a str"):
             requests.rerank_request("m", "q", "text")
+
+    def test_classify_tokens(self):
+        request = requests.classify_tokens_request("m", ["a", "b"], aggregation="first", ignore_labels=["O", "X"], top=2,
+                                                   truncate="right", priority=1, request_id="r")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.ClassifyTokensRequest.DESCRIPTOR))
+        self.assertEqual((list(request.inputs), list(request.ignore_labels.labels)), (["a", "b"], ["O", "X"]))
+        self.assertEqual(request.aggregation, pb.AGGREGATION_FIRST)
+        self.assertFalse(requests.classify_tokens_request("m", ["a"]).HasField("ignore_labels"))
+        self.assertTrue(requests.classify_tokens_request("m", ["a"], ignore_labels=[]).HasField("ignore_labels"))
+        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=["a"], ignore_labels="O"), "ignore_labels is a str"),
+                             (dict(inputs=["a"], aggregation="mean"), "aggregation is 'mean'; accepted: none, simple, first, average, max")):
+            with self.subTest(named), self.assertRaisesRegex((TypeError, ValueError), named):
+                requests.classify_tokens_request("m", **wrong)
 
     def test_score(self):
         request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s",

@@ -111,6 +111,14 @@ class Script(inference_pb2_grpc.InferenceServicer, models_pb2_grpc.ModelsService
         return pb.ClassifyResponse(model=request.model, classifications=[
             pb.Classification(classes=classes, num_tokens=3) for _ in request.inputs])
 
+    def ClassifyTokens(self, request, context):
+        self.begin(request, context)
+        token = pb.ClassifiedToken(id=7, piece="a", index=1, begin=0, end=1, classes=[pb.ClassScore(label="B-PER", score=0.75)])
+        tokens = [token] if request.aggregation == pb.AGGREGATION_NONE else []
+        return pb.ClassifyTokensResponse(model=request.model, classifications=[pb.TokenClassification(
+            tokens=tokens, num_tokens=3,
+            entities=[] if tokens else [pb.Entity(label="PER", score=0.5, text=text, begin=0, end=len(text))]) for text in request.inputs])
+
     def Rerank(self, request, context):
         self.begin(request, context)
         return pb.RerankResponse(model=request.model, request_id=request.request_id, documents=[

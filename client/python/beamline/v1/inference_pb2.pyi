@@ -17,11 +17,23 @@ from beamline.v1.classify_pb2 import ClassifyResponse as ClassifyResponse
 from beamline.v1.classify_pb2 import RerankRequest as RerankRequest
 from beamline.v1.classify_pb2 import RankedDocument as RankedDocument
 from beamline.v1.classify_pb2 import RerankResponse as RerankResponse
+from beamline.v1.classify_pb2 import LabelList as LabelList
+from beamline.v1.classify_pb2 import ClassifyTokensRequest as ClassifyTokensRequest
+from beamline.v1.classify_pb2 import ClassifiedToken as ClassifiedToken
+from beamline.v1.classify_pb2 import Entity as Entity
+from beamline.v1.classify_pb2 import TokenClassification as TokenClassification
+from beamline.v1.classify_pb2 import ClassifyTokensResponse as ClassifyTokensResponse
 from beamline.v1.classify_pb2 import ScoreFunction as ScoreFunction
+from beamline.v1.classify_pb2 import Aggregation as Aggregation
 from beamline.v1.common_pb2 import TokenIds as TokenIds
 from beamline.v1.common_pb2 import Usage as Usage
 from beamline.v1.common_pb2 import Timing as Timing
 from beamline.v1.common_pb2 import Truncation as Truncation
+AGGREGATION_AVERAGE: _classify_pb2.Aggregation
+AGGREGATION_FIRST: _classify_pb2.Aggregation
+AGGREGATION_MAX: _classify_pb2.Aggregation
+AGGREGATION_NONE: _classify_pb2.Aggregation
+AGGREGATION_SIMPLE: _classify_pb2.Aggregation
 DESCRIPTOR: _descriptor.FileDescriptor
 EARLY_STOPPING_EAGER: EarlyStopping
 EARLY_STOPPING_EXHAUSTIVE: EarlyStopping

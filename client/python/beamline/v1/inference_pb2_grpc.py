@@ -66,6 +66,11 @@ class InferenceStub(object):
                 request_serializer=beamline_dot_v1_dot_classify__pb2.RerankRequest.SerializeToString,
                 response_deserializer=beamline_dot_v1_dot_classify__pb2.RerankResponse.FromString,
                 )
+        self.ClassifyTokens = channel.unary_unary(
+                '/beamline.v1.Inference/ClassifyTokens',
+                request_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.SerializeToString,
+                response_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.FromString,
+                )
 
 
 class InferenceServicer(object):
@@ -148,6 +153,14 @@ class InferenceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ClassifyTokens(self, request, context):
+        """Texts in, the classes of their tokens out, or the entities that these make, in the order of the
+        inputs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InferenceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -200,6 +213,11 @@ def add_InferenceServicer_to_server(servicer, server):
                     servicer.Rerank,
                     request_deserializer=beamline_dot_v1_dot_classify__pb2.RerankRequest.FromString,
                     response_serializer=beamline_dot_v1_dot_classify__pb2.RerankResponse.SerializeToString,
+            ),
+            'ClassifyTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClassifyTokens,
+                    request_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.FromString,
+                    response_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -378,5 +396,22 @@ class Inference(object):
         return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/Rerank',
             beamline_dot_v1_dot_classify__pb2.RerankRequest.SerializeToString,
             beamline_dot_v1_dot_classify__pb2.RerankResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ClassifyTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/ClassifyTokens',
+            beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.SerializeToString,
+            beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -1,0 +1,38 @@
+// A ClassifyTokens request on its way to a replica.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/api/request.h"
+#include "engine/loading/loaded_model.h"
+#include "engine/scheduling/encode_job.h"
+
+namespace beamline {
+
+// Of the shape of GenerateIntake.
+class ClassifyTokensIntake {
+ public:
+  using Request = ClassifyTokensRequest;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Job = EncodeJob;
+
+  static absl::StatusOr<ClassifyTokensIntake> Check(ClassifyTokensRequest request,
+                                                    const ModelFacts& model);
+
+  size_t text_bytes() const;
+  std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
+  absl::Status Complete(EncodeJob& job);
+
+ private:
+  ClassifyTokensIntake(ClassifyTokensRequest request, const ModelFacts& model)
+      : request_(std::move(request)), model_(&model) {}
+
+  ClassifyTokensRequest request_;
+  const ModelFacts* model_;
+};
+
+}  // namespace beamline
