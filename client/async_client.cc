@@ -212,6 +212,13 @@ AsyncCall Client::ClassifyTokensAsync(v1::ClassifyTokensRequest request,
                              retry_, options, async_calls_));
 }
 
+AsyncCall Client::FillMaskAsync(v1::FillMaskRequest request, OnDone<v1::FillMaskResponse> on_done,
+                                const CallOptions& options) {
+  return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::FillMask,
+                             std::move(request), std::move(on_done), retry_, options,
+                             async_calls_));
+}
+
 AsyncCall Client::ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                              const CallOptions& options) {
   return Begin(MakeUnaryCall(Methods(stubs_, stubs_->inference.async()), &MethodTable::Score,

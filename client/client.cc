@@ -191,6 +191,11 @@ absl::StatusOr<v1::ClassifyTokensResponse> Client::ClassifyTokens(
   return Call(stubs_->inference, &v1::Inference::Stub::ClassifyTokens, request, options, retry_);
 }
 
+absl::StatusOr<v1::FillMaskResponse> Client::FillMask(const v1::FillMaskRequest& request,
+                                                      const CallOptions& options) {
+  return Call(stubs_->inference, &v1::Inference::Stub::FillMask, request, options, retry_);
+}
+
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
                                                 const CallOptions& options) {
   return Call(stubs_->inference, &v1::Inference::Stub::Score, request, options, retry_);

@@ -168,6 +168,9 @@ class Client {
   // The classes of the tokens of the request's inputs, or the entities that these make.
   absl::StatusOr<v1::ClassifyTokensResponse> ClassifyTokens(
       const v1::ClassifyTokensRequest& request, const CallOptions& options = {});
+  // What is likely in place of the masked tokens of the request's inputs.
+  absl::StatusOr<v1::FillMaskResponse> FillMask(const v1::FillMaskRequest& request,
+                                                const CallOptions& options = {});
   // How likely the model finds each continuation.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
                                           const CallOptions& options = {});
@@ -223,6 +226,8 @@ class Client {
   AsyncCall ClassifyTokensAsync(v1::ClassifyTokensRequest request,
                                 OnDone<v1::ClassifyTokensResponse> on_done,
                                 const CallOptions& options = {});
+  AsyncCall FillMaskAsync(v1::FillMaskRequest request, OnDone<v1::FillMaskResponse> on_done,
+                          const CallOptions& options = {});
   AsyncCall ScoreAsync(v1::ScoreRequest request, OnDone<v1::ScoreResponse> on_done,
                        const CallOptions& options = {});
   AsyncCall TokenizeAsync(v1::TokenizeRequest request, OnDone<v1::TokenizeResponse> on_done,

@@ -215,6 +215,7 @@ class Lane:
         yield test("golden", "random_forward", "random_models_test", 60)
         yield test("golden", "classifiers", "classify_golden_test", 60)
         yield test("golden", "classifiers of tokens", "classify_tokens_golden_test", 60)
+        yield test("golden", "masks", "fill_mask_golden_test", 60)
         yield test("golden", "golden_half", "reduced_precision_test", 200)
         # Counts what is used of the GPU.
         yield test("models", "model_churn", "server_model_churn_test", 200, alone=True)

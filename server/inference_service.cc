@@ -104,4 +104,9 @@ grpc::ServerUnaryReactor* InferenceService::ClassifyTokens(Context* context, con
                                               response);
 }
 
+grpc::ServerUnaryReactor* InferenceService::FillMask(Context* context, const Buffer* request,
+                                                     Buffer* response) {
+  return StartInference<FillMaskMethod>(services_, Rpc::kFillMask, *context, *request, response);
+}
+
 }  // namespace beamline

@@ -18,7 +18,8 @@ using RawInference = v1::Inference::WithRawCallbackMethod_Generate<
                                 v1::Inference::WithRawCallbackMethod_Classify<
                                     v1::Inference::WithRawCallbackMethod_Rerank<
                                         v1::Inference::WithRawCallbackMethod_ClassifyTokens<
-                                            v1::Inference::Service>>>>>>>>>>>;
+                                            v1::Inference::WithRawCallbackMethod_FillMask<
+                                                v1::Inference::Service>>>>>>>>>>>>;
 
 class InferenceService final : public RawInference {
  public:
@@ -47,6 +48,8 @@ class InferenceService final : public RawInference {
                                    Buffer* response) override;
   grpc::ServerUnaryReactor* ClassifyTokens(Context* context, const Buffer* request,
                                            Buffer* response) override;
+  grpc::ServerUnaryReactor* FillMask(Context* context, const Buffer* request,
+                                     Buffer* response) override;
 
  private:
   ServiceContext& services_;

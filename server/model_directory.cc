@@ -25,6 +25,8 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
       return model.task == ModelTask::kClassify;
     case ModelDirectory::Use::kClassifyTokens:
       return model.task == ModelTask::kClassifyTokens;
+    case ModelDirectory::Use::kFillMask:
+      return !model.mask_token.empty();
   }
   return false;
 }
@@ -37,6 +39,8 @@ std::string_view Verb(ModelDirectory::Use use) {
       return "classify";
     case ModelDirectory::Use::kClassifyTokens:
       return "classify tokens";
+    case ModelDirectory::Use::kFillMask:
+      return "fill masks";
     case ModelDirectory::Use::kScore:
       return "score";
     default:

@@ -15,7 +15,15 @@ namespace beamline {
 // Thread safe: what it hands out stays as it is, whatever becomes of the model.
 class ModelDirectory {
  public:
-  enum class Use : uint8_t { kAny, kGenerate, kScore, kEncode, kClassify, kClassifyTokens };
+  enum class Use : uint8_t {
+    kAny,
+    kGenerate,
+    kScore,
+    kEncode,
+    kClassify,
+    kClassifyTokens,
+    kFillMask
+  };
   using ModelPtr = std::shared_ptr<const ModelInfo>;
 
   explicit ModelDirectory(std::vector<ModelInfo> models) { Update(std::move(models)); }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tiny randomly initialised classifiers, of texts and of tokens, and what transformers answers for them.
+"""Writes tiny randomly initialised classifiers, of texts and of tokens, and masked language models, and what transformers answers for them.
 
 usage: make_classifier_golden.py OUT_FOLDER [NAME...]    (tests/golden/classifiers; fields: tests/golden/README.md)
 
 Each folder has weights of odd sizes, a tokenizer of a few words and expected.json: logits of single texts and of pairs,
 whole and cut on either side, and the scores of the pipeline of text classification; of classifiers of tokens the logits of
-single texts and what the pipeline of token classification makes of them, by each strategy. Needs transformers and torch.
+single texts and what the pipeline of token classification makes of them, by each strategy; of masked language
+models what the pipeline of masks answers. Needs transformers and torch.
 """
 
 import json
@@ -34,6 +35,9 @@ SPECIAL["albert"] = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 # Other case, accents, words that the vocabulary does not have, runs of spaces, punctuation and special tokens within a text.
 TOKEN_TEXTS = ["The quick brown foxes jumped over a lazy dog", "Who reads émails ? Öpen the files, dog.", "", "mail  is   read\nhere",
                "日本 mail [SEP] who ☃ asks </s> x", "  fox", " ".join(WORDS + WORDS[::-1])]
+# With @ for the mask; targets of one token and of several, or None.
+MASKED = [("the quick @ fox", None, 5), ("@ reads the @ here , @ @", None, 3), ("who @", ["dog", "mail", "lazy dogs", "dog"], 5),
+          ("The  Fox jumps over @.", ["the", "fox"], 1), ("@", None, 8), (" ".join(["@", *WORDS[:6]]), None, 2)]
 STRATEGIES = ("none", "simple", "first", "average", "max")
 
 
@@ -159,6 +163,24 @@ TOKEN_CASES = {
                               dict(dim=30, n_heads=5, n_layers=1, hidden_dim=44, **ENTITIES), torch.float16, {}),
 }
 
+# Heads of ForMaskedLM, whose output is the table of tokens but for one that has its own.
+MASK_CASES = {
+    "bert-3x8-masks": ("Bert", lambda: bert_tokenizer("BertTokenizer"),
+                       dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=33, hidden_act="relu"),
+                       torch.float32, {}),
+    "roberta-3x8-masks": ("Roberta", roberta_tokenizer,
+                          dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=40, type_vocab_size=1,
+                               layer_norm_eps=1e-5), torch.bfloat16, {}),
+    "xlm-roberta-2x12-masks": ("XLMRoberta", xlm_roberta_tokenizer,
+                               dict(hidden_size=24, num_attention_heads=2, num_hidden_layers=1, intermediate_size=28,
+                                    type_vocab_size=1, layer_norm_eps=1e-5, tie_word_embeddings=False), torch.float16, {}),
+    "electra-3x8-masks": ("Electra", lambda: bert_tokenizer("BertTokenizer"),
+                          dict(hidden_size=24, embedding_size=14, num_attention_heads=3, num_hidden_layers=1, intermediate_size=36),
+                          torch.float32, {}),
+    "distilbert-5x6-masks": ("DistilBert", lambda: bert_tokenizer("DistilBertTokenizer"),
+                             dict(dim=30, n_heads=5, n_layers=1, hidden_dim=44, activation="relu"), torch.float16, {}),
+}
+
 
 def make_checkpoint(folder, head, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
@@ -250,13 +272,39 @@ def make_expected_tokens(folder):
           f"{sum(len(row['first']) for row in rows)} entities, float32 error {max(row['float32_error'] for row in rows):.1e}")
 
 
+@torch.no_grad()
+def make_expected_masks(folder):
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, device="cpu")
+    rows = []
+    for text, targets, top_k in MASKED:
+        text = text.replace("@", tokenizer.mask_token)
+        top_k = min(top_k, len(tokenizer))
+        found = pipeline(text, top_k=top_k, **({"targets": targets} if targets else {}))
+        masks = found if isinstance(found[0], list) else [found]
+        for mask in masks:
+            scores = [fill["score"] for fill in mask]
+            assert all(a - b > 2e-6 for a, b in zip(scores, scores[1:])), (folder, text)  # no order hangs on an error
+            for fill in mask:
+                fill["score"] = round9([fill["score"]])[0]
+        ids = tokenizer(text)["input_ids"]
+        rows.append({"text": text, "targets": targets, "top_k": top_k, "ids": ids, "masks": masks,
+                     "positions": [i for i, one in enumerate(ids) if one == tokenizer.mask_token_id]})
+    with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
+        json.dump({"mask_token": tokenizer.mask_token, "rows": rows}, file, ensure_ascii=False)
+        file.write("\n")
+    print(os.path.basename(folder), f"{len(rows)} rows, {sum(len(row['masks']) for row in rows)} masks")
+
+
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES, *TOKEN_CASES}:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES, *TOKEN_CASES, *MASK_CASES}:
         sys.exit(__doc__)
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     heads = [*((name, "ForSequenceClassification", make_expected, case) for name, case in CASES.items()),
-             *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in TOKEN_CASES.items())]
+             *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in TOKEN_CASES.items()),
+             *((name, "ForMaskedLM", make_expected_masks, case) for name, case in MASK_CASES.items())]
     for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, more)) in enumerate(heads):
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue

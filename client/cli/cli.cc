@@ -145,6 +145,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   AddGenerateCommands(app, command);
   AddEncodeCommand(app, command);
   AddClassifyCommands(app, command);
+  AddFillMaskCommand(app, command);
   AddScoreCommand(app, command);
   AddTokenCommands(app, command);
   AddModelCommands(app, command);

@@ -54,6 +54,7 @@ using Command = std::function<absl::Status(const Session&)>;
 void AddGenerateCommands(CLI::App& app, Command& chosen);
 void AddEncodeCommand(CLI::App& app, Command& chosen);
 void AddClassifyCommands(CLI::App& app, Command& chosen);
+void AddFillMaskCommand(CLI::App& app, Command& chosen);
 void AddScoreCommand(CLI::App& app, Command& chosen);
 void AddTokenCommands(CLI::App& app, Command& chosen);
 void AddModelCommands(CLI::App& app, Command& chosen);

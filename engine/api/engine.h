@@ -93,6 +93,8 @@ class Engine {
       ClassifyRequest request, std::shared_ptr<EncodeSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokens(
       ClassifyTokensRequest request, std::shared_ptr<EncodeSink> sink) = 0;
+  virtual absl::StatusOr<std::shared_ptr<RequestHandle>> FillMask(
+      FillMaskRequest request, std::shared_ptr<EncodeSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                                std::shared_ptr<ScoreSink> sink) = 0;
 
@@ -101,6 +103,7 @@ class Engine {
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
   absl::StatusOr<EncodeResult> ClassifyAndWait(ClassifyRequest request);
   absl::StatusOr<EncodeResult> ClassifyTokensAndWait(ClassifyTokensRequest request);
+  absl::StatusOr<EncodeResult> FillMaskAndWait(FillMaskRequest request);
   absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
   // A `model` is a name, which means the highest version that is ready, or "name@2", that version.

@@ -123,6 +123,7 @@ struct ModelInfo {
   std::string tokenizer;                    // Tokenizer::Kind()
   std::vector<std::string> prompt_names;    // encoders
   std::vector<std::string> labels;          // classifiers: of each class
+  std::string mask_token;                   // of an encoder that fills it in; else empty
   std::vector<std::string> languages;       // translators between many: what requests may name
   std::vector<std::string> chat_templates;  // those that conversations may be rendered with
   int32_t eos_token_id = -1;

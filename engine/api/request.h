@@ -262,9 +262,16 @@ struct InputToken {
   bool of_template = false;    // stands for none of the text
 };
 
+// A masked token, and what may stand in its place.
+struct FilledMask {
+  int32_t position = 0;                             // among the input's tokens
+  std::vector<std::pair<int32_t, float>> tokens{};  // ids and probabilities, the best first
+};
+
 struct EncodeResult {
   std::vector<Embedding> embeddings;            // in the order of the inputs
   std::vector<std::vector<InputToken>> tokens;  // of each input; for requests that ask for them
+  std::vector<std::vector<FilledMask>> masks;   // of each input; for requests that fill them in
   Usage usage;
   Timing timing;
 };
@@ -312,6 +319,22 @@ struct ClassifyTokensRequest {
   std::vector<std::string> inputs;  // UTF-8
   std::optional<int32_t> top;       // that the caller wants to know of; the engine checks it
   size_t num_ignored_labels = 0;    // likewise
+  EncodeTruncation truncate = EncodeTruncation::kNone;
+  int32_t priority = 0;
+  std::string client;
+  std::string request_id;
+  std::optional<Clock::time_point> deadline;
+  int64_t max_answer_bytes = 0;  // as in GenerateRequest
+};
+
+// --- Filling masks ------------------------------------------------------------------------------
+
+// The answer is an EncodeResult with tokens and masks, and no vectors.
+struct FillMaskRequest {
+  std::string model;
+  std::vector<std::string> inputs;   // UTF-8, each with one ModelInfo::mask_token at least
+  int32_t top_k = 5;                 // of each mask
+  std::vector<std::string> targets;  // the only ones that are told; empty: the whole vocabulary
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;

@@ -63,6 +63,8 @@ inline constexpr std::array kRequestLimits = {
     RequestLimit{.field = "inputs", .size = SizeRange{1, 4096}},
     RequestLimit{.field = "documents", .size = SizeRange{1, 4096}},
     RequestLimit{"top", NumberRange{1}},
+    RequestLimit{"top_k", NumberRange{1, 1024}},
+    RequestLimit{.field = "targets", .size = SizeRange{0, 1024}, .entry_size = SizeRange{1, 256}},
     RequestLimit{.field = "ignore_labels.labels", .size = SizeRange{0, 8192}},
     RequestLimit{.field = "continuations", .size = SizeRange{1, 4096}},
 };

@@ -124,6 +124,14 @@ ModelInfo Describe(const LoadedModel& model) {
     info.weight_bytes += model.classifier->weight_bytes();
     info.labels = model.description.classifying.labels;
   }
+  if (model.mask_head != nullptr) {
+    info.num_parameters += model.mask_head->num_parameters();
+    if (spec.mask_head->output.weights.front() == spec.encoder->token_table) {  // counted before
+      info.num_parameters -= int64_t{spec.encoder->vocab_size} * spec.encoder->hidden_size;
+    }
+    info.weight_bytes += model.mask_head->weight_bytes();
+    info.mask_token = model.tokenizer->TokenText(*model.tokenizer->mask_id());
+  }
   info.cache_blocks = model.limits.num_blocks;
   info.cache_bytes = model.memory.cache;
   info.block_size = model.limits.block_size;
@@ -292,6 +300,29 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
   return Transformer::Create(spec, checkpoint, dtype, model.limits, *model.backend);
 }
 
+bool FillsMasks(const LoadedModel& model) {
+  return model.description.spec.mask_head.has_value() && model.tokenizer->mask_id().has_value();
+}
+
+// What the host computes behind the encoder.
+absl::Status LoadHeads(const Checkpoint& checkpoint, const LoadContext& context,
+                       LoadedModel& model) {
+  const TransformerSpec& spec = model.description.spec;
+  // A model with cores of its own leaves those of others alone.
+  const int num_threads = context.cpu.cores.empty() ? context.cpu.num_threads : 1;
+  const auto host = [&] { return MakeCpuBackend({.num_threads = num_threads}); };
+  if (spec.classifier.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        model.classifier,
+        ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, checkpoint, host()));
+  }
+  if (FillsMasks(model)) {
+    BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,
+                              MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint, host()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
                                                          const LoadContext& context) {
   BEAMLINE_RETURN_IF_ERROR(CheckModelOptions(options));
@@ -312,18 +343,14 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->memory =
       PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
                  limits, options.tensor_parallel, options.pipeline_parallel);
+  if (FillsMasks(*model) && !model->backend->FreeMemory().has_value()) {
+    model->memory.weights += MaskHead::TableBytes(*spec.encoder);
+  }
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));
   BEAMLINE_ASSIGN_OR_RETURN(model->transformer,
                             MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop),
                                             placement.ranks, context.stop));
-  if (spec.classifier.has_value()) {
-    // A model with cores of its own leaves those of others alone.
-    const int num_threads = context.cpu.cores.empty() ? context.cpu.num_threads : 1;
-    BEAMLINE_ASSIGN_OR_RETURN(
-        model->classifier,
-        ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, *checkpoint,
-                               MakeCpuBackend({.num_threads = num_threads})));
-  }
+  BEAMLINE_RETURN_IF_ERROR(LoadHeads(*checkpoint, context, *model));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));

@@ -1,6 +1,6 @@
 // BERT, RoBERTa and ELECTRA: post-norm encoders with learned positions. The heads of pretraining
-// are left out: the model answers with hidden states, or with a classifier's head with classes, of
-// texts or of tokens.
+// other than that of masked tokens are left out: the model answers with hidden states and fills
+// masks, or, with a classifier's head, answers with classes of texts or of tokens.
 // Heads of other tasks are refused.
 #include <cmath>
 #include <string>
@@ -42,6 +42,7 @@ struct Member {
   // Whether a classifier's head has a dense layer of its own; else it is the pooler's.
   bool has_own_dense = true;
   Activation head_activation = Activation::kTanh;
+  MaskHeadNames mask_head;
 };
 
 void AddHead(const Checkpoint& checkpoint, const std::string& prefix, const Member& member,
@@ -97,6 +98,11 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
     AddHead(checkpoint, prefix, member, config, description.spec);
     BEAMLINE_RETURN_IF_ERROR(config.status());
   }
+  // BERT's has the encoder's activation, the others' have their own.
+  SetMaskHead(checkpoint, member.mask_head,
+              member.has_own_dense ? Activation::kGelu : encoder.activation, config,
+              description.spec);
+  BEAMLINE_RETURN_IF_ERROR(config.status());
   description.spec.vocab_size = encoder.vocab_size;
   for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids", "pooler.*"}) {
     description.spec.ignored_tensors.push_back(prefix + name);
@@ -111,16 +117,27 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  return Describe(checkpoint, config, {.prefix = "bert.", .has_own_dense = false});
+  return Describe(checkpoint, config,
+                  {.prefix = "bert.",
+                   .has_own_dense = false,
+                   .mask_head = {.dense = "cls.predictions.transform.dense",
+                                 .norm = "cls.predictions.transform.LayerNorm",
+                                 .output = "cls.predictions.decoder",
+                                 .bias = "cls.predictions.bias"}});
 }
 
 // The same layers and types. Its discriminator, and the generator that it was trained with, have
 // heads of pretraining; a classifier's has another activation.
 absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  BEAMLINE_ASSIGN_OR_RETURN(
-      FamilyDescription description,
-      Describe(checkpoint, config, {.prefix = "electra.", .head_activation = Activation::kGelu}));
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
+                            Describe(checkpoint, config,
+                                     {.prefix = "electra.",
+                                      .head_activation = Activation::kGelu,
+                                      .mask_head = {.dense = "generator_predictions.dense",
+                                                    .norm = "generator_predictions.LayerNorm",
+                                                    .output = "generator_lm_head",
+                                                    .bias = "generator_lm_head.bias"}}));
   StackSpec& encoder = *description.spec.encoder;
   const int32_t embedding_size = config.Size("embedding_size", 128);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -145,7 +162,12 @@ absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) 
   const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);
   const int32_t reserved = padding_id + 1;
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            Describe(checkpoint, config, {.prefix = "roberta."}));
+                            Describe(checkpoint, config,
+                                     {.prefix = "roberta.",
+                                      .mask_head = {.dense = "lm_head.dense",
+                                                    .norm = "lm_head.layer_norm",
+                                                    .output = "lm_head.decoder",
+                                                    .bias = "lm_head.bias"}}));
   StackSpec& encoder = *description.spec.encoder;
   if (encoder.max_positions <= reserved) {
     config.Fault("max_position_embeddings", "it must exceed pad_token_id + 1");

@@ -1,5 +1,5 @@
 // DistilBERT: BERT's layers without token types and without a pooler, under names of its own. The
-// head of pretraining is left out.
+// head of pretraining fills masks.
 #include <cmath>
 #include <string>
 
@@ -75,6 +75,12 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
   } else if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, "pre_classifier", Activation::kRelu, "classifier", config, spec);
   }
+  SetMaskHead(checkpoint,
+              {.dense = "vocab_transform",
+               .norm = "vocab_layer_norm",
+               .output = "vocab_projector",
+               .bias = "vocab_projector.bias"},
+              encoder.activation, config, spec);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;
 }

@@ -1,6 +1,7 @@
 #include "engine/models/families.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/models/classifier_config.h"
@@ -81,6 +82,28 @@ std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers) {
 void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec) {
   SetClassifier(checkpoint, "", Activation::kNone, "classifier", config, spec);
   spec.classifier->per_token = true;
+}
+
+void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
+                 ConfigFields& config, TransformerSpec& spec) {
+  const bool is_tied = config.Bool("tie_word_embeddings", true);
+  const bool fills_masks = ArchitectureEndsWith(checkpoint, "ForMaskedLM") ||
+                           ArchitectureEndsWith(checkpoint, "ForPreTraining");
+  if (!fills_masks || std::filesystem::exists(checkpoint.folder() + "/modules.json")) return;
+  const auto has = [&checkpoint](const std::string& name) { return checkpoint.Contains(name); };
+  const std::string own = names.output + ".weight";
+  const std::string own_bias = names.output + ".bias";
+  const std::string bias = has(own_bias) ? own_bias : names.bias;
+  if (!has(names.dense + ".weight") || !has(bias) || (!has(own) && !is_tied)) return;
+  MaskHeadSpec& head = spec.mask_head.emplace();
+  head.dense = {{names.dense + ".weight"}, {names.dense + ".bias"}};
+  head.activation = activation;
+  // Checkpoints converted from TensorFlow, as in the encoder.
+  const bool is_tensorflow = has(names.norm + ".gamma");
+  head.norm = {names.norm + (is_tensorflow ? ".gamma" : ".weight"),
+               names.norm + (is_tensorflow ? ".beta" : ".bias")};
+  head.norm_epsilon = spec.encoder->norm_epsilon;
+  head.output = {{has(own) ? own : spec.encoder->token_table}, {bias}};
 }
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

@@ -37,6 +37,17 @@ void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activ
 // The same of a classifier of tokens, which has the output alone: "classifier", in every family.
 void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec);
 
+// The head of a masked language model, by names of weights without ".weight". Sets nothing where
+// config.json's architectures name another model, where the folder is sentence-transformers', whose
+// model answers with vectors alone, or where the checkpoint has no such head.
+struct MaskHeadNames {
+  std::string dense, norm;
+  std::string output;  // of a matrix of its own; else it is the table of tokens
+  std::string bias;    // of the output, where the matrix has none of its own
+};
+void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
+                 ConfigFields& config, TransformerSpec& spec);
+
 // A fault of config.json's `field` where it says another number of rows than the checkpoint's
 // `table` has. Nothing without such a table: who reads it reports that.
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

@@ -18,6 +18,10 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<std::vector<InputToken>> tokens;  // as inputs, where the answer has them; else empty
   // Of a classifier, whose vectors are the scores of its classes: what its logits become.
   ScoreFunction function = ScoreFunction::kNone;
+  // Of each input the places of the tokens to be filled in; empty: vectors are the answer.
+  std::vector<std::vector<int32_t>> masks;
+  int32_t top_k = 0;  // of each of them
+  TokenIds targets;   // the only ids for them, ascending; empty: all
   Pooling pooling = Pooling::kMean;
   bool per_token = false;
   bool normalize = false;
@@ -25,8 +29,9 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   bool renormalize = false;  // what is left of a vector with `dimensions`
 
   int64_t computed_tokens = 0;
-  size_t num_started = 0;             // inputs handed to a batch so far, in order
-  std::vector<Embedding> embeddings;  // as many as inputs
+  size_t num_started = 0;                       // inputs handed to a batch so far, in order
+  std::vector<Embedding> embeddings;            // as many as inputs
+  std::vector<std::vector<FilledMask>> filled;  // likewise, of masks
 
   // Answers with the embeddings.
   void Finish(Clock::time_point now) {
@@ -36,6 +41,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
     }
     result.embeddings = std::move(embeddings);
     result.tokens = std::move(tokens);
+    result.masks = std::move(filled);
     result.timing.queue = queue_time;
     result.timing.expected_queue = expected_queue;
     result.timing.total = now - rank.arrival;

@@ -45,8 +45,33 @@ void Apply(ScoreFunction function, std::span<float> logits) {
 }
 
 bool ArePooledAlike(const EncodeSlice& a, const EncodeSlice& b) {
-  return a.job->per_token == b.job->per_token && a.job->normalize == b.job->normalize &&
+  return b.job->masks.empty() && a.job->per_token == b.job->per_token &&
+         a.job->normalize == b.job->normalize &&
          (a.job->per_token || a.job->pooling == b.job->pooling);
+}
+
+// The likeliest tokens by their logits, at most `count`, of equal ones the smaller id; all ids
+// count or, where there are any, the targets alone. Probabilities are of all ids.
+std::vector<std::pair<int32_t, float>> Likeliest(std::span<const float> logits, int32_t count,
+                                                 const TokenIds& targets) {
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  TokenIds ids = targets;
+  if (ids.empty()) {
+    ids.resize(logits.size());
+    std::iota(ids.begin(), ids.end(), 0);
+  }
+  const auto logit_of = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+  const auto best = ids.begin() + std::min<std::ptrdiff_t>(count, std::ssize(ids));
+  std::partial_sort(ids.begin(), best, ids.end(), [&](int32_t a, int32_t b) {
+    return logit_of(a) != logit_of(b) ? logit_of(a) > logit_of(b) : a < b;
+  });
+  std::vector<std::pair<int32_t, float>> likeliest;
+  for (auto id = ids.begin(); id != best; ++id) {
+    likeliest.emplace_back(*id, static_cast<float>(std::exp(logit_of(*id) - largest) / sum));
+  }
+  return likeliest;
 }
 
 }  // namespace
@@ -79,6 +104,10 @@ absl::Status EncodeLoop::Compute() {
   const Tensor hidden = context().transformer.Encode(builder_.batch());
   const std::span<const EncodeSlice> slices = builder_.slices();
   for (auto begin = slices.begin(); begin != slices.end();) {
+    if (!begin->job->masks.empty()) {
+      BEAMLINE_RETURN_IF_ERROR(FillMasks(hidden, *begin++));
+      continue;
+    }
     const auto end = std::find_if_not(begin, slices.end(), [&](const EncodeSlice& slice) {
       return ArePooledAlike(*begin, slice);
     });
@@ -106,6 +135,12 @@ absl::StatusOr<std::vector<float>> EncodeLoop::Pool(const Tensor& hidden,
     bounds.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
     std::iota(bounds.begin(), bounds.end(), *begin);
   }
+  return PoolRows(hidden, bounds, job.per_token ? Pooling::kMean : job.pooling, job.normalize);
+}
+
+absl::StatusOr<std::vector<float>> EncodeLoop::PoolRows(const Tensor& hidden,
+                                                        std::span<const int32_t> bounds,
+                                                        Pooling pooling, bool normalize) {
   const size_t num_rows = bounds.size() - 1;
   const auto width = static_cast<size_t>(hidden.dim(-1));
   std::vector<float> values(num_rows * width);
@@ -114,13 +149,57 @@ absl::StatusOr<std::vector<float>> EncodeLoop::Pool(const Tensor& hidden,
     EncoderBatch part;
     const auto first = bounds.begin() + static_cast<std::ptrdiff_t>(row);
     part.offsets.assign(first, first + static_cast<std::ptrdiff_t>(count) + 1);
-    const Tensor pooled = context().transformer.Pool(
-        part, hidden, job.per_token ? Pooling::kMean : job.pooling, job.normalize);
+    const Tensor pooled = context().transformer.Pool(part, hidden, pooling, normalize);
     BEAMLINE_RETURN_IF_ERROR(context().backend.CopyToHost(pooled.data, values.data() + row * width,
                                                           count * width * sizeof(float)));
     row += count;
   }
   return values;
+}
+
+absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slice) {
+  EncodeJob& job = *slice.job;
+  const std::vector<int32_t>& offsets = builder_.batch().offsets;
+  // A mask is a mean over itself; what lies between two of them is pooled as well, into a row that
+  // nobody reads.
+  std::vector<int32_t> bounds;
+  std::vector<size_t> rows;  // of the masks
+  for (size_t i = slice.begin; i < slice.end; ++i) {
+    const int32_t first = offsets[static_cast<size_t>(slice.first) + i - slice.begin];
+    for (const int32_t position : job.masks[i]) {
+      if (bounds.empty() || bounds.back() != first + position) bounds.push_back(first + position);
+      rows.push_back(bounds.size() - 1);
+      bounds.push_back(first + position + 1);
+    }
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> vectors,
+                            PoolRows(hidden, bounds, Pooling::kMean, /*normalize=*/false));
+  const auto width = static_cast<size_t>(hidden.dim(-1));
+  for (size_t mask = 0; mask < rows.size(); ++mask) {  // to the front, one behind the other
+    std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(rows[mask] * width), width,
+                vectors.begin() + static_cast<std::ptrdiff_t>(mask * width));
+  }
+  vectors.resize(rows.size() * width);
+  std::vector<std::vector<std::pair<int32_t, float>>> likeliest(rows.size());
+  bool is_finite = true;
+  BEAMLINE_RETURN_IF_ERROR(
+      context().mask_head->Compute(vectors, [&](size_t row, std::span<const float> logits) {
+        is_finite = is_finite && AreFinite(logits);
+        if (is_finite) likeliest[row] = Likeliest(logits, job.top_k, job.targets);
+      }));
+  if (!is_finite) {
+    job.Answer(NotFiniteError(context().model));
+    return absl::OkStatus();
+  }
+  job.filled.resize(job.inputs.size());
+  auto next = likeliest.begin();
+  for (size_t i = slice.begin; i < slice.end; ++i) {
+    job.embeddings[i].num_tokens = static_cast<int32_t>(job.inputs[i].size());
+    for (const int32_t position : job.masks[i]) {
+      job.filled[i].push_back({position, std::move(*next++)});
+    }
+  }
+  return absl::OkStatus();
 }
 
 const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, const float* values) {

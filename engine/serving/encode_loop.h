@@ -1,6 +1,6 @@
-// The step loop of an encoder, of a classifier's too: work-conserving batches by token budget, no
-// timers. What has arrived when a step ends makes the next batch, by priority, fair share and
-// arrival; an input is never padded or split.
+// The step loop of an encoder, of a classifier's and of one that fills masks, too: work-conserving
+// batches by token budget, no timers. What has arrived when a step ends makes the next batch, by
+// priority, fair share and arrival; an input is never padded or split.
 #pragma once
 
 #include <span>
@@ -32,6 +32,12 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // transfer waits for the device, so there are as few as can be.
   absl::StatusOr<std::vector<float>> Pool(const Tensor& hidden,
                                           std::span<const EncodeSlice> slices);
+  // Those of adjacent runs of rows, which begin and end at `bounds`.
+  absl::StatusOr<std::vector<float>> PoolRows(const Tensor& hidden, std::span<const int32_t> bounds,
+                                              Pooling pooling, bool normalize);
+  // Gives the masks of a slice's inputs what may stand there. Only their own rows are read by the
+  // head. A job whose logits are not finite fails.
+  absl::Status FillMasks(const Tensor& hidden, const EncodeSlice& slice);
   // Gives every input of a slice its vectors, which begin at `values`, and returns where the next
   // slice's begin. A job whose values are not finite fails.
   const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);

@@ -9,6 +9,7 @@
 #include "engine/intake/classify_intake.h"
 #include "engine/intake/classify_tokens_intake.h"
 #include "engine/intake/encode_intake.h"
+#include "engine/intake/fill_mask_intake.h"
 #include "engine/intake/generate_intake.h"
 #include "engine/intake/score_intake.h"
 #include "engine/serving/entrance.h"
@@ -47,6 +48,10 @@ class EngineImpl : public Engine {
   absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokens(
       ClassifyTokensRequest request, std::shared_ptr<EncodeSink> sink) override {
     return Accept<ClassifyTokensIntake>(std::move(request), std::move(sink));
+  }
+  absl::StatusOr<std::shared_ptr<RequestHandle>> FillMask(
+      FillMaskRequest request, std::shared_ptr<EncodeSink> sink) override {
+    return Accept<FillMaskIntake>(std::move(request), std::move(sink));
   }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {
@@ -142,6 +147,12 @@ absl::StatusOr<EncodeResult> Engine::ClassifyAndWait(ClassifyRequest request) {
 absl::StatusOr<EncodeResult> Engine::ClassifyTokensAndWait(ClassifyTokensRequest request) {
   auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
   BEAMLINE_RETURN_IF_ERROR(ClassifyTokens(std::move(request), sink).status());
+  return sink->Wait();
+}
+
+absl::StatusOr<EncodeResult> Engine::FillMaskAndWait(FillMaskRequest request) {
+  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
+  BEAMLINE_RETURN_IF_ERROR(FillMask(std::move(request), sink).status());
   return sink->Wait();
 }
 

@@ -18,6 +18,7 @@
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
 #include "engine/transformer/classifier_head.h"
+#include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
 
 namespace beamline {
@@ -31,6 +32,7 @@ struct LoopContext {
   ReplicaFault& fault;
   EngineObserver* observer = nullptr;
   ClassifierHead* classifier = nullptr;  // null: what the transformer computes is the answer
+  MaskHead* mask_head = nullptr;         // null: no job has masks
 };
 
 // Everything but the inbox belongs to the thread that runs the loop.

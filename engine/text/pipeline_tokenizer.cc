@@ -117,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohman
   }
   BEAMLINE_RETURN_IF_ERROR(made->MakeDecoder(root, config));
   made->unknown_id_ = RoleId(*made, config, "unk_token", {"[UNK]", "<unk>"});
+  made->pad_id_ = RoleId(*made, config, "pad_token", {"[PAD]", "<pad>"});
   made->mask_id_ = RoleId(*made, config, "mask_token", {"[MASK]", "<mask>"});
   return made;
 }

@@ -43,6 +43,7 @@ class PipelineTokenizer : public Tokenizer {
   bool IsSpecial(int32_t id) const override;
   std::optional<int32_t> unknown_id() const override { return unknown_id_; }
   std::optional<int32_t> mask_id() const override { return mask_id_; }
+  std::optional<int32_t> pad_id() const override { return pad_id_; }
   bool MarksContinuations() const override { return model_->Name() == "WordPiece"; }
   int32_t num_template_tokens() const override;
   int64_t model_max_length() const override { return model_max_length_; }
@@ -68,7 +69,7 @@ class PipelineTokenizer : public Tokenizer {
   PostProcessor post_processor_;
   DecodeChain decoder_;                // in its initial state; copied for each use
   std::optional<DecodeChain> joiner_;  // the same without cleaning up, where decoder_ does it
-  std::optional<int32_t> unknown_id_, mask_id_;
+  std::optional<int32_t> unknown_id_, mask_id_, pad_id_;
   std::vector<TokenSpaces> token_spaces_;  // of the model's; only when offsets are trimmed
   bool byte_level_ = false;
   int32_t vocab_size_ = 0;

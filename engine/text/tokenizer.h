@@ -103,9 +103,11 @@ class Tokenizer {
   virtual std::string TokenText(int32_t id) const = 0;
   virtual std::optional<int32_t> TokenId(std::string_view token_text) const = 0;
   virtual bool IsSpecial(int32_t id) const = 0;
-  // The tokens that stand for what the vocabulary does not have, and for a word to be guessed.
+  // The tokens that stand for what the vocabulary does not have, for a word to be guessed, and for
+  // nothing.
   virtual std::optional<int32_t> unknown_id() const { return std::nullopt; }
   virtual std::optional<int32_t> mask_id() const { return std::nullopt; }
+  virtual std::optional<int32_t> pad_id() const { return std::nullopt; }
   // Of a vocabulary whose pieces within a word are marked, as WordPiece's "##ing".
   virtual bool MarksContinuations() const { return false; }
   // How many tokens the template adds around one text.

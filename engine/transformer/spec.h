@@ -145,8 +145,8 @@ struct StackSpec {
   std::vector<std::string> layer_ids;
 };
 
-// The head of a classifier (classifier_head.h): output(norm(activation(dense(h)))) of the pooled last
-// hidden states h of a text; of a classifier of tokens, of each of them.
+// The head of a classifier (classifier_head.h): output(norm(activation(dense(h)))) of the pooled
+// last hidden states h of a text; of a classifier of tokens, of each of them.
 struct ClassifierSpec {
   bool per_token = false;
   Pooling pooling = Pooling::kCls;  // of texts
@@ -156,6 +156,16 @@ struct ClassifierSpec {
   float norm_epsilon = 1e-5f;
   LinearNames output;  // [num_labels, hidden_size]
   int32_t num_labels = 0;
+};
+
+// The head of a masked language model (mask_head.h): the logits of a token are
+// output(norm(activation(dense(h)))) of its last hidden state h.
+struct MaskHeadSpec {
+  LinearNames dense;  // [embedding_size, hidden_size]
+  Activation activation = Activation::kGelu;
+  NormNames norm;
+  float norm_epsilon = 1e-12f;
+  LinearNames output;  // [vocab_size, embedding_size], mostly the table of tokens
 };
 
 struct TransformerSpec {
@@ -184,6 +194,8 @@ struct TransformerSpec {
   float logits_softcap = 0.0f;  // as StackSpec::attention_softcap
   // Of an encoder whose answers are classes; its tensors are among the ignored ones.
   std::optional<ClassifierSpec> classifier;
+  // Of an encoder that fills in masked tokens, too; its own tensors are among the ignored ones.
+  std::optional<MaskHeadSpec> mask_head;
   // Hidden states are beyond the range of float16, in which the model is not computed then.
   bool exceeds_float16 = false;
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.

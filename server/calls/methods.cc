@@ -223,6 +223,36 @@ bool ClassifyTokensMethod::IsBrief(const Result& result) {
   return bytes <= kMostBriefBytes;
 }
 
+absl::StatusOr<std::shared_ptr<RequestHandle>> FillMaskMethod::Submit(CallState& call,
+                                                                      const Request& message,
+                                                                      const Caller& caller,
+                                                                      std::shared_ptr<Sink> sink,
+                                                                      Options& answer) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const auto model, ResolveModel(call, message, ModelDirectory::Use::kFillMask, answer.answer));
+  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
+  request.model = model->versioned_name;  // that whose tokenizer makes the texts
+  BEAMLINE_ASSIGN_OR_RETURN(answer.tokenizer, call.services().engine.FindTokenizer(request.model));
+  return call.CountRefusal(call.services().engine.FillMask(std::move(request), std::move(sink)));
+}
+
+absl::StatusOr<v1::FillMaskResponse> FillMaskMethod::Answer(CallState& call, const Result& result,
+                                                            const Options& answer) {
+  call.SetAnswer(result.timing, result.usage);
+  return ToFillMaskMessage(result, *answer.tokenizer, answer.answer);
+}
+
+// Each token has the whole text beside it.
+bool FillMaskMethod::IsBrief(const Result& result) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < result.masks.size(); ++i) {
+    for (const FilledMask& mask : result.masks[i]) {
+      bytes += kMessageBytes * mask.tokens.size() * (1 + result.tokens[i].size());
+    }
+  }
+  return bytes <= kMostBriefBytes;
+}
+
 absl::StatusOr<std::shared_ptr<RequestHandle>> ScoreMethod::Submit(CallState& call,
                                                                    const Request& message,
                                                                    const Caller& caller,

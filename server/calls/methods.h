@@ -129,6 +129,29 @@ struct ClassifyTokensMethod {
   static bool IsBrief(const Result& result);
 };
 
+// What the answer of FillMask is made of beside the tokens.
+struct FillMaskAnswer {
+  AnswerOptions answer;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+struct FillMaskMethod {
+  using Request = v1::FillMaskRequest;
+  using Response = v1::FillMaskResponse;
+  using Sink = EncodeSink;
+  using Result = EncodeResult;
+  using Options = FillMaskAnswer;
+
+  static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
+                                                               const Request& message,
+                                                               const Caller& caller,
+                                                               std::shared_ptr<Sink> sink,
+                                                               Options& answer);
+  static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
+                                         const Options& answer);
+  static bool IsBrief(const Result& result);
+};
+
 struct ScoreMethod {
   using Request = v1::ScoreRequest;
   using Response = v1::ScoreResponse;

@@ -292,6 +292,18 @@ absl::StatusOr<ClassifyTokensRequest> ToEngineRequest(const v1::ClassifyTokensRe
   return request;
 }
 
+absl::StatusOr<FillMaskRequest> ToEngineRequest(const v1::FillMaskRequest& message) {
+  FillMaskRequest request;
+  request.model = message.model();
+  request.inputs.assign(message.inputs().begin(), message.inputs().end());
+  if (message.has_top_k()) request.top_k = message.top_k();
+  request.targets.assign(message.targets().begin(), message.targets().end());
+  request.truncate = ToTruncation(message.truncate());
+  request.priority = message.priority();
+  request.request_id = message.request_id();
+  return request;
+}
+
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
   ScoreRequest request;
   request.model = message.model();

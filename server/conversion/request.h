@@ -20,6 +20,7 @@ absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::ClassifyRequest& messa
 // As the Classify request that it is, of pairs with the query.
 absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::RerankRequest& message);
 absl::StatusOr<ClassifyTokensRequest> ToEngineRequest(const v1::ClassifyTokensRequest& message);
+absl::StatusOr<FillMaskRequest> ToEngineRequest(const v1::FillMaskRequest& message);
 absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message);
 
 // The path in the contract of a field of the engine's requests, as its errors name it. The paths

@@ -1,3 +1,4 @@
+// Long because the answers of all RPCs are made of the same few parts.
 #include "server/conversion/response.h"
 
 #include <algorithm>
@@ -124,6 +125,18 @@ void AddTokens(const TokenScores& input, int32_t top, const std::set<std::string
       score.set_score(scores[place]);
     }
   }
+}
+
+// A text with one of its tokens changed, as transformers' pipeline of masks tells it: without
+// padding, and without special tokens where no other masks are to be seen.
+std::string Filled(const std::vector<InputToken>& tokens, size_t position, int32_t id,
+                   bool skip_special_tokens, const Tokenizer& tokenizer) {
+  TokenIds ids;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int32_t one = i == position ? id : tokens[i].id;
+    if (one != tokenizer.pad_id() && one < tokenizer.vocab_size()) ids.push_back(one);
+  }
+  return tokenizer.Decode(ids, skip_special_tokens).value_or("");
 }
 
 v1::Task ToTask(ModelTask task) {
@@ -329,6 +342,33 @@ v1::ClassifyTokensResponse ToClassifyTokensMessage(const EncodeResult& result,
   return message;
 }
 
+v1::FillMaskResponse ToFillMaskMessage(const EncodeResult& result, const Tokenizer& tokenizer,
+                                       const AnswerOptions& options) {
+  v1::FillMaskResponse message;
+  for (size_t i = 0; i < result.masks.size(); ++i) {
+    v1::FilledText& text = *message.add_texts();
+    text.set_num_tokens(result.embeddings[i].num_tokens);
+    for (const FilledMask& mask : result.masks[i]) {
+      const auto position = static_cast<size_t>(mask.position);
+      v1::FilledMask& out = *text.add_masks();
+      out.set_index(mask.position);
+      out.set_begin(result.tokens[i][position].begin);
+      out.set_end(result.tokens[i][position].end);
+      for (const auto& [id, score] : mask.tokens) {
+        v1::MaskFill& fill = *out.add_fills();
+        fill.set_id(id);
+        fill.set_score(score);
+        // A model may have more ids than its tokenizer; these have no text.
+        fill.set_text(tokenizer.Decode({&id, 1}, /*skip_special_tokens=*/false).value_or(""));
+        fill.set_sequence(
+            Filled(result.tokens[i], position, id, result.masks[i].size() == 1, tokenizer));
+      }
+    }
+  }
+  SetWhole(result, options, message);
+  return message;
+}
+
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   v1::Model message;
   message.set_name(model.name);
@@ -344,6 +384,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_vocab_size(model.vocab_size);
   message.set_input_vocab_size(model.input_vocab_size);
   message.set_hidden_size(model.hidden_size);
+  message.set_mask_token(model.mask_token);
   message.set_num_encoder_layers(model.num_encoder_layers);
   message.set_num_decoder_layers(model.num_decoder_layers);
   message.set_max_input_tokens(model.max_input_tokens);

@@ -47,6 +47,8 @@ v1::ClassifyTokensResponse ToClassifyTokensMessage(const EncodeResult& result,
                                                    const Tokenizer& tokenizer,
                                                    const TokenAnswerOptions& asked,
                                                    const AnswerOptions& options);
+v1::FillMaskResponse ToFillMaskMessage(const EncodeResult& result, const Tokenizer& tokenizer,
+                                       const AnswerOptions& options);
 v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens);
 
 }  // namespace beamline

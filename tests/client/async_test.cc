@@ -117,6 +117,11 @@ TEST(AsyncCalls, EveryKindHasItsAnswer) {
   Heard<v1::ClassifyTokensResponse> entities;
   client.ClassifyTokensAsync(tokens, entities.function());
   EXPECT_EQ(entities.Wait()->classifications(0).entities(0).text(), "cd");
+  v1::FillMaskRequest masked;
+  masked.add_inputs("c");
+  Heard<v1::FillMaskResponse> filled;
+  client.FillMaskAsync(masked, filled.function());
+  EXPECT_EQ(filled.Wait()->texts(0).masks(0).fills(0).text(), "fox");
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   Heard<v1::TokenizeResponse> tokenized;

@@ -50,6 +50,9 @@ TEST_F(ClientTest, EveryCallHasItsAnswer) {
   v1::ClassifyTokensRequest tokens;
   tokens.add_inputs("c");
   EXPECT_EQ(client_.ClassifyTokens(tokens)->classifications(0).tokens(0).piece(), "c");
+  v1::FillMaskRequest masked;
+  masked.add_inputs("c");
+  EXPECT_EQ(client_.FillMask(masked)->texts(0).masks(0).fills(0).sequence(), "c fox");
   v1::TokenizeRequest tokenize;
   tokenize.set_text("ab");
   EXPECT_EQ(client_.Tokenize(tokenize)->tokens_size(), 3);

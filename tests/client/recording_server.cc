@@ -346,6 +346,27 @@ grpc::Status RecordingServer::ClassifyTokens(Context* context,
   return Begin("ClassifyTokens", *context);
 }
 
+// One mask in each text, and one token for it.
+grpc::Status RecordingServer::FillMask(Context* context, const v1::FillMaskRequest* request,
+                                       v1::FillMaskResponse* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    fill_masks_.push_back(*request);
+  }
+  for (const std::string& text : request->inputs()) {
+    v1::FilledMask& mask = *response->add_texts()->add_masks();
+    mask.set_index(1);
+    v1::MaskFill& fill = *mask.add_fills();
+    fill.set_id(9);
+    fill.set_text("fox");
+    fill.set_score(0.5F);
+    fill.set_sequence(text + " fox");
+  }
+  response->mutable_usage()->set_prompt_tokens(6);
+  response->mutable_timing()->mutable_total()->set_nanos(2'000'000);
+  return Begin("FillMask", *context);
+}
+
 // A token a byte; the first one is special and of no byte, where it was asked for.
 grpc::Status RecordingServer::Tokenize(Context* context, const v1::TokenizeRequest* request,
                                        v1::TokenizeResponse* response) {
@@ -424,6 +445,7 @@ std::vector<v1::RerankRequest> RecordingServer::reranks() const { return Copy(re
 std::vector<v1::ClassifyTokensRequest> RecordingServer::token_classifies() const {
   return Copy(token_classifies_);
 }
+std::vector<v1::FillMaskRequest> RecordingServer::fill_masks() const { return Copy(fill_masks_); }
 std::vector<v1::TokenizeRequest> RecordingServer::tokenizes() const { return Copy(tokenizes_); }
 std::vector<v1::DetokenizeRequest> RecordingServer::detokenizes() const {
   return Copy(detokenizes_);

@@ -51,6 +51,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ClassifyRequest> classifies() const;
   std::vector<v1::RerankRequest> reranks() const;
   std::vector<v1::ClassifyTokensRequest> token_classifies() const;
+  std::vector<v1::FillMaskRequest> fill_masks() const;
   std::vector<v1::TokenizeRequest> tokenizes() const;
   std::vector<v1::DetokenizeRequest> detokenizes() const;
   std::vector<v1::LoadModelRequest> loads() const;
@@ -74,6 +75,7 @@ class RecordingServer final : public v1::Inference::Service,
   grpc::Status Rerank(Context*, const v1::RerankRequest*, v1::RerankResponse*) override;
   grpc::Status ClassifyTokens(Context*, const v1::ClassifyTokensRequest*,
                               v1::ClassifyTokensResponse*) override;
+  grpc::Status FillMask(Context*, const v1::FillMaskRequest*, v1::FillMaskResponse*) override;
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status Detokenize(Context*, const v1::DetokenizeRequest*, v1::DetokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;
@@ -103,6 +105,7 @@ class RecordingServer final : public v1::Inference::Service,
   std::vector<v1::ClassifyRequest> classifies_;
   std::vector<v1::RerankRequest> reranks_;
   std::vector<v1::ClassifyTokensRequest> token_classifies_;
+  std::vector<v1::FillMaskRequest> fill_masks_;
   std::vector<v1::TokenizeRequest> tokenizes_;
   std::vector<v1::DetokenizeRequest> detokenizes_;
   std::vector<v1::LoadModelRequest> loads_;

@@ -242,7 +242,10 @@ class Help(Folder):
                         *(word for name in ("write-en", "embed-en", "translate-en-de")
                           for word in ("--model", f"{name}={options.source}/models/{name},device=cpu,replicas=2")))
         self.addCleanup(server.stop)
-        self.environment = {"BEAMLINE_ADDRESS": server.address, "BEAMLINE_METRICS": server.metrics_url}
+        environment = {"BEAMLINE_ADDRESS": server.address, "BEAMLINE_METRICS": server.metrics_url}
+        # An encoder too, and the examples of encode name no model.
+        masks = Server(self.folder, "--model", f"masks={classifiers}/bert-3x8-masks,device=cpu")
+        self.addCleanup(masks.stop)
         ran = 0
         for example in self.examples("beamline"):
             if "completion" in example and ("fish" in example or "zsh" in example):
@@ -250,6 +253,8 @@ class Help(Folder):
             example = example.replace("127.0.0.1:50053", server.admin_address)
             if re.search(r"\bbeamline top\s*$", example):
                 example += " --once"  # else it does not end
+            fills = "beamline fill-mask" in example
+            self.environment = {"BEAMLINE_ADDRESS": masks.address} if fills else environment
             done = self.bash(example)
             self.assertEqual(done.returncode, 0, f"{example}: {done.stdout}{done.stderr}")
             ran += 1

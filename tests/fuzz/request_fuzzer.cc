@@ -42,11 +42,11 @@ std::unique_ptr<Message> Make() {
 
 // New ones go to the end: the corpus counts on the order.
 constexpr std::array kMakers = {
-    Make<v1::GenerateRequest>,       Make<v1::EncodeRequest>,
-    Make<v1::ScoreRequest>,          Make<v1::TokenizeRequest>,
-    Make<v1::DetokenizeRequest>,     Make<v1::GetModelRequest>,
-    Make<v1::LoadModelRequest>,      Make<v1::UnloadModelRequest>,
-    Make<v1::RestartReplicaRequest>, Make<inference::ModelInferRequest>};
+    Make<v1::GenerateRequest>,  Make<v1::EncodeRequest>,           Make<v1::ScoreRequest>,
+    Make<v1::TokenizeRequest>,  Make<v1::DetokenizeRequest>,       Make<v1::GetModelRequest>,
+    Make<v1::LoadModelRequest>, Make<v1::UnloadModelRequest>,      Make<v1::RestartReplicaRequest>,
+    Make<v1::ClassifyRequest>,  Make<v1::RerankRequest>,           Make<v1::ClassifyTokensRequest>,
+    Make<v1::FillMaskRequest>,  Make<inference::ModelInferRequest>};
 
 std::unique_ptr<Message> NewMessage(uint8_t type) {
   return kMakers[static_cast<uint8_t>(type - 'A') % kMakers.size()]();
@@ -129,6 +129,16 @@ absl::Status Convert(const v1::ScoreRequest& message) {
   return absl::OkStatus();
 }
 
+// Of Classify and of the calls beside it.
+template <typename Request>
+absl::Status ConvertInputs(const Request& message, int num_inputs) {
+  const auto request = ToEngineRequest(message);
+  if (!request.ok()) return request.status();
+  BEAMLINE_CHECK(request->inputs.size() == static_cast<size_t>(num_inputs));
+  BEAMLINE_CHECK(request->priority == message.priority());
+  return absl::OkStatus();
+}
+
 absl::Status Convert(const v1::LoadModelRequest& message) {
   const auto options = ToModelOptions(message);
   if (!options.ok()) return options.status();
@@ -174,6 +184,18 @@ absl::Status ConvertAny(const Message& message) {
     return Convert(*encode);
   }
   if (const auto* score = dynamic_cast<const v1::ScoreRequest*>(&message)) return Convert(*score);
+  if (const auto* classify = dynamic_cast<const v1::ClassifyRequest*>(&message)) {
+    return ConvertInputs(*classify, classify->inputs_size());
+  }
+  if (const auto* rerank = dynamic_cast<const v1::RerankRequest*>(&message)) {
+    return ConvertInputs(*rerank, rerank->documents_size());
+  }
+  if (const auto* tokens = dynamic_cast<const v1::ClassifyTokensRequest*>(&message)) {
+    return ConvertInputs(*tokens, tokens->inputs_size());
+  }
+  if (const auto* masks = dynamic_cast<const v1::FillMaskRequest*>(&message)) {
+    return ConvertInputs(*masks, masks->inputs_size());
+  }
   if (const auto* load = dynamic_cast<const v1::LoadModelRequest*>(&message)) {
     return Convert(*load);
   }

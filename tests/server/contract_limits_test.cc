@@ -195,6 +195,7 @@ TEST(ContractLimits, FieldsWithoutThemAreKnown) {
                                                    "EncodeRequest.dimensions",
                                                    "EncodeRequest.model",
                                                    "EncodeRequest.prompt_name",
+                                                   "FillMaskRequest.model",
                                                    "GenerateRequest.model",
                                                    "GenerateRequest.source_language",
                                                    "GenerateRequest.target_language",
@@ -260,6 +261,12 @@ v1::ClassifyTokensRequest Valid(const v1::ClassifyTokensRequest&) {
   message.add_inputs("a");
   return message;
 }
+v1::FillMaskRequest Valid(const v1::FillMaskRequest&) {
+  v1::FillMaskRequest message;
+  message.set_model("masks");
+  message.add_inputs("a [MASK]");
+  return message;
+}
 v1::ScoreRequest Valid(const v1::ScoreRequest&) {
   v1::ScoreRequest message;
   message.set_model("write-en");
@@ -275,7 +282,9 @@ Engine& Classifiers() {
     model.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-2x10-rank";
     ModelOptions tokens = Demo("tokens");
     tokens.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-3x8-tokens";
-    options.models = {model, tokens};
+    ModelOptions masks = Demo("masks");
+    masks.folder = BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/bert-3x8-masks";
+    options.models = {model, tokens, masks};
     return *Engine::Create(options);
   }();
   return *engine;
@@ -294,6 +303,8 @@ absl::Status Call(const Request& message) {
     return Classifiers().ClassifyAndWait(*request).status();
   } else if constexpr (std::is_same_v<Request, v1::ClassifyTokensRequest>) {
     return Classifiers().ClassifyTokensAndWait(*request).status();
+  } else if constexpr (std::is_same_v<Request, v1::FillMaskRequest>) {
+    return Classifiers().FillMaskAndWait(*request).status();
   } else {
     return SharedEngine().ScoreAndWait(*request).status();
   }
@@ -334,7 +345,10 @@ void AddEntry(const Place& place, int number, double size) {
     }
     AddIds(size, *dynamic_cast<v1::Prompt*>(entry)->mutable_ids());
   } else if (place.field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    reflection.AddString(&place.message, &place.field, std::string(static_cast<size_t>(size), 'x'));
+    // Where masks are filled in every text has one.
+    const bool is_masked = NameOf(place.field) == "FillMaskRequest.inputs";
+    reflection.AddString(&place.message, &place.field,
+                         is_masked ? "[MASK]" : std::string(static_cast<size_t>(size), 'x'));
   } else {
     reflection.AddInt32(&place.message, &place.field, number + 2);
   }
@@ -414,6 +428,7 @@ TEST(ContractLimits, AreKept) {
     ExpectKept<v1::ClassifyRequest>(limit);
     ExpectKept<v1::RerankRequest>(limit);
     ExpectKept<v1::ClassifyTokensRequest>(limit);
+    ExpectKept<v1::FillMaskRequest>(limit);
   }
 }
 

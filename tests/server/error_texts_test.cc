@@ -1,9 +1,9 @@
 // What a client is told of each fault of a request, byte for byte, through a server with the demo
-// models and three classifiers: error_texts.txt and error_texts_classify.txt hold requests and
-// answers. LoadModel and UnloadModel go to the admin address, whose model folders SetUp makes;
-// MODEL_ROOT in an answer is the path of these. With the environment variable
-// BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to files of these names in
-// the folder of that name.
+// models, three classifiers and a model that fills masks: error_texts.txt and
+// error_texts_classify.txt hold requests and answers. LoadModel and UnloadModel go to the admin
+// address, whose model folders SetUp makes; MODEL_ROOT in an answer is the path of these. With the
+// environment variable BEAMLINE_WRITE_ERROR_TEXTS this test writes the answers that it got to files
+// of these names in the folder of that name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,8 @@ class ErrorTextsTest : public testing::Test {
     spdlog::set_level(spdlog::level::off);  // a line for each request that is refused
     EngineOptions options = TestEngineOptions();
     options.models = {Demo("translate-en-de"), Demo("embed-en"), Demo("write-en")};
-    for (const char* name : {"bert-5x6-labels", "bert-2x10-rank", "bert-3x8-tokens"}) {
+    for (const char* name :
+         {"bert-5x6-labels", "bert-2x10-rank", "bert-3x8-tokens", "bert-3x8-masks"}) {
       ModelOptions classifier = Demo(name);
       classifier.folder = std::string(BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/") + name;
       options.models.push_back(classifier);
@@ -142,6 +143,7 @@ class ErrorTextsTest : public testing::Test {
     if (parts[0] == "Classify") return AskOne(*inference_, &Stub::Classify, parts);
     if (parts[0] == "Rerank") return AskOne(*inference_, &Stub::Rerank, parts);
     if (parts[0] == "ClassifyTokens") return AskOne(*inference_, &Stub::ClassifyTokens, parts);
+    if (parts[0] == "FillMask") return AskOne(*inference_, &Stub::FillMask, parts);
     if (parts[0] == "Tokenize") return AskOne(*inference_, &Stub::Tokenize, parts);
     if (parts[0] == "Detokenize") return AskOne(*inference_, &Stub::Detokenize, parts);
     if (parts[0] == "GenerateMany") return AskMany(&Stub::GenerateMany, parts);

@@ -97,6 +97,19 @@ class FakeEngine final : public Engine {
     return std::make_shared<Handle>(*this);
   }
 
+  // Every input is a mask, in whose place the token 1 is certain.
+  absl::StatusOr<std::shared_ptr<RequestHandle>> FillMask(
+      FillMaskRequest request, std::shared_ptr<EncodeSink> sink) override {
+    EncodeResult result;
+    for (const std::string& text : request.inputs) {
+      result.embeddings.push_back({.num_tokens = 1});
+      result.tokens.push_back({{.id = 0, .begin = 0, .end = static_cast<int32_t>(text.size())}});
+      result.masks.push_back({{0, {{1, 1.0f}}}});
+    }
+    sink->OnFinish(std::move(result));
+    return std::make_shared<Handle>(*this);
+  }
+
   // The score of a continuation is minus its place.
   absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                        std::shared_ptr<ScoreSink> sink) override {

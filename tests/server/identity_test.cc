@@ -54,6 +54,7 @@ std::map<std::string, Call> InferenceCalls() {
        [](Client& c) { return c.EncodeMany(std::vector{OneText()}, kSoon)[0].status(); }},
       {"Score", [](Client& c) { return c.Score({}, kSoon).status(); }},
       {"Classify", [](Client& c) { return c.Classify({}, kSoon).status(); }},
+      {"FillMask", [](Client& c) { return c.FillMask({}, kSoon).status(); }},
       {"ClassifyTokens", [](Client& c) { return c.ClassifyTokens({}, kSoon).status(); }},
       {"Rerank", [](Client& c) { return c.Rerank({}, kSoon).status(); }},
       {"Tokenize", [](Client& c) { return c.Tokenize({}, kSoon).status(); }},
@@ -189,7 +190,7 @@ TEST_F(IdentityTest, RightsDecideWhatIsCalled) {
       EXPECT_TRUE(call(*With(token, true)).ok()) << name;
     }
   }
-  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 14);
+  EXPECT_EQ(Counter("beamline_rejected_total", "reason=permission_denied"), 15);
 }
 
 TEST_F(IdentityTest, OtherFormsAreNoToken) {

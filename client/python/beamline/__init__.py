@@ -18,19 +18,22 @@ from beamline.errors import (
     FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
     ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
 )
-from beamline.options import Chat, ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, GenerateOptions, ModelSettings, Prompt
+from beamline.options import Chat, ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings, Prompt
 from beamline.requests import generate_request
 from beamline.results import (
-    Classification, Classifications, ClassifiedToken, ClassScore, Entity, TokenClassification, TokenClassifications, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
+    Classification, Classifications, ClassScore, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
     ModelState, PositionLogprobs, RankedDocument, Ranking, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
+)
+from beamline.token_results import (
+    ClassifiedToken, Entity, FilledMask, FilledText, FilledTexts, MaskFill, TokenClassification, TokenClassifications,
 )
 from beamline.retry import NO_RETRIES, RetryPolicy
 
 __all__ = [
     "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",
     "BeamlineError", "CancelledError", "Chat", "ClassScore", "Classification", "Classifications", "ClassifiedToken", "ClassifyInput", "ClassifyOptions", "ClassifyTokensOptions", "Client", "ContinuationScore", "DataLossError", "DataType", "DeadlineExceededError",
-    "Delta", "Embedding", "Embeddings", "EncodeOptions", "Entity", "FailedPreconditionError", "FieldViolation", "FinishReason",
-    "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "Memory",
+    "Delta", "Embedding", "Embeddings", "EncodeOptions", "Entity", "FailedPreconditionError", "FieldViolation", "FillMaskOptions", "FilledMask", "FilledText", "FilledTexts", "FinishReason",
+    "GenerateOptions", "GeneratedSequence", "Generation", "GenerationStream", "InternalError", "InvalidArgumentError", "MaskFill", "Memory",
     "ModelInfo", "ModelSettings", "ModelState", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "PositionLogprobs",
     "Prompt", "RankedDocument", "Ranking", "Replica", "ReplicaState", "ResourceExhaustedError", "RetryPolicy", "Scores", "Task", "Timing", "Tls", "Token",
     "TokenClassification", "TokenClassifications",

@@ -44,6 +44,7 @@ ENCODE_MANY = _method(_INFERENCE, "EncodeMany", pb.EncodeRequest, pb.EncodeManyR
 SCORE = _method(_INFERENCE, "Score", pb.ScoreRequest, pb.ScoreResponse)
 CLASSIFY = _method(_INFERENCE, "Classify", pb.ClassifyRequest, pb.ClassifyResponse)
 CLASSIFY_TOKENS = _method(_INFERENCE, "ClassifyTokens", pb.ClassifyTokensRequest, pb.ClassifyTokensResponse)
+FILL_MASK = _method(_INFERENCE, "FillMask", pb.FillMaskRequest, pb.FillMaskResponse)
 RERANK = _method(_INFERENCE, "Rerank", pb.RerankRequest, pb.RerankResponse)
 TOKENIZE = _method(_INFERENCE, "Tokenize", pb.TokenizeRequest, pb.TokenizeResponse)
 DETOKENIZE = _method(_INFERENCE, "Detokenize", pb.DetokenizeRequest, pb.DetokenizeResponse)

@@ -11,7 +11,7 @@ from typing import (
 import grpc
 import grpc.aio
 
-from beamline import _methods, requests, results
+from beamline import _methods, requests, results, token_results
 from beamline._async_many import ManyCalls
 from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
 from beamline._methods import Method, RequestT, ResponseT
@@ -25,7 +25,7 @@ from beamline.v1 import models_pb2
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, GenerateOptions, ModelSettings
+    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings
 
 _T = TypeVar("_T")
 Source = Union[Iterable[_T], AsyncIterable[_T]]
@@ -273,10 +273,16 @@ class AsyncClient(_AsyncClient):
         return results.ranking(await self._call(_methods.RERANK, request, timeout))
 
     async def classify_tokens(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
-                             **options: Unpack[ClassifyTokensOptions]) -> results.TokenClassifications:
+                             **options: Unpack[ClassifyTokensOptions]) -> token_results.TokenClassifications:
         """The classes of the tokens of texts, or with ``aggregation`` the entities that they make. Options: ClassifyTokensOptions."""
         request = requests.classify_tokens_request(model, inputs, **options)
-        return results.token_classifications(await self._call(_methods.CLASSIFY_TOKENS, request, timeout))
+        return token_results.token_classifications(await self._call(_methods.CLASSIFY_TOKENS, request, timeout))
+
+    async def fill_mask(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
+                       **options: Unpack[FillMaskOptions]) -> token_results.FilledTexts:
+        """What is likely in place of the masked tokens of texts, which are spelled ModelInfo.mask_token. Options: FillMaskOptions."""
+        request = requests.fill_mask_request(model, inputs, **options)
+        return token_results.filled_texts(await self._call(_methods.FILL_MASK, request, timeout))
 
     async def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
                     priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,

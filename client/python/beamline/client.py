@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Se
 
 import grpc
 
-from beamline import _methods, requests, results
+from beamline import _methods, requests, results, token_results
 from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
 from beamline._methods import Method, RequestT, ResponseT
 from beamline._protos import health_pb2
@@ -23,7 +23,7 @@ from beamline.v1 import models_pb2
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, GenerateOptions, ModelSettings
+    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings
 
 _ResultT = TypeVar("_ResultT")
 
@@ -253,10 +253,16 @@ class Client(_SyncClient):
         return results.ranking(self._call(_methods.RERANK, request, timeout))
 
     def classify_tokens(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
-                       **options: Unpack[ClassifyTokensOptions]) -> results.TokenClassifications:
+                       **options: Unpack[ClassifyTokensOptions]) -> token_results.TokenClassifications:
         """The classes of the tokens of texts, or with ``aggregation`` the entities that they make. Options: ClassifyTokensOptions."""
         request = requests.classify_tokens_request(model, inputs, **options)
-        return results.token_classifications(self._call(_methods.CLASSIFY_TOKENS, request, timeout))
+        return token_results.token_classifications(self._call(_methods.CLASSIFY_TOKENS, request, timeout))
+
+    def fill_mask(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
+                 **options: Unpack[FillMaskOptions]) -> token_results.FilledTexts:
+        """What is likely in place of the masked tokens of texts, which are spelled ModelInfo.mask_token. Options: FillMaskOptions."""
+        request = requests.fill_mask_request(model, inputs, **options)
+        return token_results.filled_texts(self._call(_methods.FILL_MASK, request, timeout))
 
     def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
               priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,

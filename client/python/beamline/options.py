@@ -125,6 +125,16 @@ class ClassifyTokensOptions(TypedDict, total=False):
     request_id: str | None
 
 
+class FillMaskOptions(TypedDict, total=False):
+    """Options of ``fill_mask``."""
+
+    top_k: int | None
+    targets: Sequence[str] | None
+    truncate: Truncation | None
+    priority: int | None
+    request_id: str | None
+
+
 class ModelSettings(TypedDict, total=False):
     """Settings of ``AdminClient.load_model``, as of a configured model (docs/operating.md)."""
 

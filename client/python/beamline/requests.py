@@ -146,6 +146,22 @@ def classify_tokens_request(
     return request
 
 
+def fill_mask_request(
+    model: str, inputs: Iterable[str], *, top_k: int | None = None, targets: Iterable[str] | None = None,
+    truncate: Truncation | None = None, priority: int | None = None, request_id: str | None = None,
+) -> pb.FillMaskRequest:
+    """A request of FillMask; the options are those of FillMaskOptions."""
+    for name, texts in (("inputs", inputs), ("targets", targets)):
+        if isinstance(texts, str):
+            raise TypeError(f"{name} is a str; accepted: several texts")
+    request = pb.FillMaskRequest()
+    _fill(request, model=model, inputs=list(inputs), top_k=top_k, targets=list(targets or ()), priority=priority,
+          request_id=request_id)
+    if truncate is not None:
+        request.truncate = _choice(pb.Truncation, "TRUNCATION_", "truncate", truncate)
+    return request
+
+
 def _classify_input(name: str, one: ClassifyInput) -> pb.ClassifyInput:
     if isinstance(one, tuple) and any(isinstance(text, str) for text in one):
         if len(one) != 2 or not all(isinstance(text, str) for text in one):

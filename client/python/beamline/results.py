@@ -248,64 +248,6 @@ class Classifications:
 
 
 @dataclass(frozen=True)
-class ClassifiedToken:
-    id: int
-    piece: str
-    index: int
-    """Its place among the input's tokens, special ones included."""
-    begin: int
-    """Of the bytes of the text in UTF-8 that it stands for."""
-    end: int
-    classes: tuple[ClassScore, ...]
-    """The best first."""
-
-    @property
-    def best(self) -> ClassScore:
-        """The class with the highest score."""
-        return self.classes[0]
-
-
-@dataclass(frozen=True)
-class Entity:
-    label: str
-    score: float
-    text: str
-    """As the tokenizer joins its tokens."""
-    begin: int
-    """Of its bytes in the text's UTF-8."""
-    end: int
-
-
-@dataclass(frozen=True)
-class TokenClassification:
-    tokens: tuple[ClassifiedToken, ...]
-    """Without ``aggregation``."""
-    entities: tuple[Entity, ...]
-    """With it."""
-    num_tokens: int
-
-
-@dataclass(frozen=True)
-class TokenClassifications:
-    """Classifications in the order of their texts; a sequence of them."""
-
-    classifications: tuple[TokenClassification, ...]
-    usage: Usage
-    timing: Timing
-    model: str
-    request_id: str
-
-    def __len__(self) -> int:
-        return len(self.classifications)
-
-    def __getitem__(self, place: int) -> TokenClassification:
-        return self.classifications[place]
-
-    def __iter__(self) -> Iterator[TokenClassification]:
-        return iter(self.classifications)
-
-
-@dataclass(frozen=True)
 class RankedDocument:
     index: int
     """Its place among the documents of the call."""
@@ -419,6 +361,7 @@ class ModelInfo:
     languages: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     chat_templates: tuple[str, ...] = ()
+    mask_token: str = ""
 
 
 def _numpy() -> Any:
@@ -438,11 +381,11 @@ def _token_logprobs(tokens: Iterable[pb.TokenLogprob]) -> tuple[TokenLogprob, ..
     return tuple(TokenLogprob(token.id, token.logprob) for token in tokens)
 
 
-def _usage(usage: pb.Usage) -> Usage:
+def usage_of(usage: pb.Usage) -> Usage:
     return Usage(usage.prompt_tokens, usage.cached_tokens, usage.generated_tokens)
 
 
-def _timing(timing: pb.Timing) -> Timing:
+def timing_of(timing: pb.Timing) -> Timing:
     first_token = _seconds(timing.first_token) if timing.HasField("first_token") else None
     return Timing(_seconds(timing.queue), first_token, _seconds(timing.total))
 
@@ -460,7 +403,7 @@ def generation(response: pb.GenerateResponse) -> Generation:
         GeneratedSequence(tuple(one.ids), one.text, one.cumulative_logprob, one.score, finish_reason(one.finish_reason),
                           _logprobs(one.logprobs))
         for one in response.sequences)
-    return Generation(sequences, _usage(response.usage), _timing(response.timing),
+    return Generation(sequences, usage_of(response.usage), timing_of(response.timing),
                       response.seed if response.HasField("seed") else None, response.model, response.request_id,
                       _logprobs(response.prompt_logprobs))
 
@@ -482,7 +425,7 @@ def generation_of(deltas: Iterable[Delta], end: pb.StreamEnd) -> Generation:
         GeneratedSequence(tuple(ids.get(one.sequence, ())), "".join(texts.get(one.sequence, ())), one.cumulative_logprob,
                           one.score, finish_reason(one.finish_reason), tuple(logprobs.get(one.sequence, ())))
         for one in end.sequences)
-    return Generation(sequences, _usage(end.usage), _timing(end.timing), end.seed if end.HasField("seed") else None, end.model,
+    return Generation(sequences, usage_of(end.usage), timing_of(end.timing), end.seed if end.HasField("seed") else None, end.model,
                       end.request_id, _logprobs(end.prompt_logprobs))
 
 
@@ -492,8 +435,8 @@ def embedding(message: pb.Embedding) -> Embedding:
 
 def embeddings(responses: list[pb.EncodeResponse]) -> Embeddings:
     """Of the answers to the parts of one list of inputs, in their order."""
-    usages = [_usage(one.usage) for one in responses]
-    timings = [_timing(one.timing) for one in responses]
+    usages = [usage_of(one.usage) for one in responses]
+    timings = [timing_of(one.timing) for one in responses]
     return Embeddings(
         tuple(embedding(one) for response in responses for one in response.embeddings),
         Usage(sum(one.prompt_tokens for one in usages), sum(one.cached_tokens for one in usages), 0),
@@ -505,30 +448,17 @@ def classifications(response: pb.ClassifyResponse) -> Classifications:
     return Classifications(
         tuple(Classification(tuple(ClassScore(of.label, of.score) for of in one.classes), one.num_tokens)
               for one in response.classifications),
-        _usage(response.usage), _timing(response.timing), response.model, response.request_id)
-
-
-def token_classifications(response: pb.ClassifyTokensResponse) -> TokenClassifications:
-    def token(one: pb.ClassifiedToken) -> ClassifiedToken:
-        classes = tuple(ClassScore(of.label, of.score) for of in one.classes)
-        return ClassifiedToken(one.id, one.piece, one.index, one.begin, one.end, classes)
-
-    return TokenClassifications(
-        tuple(TokenClassification(
-            tuple(token(of) for of in one.tokens),
-            tuple(Entity(of.label, of.score, of.text, of.begin, of.end) for of in one.entities), one.num_tokens)
-            for one in response.classifications),
-        _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+        usage_of(response.usage), timing_of(response.timing), response.model, response.request_id)
 
 
 def ranking(response: pb.RerankResponse) -> Ranking:
     return Ranking(tuple(RankedDocument(one.index, one.score, one.num_tokens) for one in response.documents),
-                   _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+                   usage_of(response.usage), timing_of(response.timing), response.model, response.request_id)
 
 
 def scores(response: pb.ScoreResponse) -> Scores:
     return Scores(tuple(ContinuationScore(one.logprob, one.num_tokens, _token_logprobs(one.tokens)) for one in response.scores),
-                  _usage(response.usage), _timing(response.timing), response.model, response.request_id)
+                  usage_of(response.usage), timing_of(response.timing), response.model, response.request_id)
 
 
 def tokens(response: pb.TokenizeResponse) -> Tokens:
@@ -550,5 +480,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
         languages=tuple(model.languages), labels=tuple(model.labels), chat_templates=tuple(model.chat_templates),
+        mask_token=model.mask_token,
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

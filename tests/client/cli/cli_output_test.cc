@@ -150,6 +150,15 @@ TEST(Output, OfClassesOfTokens) {
                "input,begin,end,label,score,text\r\n1,0,2,PER,0.5,ab\r\n", "");
 }
 
+TEST(Output, OfFilledMasks) {
+  ExpectPrints({"fill-mask", "ab"},
+               "   mask  score   token  sequence\n"
+               "1     1  0.5000  fox    ab fox\n",
+               "(6 tokens, 2.0 ms in all)\n");
+  ExpectPrints({"fill-mask", "--output", "csv", "ab"},
+               "input,mask,id,token,score,sequence\r\n1,1,9,fox,0.5,ab fox\r\n", "");
+}
+
 TEST(Output, OfTokens) {
   ExpectPrints({"tokenize", "--model", "m", "ab"},
                "id  bytes  piece\n"

@@ -293,6 +293,24 @@ TEST(ClassifyTokensRequests, HaveAFieldForEveryOption) {
   }
 }
 
+TEST(FillMaskRequests, HaveAFieldForEveryOption) {
+  const RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"fill-mask"}, "a\nb\n").status, 0);
+  EXPECT_EQ(RunCli(server, {"fill-mask", "--model", "m", "--top", "2", "--target", "x", "--target",
+                            "y", "--truncate", "left", "a"})
+                .status,
+            0);
+  const char* const expected[] = {
+      "inputs: 'a' inputs: 'b'",
+      "model: 'm' inputs: 'a' top_k: 2 targets: 'x' targets: 'y' truncate: TRUNCATION_LEFT"};
+  ASSERT_THAT(server.fill_masks(), SizeIs(2));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(MessageDifferencer::Equals(server.fill_masks()[i],
+                                           Parsed<v1::FillMaskRequest>(expected[i])))
+        << server.fill_masks()[i].ShortDebugString();
+  }
+}
+
 TEST(TokenRequests, HaveAFieldForEveryOption) {
   const RecordingServer server;
   EXPECT_EQ(RunCli(server, {"tokenize", "--model", "m", "a b", "c"}).status, 0);

@@ -87,7 +87,7 @@ TEST(GenerateOptions, HelpStatesTheLimitsThatThereAre) {
   size_t num_options = 0;
   for (const RequestLimit& limit : kRequestLimits) {
     static const std::set<std::string_view> of_other_commands = {
-        "inputs", "continuations", "documents", "top", "ignore_labels.labels"};
+        "inputs", "continuations", "documents", "top", "top_k", "targets", "ignore_labels.labels"};
     if (of_other_commands.contains(limit.field)) continue;
     ASSERT_TRUE(options_by_field.contains(limit.field)) << limit.field;
     const char* const option = options_by_field.at(limit.field);

@@ -57,6 +57,7 @@ class Calls(unittest.TestCase):
             "classify": lambda: [one.best.label for one in self.client.classify("m", ["a", ("b", "c"), [5]])] == ["down"] * 3,
             "classify_tokens": lambda: [one.tokens[0].best.label for one in self.client.classify_tokens("m", ["a", "b"])] == ["B-PER"] * 2,
             "entities": lambda: self.client.classify_tokens("m", ["ab"], aggregation="max")[0].entities[0].text == "ab",
+            "fill_mask": lambda: [one.masks[0].fills[0].sequence for one in self.client.fill_mask("m", ["a", "b"])] == ["aX", "bX"],
             "rerank": lambda: [(one.index, one.score) for one in self.client.rerank("m", "q", ["a", "bc"])] == [(0, 1), (1, 2)],
             "tokenize": lambda: self.client.tokenize("m", "abc").ids == (7,),
             "list_models": lambda: self.client.list_models()[0].name == "m",

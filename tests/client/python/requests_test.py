@@ -87,7 +87,8 @@ class Generate(unittest.TestCase):
                                    (requests.encode_request, options.EncodeOptions),
                                    (requests.classify_request, options.ClassifyOptions),
                                    (requests.rerank_request, options.ClassifyOptions),
-                                   (requests.classify_tokens_request, options.ClassifyTokensOptions)):
+                                   (requests.classify_tokens_request, options.ClassifyTokensOptions),
+                                   (requests.fill_mask_request, options.FillMaskOptions)):
             named = {name for name, one in inspect.signature(function).parameters.items() if one.kind == one.KEYWORD_ONLY}
             self.assertEqual(named, set(declared.__annotations__))
         with self.assertRaisesRegex(TypeError, "max_tokens"):
@@ -176,6 +177,14 @@ class Others(unittest.TestCase):
                              (dict(inputs=["a"], aggregation="mean"), "aggregation is 'mean'; accepted: none, simple, first, average, max")):
             with self.subTest(named), self.assertRaisesRegex((TypeError, ValueError), named):
                 requests.classify_tokens_request("m", **wrong)
+
+    def test_fill_mask(self):
+        request = requests.fill_mask_request("m", ["a [MASK]"], top_k=2, targets=["x", "y"], truncate="left", priority=1, request_id="r")
+        self.assertEqual({field.name for field, _ in request.ListFields()}, fields_of(pb.FillMaskRequest.DESCRIPTOR))
+        self.assertEqual((list(request.inputs), list(request.targets), request.top_k), (["a [MASK]"], ["x", "y"], 2))
+        for wrong, named in ((dict(inputs="text"), "inputs is a str"), (dict(inputs=["a"], targets="x"), "targets is a str")):
+            with self.subTest(named), self.assertRaisesRegex(TypeError, named):
+                requests.fill_mask_request("m", **wrong)
 
     def test_score(self):
         request = requests.score_request("m", "p", ["a", [1]], per_token=True, priority=1, request_id="r", cache_salt="s",

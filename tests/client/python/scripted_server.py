@@ -119,6 +119,11 @@ class Script(inference_pb2_grpc.InferenceServicer, models_pb2_grpc.ModelsService
             tokens=tokens, num_tokens=3,
             entities=[] if tokens else [pb.Entity(label="PER", score=0.5, text=text, begin=0, end=len(text))]) for text in request.inputs])
 
+    def FillMask(self, request, context):
+        self.begin(request, context)
+        return pb.FillMaskResponse(model=request.model, texts=[pb.FilledText(num_tokens=3, masks=[pb.FilledMask(
+            index=1, begin=0, end=1, fills=[pb.MaskFill(id=7, text="X", score=0.75, sequence=text + "X")])]) for text in request.inputs])
+
     def Rerank(self, request, context):
         self.begin(request, context)
         return pb.RerankResponse(model=request.model, request_id=request.request_id, documents=[

@@ -139,11 +139,75 @@ class Entity(_message.Message):
     text: str
     def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ..., text: _Optional[str] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
+class FillMaskRequest(_message.Message):
+    __slots__ = ["inputs", "model", "priority", "request_id", "targets", "top_k", "truncate"]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedScalarFieldContainer[str]
+    model: str
+    priority: int
+    request_id: str
+    targets: _containers.RepeatedScalarFieldContainer[str]
+    top_k: int
+    truncate: _common_pb2.Truncation
+    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., targets: _Optional[_Iterable[str]] = ..., truncate: _Optional[_Union[_common_pb2.Truncation, str]] = ..., priority: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class FillMaskResponse(_message.Message):
+    __slots__ = ["model", "request_id", "texts", "timing", "usage"]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    request_id: str
+    texts: _containers.RepeatedCompositeFieldContainer[FilledText]
+    timing: _common_pb2.Timing
+    usage: _common_pb2.Usage
+    def __init__(self, texts: _Optional[_Iterable[_Union[FilledText, _Mapping[str, object]]]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping[str, object]]] = ..., timing: _Optional[_Union[_common_pb2.Timing, _Mapping[str, object]]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class FilledMask(_message.Message):
+    __slots__ = ["begin", "end", "fills", "index"]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    FILLS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    fills: _containers.RepeatedCompositeFieldContainer[MaskFill]
+    index: int
+    def __init__(self, index: _Optional[int] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ..., fills: _Optional[_Iterable[_Union[MaskFill, _Mapping[str, object]]]] = ...) -> None: ...
+
+class FilledText(_message.Message):
+    __slots__ = ["masks", "num_tokens"]
+    MASKS_FIELD_NUMBER: _ClassVar[int]
+    NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    masks: _containers.RepeatedCompositeFieldContainer[FilledMask]
+    num_tokens: int
+    def __init__(self, masks: _Optional[_Iterable[_Union[FilledMask, _Mapping[str, object]]]] = ..., num_tokens: _Optional[int] = ...) -> None: ...
+
 class LabelList(_message.Message):
     __slots__ = ["labels"]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, labels: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MaskFill(_message.Message):
+    __slots__ = ["id", "score", "sequence", "text"]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    score: float
+    sequence: str
+    text: str
+    def __init__(self, id: _Optional[int] = ..., text: _Optional[str] = ..., score: _Optional[float] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class RankedDocument(_message.Message):
     __slots__ = ["index", "num_tokens", "score"]

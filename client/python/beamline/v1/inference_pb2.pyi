@@ -23,6 +23,11 @@ from beamline.v1.classify_pb2 import ClassifiedToken as ClassifiedToken
 from beamline.v1.classify_pb2 import Entity as Entity
 from beamline.v1.classify_pb2 import TokenClassification as TokenClassification
 from beamline.v1.classify_pb2 import ClassifyTokensResponse as ClassifyTokensResponse
+from beamline.v1.classify_pb2 import FillMaskRequest as FillMaskRequest
+from beamline.v1.classify_pb2 import MaskFill as MaskFill
+from beamline.v1.classify_pb2 import FilledMask as FilledMask
+from beamline.v1.classify_pb2 import FilledText as FilledText
+from beamline.v1.classify_pb2 import FillMaskResponse as FillMaskResponse
 from beamline.v1.classify_pb2 import ScoreFunction as ScoreFunction
 from beamline.v1.classify_pb2 import Aggregation as Aggregation
 from beamline.v1.common_pb2 import TokenIds as TokenIds

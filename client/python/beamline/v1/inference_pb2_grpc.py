@@ -71,6 +71,11 @@ class InferenceStub(object):
                 request_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.SerializeToString,
                 response_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.FromString,
                 )
+        self.FillMask = channel.unary_unary(
+                '/beamline.v1.Inference/FillMask',
+                request_serializer=beamline_dot_v1_dot_classify__pb2.FillMaskRequest.SerializeToString,
+                response_deserializer=beamline_dot_v1_dot_classify__pb2.FillMaskResponse.FromString,
+                )
 
 
 class InferenceServicer(object):
@@ -161,6 +166,13 @@ class InferenceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FillMask(self, request, context):
+        """Texts with masked tokens in, what is likely in their places out, in the order of the inputs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InferenceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -218,6 +230,11 @@ def add_InferenceServicer_to_server(servicer, server):
                     servicer.ClassifyTokens,
                     request_deserializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.FromString,
                     response_serializer=beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.SerializeToString,
+            ),
+            'FillMask': grpc.unary_unary_rpc_method_handler(
+                    servicer.FillMask,
+                    request_deserializer=beamline_dot_v1_dot_classify__pb2.FillMaskRequest.FromString,
+                    response_serializer=beamline_dot_v1_dot_classify__pb2.FillMaskResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -413,5 +430,22 @@ class Inference(object):
         return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/ClassifyTokens',
             beamline_dot_v1_dot_classify__pb2.ClassifyTokensRequest.SerializeToString,
             beamline_dot_v1_dot_classify__pb2.ClassifyTokensResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def FillMask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/beamline.v1.Inference/FillMask',
+            beamline_dot_v1_dot_classify__pb2.FillMaskRequest.SerializeToString,
+            beamline_dot_v1_dot_classify__pb2.FillMaskResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -71,7 +71,7 @@ class Memory(_message.Message):
     def __init__(self, weights: _Optional[int] = ..., cache: _Optional[int] = ..., cache_blocks: _Optional[int] = ..., block_size: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "max_input_tokens", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "state", "task", "tokenizer", "version", "vocab_size"]
+    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "mask_token", "max_input_tokens", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "state", "task", "tokenizer", "version", "vocab_size"]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
     CHAT_TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class Model(_message.Message):
     INPUT_VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     LANGUAGES_FIELD_NUMBER: _ClassVar[int]
+    MASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     MAX_INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_TOTAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +107,7 @@ class Model(_message.Message):
     input_vocab_size: int
     labels: _containers.RepeatedScalarFieldContainer[str]
     languages: _containers.RepeatedScalarFieldContainer[str]
+    mask_token: str
     max_input_tokens: int
     max_total_tokens: int
     memory: Memory
@@ -120,7 +122,7 @@ class Model(_message.Message):
     tokenizer: Tokenizer
     version: int
     vocab_size: int
-    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ...) -> None: ...
 
 class ModelSettings(_message.Message):
     __slots__ = ["cache_bytes", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "speculative_tokens", "tensor_parallel", "warm_up"]

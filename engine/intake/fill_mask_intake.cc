@@ -1,0 +1,98 @@
+#include "engine/intake/fill_mask_intake.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/field_error.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "engine/decoding/option_checks.h"
+#include "engine/intake/encode_cost.h"
+#include "engine/intake/new_job.h"
+#include "engine/intake/prompts.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+// The token of the vocabulary that is spelled so, else the first one of the text.
+absl::StatusOr<int32_t> TargetId(const std::string& field, const std::string& target,
+                                 const ModelFacts& model) {
+  std::optional<int32_t> id = model.tokenizer->TokenId(target);
+  if (!id.has_value()) {
+    const auto tokens = model.tokenizer->Encode(target, {.add_special_tokens = false});
+    if (!tokens.ok()) {
+      return FieldError(
+          {.field = field,
+           .value = "text",
+           .text = fmt::format("{}: {}", field, std::string(tokens.status().message()))});
+    }
+    if (!tokens->empty()) id = tokens->front().id;
+  }
+  if (id.has_value() && *id < model.info.vocab_size) return *id;
+  return FieldError(field, fmt::format("'{}'", Shorten(target)),
+                    "a text whose first token the model knows");
+}
+
+}  // namespace
+
+absl::StatusOr<FillMaskIntake> FillMaskIntake::Check(FillMaskRequest request,
+                                                     const ModelFacts& model) {
+  if (model.info.mask_token.empty()) return WrongTask(model, "FillMask", "fills no masks");
+  BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
+  BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("inputs"), request.inputs.size()));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("top_k"), request.top_k));
+  BEAMLINE_RETURN_IF_ERROR(CheckTexts(LimitOf("targets"), request.targets));
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
+  return FillMaskIntake(std::move(request), model);
+}
+
+size_t FillMaskIntake::text_bytes() const {
+  size_t bytes = 0;
+  for (const auto* texts : {&request_.inputs, &request_.targets}) {
+    for (const std::string& text : *texts) bytes += text.size();
+  }
+  return bytes;
+}
+
+std::unique_ptr<EncodeJob> FillMaskIntake::Start(Acceptance acceptance,
+                                                 std::shared_ptr<EncodeSink> sink) const {
+  auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
+  job->top_k = request_.top_k;
+  return job;
+}
+
+absl::Status FillMaskIntake::Complete(EncodeJob& job) {
+  for (size_t i = 0; i < request_.targets.size(); ++i) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        const int32_t id, TargetId(fmt::format("targets[{}]", i), request_.targets[i], *model_));
+    job.targets.push_back(id);
+  }
+  std::ranges::sort(job.targets);
+  job.targets.erase(std::unique(job.targets.begin(), job.targets.end()), job.targets.end());
+  for (size_t i = 0; i < request_.inputs.size(); ++i) {
+    const std::string field = fmt::format("inputs[{}]", i);
+    BEAMLINE_ASSIGN_OR_RETURN(std::vector<InputToken> tokens,
+                              TokenizeText(field, request_.inputs[i], request_.truncate, *model_));
+    TokenIds& ids = job.inputs.emplace_back();
+    std::vector<int32_t>& masks = job.masks.emplace_back();
+    for (const InputToken& token : tokens) {
+      if (token.id == model_->tokenizer->mask_id()) {
+        masks.push_back(static_cast<int32_t>(ids.size()));
+      }
+      ids.push_back(token.id);
+    }
+    if (masks.empty()) {
+      return FieldError({.field = field,
+                         .value = "text",
+                         .accepted = fmt::format("texts with {}", model_->info.mask_token),
+                         .text = fmt::format("{} has no token to be filled in", field)});
+    }
+    job.tokens.push_back(std::move(tokens));
+  }
+  SetCost(job, *model_);
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

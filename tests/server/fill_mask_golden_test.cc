@@ -1,0 +1,163 @@
+// Masked language models against transformers' pipeline of masks
+// (tools/make_classifier_golden.py; fields and tolerances: tests/golden/README.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "server/conversion/request.h"
+#include "server/conversion/response.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/golden/golden_rows.h"
+
+namespace beamline::fill_mask_golden_test {
+namespace {
+
+using nlohmann::json;
+
+// Of scores, which are at most 1: what sums in another order err.
+constexpr float kTolerance = 2e-5f;
+
+struct Model {
+  const char* folder;
+  int num_ranks = 1;
+  int num_stages = 1;
+};
+
+void PrintTo(const Model& model, std::ostream* out) { *out << model.folder; }
+
+absl::StatusOr<std::unique_ptr<Engine>> Serve(const Model& model) {
+  EngineOptions options = TestEngineOptions();
+  ModelOptions one = Demo("golden");
+  one.folder = std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/classifiers/" + model.folder;
+  one.tensor_parallel = one.pipeline_parallel = 1;
+  one.device = TestDevice();
+  if (model.num_ranks * model.num_stages > 1) {
+    one = OnStages(one, model.num_stages, model.num_ranks);
+  }
+  options.models = {one};
+  return Engine::Create(options);
+}
+
+class FillMaskGoldenTest : public ::testing::TestWithParam<Model> {
+ protected:
+  void SetUp() override {
+    auto engine = Serve(GetParam());
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+    expected_ = GoldenFile(std::string("classifiers/") + GetParam().folder + "/expected.json");
+    ASSERT_GT(expected_["rows"].size(), 4u);
+  }
+
+  static v1::FillMaskRequest RequestOf(const json& row) {
+    v1::FillMaskRequest message;
+    message.set_model("golden");
+    message.add_inputs(row["text"].get<std::string>());
+    message.set_top_k(row["top_k"].get<int32_t>());
+    if (!row["targets"].is_null()) {
+      for (const json& target : row["targets"]) message.add_targets(target.get<std::string>());
+    }
+    return message;
+  }
+
+  v1::FillMaskResponse Ask(const v1::FillMaskRequest& message) {
+    const auto request = ToEngineRequest(message);
+    EXPECT_TRUE(request.ok()) << request.status();
+    const auto result = engine_->FillMaskAndWait(*request);
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return {};
+    return ToFillMaskMessage(*result, **engine_->FindTokenizer("golden"), AnswerOptions());
+  }
+
+  static void ExpectMasks(const v1::FilledText& text, const json& row) {
+    EXPECT_EQ(text.num_tokens(), static_cast<int>(row["ids"].size()));
+    ASSERT_EQ(text.masks_size(), static_cast<int>(row["masks"].size())) << row["text"];
+    for (int m = 0; m < text.masks_size(); ++m) {
+      const v1::FilledMask& mask = text.masks(m);
+      const json& fills = row["masks"][static_cast<size_t>(m)];
+      EXPECT_EQ(mask.index(), row["positions"][static_cast<size_t>(m)]);
+      ASSERT_EQ(mask.fills_size(), static_cast<int>(fills.size())) << row["text"];
+      for (int f = 0; f < mask.fills_size(); ++f) {
+        const json& one = fills[static_cast<size_t>(f)];
+        EXPECT_EQ(mask.fills(f).id(), one["token"]) << one;
+        EXPECT_EQ(mask.fills(f).text(), one["token_str"]) << one;
+        EXPECT_EQ(mask.fills(f).sequence(), one["sequence"]) << one;
+        EXPECT_NEAR(mask.fills(f).score(), one["score"].get<float>(), kTolerance) << one;
+      }
+    }
+  }
+
+  std::unique_ptr<Engine> engine_;
+  json expected_;
+};
+
+TEST_P(FillMaskGoldenTest, TokensAreThoseOfThePipeline) {
+  const ModelInfo info = engine_->Models().front();
+  EXPECT_EQ(info.task, ModelTask::kEncode);
+  EXPECT_EQ(info.mask_token, expected_["mask_token"]);
+  for (const json& row : expected_["rows"]) {
+    const v1::FillMaskResponse response = Ask(RequestOf(row));
+    ASSERT_EQ(response.texts_size(), 1);
+    ExpectMasks(response.texts(0), row);
+  }
+}
+
+// Texts with masks beside each other and apart, in one batch.
+TEST_P(FillMaskGoldenTest, TextsOfOneRequestAreAnsweredAsAlone) {
+  v1::FillMaskRequest message;
+  message.set_model("golden");
+  message.set_top_k(2);
+  std::vector<json> rows;
+  for (const json& row : expected_["rows"]) {
+    if (!row["targets"].is_null()) continue;
+    rows.push_back(row);
+    message.add_inputs(row["text"].get<std::string>());
+    for (json& mask : rows.back()["masks"]) mask.erase(mask.begin() + 2, mask.end());
+  }
+  const v1::FillMaskResponse response = Ask(message);
+  ASSERT_EQ(response.texts_size(), static_cast<int>(rows.size()));
+  for (size_t i = 0; i < rows.size(); ++i)
+    ExpectMasks(response.texts(static_cast<int>(i)), rows[i]);
+}
+
+// The bytes of the mask, which some tokenizers take with the space before it.
+TEST_P(FillMaskGoldenTest, MasksAreWhereTheTextHasThem) {
+  const auto mask = expected_["mask_token"].get<std::string>();
+  for (const json& row : expected_["rows"]) {
+    const auto text = row["text"].get<std::string>();
+    size_t place = 0;
+    const v1::FillMaskResponse response = Ask(RequestOf(row));
+    for (const v1::FilledMask& found : response.texts(0).masks()) {
+      place = text.find(mask, place);
+      EXPECT_LE(found.begin(), static_cast<int>(place));
+      place += mask.size();
+      EXPECT_EQ(found.end(), static_cast<int>(place));
+    }
+  }
+}
+
+TEST_P(FillMaskGoldenTest, TheModelEncodesToo) {
+  EncodeRequest request;
+  request.model = "golden";
+  request.inputs = {std::string("the quick fox")};
+  const auto result = engine_->EncodeAndWait(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->embeddings[0].values.size(),
+            static_cast<size_t>(engine_->Models().front().hidden_size));
+  EXPECT_TRUE(result->masks.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FillMaskGoldenTest,
+                         ::testing::Values(Model{"bert-3x8-masks"}, Model{"roberta-3x8-masks"},
+                                           Model{"xlm-roberta-2x12-masks"},
+                                           Model{"electra-3x8-masks"},
+                                           Model{"distilbert-5x6-masks"}));
+INSTANTIATE_TEST_SUITE_P(OnRanks, FillMaskGoldenTest,
+                         ::testing::Values(Model{"bert-3x8-masks", 3, 1},
+                                           Model{"bert-3x8-masks", 1, 2}));
+
+}  // namespace
+}  // namespace beamline::fill_mask_golden_test
