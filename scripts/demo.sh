@@ -52,9 +52,9 @@ build_all() {
 
 # Starts the server and sets `address`, `admin_address` and `metrics_url` from the line that it prints when it can answer.
 start_server() {
-  printf '$ beamline-server --admin-listen 127.0.0.1:0 --model-root models\n'
+  printf '$ beamline-server --admin-listen 127.0.0.1:0 --model-root .\n'
   $build/server/beamline-server --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
-    --admin-listen 127.0.0.1:0 --model-root models \
+    --admin-listen 127.0.0.1:0 --model-root . \
     </dev/null >"$scratch/out" 2>"$scratch/log" &
   server_pid=$!
   local line=
@@ -132,11 +132,21 @@ call_every_rpc() {
   ok detokenize --model write-en 50 41 68
 
   title "Models come and go (LoadModel, UnloadModel, at the operators' address)"
-  ok --address "$admin_address" load write-en --model-version 2 --set max_sequences=16
+  ok --address "$admin_address" load write-en --folder models/write-en --model-version 2 --set max_sequences=16
   ok --address "$admin_address" unload write-en --model-version 1
   ok models
   ok generate --model write-en --no-stream --greedy --max-new-tokens 8 "This package contains"
   refused load write-en --model-version 3
+
+  title "Heads of encoders (Classify, Rerank, ClassifyTokens, FillMask; the models are tests' and random: the form of the answers counts)"
+  local folder
+  for folder in bert-5x6-labels bert-2x10-rank bert-3x8-tokens bert-3x8-masks; do
+    ok --address "$admin_address" load "$folder" --folder "tests/golden/classifiers/$folder"
+  done
+  ok classify --model bert-5x6-labels "the quick fox" "where is mail read ?"
+  ok rerank --model bert-2x10-rank "where is mail read ?" "the mail reader" "a lazy dog"
+  ok classify-tokens --model bert-3x8-tokens "the quick brown fox"
+  ok fill-mask --model bert-3x8-masks "the quick [MASK] jumped"
 
   title "A bad request is refused by name"
   refused generate --model write-en --max-new-tokens 0 "Hello"

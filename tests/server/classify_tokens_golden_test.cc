@@ -11,48 +11,15 @@
 
 #include "server/conversion/request.h"
 #include "server/conversion/response.h"
-#include "tests/engine/demo_engine.h"
-#include "tests/golden/golden_rows.h"
+#include "tests/server/golden_classifier.h"
 
 namespace beamline::classify_tokens_golden_test {
 namespace {
 
 using nlohmann::json;
 
-// Of scores, which are at most 1: what sums in another order err.
-constexpr float kTolerance = 2e-5f;
-
-struct Model {
-  const char* folder;
-  int num_ranks = 1;
-  int num_stages = 1;
-};
-
-void PrintTo(const Model& model, std::ostream* out) { *out << model.folder; }
-
-absl::StatusOr<std::unique_ptr<Engine>> Serve(const Model& model) {
-  EngineOptions options = TestEngineOptions();
-  ModelOptions one = Demo("golden");
-  one.folder = std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/classifiers/" + model.folder;
-  one.tensor_parallel = one.pipeline_parallel = 1;
-  one.device = TestDevice();
-  if (model.num_ranks * model.num_stages > 1) {
-    one = OnStages(one, model.num_stages, model.num_ranks);
-  }
-  options.models = {one};
-  return Engine::Create(options);
-}
-
-class ClassifyTokensGoldenTest : public ::testing::TestWithParam<Model> {
+class ClassifyTokensGoldenTest : public GoldenClassifierTest {
  protected:
-  void SetUp() override {
-    auto engine = Serve(GetParam());
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-    expected_ = GoldenFile(std::string("classifiers/") + GetParam().folder + "/expected.json");
-    ASSERT_GT(expected_["rows"].size(), 5u);
-  }
-
   // Of all texts in one request.
   v1::ClassifyTokensResponse Ask(const std::string& strategy, bool leaves_out = false) {
     v1::ClassifyTokensRequest message;
@@ -93,9 +60,6 @@ class ClassifyTokensGoldenTest : public ::testing::TestWithParam<Model> {
       }
     }
   }
-
-  std::unique_ptr<Engine> engine_;
-  json expected_;
 };
 
 TEST_P(ClassifyTokensGoldenTest, TokensAreThoseOfThePipeline) {
@@ -170,13 +134,14 @@ TEST_P(ClassifyTokensGoldenTest, TheBestClassesAddUpToOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyTokensGoldenTest,
-                         ::testing::Values(Model{"bert-3x8-tokens"}, Model{"roberta-3x8-tokens"},
-                                           Model{"xlm-roberta-2x12-tokens"},
-                                           Model{"electra-3x8-tokens"},
-                                           Model{"distilbert-5x6-tokens"}));
+                         ::testing::Values(GoldenClassifier{"bert-3x8-tokens"},
+                                           GoldenClassifier{"roberta-3x8-tokens"},
+                                           GoldenClassifier{"xlm-roberta-2x12-tokens"},
+                                           GoldenClassifier{"electra-3x8-tokens"},
+                                           GoldenClassifier{"distilbert-5x6-tokens"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyTokensGoldenTest,
-                         ::testing::Values(Model{"bert-3x8-tokens", 3, 1},
-                                           Model{"bert-3x8-tokens", 1, 2}));
+                         ::testing::Values(GoldenClassifier{"bert-3x8-tokens", 3, 1},
+                                           GoldenClassifier{"bert-3x8-tokens", 1, 2}));
 
 }  // namespace
 }  // namespace beamline::classify_tokens_golden_test

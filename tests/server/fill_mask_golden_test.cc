@@ -10,48 +10,15 @@
 
 #include "server/conversion/request.h"
 #include "server/conversion/response.h"
-#include "tests/engine/demo_engine.h"
-#include "tests/golden/golden_rows.h"
+#include "tests/server/golden_classifier.h"
 
 namespace beamline::fill_mask_golden_test {
 namespace {
 
 using nlohmann::json;
 
-// Of scores, which are at most 1: what sums in another order err.
-constexpr float kTolerance = 2e-5f;
-
-struct Model {
-  const char* folder;
-  int num_ranks = 1;
-  int num_stages = 1;
-};
-
-void PrintTo(const Model& model, std::ostream* out) { *out << model.folder; }
-
-absl::StatusOr<std::unique_ptr<Engine>> Serve(const Model& model) {
-  EngineOptions options = TestEngineOptions();
-  ModelOptions one = Demo("golden");
-  one.folder = std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/classifiers/" + model.folder;
-  one.tensor_parallel = one.pipeline_parallel = 1;
-  one.device = TestDevice();
-  if (model.num_ranks * model.num_stages > 1) {
-    one = OnStages(one, model.num_stages, model.num_ranks);
-  }
-  options.models = {one};
-  return Engine::Create(options);
-}
-
-class FillMaskGoldenTest : public ::testing::TestWithParam<Model> {
+class FillMaskGoldenTest : public GoldenClassifierTest {
  protected:
-  void SetUp() override {
-    auto engine = Serve(GetParam());
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-    expected_ = GoldenFile(std::string("classifiers/") + GetParam().folder + "/expected.json");
-    ASSERT_GT(expected_["rows"].size(), 4u);
-  }
-
   static v1::FillMaskRequest RequestOf(const json& row) {
     v1::FillMaskRequest message;
     message.set_model("golden");
@@ -89,9 +56,6 @@ class FillMaskGoldenTest : public ::testing::TestWithParam<Model> {
       }
     }
   }
-
-  std::unique_ptr<Engine> engine_;
-  json expected_;
 };
 
 TEST_P(FillMaskGoldenTest, TokensAreThoseOfThePipeline) {
@@ -151,13 +115,14 @@ TEST_P(FillMaskGoldenTest, TheModelEncodesToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FillMaskGoldenTest,
-                         ::testing::Values(Model{"bert-3x8-masks"}, Model{"roberta-3x8-masks"},
-                                           Model{"xlm-roberta-2x12-masks"},
-                                           Model{"electra-3x8-masks"},
-                                           Model{"distilbert-5x6-masks"}));
+                         ::testing::Values(GoldenClassifier{"bert-3x8-masks"},
+                                           GoldenClassifier{"roberta-3x8-masks"},
+                                           GoldenClassifier{"xlm-roberta-2x12-masks"},
+                                           GoldenClassifier{"electra-3x8-masks"},
+                                           GoldenClassifier{"distilbert-5x6-masks"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, FillMaskGoldenTest,
-                         ::testing::Values(Model{"bert-3x8-masks", 3, 1},
-                                           Model{"bert-3x8-masks", 1, 2}));
+                         ::testing::Values(GoldenClassifier{"bert-3x8-masks", 3, 1},
+                                           GoldenClassifier{"bert-3x8-masks", 1, 2}));
 
 }  // namespace
 }  // namespace beamline::fill_mask_golden_test
