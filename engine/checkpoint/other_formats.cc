@@ -18,6 +18,8 @@ struct Format {
 
 constexpr std::string_view kConvert =
     "is not read, convert it to safetensors (save_pretrained of transformers writes that)";
+constexpr std::string_view kConvertHere =
+    "is not read, convert it to safetensors: tools/convert_weights FOLDER";
 constexpr std::string_view kOriginal = "is not read, take the checkpoint that it was made of";
 
 // The first that fits, in the order of how near the folder is to what is wanted.
@@ -28,8 +30,8 @@ constexpr std::array<Format, 18> kFormats = {{
     {"snapshots", "is there: name the folder of a revision in it"},  // of the download cache
     {"model_index.json", "is of diffusers, whose pipelines are not served"},
     {".safetensors", "is there: weights are read from model.safetensors or by its index"},
-    {".bin", kConvert},
-    {".bin.index.json", kConvert},
+    {".bin", kConvertHere},
+    {".bin.index.json", kConvertHere},
     {".h5", kConvert},
     {".msgpack", kConvert},
     {".pt", kConvert},

@@ -120,7 +120,7 @@ TEST_F(CheckpointTest, NamesFaultsOfConfigFiles) {
 TEST_F(CheckpointTest, NamesMissingWeights) {
   EXPECT_THAT(OpenError(), HasSubstr("neither model.safetensors nor model.safetensors.index.json"));
   folder_.Write("pytorch_model.bin", "x");
-  EXPECT_THAT(OpenError(), HasSubstr("convert it to safetensors"));
+  EXPECT_THAT(OpenError(), HasSubstr("convert it to safetensors: tools/convert_weights FOLDER"));
 }
 
 TEST_F(CheckpointTest, NamesTheFaultyWeightFile) {
