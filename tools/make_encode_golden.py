@@ -5,7 +5,7 @@ usage: make_encode_golden.py OUT_FILE                       # what is committed
        make_encode_golden.py OUT_FILE --random 200 --seed 7  # a wider comparison, for encode_golden_test's argument
 
 The first row is the tokenizer.json of the others that have none. Each other is a folder, that of tests/golden/random that `base` names
-(xlm-roberta-2x24 where it does not), with `files` beside its config.json and weights, and what
+(xlm-roberta-2x24 where it does not), with `files` and `tensors` (files of weights) beside its config.json and weights, and what
 sentence-transformers makes of it: `max_input_tokens`, `dimensions`, and `answers` to texts, one at a time. `refused`
 is what Beamline says of a folder whose answers it does not give. Needs sentence-transformers 6, transformers, torch.
 """
@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 import torch
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -146,8 +147,33 @@ def cases():
         model={**query, "truncate_dim": 12}), {"base": "qwen3-6of2x6-embed", "prompt_name": "query"}
     yield "an embedder of Mistral", folder("lasttoken", True, 36, transformer={"max_seq_length": 12}), {"base": "mistral-4of2x8-embed"}
     yield "a class without a head and without modules", folder(modules=None), {"base": "mistral-4of2x8-embed"}
+    for dense in dense_cases():
+        yield dense
     for name, files, message in refused():
         yield name, files, {"refused": message}
+
+
+def dense_module(path, in_features, out_features, bias=True, activation="activation.Tanh"):
+    """The files of a Dense module, and its tensors."""
+    generator = torch.Generator().manual_seed(in_features + out_features)
+    tensors = {"linear.weight": torch.randn(out_features, in_features, generator=generator).mul(0.3)}
+    if bias:
+        tensors["linear.bias"] = torch.randn(out_features, generator=generator)
+    config = {"in_features": in_features, "out_features": out_features, "bias": bias,
+              "activation_function": "torch.nn.modules." + activation}
+    return {path + "/config": config}, {
+        path + "/model.safetensors": {name: tensor.mul(1000).round().div(1000).tolist() for name, tensor in tensors.items()}}
+
+
+def dense_cases():
+    files, tensors = dense_module("2_Dense", HIDDEN, 6)
+    yield "a dense module", folder(modules=modules("Transformer", "Pooling", "Dense"), **files), {"tensors": tensors}
+    yield "a dense module, normalised", folder(
+        modules=modules("Transformer", "Pooling", "Dense", "Normalize"), **files), {"tensors": tensors}
+    more, other = dense_module("3_Dense", 6, 9, False, "linear.Identity")
+    yield "two dense modules, truncated", folder(
+        "cls", modules=modules("Transformer", "Pooling", "Dense", "Dense", "Normalize"), model={"truncate_dim": 5}, **files,
+        **more), {"tensors": {**tensors, **other}}
 
 
 def refused():
@@ -160,6 +186,12 @@ def refused():
         "2_Normalize/config.json: module_input_name"
     yield "normalising first", folder(modules=[modules("Transformer", "Pooling")[0], {
         **modules("Normalize")[0], "idx": 9, "name": "9", "path": ""}, modules("Transformer", "Pooling")[1]]), "Normalize\"; "
+    files, _ = dense_module("3_Dense", HIDDEN, 6)
+    yield "dense behind normalising", folder(modules=modules("Transformer", "Pooling", "Normalize", "Dense"), **files), "Dense\"; "
+    files, _ = dense_module("2_Dense", 40, 6)
+    yield "dense of other vectors", folder(modules=modules("Transformer", "Pooling", "Dense"), **files), "in_features is 40; 48 is"
+    files, _ = dense_module("2_Dense", HIDDEN, 6, activation="activation.Softsign")
+    yield "dense of another function", folder(modules=modules("Transformer", "Pooling", "Dense"), **files), "activation_function is"
     yield "no room for text", folder(transformer={"max_seq_length": 1}), "the longest input has 1 tokens"
     yield "types of tokens", folder(tokenizer=with_types(tokenizer())), "\"type_id\" is 1; only 0"
     yield "sparse", folder(model={"model_type": "SparseEncoder"}), "model_type is \"SparseEncoder\""
@@ -224,6 +256,8 @@ def answers(files, options):
             file = pathlib.Path(path, name)
             file.parent.mkdir(exist_ok=True)
             file.write_text(json.dumps(value))
+        for name, tensors in options.get("tensors", {}).items():
+            save_file({key: torch.tensor(value) for key, value in tensors.items()}, pathlib.Path(path, name))
         model = SentenceTransformer(path, device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32})
         found = []
         for text in TEXTS:
@@ -249,9 +283,11 @@ def main():
     with open(args.file, "w", encoding="utf-8") as out:
         out.write(json.dumps({"tokenizer.json": tokenizer()}, separators=(",", ":")) + "\n")
         for name, files, options in chosen:
-            row = {"name": name, "files": files, "options": options}
+            row = {"name": name, "files": files, "options": {key: options[key] for key in options if key != "tensors"}}
             if "base" in options:
                 row["base"] = options["base"]
+            if "tensors" in options:
+                row["tensors"] = options["tensors"]
             if "refused" in options:
                 row["refused"] = row["options"].pop("refused")
             else:

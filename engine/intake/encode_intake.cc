@@ -31,8 +31,11 @@ absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const Mo
                                          PromptSide::kInput, /*may_be_empty=*/true, model));
   }
   if (request.dimensions.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(
-        CheckInt("dimensions", *request.dimensions, 1, model.info.embedding_dimensions));
+    // Dense modules make a text's vector, none of a token's.
+    const int32_t most = request.per_token
+                             ? std::min(model.info.hidden_size, model.info.embedding_dimensions)
+                             : model.info.embedding_dimensions;
+    BEAMLINE_RETURN_IF_ERROR(CheckInt("dimensions", *request.dimensions, 1, most));
   }
   BEAMLINE_RETURN_IF_ERROR(CheckValue(LimitOf("priority"), request.priority));
   const auto& names = model.info.prompt_names;

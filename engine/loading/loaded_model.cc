@@ -12,6 +12,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/decoding/default_checks.h"
 #include "engine/loading/cache_size.h"
+#include "engine/loading/host_heads.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/make_limits.h"
 #include "engine/loading/make_ranks.h"
@@ -26,7 +27,6 @@
 #include "engine/transformer/stage.h"
 #include "fmt/format.h"
 #include "kernels/cpu/core_sets.h"
-#include "kernels/cpu/cpu_backend.h"
 
 namespace beamline {
 namespace {
@@ -127,10 +127,14 @@ ModelInfo Describe(const LoadedModel& model) {
   if (model.mask_head != nullptr) {
     info.num_parameters += model.mask_head->num_parameters();
     if (spec.mask_head->output.weights.front() == spec.encoder->token_table) {  // counted before
-      info.num_parameters -= int64_t{spec.encoder->vocab_size} * spec.encoder->hidden_size;
+      info.num_parameters -= int64_t{spec.encoder->vocab_size} * spec.encoder->embedding_size();
     }
     info.weight_bytes += model.mask_head->weight_bytes();
     info.mask_token = model.tokenizer->TokenText(*model.tokenizer->mask_id());
+  }
+  if (model.dense != nullptr) {
+    info.num_parameters += model.dense->num_parameters();
+    info.weight_bytes += model.dense->weight_bytes();
   }
   info.cache_blocks = model.limits.num_blocks;
   info.cache_bytes = model.memory.cache;
@@ -144,8 +148,10 @@ ModelInfo Describe(const LoadedModel& model) {
     info.num_decoder_layers = spec.decoder->num_layers;
     info.max_total_tokens = spec.decoder->max_positions;
   } else if (model.classifier == nullptr) {
-    const int32_t dimensions = model.description.encoding.dimensions;
-    info.embedding_dimensions = dimensions > 0 ? dimensions : spec.encoder->hidden_size;
+    const EncodingDefaults& encoding = model.description.encoding;
+    info.embedding_dimensions = encoding.dimensions > 0
+                                    ? encoding.dimensions
+                                    : encoding.vector_size(spec.encoder->hidden_size);
   }
   info.max_input_tokens = MaxInputTokens(model.description, *model.tokenizer);
   info.tokenizer = model.tokenizer->Kind();
@@ -300,29 +306,6 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
   return Transformer::Create(spec, checkpoint, dtype, model.limits, *model.backend);
 }
 
-bool FillsMasks(const LoadedModel& model) {
-  return model.description.spec.mask_head.has_value() && model.tokenizer->mask_id().has_value();
-}
-
-// What the host computes behind the encoder.
-absl::Status LoadHeads(const Checkpoint& checkpoint, const LoadContext& context,
-                       LoadedModel& model) {
-  const TransformerSpec& spec = model.description.spec;
-  // A model with cores of its own leaves those of others alone.
-  const int num_threads = context.cpu.cores.empty() ? context.cpu.num_threads : 1;
-  const auto host = [&] { return MakeCpuBackend({.num_threads = num_threads}); };
-  if (spec.classifier.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(
-        model.classifier,
-        ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, checkpoint, host()));
-  }
-  if (FillsMasks(model)) {
-    BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,
-                              MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint, host()));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
                                                          const LoadContext& context) {
   BEAMLINE_RETURN_IF_ERROR(CheckModelOptions(options));
@@ -350,7 +333,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   BEAMLINE_ASSIGN_OR_RETURN(model->transformer,
                             MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop),
                                             placement.ranks, context.stop));
-  BEAMLINE_RETURN_IF_ERROR(LoadHeads(*checkpoint, context, *model));
+  BEAMLINE_RETURN_IF_ERROR(LoadHostHeads(*checkpoint, context, *model));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {
     BEAMLINE_RETURN_IF_ERROR(RehearseLargest(limits, *model->transformer, *model->backend));

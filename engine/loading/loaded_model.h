@@ -16,6 +16,7 @@
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
 #include "engine/transformer/classifier_head.h"
+#include "engine/transformer/dense_head.h"
 #include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/backend.h"
@@ -68,6 +69,7 @@ struct LoadedModel : ModelFacts {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
   std::unique_ptr<ClassifierHead> classifier;  // where the spec has one
+  std::unique_ptr<DenseHead> dense;            // where the folder has such modules
   std::unique_ptr<MaskHead> mask_head;         // where the spec has one and the tokenizer a mask
   bool on_gpu = false;
   int num_processes = 1;  // that have about as much of `memory` each

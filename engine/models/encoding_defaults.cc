@@ -98,7 +98,50 @@ absl::Status CheckNormalize(const Checkpoint& checkpoint, const std::string& fol
   return fields.status();
 }
 
-// modules.json: Transformer, Pooling, and then Normalize or not. Modules run in the file's order.
+constexpr std::array<std::pair<std::string_view, Activation>, 5> kDenseActivations = {{
+    {"torch.nn.modules.activation.Tanh", Activation::kTanh},
+    {"torch.nn.modules.linear.Identity", Activation::kNone},
+    {"torch.nn.modules.activation.ReLU", Activation::kRelu},
+    {"torch.nn.modules.activation.GELU", Activation::kGelu},
+    {"torch.nn.modules.activation.SiLU", Activation::kSilu},
+}};
+
+// A Dense module behind vectors of `in_size`.
+absl::StatusOr<DenseSpec> ReadDense(const Checkpoint& checkpoint, const std::string& folder,
+                                    int32_t in_size) {
+  const std::string file = fmt::format("{}/config.json", folder);
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object,
+                            ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file)));
+  ConfigFields fields(object, file);
+  fields.RequireKnown({"in_features", "out_features", "bias", "activation_function",
+                       "module_input_name", "module_output_name"});
+  fields.RequireString("module_input_name", "sentence_embedding", "sentence_embedding");
+  fields.RequireString("module_output_name", "sentence_embedding", "sentence_embedding");
+  DenseSpec dense;
+  dense.folder = folder;
+  dense.in_size = fields.Size("in_features");
+  dense.out_size = fields.Size("out_features");
+  dense.biased = fields.Bool("bias", true);
+  if (fields.status().ok() && dense.in_size != in_size) {
+    fields.Fault("in_features", fmt::format("{} is expected, the size of the vectors", in_size));
+  }
+  const std::string name =
+      fields.String("activation_function", std::string(kDenseActivations[0].first));
+  const auto known =
+      std::ranges::find(kDenseActivations, name, &std::pair<std::string_view, Activation>::first);
+  if (known == kDenseActivations.end()) {
+    fields.Fault("activation_function",
+                 "Tanh, ReLU, GELU, SiLU and Identity of torch.nn.modules "
+                 "are supported");
+  } else {
+    dense.activation = known->second;
+  }
+  BEAMLINE_RETURN_IF_ERROR(fields.status());
+  return dense;
+}
+
+// modules.json: Transformer, Pooling, and then Dense modules or none, and Normalize or not. Modules
+// run in the file's order.
 class ModuleReader {
  public:
   ModuleReader(const Checkpoint& checkpoint, const StackSpec& encoder, EncodingDefaults& defaults)
@@ -149,13 +192,24 @@ class ModuleReader {
         BEAMLINE_RETURN_IF_ERROR(
             ReadPooling(checkpoint_, folder, encoder_, defaults_, include_prompt_));
       }
+    } else if (kind == "Dense") {
+      if (num_poolings_ == 0 || defaults_.normalize) {
+        fields.Fault("type", "it is supported between Pooling and Normalize only");
+      } else if (folder.empty()) {
+        fields.Fault("path", "the name of a folder is expected");
+      } else {
+        BEAMLINE_ASSIGN_OR_RETURN(
+            DenseSpec dense,
+            ReadDense(checkpoint_, folder, defaults_.vector_size(encoder_.hidden_size)));
+        defaults_.dense.push_back(std::move(dense));
+      }
     } else if (kind == "Normalize") {
       if (num_poolings_ == 0) fields.Fault("type", "it is supported behind Pooling only");
       if (!folder.empty()) BEAMLINE_RETURN_IF_ERROR(CheckNormalize(checkpoint_, folder));
       defaults_.normalize = true;
     } else if (kind != "Dropout") {  // which drops in training only
       fields.Fault("type",
-                   "supported are Transformer, Pooling, Normalize and Dropout of "
+                   "supported are Transformer, Pooling, Dense, Normalize and Dropout of "
                    "sentence_transformers.models");
     }
     return fields.status();
@@ -176,8 +230,9 @@ absl::Status ReadPrompts(const Checkpoint& checkpoint, const StackSpec& encoder,
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptionalObject(checkpoint, kFile));
   ConfigFields fields(object, kFile);
   fields.RequireString("model_type", "SentenceTransformer", "SentenceTransformer");
-  const int32_t dimensions = fields.Size("truncate_dim", encoder.hidden_size);
-  if (dimensions < encoder.hidden_size) defaults.dimensions = dimensions;
+  const int32_t vector_size = defaults.vector_size(encoder.hidden_size);
+  const int32_t dimensions = fields.Size("truncate_dim", vector_size);
+  if (dimensions < vector_size) defaults.dimensions = dimensions;
   const nlohmann::json prompts =
       fields.Has("prompts") ? object["prompts"] : nlohmann::json::object();
   if (!prompts.is_object()) fields.Fault("prompts", "an object of strings is expected");

@@ -40,8 +40,14 @@ struct GenerationDefaults {
 
 // sentence-transformers' modules.json, pooling config and prompts; the defaults without them.
 struct EncodingDefaults {
+  // Elements of a text's vector, before its truncation.
+  int32_t vector_size(int32_t hidden_size) const {
+    return dense.empty() ? hidden_size : dense.back().out_size;
+  }
+
   Pooling pooling = Pooling::kMean;
-  bool normalize = false;
+  std::vector<DenseSpec> dense;  // behind the pooling, in turn
+  bool normalize = false;        // behind these
   int32_t dimensions = 0;        // truncate_dim: of a vector, behind the modules; 0: all
   int32_t max_input_tokens = 0;  // max_seq_length; 0: the tokenizer's model_max_length
   bool lower_case = false;       // texts are lowercased before anything else

@@ -31,6 +31,18 @@ void Truncate(Embedding& embedding, int32_t dimensions, bool normalize) {
   embedding.dimensions = dimensions;
 }
 
+// Makes unit vectors of rows of `width`.
+void Normalize(std::vector<float>& rows, size_t width) {
+  constexpr double kLeastNorm = 1e-12;  // torch.nn.functional.normalize's
+  for (size_t begin = 0; begin < rows.size(); begin += width) {
+    const auto row = std::span(rows).subspan(begin, width);
+    double squares = 0.0;
+    for (const float value : row) squares += static_cast<double>(value) * value;
+    const double norm = std::max(std::sqrt(squares), kLeastNorm);
+    for (float& value : row) value = static_cast<float>(value / norm);
+  }
+}
+
 // What logits of an input's or a token's classes become, in double precision.
 void Apply(ScoreFunction function, std::span<float> logits) {
   if (function == ScoreFunction::kNone || logits.empty()) return;
@@ -117,6 +129,11 @@ absl::Status EncodeLoop::Compute() {
       BEAMLINE_ASSIGN_OR_RETURN(vectors, head->Compute(vectors));
       dimensions = head->num_labels();
     }
+    if (PassesDense(*begin->job)) {
+      BEAMLINE_ASSIGN_OR_RETURN(vectors, context().dense->Compute(vectors));
+      dimensions = context().dense->size();
+      if (begin->job->normalize) Normalize(vectors, static_cast<size_t>(dimensions));
+    }
     const float* values = vectors.data();
     for (; begin != end; ++begin) values = Take(*begin, dimensions, values);
   }
@@ -135,7 +152,12 @@ absl::StatusOr<std::vector<float>> EncodeLoop::Pool(const Tensor& hidden,
     bounds.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
     std::iota(bounds.begin(), bounds.end(), *begin);
   }
-  return PoolRows(hidden, bounds, job.per_token ? Pooling::kMean : job.pooling, job.normalize);
+  return PoolRows(hidden, bounds, job.per_token ? Pooling::kMean : job.pooling,
+                  job.normalize && !PassesDense(job));
+}
+
+bool EncodeLoop::PassesDense(const EncodeJob& job) const {
+  return context().dense != nullptr && !job.per_token;
 }
 
 absl::StatusOr<std::vector<float>> EncodeLoop::PoolRows(const Tensor& hidden,

@@ -33,6 +33,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   absl::StatusOr<std::vector<float>> Pool(const Tensor& hidden,
                                           std::span<const EncodeSlice> slices);
   // Those of adjacent runs of rows, which begin and end at `bounds`.
+  // Whether a text's vector is what Dense modules make of its pooled one.
+  bool PassesDense(const EncodeJob& job) const;
   absl::StatusOr<std::vector<float>> PoolRows(const Tensor& hidden, std::span<const int32_t> bounds,
                                               Pooling pooling, bool normalize);
   // Gives the masks of a slice's inputs what may stand there. Only their own rows are read by the

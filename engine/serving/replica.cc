@@ -6,9 +6,15 @@ namespace beamline {
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     : model_(std::move(model)), fault_(model_->options.name) {
-  const LoopContext context = {
-      model_->options.name,     *model_->transformer,   *model_->backend, stats_, fault_, observer,
-      model_->classifier.get(), model_->mask_head.get()};
+  const LoopContext context = {model_->options.name,
+                               *model_->transformer,
+                               *model_->backend,
+                               stats_,
+                               fault_,
+                               observer,
+                               model_->classifier.get(),
+                               model_->mask_head.get(),
+                               model_->dense.get()};
   if (!Generates(model_->info.task)) {
     encode_.emplace(model_->limits, context);
     thread_ = std::thread([this] { Compute(*encode_); });

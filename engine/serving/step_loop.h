@@ -18,6 +18,7 @@
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
 #include "engine/transformer/classifier_head.h"
+#include "engine/transformer/dense_head.h"
 #include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
 
@@ -33,6 +34,7 @@ struct LoopContext {
   EngineObserver* observer = nullptr;
   ClassifierHead* classifier = nullptr;  // null: what the transformer computes is the answer
   MaskHead* mask_head = nullptr;         // null: no job has masks
+  DenseHead* dense = nullptr;            // null: a text's pooled vector is its embedding
 };
 
 // Everything but the inbox belongs to the thread that runs the loop.

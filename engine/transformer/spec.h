@@ -168,6 +168,14 @@ struct MaskHeadSpec {
   LinearNames output;  // [vocab_size, embedding_size], mostly the table of tokens
 };
 
+// A module behind the pooled vector x of a text (dense_head.h): activation(linear(x)).
+struct DenseSpec {
+  std::string folder;  // of its weights, below the model's
+  int32_t in_size = 0, out_size = 0;
+  bool biased = true;
+  Activation activation = Activation::kTanh;
+};
+
 struct TransformerSpec {
   // Elements of the largest head.
   int32_t max_head_dim() const {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +48,9 @@ class GoldenFolder {
     }
     folder_.WriteJson("tokenizer.json", tokenizer);
     for (const auto& [file, value] : row["files"].items()) folder_.WriteJson(file, value);
+    if (!row.contains("tensors")) return;
+    for (const auto& [file, tensors] : row["tensors"].items())
+      folder_.Write(file, Weights(tensors));
   }
 
   absl::StatusOr<std::unique_ptr<Engine>> Serve() const {
@@ -57,6 +62,27 @@ class GoldenFolder {
   }
 
  private:
+  // A safetensors file of vectors and matrices.
+  static std::string Weights(const json& tensors) {
+    json header;
+    std::string data;
+    for (const auto& [name, value] : tensors.items()) {
+      std::vector<size_t> shape = {value.size()};
+      if (value[0].is_array()) shape.push_back(value[0].size());
+      const size_t begin = data.size();
+      const auto add = [&data](const json& number) {
+        const auto bits = std::bit_cast<std::array<char, 4>>(number.get<float>());
+        data.append(bits.begin(), bits.end());
+      };
+      for (const json& part : value) {
+        if (!part.is_array()) add(part);
+        if (part.is_array()) std::ranges::for_each(part, add);
+      }
+      header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
+    }
+    return SafetensorsBytes(header.dump(), 0) + data;
+  }
+
   TemporaryFolder folder_;
 };
 

@@ -1,0 +1,36 @@
+#include "engine/loading/host_heads.h"
+
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace beamline {
+
+bool FillsMasks(const LoadedModel& model) {
+  return model.description.spec.mask_head.has_value() && model.tokenizer->mask_id().has_value();
+}
+
+absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& context,
+                           LoadedModel& model) {
+  const TransformerSpec& spec = model.description.spec;
+  // A model with cores of its own leaves those of others alone.
+  const int num_threads = context.cpu.cores.empty() ? context.cpu.num_threads : 1;
+  const auto host = [&] { return MakeCpuBackend({.num_threads = num_threads}); };
+  if (spec.classifier.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        model.classifier,
+        ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, checkpoint, host()));
+  }
+  const std::vector<DenseSpec>& dense = model.description.encoding.dense;
+  if (!dense.empty() && !spec.classifier.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(model.dense, DenseHead::Create(dense, checkpoint.folder(), host()));
+  }
+  if (FillsMasks(model)) {
+    BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,
+                              MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint, host()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline

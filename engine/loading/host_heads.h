@@ -1,0 +1,17 @@
+// What the host computes behind an encoder: a classifier's head, Dense modules, a head of masks.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/loading/loaded_model.h"
+
+namespace beamline {
+
+// Whether the model has a head of masks and its tokenizer a mask.
+bool FillsMasks(const LoadedModel& model);
+
+// Makes those heads of `model` that its description asks for. Errors name the tensor.
+absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& context,
+                           LoadedModel& model);
+
+}  // namespace beamline
