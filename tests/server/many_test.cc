@@ -244,6 +244,7 @@ TEST_F(ServiceTest, ManyReadsNoFurtherWhileItsAnswersWait) {
   Stream stream(server_->address());
   constexpr size_t kLarge = 10, kMore = 40;
   for (size_t i = 0; i < kLarge; ++i) ASSERT_TRUE(stream.Send(std::to_string(i)));
+  engine_->WaitForRequest(kLarge - 1);  // read before the first answer waits
   for (size_t i = 0; i < kLarge; ++i) {
     engine_->Finish(engine_->WaitForRequest(i), TextResult(std::string(1 << 20, 'x')));
   }
@@ -271,6 +272,7 @@ TEST_F(ServiceTest, ManySlowReaderStallsOnlyItself) {
   constexpr size_t kRequests = 64;
   for (size_t i = 0; i < kRequests; ++i) ASSERT_TRUE(slow.Send(std::to_string(i)));
   slow.Close();
+  engine_->WaitForRequest(kRequests - 1);  // read before the first answer waits
   const auto started = Clock::now();
   for (size_t i = 0; i < kRequests; ++i) {
     engine_->Finish(engine_->WaitForRequest(i), TextResult(large));
