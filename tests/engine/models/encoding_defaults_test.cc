@@ -141,8 +141,12 @@ TEST_F(EncodingDefaultsTest, FollowTheOrderOfModules) {
 TEST_F(EncodingDefaultsTest, RefuseOtherModules) {
   WriteModules();
   const json transformer = Module("Transformer", ""), pooling = Module("Pooling", "1_Pooling");
+  Modules({transformer, pooling, Module("LSTM", "2_LSTM")});
+  EXPECT_THAT(Error(), HasSubstr("type is \"sentence_transformers.models.LSTM\"; supported are"));
   Modules({transformer, pooling, Module("Dense", "2_Dense")});
-  EXPECT_THAT(Error(), HasSubstr("type is \"sentence_transformers.models.Dense\"; supported are"));
+  EXPECT_THAT(Error(), HasSubstr("2_Dense/config.json: no such file"));
+  Modules({transformer, pooling, Module("Dense", "")});
+  EXPECT_THAT(Error(), HasSubstr("path is \"\"; the name of a folder is expected"));
   json custom = pooling;
   custom["type"] = "custom_st.Pooling";
   Modules({transformer, custom});
