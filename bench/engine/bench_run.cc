@@ -17,15 +17,14 @@ namespace beamline {
 namespace {
 
 // A sink that fulfils a promise.
-class PromiseSink : public GenerateSink {
+template <typename Sink, typename Result>
+class PromiseSink : public Sink {
  public:
-  void OnFinish(absl::StatusOr<GenerateResult> result) override {
-    promise_.set_value(std::move(result));
-  }
-  std::future<absl::StatusOr<GenerateResult>> future() { return promise_.get_future(); }
+  void OnFinish(absl::StatusOr<Result> result) override { promise_.set_value(std::move(result)); }
+  std::future<absl::StatusOr<Result>> future() { return promise_.get_future(); }
 
  private:
-  std::promise<absl::StatusOr<GenerateResult>> promise_;
+  std::promise<absl::StatusOr<Result>> promise_;
 };
 
 GenerateRequest MakeGenerate(const BenchTask& task, const BenchInput& input) {
@@ -44,7 +43,7 @@ absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const 
                          BenchOutcome& outcome) {
   std::vector<std::future<absl::StatusOr<GenerateResult>>> answers;
   for (const BenchInput& input : inputs) {
-    auto sink = std::make_shared<PromiseSink>();
+    auto sink = std::make_shared<PromiseSink<GenerateSink, GenerateResult>>();
     answers.push_back(sink->future());
     BEAMLINE_RETURN_IF_ERROR(engine.Generate(MakeGenerate(task, input), sink).status());
   }
@@ -52,6 +51,30 @@ absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const 
     BEAMLINE_ASSIGN_OR_RETURN(const GenerateResult result, answer.get());
     outcome.tokens += static_cast<int64_t>(result.sequences[0].ids.size());
     if (task.keep_outputs) outcome.outputs.push_back(result.sequences[0].ids);
+  }
+  return absl::OkStatus();
+}
+
+// Every id of an input but its first one is scored, so that a forward pass computes the logits of
+// all its tokens.
+absl::Status RunScore(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
+                      BenchOutcome& outcome) {
+  std::vector<std::future<absl::StatusOr<ScoreResult>>> answers;
+  for (const BenchInput& input : inputs) {
+    if (input.ids.size() < 2)
+      return absl::InvalidArgumentError("scoring takes inputs of two ids and more");
+    ScoreRequest request;
+    request.model = task.model;
+    request.prompt = TokenIds{input.ids[0]};
+    request.continuations.emplace_back(TokenIds(input.ids.begin() + 1, input.ids.end()));
+    auto sink = std::make_shared<PromiseSink<ScoreSink, ScoreResult>>();
+    answers.push_back(sink->future());
+    BEAMLINE_RETURN_IF_ERROR(engine.Score(std::move(request), sink).status());
+  }
+  for (auto& answer : answers) {
+    BEAMLINE_ASSIGN_OR_RETURN(const ScoreResult result, answer.get());
+    outcome.tokens += result.scores[0].num_tokens;
+    if (task.keep_outputs) outcome.outputs.push_back(result.scores[0].logprob);
   }
   return absl::OkStatus();
 }
@@ -118,8 +141,10 @@ absl::StatusOr<BenchOutcome> RunBench(Engine& engine, const BenchTask& task,
   const auto size = static_cast<size_t>(task.batch);
   for (size_t begin = 0; begin < inputs.size(); begin += size) {
     const auto batch = std::span(inputs).subspan(begin, std::min(size, inputs.size() - begin));
-    BEAMLINE_RETURN_IF_ERROR(task.encode ? RunEncode(engine, task, batch, outcome)
-                                         : RunGenerate(engine, task, batch, outcome));
+    const auto run = task.kind == BenchTask::Kind::kEncode  ? RunEncode
+                     : task.kind == BenchTask::Kind::kScore ? RunScore
+                                                            : RunGenerate;
+    BEAMLINE_RETURN_IF_ERROR(run(engine, task, batch, outcome));
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -19,8 +19,10 @@ struct BenchInput {
 
 // How the requests are made.
 struct BenchTask {
+  enum class Kind : uint8_t { kGenerate, kEncode, kScore };
+
   std::string model;
-  bool encode = false;
+  Kind kind = Kind::kGenerate;
   int beam_width = 1;  // 1: greedy
   bool ignore_eos = false;
   int batch = 1;  // requests submitted together; the next when all of these are answered
@@ -29,8 +31,9 @@ struct BenchTask {
 
 struct BenchOutcome {
   double seconds = 0.0;
-  int64_t tokens = 0;  // generated ids of the best sequences, or input ids of embeddings
-  nlohmann::json outputs = nlohmann::json::array();  // those ids, or the embeddings
+  int64_t tokens = 0;  // generated ids of the best sequences, ids of embeddings' inputs, scored ids
+  // Those ids, the embeddings, or the sums of log probabilities.
+  nlohmann::json outputs = nlohmann::json::array();
 };
 
 // JSON lines: an array of token ids, or {"ids": [...], "max_new_tokens": N}; elsewhere

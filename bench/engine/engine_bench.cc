@@ -42,7 +42,9 @@ struct Arguments {
 
 absl::Status Run(Arguments arguments) {
   BenchTask& task = arguments.run;
-  task.encode = arguments.task == "embed";
+  task.kind = arguments.task == "embed"   ? BenchTask::Kind::kEncode
+              : arguments.task == "score" ? BenchTask::Kind::kScore
+                                          : BenchTask::Kind::kGenerate;
   task.beam_width = arguments.task == "translate-beam4" ? 4 : 1;
   BEAMLINE_ASSIGN_OR_RETURN(const auto inputs,
                             ReadBenchInputs(arguments.input, arguments.max_new_tokens));
@@ -97,7 +99,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--model", model.name, "Checkpoint")->required();
   app.add_option("--task", arguments.task)
       ->required()
-      ->check(CLI::IsMember({"translate-greedy", "translate-beam4", "write-greedy", "embed"}));
+      ->check(
+          CLI::IsMember({"translate-greedy", "translate-beam4", "write-greedy", "embed", "score"}));
   AddPath(app, "--input", arguments.input,
           "A JSON array of token ids a line, or {\"ids\": [...], \"max_new_tokens\": N}")
       ->required();
@@ -127,7 +130,7 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
   number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
   number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
-  app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids or embeddings too");
+  app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids, embeddings or scores too");
 }
 
 int Fail(int exit_code, const absl::Status& status) {

@@ -1,16 +1,18 @@
 // Times what the CUDA module offers past kernels/operators.h, at the sizes of the targets: products
 // with epilogues beside the plain product, grouped products beside one after the other, softmax
-// beside a copy. Prints a line each and writes JSON, which bench/gpu/compare_torch_operators.py
-// sets beside PyTorch.
+// and a copy, both recorded. Prints a line each and writes JSON, which
+// bench/gpu/compare_torch_operators.py sets beside PyTorch.
 //
 //   cuda_library_bench RESULTS.json [SMALL]      SMALL: a sixteenth of the rows of every product
 //
 // Variants of a product take turns in every round, because clocks drift by more than they differ.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -27,6 +29,8 @@ using cuda::LtProduct;
 
 constexpr int kNumRounds = 9;
 constexpr double kRoundSeconds = 0.02;
+// Calls of one recording: what a launch costs the host does not show.
+constexpr int kRecordedCalls = 32;
 constexpr size_t kRotationBytes = size_t{512} << 20;  // many times the L2
 
 struct Work {
@@ -34,6 +38,7 @@ struct Work {
   double flops = 0;
   double bytes = 0;
   std::function<void(int)> run;  // the number of the call
+  int parts = 1;  // `flops`, `bytes` and the time are those of one of as many equal parts of a run
 };
 
 class Bench {
@@ -64,6 +69,7 @@ class Bench {
     BEAMLINE_CHECK(backend_->Synchronize().ok());
     buffers_.clear();
   }
+  uint64_t NextRecording() { return ++last_recording_; }
 
   // Medians over rounds in which every work has its turn.
   void Time(const std::vector<Work>& works) {
@@ -71,7 +77,8 @@ class Bench {
     std::vector<int> calls(works.size());
     for (size_t w = 0; w < works.size(); ++w) {
       Round(works[w], 2);
-      calls[w] = std::clamp(static_cast<int>(kRoundSeconds / Round(works[w], 3)), 2, 1000);
+      const double run_seconds = Round(works[w], 3) * works[w].parts;
+      calls[w] = std::clamp(static_cast<int>(kRoundSeconds / run_seconds), 2, 1000);
     }
     for (int round = 0; round < kNumRounds; ++round) {
       for (size_t w = 0; w < works.size(); ++w) {
@@ -112,13 +119,15 @@ class Bench {
     const absl::Status status = backend_->Synchronize();
     if (!status.ok()) fmt::print(stderr, "{}: {}\n", work.name, status.ToString());
     BEAMLINE_CHECK(status.ok());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    return spent.count() / calls / work.parts;
   }
 
   std::unique_ptr<cuda::CudaBackend> backend_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::string> lines_;
   int next_call_ = 0;
+  uint64_t last_recording_ = 0;
 };
 
 // The plain product and its epilogues at one size.
@@ -200,16 +209,25 @@ void TimeSoftmax(Bench& bench, int64_t rows, int64_t width, DType dtype) {
     y.push_back(bench.Uninitialized({rows, width}, dtype));
   }
   const double moved = 2.0 * static_cast<double>(bytes);
-  bench.Time({{fmt::format("softmax {} {} x {}", Name(dtype), rows, width), 0, moved,
-               [&](int i) {
-                 cuda::RowSoftmax(bench.device(), {x[i % copies], y[i % copies]});
-               }},
-              {fmt::format("copy {} {} x {}", Name(dtype), rows, width), 0, moved, [&](int i) {
-                 bench.device().Check(
-                     cudaMemcpyAsync(y[i % copies].data, x[i % copies].data, bytes,
-                                     cudaMemcpyDeviceToDevice, bench.device().stream()),
-                     "copy");
-               }}});
+  const auto recorded = [&](std::string name, std::function<void(int)> run) {
+    const uint64_t key = bench.NextRecording();
+    const auto replay = [&bench, run = std::move(run), key](int) {
+      bench.backend().Replay(key, [&] {
+        for (int call = 0; call < kRecordedCalls; ++call) run(call);
+      });
+    };
+    return Work{std::move(name), 0, moved, replay, kRecordedCalls};
+  };
+  bench.Time({recorded(fmt::format("softmax {} {} x {}", Name(dtype), rows, width),
+                       [&](int i) {
+                         cuda::RowSoftmax(bench.device(), {x[i % copies], y[i % copies]});
+                       }),
+              recorded(fmt::format("copy {} {} x {}", Name(dtype), rows, width), [&](int i) {
+                bench.device().Check(
+                    cudaMemcpyAsync(y[i % copies].data, x[i % copies].data, bytes,
+                                    cudaMemcpyDeviceToDevice, bench.device().stream()),
+                    "copy");
+              })});
   bench.Clear();
 }
 
@@ -224,7 +242,8 @@ int Main(int argc, char** argv) {
   TimeGroup(bench);
   TimeFloat32(bench, argc > 2 ? 2048 : 8192);
   for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
-    for (const int64_t width : {1024, 2048, 4096, 8192, 16384, 32768, 50257, 65536, 131072}) {
+    for (const int64_t width :
+         {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 50257, 65536, 131072}) {
       TimeSoftmax(bench, 4096, width, dtype);
     }
   }
