@@ -54,6 +54,14 @@ Tensor Tensor::First(int64_t count) const {
   return view;
 }
 
+Tensor Tensor::Rows(int64_t begin, int64_t count) const {
+  BEAMLINE_CHECK(rank == 2 && begin >= 0 && count >= 0 && begin + count <= dim(0));
+  Tensor view = First(count);
+  const size_t bytes = static_cast<size_t>(begin * row_stride) * SizeOf(dtype);
+  if (data != nullptr) view.data = as<char>() + bytes;
+  return view;
+}
+
 std::string Tensor::DebugString() const {
   std::string text = "[";
   for (int i = 0; i < rank; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", dims[i]);

@@ -67,6 +67,8 @@ struct Tensor {
   Tensor Columns(int64_t begin, int64_t width) const;
   // The first `count` entries of the leading dimension.
   Tensor First(int64_t count) const;
+  // Rows [begin, begin + count) of a matrix. REQUIRES: they exist.
+  Tensor Rows(int64_t begin, int64_t count) const;
   // "[3, 256] float32", for messages.
   std::string DebugString() const;
 };

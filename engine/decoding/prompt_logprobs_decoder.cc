@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "engine/decoding/token_logprobs.h"
 
 namespace beamline {
@@ -16,15 +17,15 @@ constexpr float kLift = 1e30f;
 
 PromptLogprobsDecoder::PromptLogprobsDecoder(std::unique_ptr<GroupDecoder> inner, TokenIds prompt,
                                              int32_t num_top, int32_t vocab_size,
-                                             int32_t piece_tokens)
+                                             int32_t piece_tokens, int32_t tokens_per_row)
     : DecoderDecorator(std::move(inner)),
       prompt_(std::move(prompt)),
       num_top_(num_top),
       num_candidates_(std::min(num_top + 1, vocab_size)),
       piece_tokens_(piece_tokens) {
   BEAMLINE_CHECK(!prompt_.empty() && piece_tokens >= 1);
-  max_rows_ = std::max(this->inner().max_rows(),
-                       std::min(piece_tokens, static_cast<int32_t>(prompt_.size())));
+  const int32_t step_tokens = std::min(piece_tokens, static_cast<int32_t>(prompt_.size()));
+  max_rows_ = std::max(this->inner().max_rows(), CeilDiv(step_tokens, tokens_per_row));
   logprobs_.reserve(prompt_.size() - 1);
   StartPiece(0);
 }

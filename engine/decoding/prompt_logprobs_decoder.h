@@ -16,15 +16,16 @@ namespace beamline {
 class PromptLogprobsDecoder final : public DecoderDecorator {
  public:
   // num_top: likeliest tokens wanted of each position, 0 .. 20. piece_tokens: prompt tokens that a
-  // step may compute, at least 1. REQUIRES: a prompt of at least one token.
+  // step may compute, at least 1; tokens_per_row: as ScoreLimits. REQUIRES: a prompt of at least
+  // one token.
   PromptLogprobsDecoder(std::unique_ptr<GroupDecoder> inner, TokenIds prompt, int32_t num_top,
-                        int32_t vocab_size, int32_t piece_tokens);
+                        int32_t vocab_size, int32_t piece_tokens, int32_t tokens_per_row = 1);
 
   // What the group's one row has at the start: the first piece of the prompt, of which all logits
   // are wanted. (Other groups start with the whole prompt and want the last token's logits.)
   TokenIds first_piece() const;
 
-  // Also a share of a step's logits, which the pieces must never wait for.
+  // Also a share of a step's logits, as ScoreDecoder's, which the pieces must never wait for.
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override;
   std::optional<BeamRequest> Beams() override {

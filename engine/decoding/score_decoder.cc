@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "engine/decoding/token_logprobs.h"
 
 namespace beamline {
@@ -11,7 +12,8 @@ namespace beamline {
 ScoreDecoder::ScoreDecoder(int32_t last_prompt_token, std::vector<TokenIds> continuations,
                            const ScoreLimits& limits)
     : last_prompt_token_(last_prompt_token), limits_(limits) {
-  BEAMLINE_CHECK(!continuations.empty() && limits.max_step_tokens >= limits.max_rows);
+  BEAMLINE_CHECK(!continuations.empty() && limits.max_step_tokens >= limits.max_rows &&
+                 limits.tokens_per_row >= 1);
   int64_t num_tokens = 0;
   for (TokenIds& ids : continuations) {
     BEAMLINE_CHECK(!ids.empty());
@@ -21,7 +23,11 @@ ScoreDecoder::ScoreDecoder(int32_t last_prompt_token, std::vector<TokenIds> cont
     score.logprobs.reserve(score.ids.size());
     scores_.push_back(std::move(score));
   }
-  max_rows_ = static_cast<int32_t>(std::min<int64_t>(limits.max_step_tokens, num_tokens));
+  const int64_t step_tokens = std::min<int64_t>(limits.max_step_tokens, num_tokens);
+  const int64_t most_rows =
+      std::min(int64_t{limits.max_rows}, static_cast<int64_t>(scores_.size()));
+  max_rows_ = static_cast<int32_t>(
+      std::max(most_rows, CeilDiv(step_tokens, int64_t{limits.tokens_per_row})));
   const TokenIds& first = scores_[0].ids;
   const int32_t end = std::min(static_cast<int32_t>(first.size()), limits.max_step_tokens);
   first_proposals_.assign(first.begin(), first.begin() + end - 1);
@@ -38,7 +44,10 @@ void ScoreDecoder::WriteRequests() {
       edits_.emplace_back().forced_id = scores_[row.continuation].ids[i];
     }
   }
-  for (const LogitsEdits& edits : edits_) requests_.push_back({.edits = &edits});
+  // Nobody reads the logits afterwards.
+  for (const LogitsEdits& edits : edits_) {
+    requests_.push_back({.edits = &edits, .normalize_first = true});
+  }
 }
 
 std::vector<Continuation> ScoreDecoder::Advance(std::span<const RowResult> results) {

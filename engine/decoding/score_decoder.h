@@ -18,6 +18,7 @@ namespace beamline {
 struct ScoreLimits {
   int32_t max_rows = 64;         // of a step
   int32_t max_step_tokens = 64;  // over its rows, at least max_rows
+  int32_t tokens_per_row = 1;    // of a step's logits, what a sequence leaves room for
 };
 
 class ScoreDecoder final : public GroupDecoder {
@@ -30,8 +31,8 @@ class ScoreDecoder final : public GroupDecoder {
   // prompt alone.)
   const TokenIds& first_proposals() const { return first_proposals_; }
 
-  // The share of a step's logits that the group may take, so that it never waits for others to
-  // leave room; its rows are at most as many.
+  // In sequences, the share of a step's logits that the group may take, so that it never waits for
+  // others to leave room; its rows are at most as many.
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override { return requests_; }
   std::vector<Continuation> Advance(std::span<const RowResult> results) override;

@@ -72,9 +72,9 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const ModelFacts& 
 // Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
 void AddPromptLogprobs(int32_t num_top, const ModelFacts& model, Group& group) {
   Sequence& row = group.rows[0];
-  auto decoder =
-      std::make_unique<PromptLogprobsDecoder>(std::move(group.decoder), std::move(row.tokens),
-                                              num_top, model.info.vocab_size, MaxStepShare(model));
+  auto decoder = std::make_unique<PromptLogprobsDecoder>(
+      std::move(group.decoder), std::move(row.tokens), num_top, model.info.vocab_size,
+      MaxStepShare(model), StepTokensPerRow(model));
   row.tokens = decoder->first_piece();
   row.num_logits = static_cast<int32_t>(row.tokens.size());
   group.decoder = std::move(decoder);

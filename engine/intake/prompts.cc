@@ -25,8 +25,8 @@ constexpr size_t kMaxBytesPerToken = 256;
 // Of a name that no model has, for the error.
 constexpr size_t kMostLanguageBytes = 64;
 
-// Of the default 256: several such requests run at once, beside others.
-constexpr int32_t kMaxStepShare = 64;
+// Several requests that want many logits run at once, beside others.
+constexpr int32_t kStepShares = 4;
 
 absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -184,7 +184,11 @@ absl::Status NoTokens(std::string_view field) {
 }
 
 int32_t MaxStepShare(const ModelFacts& model) {
-  return std::min(kMaxStepShare, model.limits.max_sequences);
+  return std::max(1, model.limits.max_logits_rows / kStepShares);
+}
+
+int32_t StepTokensPerRow(const ModelFacts& model) {
+  return std::max(1, model.limits.max_logits_rows / model.limits.max_sequences);
 }
 
 absl::Status TooLong(std::string_view field, std::string_view length, int32_t limit,

@@ -31,6 +31,8 @@ absl::Status CheckLanguage(std::string_view field, std::string_view language,
 absl::Status NoTokens(std::string_view field);
 // How many logits of a step one request may take at most that wants those of many tokens at once.
 int32_t MaxStepShare(const ModelFacts& model);
+// How many of these count as one of the sequences that run at once: a step has room for both.
+int32_t StepTokensPerRow(const ModelFacts& model);
 // "model is 'embed-en', which only encodes; Generate accepts the others".
 absl::Status WrongTask(const ModelFacts& model, std::string_view rpc, std::string_view what);
 

@@ -92,7 +92,8 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
   const int32_t total_tokens = prompt_tokens + static_cast<int32_t>(longest);
   ScoreLimits limits;
   limits.max_step_tokens = MaxStepShare(model);
-  limits.max_rows = std::min(limits.max_rows, limits.max_step_tokens);
+  limits.tokens_per_row = StepTokensPerRow(model);
+  limits.max_rows = std::min({limits.max_rows, limits.max_step_tokens, model.limits.max_sequences});
   while (limits.max_rows > 1 &&
          WorstCaseBlocks(memory_tokens, limits.max_rows, total_tokens, model.limits.block_size) >
              model.limits.num_blocks) {

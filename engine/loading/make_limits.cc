@@ -10,8 +10,8 @@
 namespace beamline {
 namespace {
 
-// Room for a row that verifies or scores many tokens at once.
-constexpr int32_t kMinLogitsRows = 64;
+// Room for a row that verifies many tokens at once.
+constexpr int32_t kMinHeadRows = 64;
 // The widest beam search asks for twice its width, and for a few more where many tokens end it.
 constexpr int32_t kMostCandidates = 2 * kMaxNumSequences + 8;
 constexpr int64_t kMostCacheBlocks = int64_t{1} << 26;
@@ -41,7 +41,8 @@ StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& d
   limits.max_sequences = std::max(options.max_sequences, DefaultSequences(description.generation));
   limits.max_batch_tokens =
       std::max({options.max_batch_tokens, limits.max_sequences, max_input_tokens});
-  limits.max_logits_rows = std::max(limits.max_sequences, kMinLogitsRows);
+  limits.max_head_rows = std::max(limits.max_sequences, kMinHeadRows);
+  limits.max_logits_rows = limits.max_batch_tokens;
   limits.max_candidates = std::min(kMostCandidates, description.spec.vocab_size);
   limits.num_lanes = options.pipeline_parallel;
   limits.num_blocks =

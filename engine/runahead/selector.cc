@@ -1,7 +1,9 @@
 #include "engine/runahead/selector.h"
 
 #include <algorithm>
+#include <cstddef>
 
+#include "base/check.h"
 #include "base/status.h"
 
 namespace beamline {
@@ -36,12 +38,17 @@ size_t Selector::ReadBackBytes() const {
   return std::max<size_t>(layout_.num_words, 1) * sizeof(float);
 }
 
-absl::Status Selector::Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+absl::Status Selector::Start(const Tensor& logits, absl::FunctionRef<Tensor(int64_t)> more_logits,
+                             std::span<const RowRequest* const> requests,
                              std::span<const BeamSearch> searches, const int32_t* words) {
   BEAMLINE_RETURN_IF_ERROR(Prepare(requests, searches));
-  if (!requests.empty()) BEAMLINE_RETURN_IF_ERROR(FindCandidates(logits));
-  if (renormalizes_) BEAMLINE_RETURN_IF_ERROR(FindRenormalizers(logits));
-  if (!samples_.empty()) BEAMLINE_RETURN_IF_ERROR(Draw(logits));
+  if (!requests.empty()) BEAMLINE_RETURN_IF_ERROR(Choose(logits, 0));
+  for (auto next = static_cast<size_t>(logits.num_rows()); next < requests.size();) {
+    const Tensor piece = more_logits(static_cast<int64_t>(next));
+    BEAMLINE_CHECK(piece.num_rows() > 0);
+    BEAMLINE_RETURN_IF_ERROR(Choose(piece, next));
+    next += static_cast<size_t>(piece.num_rows());
+  }
   if (!searches.empty()) AdvanceBeams(searches, words);
   read_back_->Start(layout_.num_words * sizeof(float));
   return absl::OkStatus();
@@ -112,29 +119,37 @@ void Selector::CollectSearches(std::span<const BeamSearch> searches) {
   layout_.num_words = layout_.scores + num_beams;
 }
 
-absl::Status Selector::FindCandidates(const Tensor& logits) {
+absl::Status Selector::Choose(const Tensor& logits, size_t first) {
+  BEAMLINE_RETURN_IF_ERROR(FindCandidates(logits, first));
+  if (renormalizes_) BEAMLINE_RETURN_IF_ERROR(FindRenormalizers(logits, first));
+  return samples_.empty() ? absl::OkStatus() : Draw(logits, first);
+}
+
+absl::Status Selector::FindCandidates(const Tensor& logits, size_t first) {
+  const auto num_rows = static_cast<size_t>(logits.num_rows());
+  const size_t first_entry = first * max_count_;
   TopCandidatesParams params;
   params.logits = logits;
-  params.edits = edits_;
-  params.normalize_first = normalize_first_;
-  params.counts = counts_;
+  params.edits = std::span(edits_).subspan(first, num_rows);
+  params.normalize_first = std::span(normalize_first_).subspan(first, num_rows);
+  params.counts = std::span(counts_).subspan(first, num_rows);
   params.max_count = max_count_;
-  params.values = DeviceWords<float>(layout_.values);
-  params.raw_values = DeviceWords<float>(layout_.raw_values);
-  params.ids = DeviceWords<int32_t>(layout_.ids);
-  params.log_normalizers = DeviceWords<float>(layout_.log_normalizers);
+  params.values = DeviceWords<float>(layout_.values + first_entry);
+  params.raw_values = DeviceWords<float>(layout_.raw_values + first_entry);
+  params.ids = DeviceWords<int32_t>(layout_.ids + first_entry);
+  params.log_normalizers = DeviceWords<float>(layout_.log_normalizers + first);
   return TopCandidates(params);
 }
 
-absl::Status Selector::FindRenormalizers(const Tensor& logits) {
-  ones_.assign(counts_.size(), 1);
+absl::Status Selector::FindRenormalizers(const Tensor& logits, size_t first) {
+  ones_.assign(static_cast<size_t>(logits.num_rows()), 1);
   TopCandidatesParams params;
   params.logits = logits;
   params.counts = ones_;
   params.max_count = 1;
-  params.values = DeviceWords<float>(layout_.renormalizers - 2 * counts_.size());
-  params.ids = DeviceWords<int32_t>(layout_.renormalizers - counts_.size());
-  params.log_normalizers = DeviceWords<float>(layout_.renormalizers);
+  params.values = DeviceWords<float>(layout_.renormalizers - 2 * counts_.size() + first);
+  params.ids = DeviceWords<int32_t>(layout_.renormalizers - counts_.size() + first);
+  params.log_normalizers = DeviceWords<float>(layout_.renormalizers + first);
   return TopCandidates(params);
 }
 
@@ -144,12 +159,22 @@ absl::Status Selector::TopCandidates(const TopCandidatesParams& params) {
   return absl::OkStatus();
 }
 
-absl::Status Selector::Draw(const Tensor& logits) {
+absl::Status Selector::Draw(const Tensor& logits, size_t first) {
+  const auto draws_before = [&](size_t request) {
+    return request < first_draws_.size() ? static_cast<size_t>(first_draws_[request])
+                                         : samples_.size();
+  };
+  const size_t begin = draws_before(first);
+  const size_t end = draws_before(first + static_cast<size_t>(logits.num_rows()));
+  if (begin == end) return absl::OkStatus();
+  piece_samples_.assign(samples_.begin() + static_cast<std::ptrdiff_t>(begin),
+                        samples_.begin() + static_cast<std::ptrdiff_t>(end));
+  for (SampleRow& sample : piece_samples_) sample.row -= static_cast<int32_t>(first);
   SampleParams params;
   params.logits = logits;
-  params.rows = samples_;
-  params.ids = DeviceWords<int32_t>(layout_.sampled_ids);
-  params.values = DeviceWords<float>(layout_.sampled_values);
+  params.rows = piece_samples_;
+  params.ids = DeviceWords<int32_t>(layout_.sampled_ids + begin);
+  params.values = DeviceWords<float>(layout_.sampled_values + begin);
   if (split_ != nullptr) return split_->Sample(params);
   backend_.Sample(params);
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
 #include "engine/runahead/device_step.h"
@@ -28,10 +29,12 @@ class Selector {
   bool IsPrepared(std::span<const RowRequest* const> requests,
                   std::span<const BeamSearch> searches);
   // Starts the step's work behind the logits and its way to the host; returns at once on an
-  // asynchronous device. logits: [requests.size(), vocab_size] on the device, one row per request;
-  // edited in place. Without requests there is nothing but the end of the step to wait for.
+  // asynchronous device. logits: [num_rows, vocab_size] on the device, a row for each request or
+  // for the first of them, in which case more_logits(first_row) gives those behind them, piece by
+  // piece; edited in place. Without requests there is nothing but the end of the step to wait for.
   // searches: among the requests' rows. words: where their score words lie, on the device; or null.
-  absl::Status Start(const Tensor& logits, std::span<const RowRequest* const> requests,
+  absl::Status Start(const Tensor& logits, absl::FunctionRef<Tensor(int64_t)> more_logits,
+                     std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches, const int32_t* words);
   // Whether Wait will not wait.
   bool Done() { return read_back_ == nullptr || read_back_->Done(); }
@@ -65,10 +68,12 @@ class Selector {
   void Collect(std::span<const RowRequest* const> requests);
   void CollectSearches(std::span<const BeamSearch> searches);
   size_t ReadBackBytes() const;  // of what was collected
-  absl::Status FindCandidates(const Tensor& logits);
-  absl::Status FindRenormalizers(const Tensor& logits);
+  // Of the requests from `first` on, whose logits these are.
+  absl::Status Choose(const Tensor& logits, size_t first);
+  absl::Status FindCandidates(const Tensor& logits, size_t first);
+  absl::Status FindRenormalizers(const Tensor& logits, size_t first);
   absl::Status TopCandidates(const TopCandidatesParams& params);
-  absl::Status Draw(const Tensor& logits);
+  absl::Status Draw(const Tensor& logits, size_t first);
   void AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words);
   void ReadResults();
   template <typename T>
@@ -93,8 +98,9 @@ class Selector {
   std::vector<uint8_t> normalize_first_;
   std::vector<int32_t> counts_;
   std::vector<SampleRow> samples_;
-  std::vector<int32_t> first_draws_;  // of each request, in samples_
-  std::vector<int32_t> first_beams_;  // of each search, in parents, tokens and scores
+  std::vector<SampleRow> piece_samples_;  // of a piece of the logits, by its rows
+  std::vector<int32_t> first_draws_;      // of each request, in samples_
+  std::vector<int32_t> first_beams_;      // of each search, in parents, tokens and scores
   std::vector<RowResult> results_;
 };
 

@@ -32,9 +32,11 @@ class TransformerStep final : public DeviceStep {
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override {
     const Tensor logits = Compute(transformer_, built, edits);
-    return selector_.Start(logits, requests, searches, edits.words);
+    const auto more = [this](int64_t first_row) { return transformer_.MoreLogits(first_row); };
+    return selector_.Start(logits, more, requests, searches, edits.words);
   }
-  // The logits of a step; of a stage that does not end the model what the next one needs of it.
+  // The logits of a step, the first of them where they are many; of a stage that does not end the
+  // model what the next one needs of it.
   static Tensor Compute(Transformer& transformer, const StepBuilder& built,
                         const DeviceEdits& edits) {
     if (!built.copies().empty()) transformer.CopyBlocks(built.copies());

@@ -71,10 +71,9 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
     parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
   }
   if (spec.decoder.has_value() && spec.decoder->ends()) {
-    const int64_t rows = limits.max_logits_rows;
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
-    parts.push_back({&Activations::selected, rows, widths.hidden, dtype});
-    parts.push_back({&Activations::logits, rows, padded, DType::kFloat32});
+    parts.push_back({&Activations::selected, limits.max_logits_rows, widths.hidden, dtype});
+    parts.push_back({&Activations::logits, limits.head_rows(), padded, DType::kFloat32});
   } else if (!spec.decoder.has_value() && spec.encoder->ends()) {
     parts.push_back({&Activations::pooled, limits.max_sequences, widths.hidden, DType::kFloat32});
   }

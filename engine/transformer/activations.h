@@ -14,8 +14,9 @@ namespace beamline {
 // Rows of logits are whole tiles of a matrix product (MatMulParams::y_owns_padding).
 inline constexpr int64_t kLogitsPadding = 64;
 
-// T = max_batch_tokens, R = max_logits_rows, S = max_sequences; widths are the larger of encoder
-// and decoder, which never run at the same time. A step views the part that it needs.
+// T = max_batch_tokens, R = max_logits_rows, H = head_rows(), S = max_sequences; widths are the
+// larger of encoder and decoder, which never run at the same time. A step views the part that it
+// needs.
 struct Activations {
   Tensor hidden;  // [T, hidden_size], the residual stream
   // [T, hidden_size], what a branch reads of it behind a norm; a rank's columns of embeddings, of
@@ -34,7 +35,7 @@ struct Activations {
   Tensor branch;    // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
   // Of the stage that has the last layer.
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
-  Tensor logits;    // [R, vocab_size] float32, rows padded to whole tiles; decoders
+  Tensor logits;    // [H, vocab_size] float32, rows padded to whole tiles; decoders
   Tensor pooled;    // [S, hidden_size] float32; encoders alone
 
   std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above

@@ -24,7 +24,8 @@ absl::StatusOr<std::unique_ptr<RankedTransformer>> RankedTransformer::Create(
                               Transformer::Create(spec, checkpoint, dtype, limits,
                                                   ranks.backend(rank), ranks.shares(rank), &stage));
   }
-  return std::unique_ptr<RankedTransformer>(new RankedTransformer(spec, std::move(parts), ranks));
+  return std::unique_ptr<RankedTransformer>(
+      new RankedTransformer(spec, std::move(parts), limits.head_rows(), ranks));
 }
 
 template <typename Work>
@@ -108,10 +109,21 @@ Tensor RankedTransformer::EncodeMemory(const EncoderBatch& batch) {
 
 Tensor RankedTransformer::Decode(const StepBatch& batch, const DeviceEdits& edits) {
   BEAMLINE_CHECK(ranks_.followers() == nullptr);
-  const Tensor none(nullptr, DType::kFloat32,
-                    {static_cast<int64_t>(batch.logits_rows.size()), spec_.vocab_size});
+  num_wanted_ = static_cast<int64_t>(batch.logits_rows.size());
+  return Gathered(std::min(num_wanted_, head_rows_),
+                  [&](Transformer& part) { return part.Decode(batch, edits); });
+}
+
+Tensor RankedTransformer::MoreLogits(int64_t first_row) {
+  return Gathered(std::min(num_wanted_ - first_row, head_rows_),
+                  [&](Transformer& part) { return part.MoreLogits(first_row); });
+}
+
+template <typename Compute>
+Tensor RankedTransformer::Gathered(int64_t num_rows, const Compute& compute) {
+  const Tensor none(nullptr, DType::kFloat32, {num_rows, spec_.vocab_size});
   return OnEveryRank(none, [&](int rank, Tensor& logits) {
-    logits = parts_[rank]->Decode(batch, edits);
+    logits = compute(*parts_[rank]);
     const bool divided = ranks_.shares(rank) != nullptr && rank >= ranks_.result_rank();
     return divided ? GatherLogits(rank, logits, logits) : absl::OkStatus();
   });

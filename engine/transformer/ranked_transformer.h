@@ -38,6 +38,7 @@ class RankedTransformer final : public Transformer {
   // Gathers the logits, which serving never does (engine/runahead/ranked_step.h).
   using Transformer::Decode;
   Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) override;
+  Tensor MoreLogits(int64_t first_row) override;
   Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
               bool normalize) override;
   void CopyBlocks(std::span<const BlockCopy> copies) override;
@@ -50,8 +51,12 @@ class RankedTransformer final : public Transformer {
 
  private:
   RankedTransformer(const TransformerSpec& spec, std::vector<std::unique_ptr<Transformer>> parts,
-                    RankGroup& ranks)
-      : spec_(spec), ranks_(ranks), parts_(std::move(parts)), gathered_(parts_.size()) {}
+                    int64_t head_rows, RankGroup& ranks)
+      : spec_(spec),
+        head_rows_(head_rows),
+        ranks_(ranks),
+        parts_(std::move(parts)),
+        gathered_(parts_.size()) {}
 
   // Runs `work` on every rank; returns the result of the one that has the results, `absent` if a
   // fault keeps it from having one.
@@ -61,12 +66,17 @@ class RankedTransformer final : public Transformer {
   Tensor NoStates(const EncoderBatch& batch) const;
   // The whole of pieces that the stages compute one behind the other.
   Tensor EncodePieces(const EncoderBatch& batch);
+  // Of all ranks, the logits that compute(part) returns, in as many rows.
+  template <typename Compute>
+  Tensor Gathered(int64_t num_rows, const Compute& compute);
   absl::Status GatherLogits(int rank, Tensor logits, Tensor& whole);
 
   const TransformerSpec spec_;
+  const int64_t head_rows_;  // StepLimits::head_rows()
   RankGroup& ranks_;
   const std::vector<std::unique_ptr<Transformer>> parts_;
   std::vector<std::unique_ptr<Buffer>> gathered_;  // of each rank, whole logits
+  int64_t num_wanted_ = 0;                         // logits rows of the last Decode
 };
 
 }  // namespace beamline

@@ -10,7 +10,8 @@ namespace beamline {
 struct StepLimits {
   int32_t max_batch_tokens = 4096;  // rows of one forward pass
   int32_t max_sequences = 256;      // that run at once, so that one step may have them all
-  int32_t max_logits_rows = 256;    // at least any row's num_logits
+  int32_t max_logits_rows = 256;    // of one step; at least any row's num_logits
+  int32_t max_head_rows = 0;        // whose logits lie in memory at a time; 0: max_logits_rows
   int32_t max_candidates = 1;       // best tokens that a logits row is usually asked for
   int32_t num_blocks = 0;           // KV cache blocks, shared by self attention and encoder memory
   int32_t block_size = 16;          // positions per block
@@ -18,12 +19,16 @@ struct StepLimits {
   // for each stage of a model whose layers are divided.
   int32_t num_lanes = 1;
 
+  // Logits rows that the head computes together: a step of more has them in pieces of so many.
+  int32_t head_rows() const {
+    return max_head_rows > 0 ? std::min(max_head_rows, max_logits_rows) : max_logits_rows;
+  }
   // Sequences that may compute one token each and want its logits.
   int32_t max_decode_rows() const {
-    return std::min({max_sequences, max_logits_rows, max_batch_tokens});
+    return std::min({max_sequences, head_rows(), max_batch_tokens});
   }
   // Logits rows of tokens that are computed together.
-  int32_t max_verified_tokens() const { return std::min(max_logits_rows, max_batch_tokens); }
+  int32_t max_verified_tokens() const { return std::min(head_rows(), max_batch_tokens); }
   // Of the cache's blocks, those that admission keeps free for the running groups to grow into.
   int32_t watermark_blocks() const { return num_blocks / 32; }
 };

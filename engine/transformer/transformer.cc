@@ -73,7 +73,13 @@ class PlannedTransformer final : public Transformer {
       backend_.Replay(shape, [&] { ComputeLogits(inputs); });
     }
     if (!spec().decoder->ends()) return Tensor();
-    return parts_->activations.logits.First(static_cast<int64_t>(batch.logits_rows.size()));
+    const auto num_rows = static_cast<int64_t>(batch.logits_rows.size());
+    return parts_->activations.logits.First(std::min<int64_t>(num_rows, limits_.head_rows()));
+  }
+
+  Tensor MoreLogits(int64_t first_row) override {
+    if (!spec().decoder->ends()) return Tensor();
+    return Logits(wanted_, first_row);
   }
 
   Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
@@ -122,21 +128,30 @@ class PlannedTransformer final : public Transformer {
   }
 
   void ComputeLogits(const DecoderInputs& inputs) {
+    wanted_ = decoder_->Decode(inputs);
+    if (spec().decoder->ends()) Logits(wanted_, 0);
+  }
+
+  // Of the last layer's output, from a row on.
+  Tensor Logits(const Tensor& hidden, int64_t first_row) const {
+    const int64_t num_rows = std::min<int64_t>(hidden.dim(0) - first_row, limits_.head_rows());
     MatMulParams head;
-    head.x = decoder_->Decode(inputs);
-    if (!spec().decoder->ends()) return;
+    head.x = hidden.Rows(first_row, num_rows);
     head.weight = parts_->weights.head.weight.get();
     head.bias = parts_->weights.head.bias;
     head.softcap = spec().logits_softcap;
-    head.y = parts_->activations.logits.First(head.x.dim(0));
+    head.y = parts_->activations.logits.First(num_rows);
     head.y_owns_padding = true;
-    if (head.x.dim(0) > 0) backend_.MatMul(head);
+    if (num_rows > 0) backend_.MatMul(head);
+    return head.y;
   }
 
   const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
   const StepLimits limits_;
   StepInputs inputs_;
   StepBatch padded_;  // kept for its memory
+  Tensor
+      wanted_;  // of the last Decode that was not replayed: the wanted rows behind the last layer
   Backend& backend_;
   Communicator* const stages_;
   std::optional<StackForward> encoder_;

@@ -99,9 +99,13 @@ class Transformer {
   // call.
   virtual Tensor EncodeMemory(const EncoderBatch& batch) = 0;
   // The logits of the rows asked for, [num_logits_rows, vocab_size] float32 on the device, its
-  // row_stride above vocab_size. Valid until the next call.
+  // row_stride above vocab_size. Of more than StepLimits::head_rows() rows those of so many, and
+  // MoreLogits has the others. Valid until the next call.
   virtual Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) = 0;
   Tensor Decode(const StepBatch& batch) { return Decode(batch, DeviceEdits()); }
+  // The logits of the last Decode's rows from `first_row` on, as many as there are and fit, where
+  // the logits before them lay.
+  virtual Tensor MoreLogits(int64_t first_row) = 0;
   // Pools the result of Encode into [num_sequences, hidden_size] float32 on the device.
   virtual Tensor Pool(const EncoderBatch& batch, const Tensor& hidden, Pooling pooling,
                       bool normalize) = 0;

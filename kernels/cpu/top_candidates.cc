@@ -48,6 +48,11 @@ class RowSelector {
     if (p_.log_normalizers != nullptr) p_.log_normalizers[row] = normalizer.total();
 
     const bool forced = edit && edits->forced_id >= 0;
+    if (forced && count == 1 && !p_.normalize_first.empty() &&
+        p_.normalize_first[row] == kNormalizeFirst &&
+        static_cast<size_t>(edits->forced_id) < vocab_size_) {
+      return StoreForced(row, edits->forced_id, logits[edits->forced_id]);
+    }
     const bool want_raw = p_.raw_values != nullptr;
     if (want_raw && (normalize || forced)) memory.raw.assign(logits, logits + vocab_size_);
     if (want_raw && edit) SaveEditedLogits(*edits, logits, vocab_size_, memory.saved);
@@ -80,6 +85,13 @@ class RowSelector {
     // An infinite maximum is the answer itself; infinity - infinity would be NaN.
     if (std::isinf(maximum)) return {maximum, 0.0f};
     return {maximum, static_cast<float>(std::log(SumExp(logits, vocab_size_, maximum)))};
+  }
+
+  // Of a row that asks for its forced token alone and leaves the logits to nobody.
+  void StoreForced(int64_t row, int32_t id, float logit) const {
+    p_.values[row * p_.max_count] = 0.0f;
+    p_.ids[row * p_.max_count] = id;
+    if (p_.raw_values != nullptr) p_.raw_values[row * p_.max_count] = logit;
   }
 
   void StoreRaw(int64_t row, size_t count, const float* raw,

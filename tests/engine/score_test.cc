@@ -114,7 +114,6 @@ TEST(ScoreTest, IsWhatGenerateTold) {
   }
 }
 
-// A server of few sequences computes the same in smaller pieces.
 // The golden rows of a model; with a sanitizer a third of them, which is slow and takes the same
 // paths.
 std::vector<json> RowsOf(const std::string& name) {
@@ -126,6 +125,7 @@ std::vector<json> RowsOf(const std::string& name) {
   return rows;
 }
 
+// A server of few sequences computes the same in smaller pieces.
 TEST(ScoreTest, PiecesDoNotChangeIt) {
   for (const char* name : {"write-en", "translate-en-de"}) {
     ModelOptions options = Demo(name);
@@ -139,6 +139,59 @@ TEST(ScoreTest, PiecesDoNotChangeIt) {
         EXPECT_EQ(whole->scores[i].logprob, pieces->scores[i].logprob) << row["continuations"][i];
       }
     }
+  }
+}
+
+// Ids of a text of `count` tokens that no model has seen.
+TokenIds SomeIds(int32_t count) {
+  TokenIds ids;
+  for (int32_t i = 0; i < count; ++i) ids.push_back(10 + i * i * 37 % 5000);
+  return ids;
+}
+
+// The logits of a server of few sequences lie in memory 64 rows at a time. A request that wants
+// those of hundreds of tokens has them in one step, piece by piece, and so have those beside it.
+TEST(ScoreTest, AStepMayWantMoreLogitsThanLieInMemory) {
+  ModelOptions options = Demo("write-en");
+  options.max_sequences = 8;
+  const std::unique_ptr<Engine> few = MakeEngine(options);
+  options.max_batch_tokens = 16;
+  const std::unique_ptr<Engine> small_steps = MakeEngine(options);
+  ScoreRequest score;
+  score.model = "write-en";
+  score.prompt = TokenIds{5, 6, 7};
+  score.continuations = {SomeIds(450), SomeIds(130), SomeIds(63)};
+  score.per_token = true;
+  GenerateRequest generate = Write("The answer is", 40);
+  generate.decoding = SamplingOptions{.temperature = 0.9f, .seed = 11};
+  generate.limits.ignore_eos = true;
+  const auto alone = few->GenerateAndWait(generate);
+  const auto expected = small_steps->ScoreAndWait(score);
+  ASSERT_TRUE(alone.ok() && expected.ok()) << alone.status() << expected.status();
+
+  std::vector<std::shared_ptr<RecordingSink>> generations;
+  std::vector<std::shared_ptr<RecordingScoreSink>> scores;
+  for (int i = 0; i < 4; ++i) {
+    generations.push_back(std::make_shared<RecordingSink>());
+    ASSERT_TRUE(few->Generate(generate, generations.back()).ok());
+    scores.push_back(std::make_shared<RecordingScoreSink>());
+    ASSERT_TRUE(few->Score(score, scores.back()).ok());
+  }
+  for (const auto& sink : scores) {
+    const auto found = sink->Wait();
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (size_t c = 0; c < score.continuations.size(); ++c) {
+      ASSERT_EQ(found->scores[c].tokens.size(), expected->scores[c].tokens.size());
+      for (size_t t = 0; t < found->scores[c].tokens.size(); ++t) {
+        EXPECT_NEAR(found->scores[c].tokens[t].logprob, expected->scores[c].tokens[t].logprob, 1e-4)
+            << "token " << t << " of continuation " << c;
+      }
+    }
+  }
+  for (const auto& sink : generations) {
+    const auto found = sink->Wait();
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->sequences[0].ids, alone->sequences[0].ids);
   }
 }
 

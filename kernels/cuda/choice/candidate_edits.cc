@@ -37,7 +37,8 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
     if (edits != nullptr && edits->forced_id >= 0 && edits->forced_id < vocab_size) {
       row.forced_id = edits->forced_id;
       row.normalization = Normalization::kNone;  // the scores are 0 and -infinity
-      flat.any_other = true;
+      row.plain = row.count == 1 && !row.edits_in_place;
+      (row.plain ? flat.any_plain : flat.any_other) = true;
       flat.rows.push_back(row);
       continue;
     }

@@ -29,7 +29,8 @@ struct CandidateRow {
   int32_t forced_id = -1;
   Normalization normalization = Normalization::kNone;
   bool edited = false;
-  bool plain = false;           // few candidates are wanted, and nothing but few biases edits them
+  // Few candidates are wanted, and nothing but few biases edits them; or a forced one alone is.
+  bool plain = false;
   bool edits_in_place = false;  // the row's logits receive the edits
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;

@@ -1,7 +1,7 @@
 // TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
-// step wants them. A warp finds the best of a chunk of the vocabulary and the sum of its
-// exponentials with the logits in registers and without a block's barriers; the warp that is done
-// last of a row's merges the row's chunks.
+// step wants them, and of rows whose one candidate is forced, as scoring does. A warp finds the
+// best of a chunk of the vocabulary and the sum of its exponentials with the logits in registers
+// and without a block's barriers; the warp that is done last of a row's merges the row's chunks.
 #include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
@@ -253,9 +253,11 @@ __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& ro
   if (Lane() == 0 && args.log_normalizers != nullptr) {
     args.log_normalizers[r] = normalizer.x + normalizer.y;
   }
-  MergeChunks(args, r, row.count, list);
+  const bool forced = row.forced_id >= 0;
+  if (!forced) MergeChunks(args, r, row.count, list);
   const bool exists = Lane() < row.count;
-  uint64_t key = exists ? list.best[Lane()] : 0;
+  uint64_t key = exists && !forced ? list.best[Lane()] : 0;
+  if (forced) key = CandidateKey(0.0f, row.forced_id);
   const int id = IdOf(key);
   float* const logits = args.logits + r * args.logits_stride;
   const float logit = exists ? logits[id] : 0.0f;
@@ -298,16 +300,18 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) PlainKernel(CandidateAr
   const float2 sum = SumShares(sums);
   if (Lane() == 0) args.sums[part] = sum;
   const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
-  if (AddBiases(biases, chunk, begin, values)) {
-    maximum = -INFINITY;
+  if (row.forced_id < 0) {
+    if (AddBiases(biases, chunk, begin, values)) {
+      maximum = -INFINITY;
 #pragma unroll
-    for (int w = 0; w < kShares; ++w) {
+      for (int w = 0; w < kShares; ++w) {
 #pragma unroll
-      for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
+        for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
+      }
     }
+    SelectChunk(chunk, biases, values, maximum, row.count, list,
+                args.candidates + part * args.max_count);
   }
-  SelectChunk(chunk, biases, values, maximum, row.count, list,
-              args.candidates + part * args.max_count);
 
   // The row's last warp sees what the others wrote before they counted themselves.
   __threadfence();

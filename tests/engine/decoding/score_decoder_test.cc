@@ -36,7 +36,7 @@ ScoreRun RunScore(ScoreDecoder& decoder, const ToyModel& model, const TokenIds& 
   std::vector<int32_t> num_logits = {1 + static_cast<int32_t>(decoder.first_proposals().size())};
   while (!decoder.finished()) {
     const std::span<const RowRequest> requests = decoder.Requests();
-    EXPECT_LE(requests.size(), static_cast<size_t>(decoder.max_rows()));
+    EXPECT_LE(requests.size(), static_cast<size_t>(decoder.max_rows()) * limits.tokens_per_row);
     EXPECT_LE(rows.size(), static_cast<size_t>(limits.max_rows));
     std::vector<int32_t> ids;
     std::vector<float> raw_values, log_normalizers;
@@ -89,7 +89,8 @@ TokenIds RandomIds(uint64_t& state, int32_t count) {
 TEST(ScoreDecoder, ScoresAreThoseOfTheModelUnderAnyLimits) {
   uint64_t state = 1;
   const ToyModel model = RandomModel(9, kVocab, /*order=*/4);
-  for (const ScoreLimits limits : {ScoreLimits{64, 64}, {1, 1}, {1, 7}, {3, 8}, {8, 8}, {2, 64}}) {
+  for (const ScoreLimits limits :
+       {ScoreLimits{64, 64}, {1, 1}, {1, 7}, {3, 8}, {8, 8}, {2, 64}, {8, 80, 16}}) {
     for (const int32_t prompt_tokens : {1, 5}) {
       const TokenIds prompt = RandomIds(state, prompt_tokens);
       std::vector<TokenIds> continuations;
@@ -128,6 +129,7 @@ TEST(ScoreDecoder, OneContinuationTakesOneStep) {
   const ScoreLimits limits;
   ScoreDecoder decoder(3, {{1, 2, 3}}, limits);
   EXPECT_EQ(decoder.max_rows(), 3);  // no larger share of a step than it can use
+  EXPECT_EQ(ScoreDecoder(3, {{1, 2, 3}}, {.tokens_per_row = 2}).max_rows(), 2);
   EXPECT_THAT(decoder.first_proposals(), testing::ElementsAre(1, 2));
   EXPECT_EQ(RunScore(decoder, RandomModel(2, kVocab), {3}, limits).num_steps, 1);
   EXPECT_EQ(decoder.num_generated_tokens(), 0);

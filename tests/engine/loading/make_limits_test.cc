@@ -46,7 +46,8 @@ TEST(MakeStepLimitsTest, OptionsHoldWhereTheModelNeedsNoMore) {
       Limits({.max_batch_tokens = 128, .max_sequences = 70}, Generator(), kPlenty);
   EXPECT_EQ(limits.max_batch_tokens, 128);
   EXPECT_EQ(limits.max_sequences, 70);
-  EXPECT_EQ(limits.max_logits_rows, 70);
+  EXPECT_EQ(limits.max_logits_rows, 128);
+  EXPECT_EQ(limits.head_rows(), 70);
   EXPECT_EQ(limits.max_decode_rows(), 70);
   EXPECT_EQ(limits.max_verified_tokens(), 70);
   EXPECT_EQ(limits.block_size, 16);
@@ -70,7 +71,8 @@ TEST(MakeStepLimitsTest, TheModelsOwnDecodingFits) {
 
 TEST(MakeStepLimitsTest, FewSequencesMayStillVerifyManyTokens) {
   const StepLimits limits = Limits({.max_batch_tokens = 16, .max_sequences = 1}, Generator());
-  EXPECT_EQ(limits.max_logits_rows, 64);
+  EXPECT_EQ(limits.max_logits_rows, limits.max_batch_tokens);
+  EXPECT_EQ(limits.head_rows(), 64);
   EXPECT_EQ(limits.max_decode_rows(), 1);
   EXPECT_EQ(limits.max_verified_tokens(), 64);
 }

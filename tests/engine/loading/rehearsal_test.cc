@@ -72,6 +72,12 @@ constexpr StepLimits kRaggedLimits[] = {{.max_batch_tokens = 100,
                                          .max_logits_rows = 3,
                                          .max_candidates = 5,
                                          .num_blocks = 70},
+                                        {.max_batch_tokens = 120,
+                                         .max_sequences = 5,
+                                         .max_logits_rows = 120,
+                                         .max_head_rows = 17,
+                                         .max_candidates = 9,
+                                         .num_blocks = 200},
                                         {.max_batch_tokens = 1200,
                                          .max_sequences = 3,
                                          .max_logits_rows = 70,
@@ -85,7 +91,7 @@ constexpr StepLimits kRaggedLimits[] = {{.max_batch_tokens = 100,
 
 // Without the large ones where a sanitizer looks.
 std::span<const StepLimits> RaggedLimits() {
-  return std::span(kRaggedLimits).first(kSanitized ? 2 : std::size(kRaggedLimits));
+  return std::span(kRaggedLimits).first(kSanitized ? 3 : std::size(kRaggedLimits));
 }
 
 TEST(RehearseLargestTest, StepsAreAsLargeAsTheLimitsAllow) {
@@ -103,7 +109,7 @@ TEST(RehearseLargestTest, StepsAreAsLargeAsTheLimitsAllow) {
           std::min(limits.max_batch_tokens, limits.max_sequences * stack.max_positions);
       if (spec.decoder.has_value()) {
         expected.tokens = std::min<int64_t>(expected.tokens, limits.num_blocks * limits.block_size);
-        expected.logits_rows = expected.draws = limits.max_logits_rows;
+        expected.logits_rows = expected.draws = limits.head_rows();
         expected.candidates = limits.max_candidates;
       }
       EXPECT_EQ(backend.largest(), expected);
