@@ -210,7 +210,7 @@ absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slic
         if (is_finite) likeliest[row] = Likeliest(logits, job.top_k, job.targets);
       }));
   if (!is_finite) {
-    job.Answer(NotFiniteError(context().model));
+    job.Answer(NotFiniteError(context().model, context().dtype));
     return absl::OkStatus();
   }
   job.filled.resize(job.inputs.size());
@@ -240,7 +240,8 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
       Apply(slice.job->function, std::span(embedding.values).subspan(row, width));
     }
   }
-  if (!AreFinite({begin, values})) slice.job->Answer(NotFiniteError(context().model));
+  if (!AreFinite({begin, values}))
+    slice.job->Answer(NotFiniteError(context().model, context().dtype));
   return values;
 }
 

@@ -21,11 +21,15 @@ bool AreFinite(std::span<const float> values) {
   return sum == 0.0f;
 }
 
-absl::Status NotFiniteError(const std::string& model) {
+absl::Status NotFiniteError(const std::string& model, DType dtype) {
+  const char* const reason =
+      dtype == DType::kFloat16
+          ? "float16, which ends at 65504, is most often too small for it; serve it with "
+            "dtype=bfloat16 or dtype=float32, which end at 3e38"
+          : "its numbers pass 3e38, where the type ends, or its weights are damaged";
   absl::Status status = absl::InternalError(
-      fmt::format("model '{}' computed NaN or infinity for this request: most often float16 is too "
-                  "small for it, and bfloat16 or float32 is not; else its weights are damaged",
-                  model));
+      fmt::format("model '{}' computed NaN or infinity for this request in {}: {}", model,
+                  Name(dtype), reason));
   status.SetPayload(kPublicErrorPayload, absl::Cord());
   return status;
 }

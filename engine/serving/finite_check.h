@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
+#include "kernels/tensor.h"
 
 namespace beamline {
 
@@ -15,7 +16,8 @@ namespace beamline {
 bool AreFinite(std::span<const RowResult> rows);
 bool AreFinite(std::span<const float> values);
 
-// INTERNAL, with a message that the client is told.
-absl::Status NotFiniteError(const std::string& model);
+// INTERNAL, with a message that the client is told: that the model's numbers left the range of
+// `dtype`, which it computes in, and which types hold more.
+absl::Status NotFiniteError(const std::string& model, DType dtype);
 
 }  // namespace beamline

@@ -73,7 +73,7 @@ void GenerateLoop::Land() {
 
 std::vector<Continuation> GenerateLoop::Advance(Group& group, std::span<const RowResult> results) {
   if (!AreFinite(results)) {
-    group.Answer(NotFiniteError(context().model));
+    group.Answer(NotFiniteError(context().model, context().dtype));
     scheduler_.ForgetPrefixes();
     return {};
   }

@@ -130,6 +130,7 @@ struct StackSpec {
   int32_t num_types = 0;            // rows of type_table
   float token_scale = 1.0f;         // multiplies token embeddings
   bool rounds_token_scale = false;  // to the type of activations, before it multiplies
+  float stream_scale = 1.0f;        // hidden states are stored times this (stream_scale.h)
 
   // Weight names.
   std::string token_table;
@@ -204,7 +205,7 @@ struct TransformerSpec {
   std::optional<ClassifierSpec> classifier;
   // Of an encoder that fills in masked tokens, too; its own tensors are among the ignored ones.
   std::optional<MaskHeadSpec> mask_head;
-  // Hidden states are beyond the range of float16, in which the model is not computed then.
+  // Hidden states, which norms alone read, are beyond the range of float16 (stream_scale.h).
   bool exceeds_float16 = false;
   // Every tensor of the checkpoint must be used or match one of these; * stands for any characters.
   std::vector<std::string> ignored_tensors;

@@ -63,6 +63,29 @@ HostMatrix Block(const HostMatrix& stored, int64_t first_row, int64_t num_rows, 
   return block;
 }
 
+// Appends `count` values times `factor`, rounded once.
+void AppendScaled(const void* values, int64_t count, DType from, float factor, DType to,
+                  std::vector<std::byte>& output) {
+  if (factor == 1.0f) {
+    AppendConverted(values, static_cast<size_t>(count), from, to, output);
+    return;
+  }
+  std::vector<std::byte> wide;
+  AppendConverted(values, static_cast<size_t>(count), from, DType::kFloat32, wide);
+  auto* const floats = reinterpret_cast<float*>(wide.data());
+  for (int64_t i = 0; i < count; ++i) floats[i] *= factor;
+  AppendConverted(floats, static_cast<size_t>(count), DType::kFloat32, to, output);
+}
+
+// The matrix times `factor`, in float32. REQUIRES: its rows lie without gaps.
+HostMatrix Scaled(HostMatrix matrix, float factor, std::deque<std::vector<std::byte>>& copies) {
+  std::vector<std::byte>& copy = copies.emplace_back();
+  AppendScaled(matrix.data, matrix.rows * matrix.cols, matrix.dtype, factor, DType::kFloat32, copy);
+  matrix.data = copy.data();
+  matrix.dtype = DType::kFloat32;
+  return matrix;
+}
+
 }  // namespace
 
 TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype,
@@ -111,27 +134,28 @@ absl::StatusOr<void*> TensorReader::UploadBytes(std::span<const std::byte> bytes
   return weights_.buffers.back()->data();
 }
 
-absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows, int64_t columns) {
+absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows, int64_t columns,
+                                           float scale) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor stored, Find(name, {rows, columns}));
   if (!keeps_) return Tensor();
   const auto known = tables_.find(name);
   if (known != tables_.end()) return known->second;
   BEAMLINE_ASSIGN_OR_RETURN(const Tensor table,
-                            UploadColumns(stored.data, stored.dtype, rows, columns));
+                            UploadColumns(stored.data, stored.dtype, rows, columns, scale));
   return tables_.emplace(name, table).first->second;
 }
 
 absl::StatusOr<Tensor> TensorReader::UploadColumns(const void* values, DType dtype, int64_t rows,
-                                                   int64_t columns) {
+                                                   int64_t columns, float scale) {
   const int64_t begin = shard_.Begin(columns), width = shard_.Width(columns);
   std::vector<std::byte> bytes;
   if (shard_.whole()) {
-    AppendConverted(values, rows * columns, dtype, activation_dtype_, bytes);
+    AppendScaled(values, rows * columns, dtype, scale, activation_dtype_, bytes);
   } else {
     for (int64_t row = 0; row < rows; ++row) {
       const size_t offset = static_cast<size_t>(row * columns + begin) * SizeOf(dtype);
-      AppendConverted(static_cast<const std::byte*>(values) + offset, width, dtype,
-                      activation_dtype_, bytes);
+      AppendScaled(static_cast<const std::byte*>(values) + offset, width, dtype, scale,
+                   activation_dtype_, bytes);
     }
   }
   BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
@@ -180,7 +204,8 @@ std::vector<TensorReader::OutputRange> TensorReader::GroupedRanges(
 
 absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
                                             std::span<const int64_t> sizes,
-                                            std::span<const OutputRange> ranges) {
+                                            std::span<const OutputRange> ranges,
+                                            const LinearScale& scale) {
   BEAMLINE_CHECK(names.size() == sizes.size());
   std::vector<CheckpointTensor> stored;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -192,8 +217,8 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
   for (const OutputRange& range : ranges) {
     const CheckpointTensor& from = stored[range.tensor];
     const size_t offset = static_cast<size_t>(range.begin) * SizeOf(from.dtype);
-    AppendConverted(static_cast<const std::byte*>(from.data) + offset, range.size, from.dtype,
-                    activation_dtype_, bytes);
+    AppendScaled(static_cast<const std::byte*>(from.data) + offset, range.size, from.dtype,
+                 range.tensor >= scale.first_part ? scale.factor : 1.0f, activation_dtype_, bytes);
     size += range.size;
   }
   BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
@@ -203,7 +228,8 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
 absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
                                                    std::vector<int64_t> part_sizes,
                                                    int64_t in_features, LinearSplit split,
-                                                   int64_t num_groups) {
+                                                   int64_t num_groups, const LinearScale& scale) {
+  BEAMLINE_CHECK(scale.first_part == 0 || names.weights.size() > 1);
   const std::vector<OutputRange> ranges =
       num_groups > 0 ? GroupedRanges(part_sizes, num_groups)
                      : OutputRanges(part_sizes, names.weights.size(), split);
@@ -226,6 +252,9 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
     parts.push_back(names.transposed
                         ? Block(from, first_in, num_in, range.begin, range.size, copies)
                         : Block(from, range.begin, range.size, first_in, num_in, copies));
+    if (scale.factor != 1.0f && range.tensor >= scale.first_part) {
+      parts.back() = Scaled(parts.back(), scale.factor, copies);
+    }
   }
   LinearWeights linear;
   if (keeps_) {
@@ -238,7 +267,8 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
     const bool has_bias = split == LinearSplit::kOut || shard_.rank == 0;
     BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes,
                                                   has_bias ? std::span<const OutputRange>(ranges)
-                                                           : std::span<const OutputRange>()));
+                                                           : std::span<const OutputRange>(),
+                                                  scale));
   }
   return linear;
 }
@@ -297,10 +327,10 @@ absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t s
 }
 
 absl::StatusOr<Tensor> TensorReader::Upload(std::span<const float> values, int64_t rows,
-                                            int64_t columns) {
+                                            int64_t columns, float scale) {
   BEAMLINE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
   if (!keeps_) return Tensor();
-  return UploadColumns(values.data(), DType::kFloat32, rows, columns);
+  return UploadColumns(values.data(), DType::kFloat32, rows, columns, scale);
 }
 
 absl::StatusOr<Tensor> TensorReader::UploadOfHeads(std::span<const float> values) {

@@ -23,6 +23,13 @@ namespace beamline {
 // What ranks divide of a matrix: each part's outputs, or the inputs, whose products they add up.
 enum class LinearSplit : uint8_t { kOut, kIn };
 
+// What multiplies a matrix and its bias as they are read: the parts from `first_part` on, which is
+// 0 where the parts lie in one tensor.
+struct LinearScale {
+  float factor = 1.0f;
+  size_t first_part = 0;
+};
+
 class TensorReader {
  public:
   // Matrices compute in `dtype`. `weights` receives the buffers and the totals. Sizes and shapes
@@ -34,14 +41,15 @@ class TensorReader {
   // the result is empty. As it begins: it is.
   void Keep(bool keeps) { keeps_ = keeps; }
 
-  // [rows, columns] in the activation type; read once even when several stacks name it. Of a rank,
-  // its columns.
-  absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns);
+  // [rows, columns] in the activation type, times `scale`; read once even when several stacks name
+  // it. Of a rank, its columns.
+  absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns,
+                               float scale = 1.0f);
   // [sum of part_sizes, in_features]: stored as one tensor, or as one per part. With groups it is
   // one tensor that has a group of every part's rows at a time (LinearNames::grouped).
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
                                        int64_t in_features, LinearSplit split,
-                                       int64_t num_groups = 0);
+                                       int64_t num_groups = 0, const LinearScale& scale = {});
   // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
   // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
   // its columns.
@@ -50,8 +58,9 @@ class TensorReader {
   absl::StatusOr<NormWeights> Norm(const NormNames& names, int64_t size, float scale = 1.0f);
   // All values of a tensor of which something else is made; empty where it is not kept.
   absl::StatusOr<std::vector<float>> Floats(const std::string& name, std::vector<int64_t> shape);
-  // A table that is computed, not stored. Of a rank, its columns.
-  absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns);
+  // A table that is computed, not stored, times `scale`. Of a rank, its columns.
+  absl::StatusOr<Tensor> Upload(std::span<const float> values, int64_t rows, int64_t columns,
+                                float scale = 1.0f);
   // A number of each head, in float32. Of a rank, of its heads.
   absl::StatusOr<Tensor> UploadOfHeads(std::span<const float> values);
   // One that stays float32, that every rank has whole and that may be too large for the host to
@@ -80,10 +89,10 @@ class TensorReader {
   // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
   // without ranges. Each may be stored with leading dimensions of 1.
   absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,
-                                std::span<const OutputRange> ranges);
-  // The rank's columns of a table.
+                                std::span<const OutputRange> ranges, const LinearScale& scale = {});
+  // The rank's columns of a table, times `scale`.
   absl::StatusOr<Tensor> UploadColumns(const void* values, DType dtype, int64_t rows,
-                                       int64_t columns);
+                                       int64_t columns, float scale);
   absl::StatusOr<CheckpointTensor> Find(const std::string& name, std::vector<int64_t> shape);
   absl::StatusOr<void*> UploadBytes(std::span<const std::byte> bytes);
 

@@ -9,6 +9,7 @@
 #include "engine/transformer/forward.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/step_inputs.h"
+#include "engine/transformer/stream_scale.h"
 #include "engine/transformer/weights.h"
 #include "fmt/format.h"
 
@@ -163,15 +164,6 @@ absl::Status CheckPositive(const char* name, int32_t value) {
   return absl::InvalidArgumentError(fmt::format("{} is {}; it must be positive", name, value));
 }
 
-// Of hidden states that grow from layer to layer.
-absl::Status CheckRange(const TransformerSpec& spec, DType dtype) {
-  if (!spec.exceeds_float16 || dtype != DType::kFloat16) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("dtype is {}, whose range a {} exceeds; accepted: {}, {}", Name(dtype),
-                  spec.architecture.empty() ? "model of this family" : spec.architecture,
-                  Name(DType::kFloat32), Name(DType::kBFloat16)));
-}
-
 absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) {
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_batch_tokens", limits.max_batch_tokens));
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_sequences", limits.max_sequences));
@@ -184,11 +176,11 @@ absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
-    const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
+    const TransformerSpec& described, const Checkpoint& checkpoint, DType dtype,
     const StepLimits& limits, Backend& backend, Communicator* communicator,
     const StagePart* stage) {
-  BEAMLINE_RETURN_IF_ERROR(CheckRange(spec, dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
+  const TransformerSpec spec = SpecIn(described, backend.ActivationDType(dtype));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));

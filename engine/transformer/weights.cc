@@ -39,6 +39,23 @@ std::string IdOf(const StackSpec& spec, int32_t layer) {
   return spec.layer_ids.empty() ? std::to_string(layer) : spec.layer_ids[layer];
 }
 
+// Where a layer's share of stream_scale stands in its feed-forward: in what is linear before the
+// last product, whose input has room then, or in the last product.
+struct FeedForwardScales {
+  LinearScale in, out;
+};
+
+FeedForwardScales ScalesOf(const StackSpec& spec) {
+  const LinearScale scale = {spec.stream_scale, 0};
+  if (spec.gated && spec.layers.feed_forward_in.weights.size() > 1) {
+    return {{spec.stream_scale, 1}, {}};  // the up projection
+  }
+  // Of relu, which a positive factor passes. A bias behind it has its own.
+  const bool passes = spec.activation == Activation::kRelu && !spec.gated &&
+                      spec.layers.feed_forward_out.biases.empty();
+  return passes ? FeedForwardScales{scale, {}} : FeedForwardScales{{}, scale};
+}
+
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_index,
                                        TensorReader& reader) {
   const std::string index = IdOf(spec, layer_index);
@@ -47,10 +64,12 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
   const int64_t inner = spec.feed_forward_size;
+  const LinearScale to_stream = {spec.stream_scale, 0};
+  const FeedForwardScales scales = ScalesOf(spec);
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
-                          int64_t in_features, LinearSplit split) {
+                          int64_t in_features, LinearSplit split, const LinearScale& scale = {}) {
     return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split,
-                         stored.grouped ? spec.num_kv_heads : 0);
+                         stored.grouped ? spec.num_kv_heads : 0, scale);
   };
   const auto norm = [&](const NormNames& stored) {
     return reader.Norm(OfLayer(stored, index), hidden);
@@ -66,25 +85,25 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
                             reader.Norm(OfLayer(names.query_norm, index), spec.head_dim));
   BEAMLINE_ASSIGN_OR_RETURN(layer.key_norm,
                             reader.Norm(OfLayer(names.key_norm, index), spec.head_dim));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output,
-                            linear(names.attention_output, {hidden}, query, LinearSplit::kIn));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output, linear(names.attention_output, {hidden}, query,
+                                                           LinearSplit::kIn, to_stream));
   if (spec.cross_attention) {
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_norm, norm(names.cross_norm));
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_query,
                               linear(names.cross_query, {query}, hidden, LinearSplit::kOut));
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_key_value,
                               linear(names.cross_key_value, {key, key}, hidden, LinearSplit::kOut));
-    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output,
-                              linear(names.cross_output, {hidden}, query, LinearSplit::kIn));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output, linear(names.cross_output, {hidden}, query,
+                                                         LinearSplit::kIn, to_stream));
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_norm, norm(names.feed_forward_norm));
   BEAMLINE_ASSIGN_OR_RETURN(
       layer.feed_forward_in,
       linear(names.feed_forward_in,
              spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner}, hidden,
-             LinearSplit::kOut));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
-                            linear(names.feed_forward_out, {hidden}, inner, LinearSplit::kIn));
+             LinearSplit::kOut, scales.in));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out, linear(names.feed_forward_out, {hidden}, inner,
+                                                           LinearSplit::kIn, scales.out));
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output_norm, norm(names.attention_output_norm));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_output_norm, norm(names.feed_forward_output_norm));
   return layer;
@@ -132,14 +151,14 @@ absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& re
       break;
     case PositionKind::kLearned:
       return reader.Table(spec.position_table, num_positions + spec.unused_positions,
-                          spec.embedding_size());
+                          spec.embedding_size(), spec.stream_scale);
     case PositionKind::kSinusoidal:
       return reader.Upload(SinusoidalPositions(num_rows, spec.hidden_size), num_positions,
-                           spec.hidden_size);
+                           spec.hidden_size, spec.stream_scale);
     case PositionKind::kShiftedSinusoidal:
       return reader.Upload(
           ShiftedSinusoidalPositions(num_rows, spec.hidden_size, spec.position_offset - 1),
-          num_positions, spec.hidden_size);
+          num_positions, spec.hidden_size, spec.stream_scale);
   }
   return Tensor();
 }

@@ -83,8 +83,10 @@ class DoctoredModel {
 
 void ExpectNotFinite(const absl::Status& status, const std::string& model) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("'" + model + "' computed NaN or infinity"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("bfloat16 or float32"));
+  EXPECT_EQ(status.message(),
+            "model '" + model +
+                "' computed NaN or infinity for this request in float32: its "
+                "numbers pass 3e38, where the type ends, or its weights are damaged");
   EXPECT_TRUE(status.GetPayload(kPublicErrorPayload).has_value());
 }
 
@@ -101,6 +103,17 @@ TEST(FiniteCheckTest, FindsEveryKind) {
     EXPECT_FALSE(AreFinite(rows));
   }
   EXPECT_TRUE(AreFinite(std::span<const float>()));
+}
+
+TEST(FiniteCheckTest, NamesTheTypeAndThoseThatHoldMore) {
+  const absl::Status status = NotFiniteError("t5", DType::kFloat16);
+  EXPECT_EQ(status.message(),
+            "model 't5' computed NaN or infinity for this request in float16: float16, which ends "
+            "at 65504, is most often too small for it; serve it with dtype=bfloat16 or "
+            "dtype=float32, which end at 3e38");
+  EXPECT_TRUE(status.GetPayload(kPublicErrorPayload).has_value());
+  EXPECT_THAT(std::string(NotFiniteError("t5", DType::kBFloat16).message()),
+              HasSubstr("in bfloat16: its numbers pass 3e38"));
 }
 
 TEST(FiniteCheckTest, AGeneratorFailsTheRequestThatGetsThereAlone) {

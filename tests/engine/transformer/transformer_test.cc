@@ -190,23 +190,6 @@ TEST_F(TransformerTest, RefusesRowsThatTheDeviceDoesNotNorm) {
   EXPECT_THAT(Error(), HasSubstr("rows are too long"));
 }
 
-TEST_F(TransformerTest, RefusesATypeWhoseRangeTheModelExceeds) {
-  folder_.WriteJson("config.json", {{"model_type", "t5"},
-                                    {"architectures", {"T5ForConditionalGeneration"}},
-                                    {"decoder_start_token_id", 0}});
-  folder_.Write("model.safetensors", SafetensorsOf({}));
-  const auto checkpoint = Checkpoint::Open(folder_.path());
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const auto description = DescribeModel(**checkpoint);
-  ASSERT_TRUE(description.ok()) << description.status();
-  const auto transformer =
-      Transformer::Create(description->spec, **checkpoint, DType::kFloat16, limits_, *backend_);
-  EXPECT_EQ(
-      transformer.status().message(),
-      "dtype is float16, whose range a T5ForConditionalGeneration exceeds; accepted: float32, "
-      "bfloat16");
-}
-
 TEST_F(TransformerDeathTest, ChecksBatches) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto created = Create();
