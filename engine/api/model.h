@@ -52,7 +52,8 @@ struct ModelOptions {
   // Instead of `device`: "cpu", or the GPUs of the replicas, "cuda:0, cuda:1"; to each replica one
   // for each of its ranks. Without it the ranks of `device` "cuda" or "auto" are the first GPUs.
   std::string devices;
-  // Tokens of a sequence at most, where that is fewer than the checkpoint's positions; 0: these.
+  // Tokens of a sequence at most; 0: the checkpoint's positions. More than these only where
+  // positions are distances (T5, BLOOM).
   int32_t max_model_len = 0;
   int32_t max_batch_tokens = 4096;  // tokens one step may compute
   int32_t max_sequences = 256;      // sequences that may run at once

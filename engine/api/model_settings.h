@@ -69,8 +69,8 @@ inline constexpr std::array kModelSettings = {
                  .is_list = true},
     ModelSetting{.name = "max_model_len",
                  .member = &ModelOptions::max_model_len,
-                 .help = "tokens of a sequence at most, prompt and answer together, fewer than "
-                         "the checkpoint's positions; 0: these",
+                 .help = "tokens of a sequence at most, prompt and answer together, within "
+                         "the checkpoint's positions where it has some; 0: these",
                  .min = 0,
                  .max = 1 << 20},
     ModelSetting{.name = "max_batch_tokens",

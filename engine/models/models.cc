@@ -206,17 +206,33 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
   return description;
 }
 
-// Sequences are as long as the operator says, where that is shorter than the checkpoint's
-// positions.
+// Steps are made for all positions.
+constexpr int32_t kMostPositionsByWord = 1 << 14;
+
+// Whether nothing but what the checkpoint's file says ends the positions: only the distance of two
+// tokens counts, at any of which it is known what to add.
+bool EndsByWordAlone(const std::optional<StackSpec>& stack) {
+  return !stack.has_value() || stack->positions == PositionKind::kRelative ||
+         stack->positions == PositionKind::kAlibi;
+}
+
+// Sequences are as long as the operator says: shorter than the checkpoint's positions, or longer
+// where these end by its word alone.
 absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
   if (max_model_len == 0) return absl::OkStatus();
   int32_t longest = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (stack.has_value()) longest = std::max(longest, stack->max_positions);
   }
-  if (max_model_len < 2 || max_model_len > longest) {
-    return FieldError("max_model_len", fmt::to_string(max_model_len),
-                      fmt::format("0, or 2 to {}, the checkpoint's positions", longest));
+  const bool may_be_longer = EndsByWordAlone(spec.encoder) && EndsByWordAlone(spec.decoder);
+  const int32_t most = may_be_longer ? std::max(longest, kMostPositionsByWord) : longest;
+  if (max_model_len < 2 || max_model_len > most) {
+    return FieldError(
+        "max_model_len", fmt::to_string(max_model_len),
+        fmt::format("0, or 2 to {}{}", most, may_be_longer ? "" : ", the checkpoint's positions"));
+  }
+  for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
+    if (may_be_longer && stack->has_value()) (*stack)->max_positions = max_model_len;
   }
   for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
     if (!stack->has_value() || (*stack)->max_positions <= max_model_len) continue;
