@@ -39,6 +39,14 @@ void CheckOptionalVector(const Tensor& tensor, int64_t size, DType dtype) {
   if (!tensor.empty()) CheckVector(tensor, size, dtype);
 }
 
+// Its type is `dtype`, or any that a device converts.
+DType CacheTypeOf(const KvLayer& cache, DType dtype, const CheckOptions& options) {
+  if (!options.converts_cache) return dtype;
+  const DType own = cache.keys.dtype;
+  BEAMLINE_CHECK(own == DType::kFloat32 || own == DType::kFloat16 || own == DType::kBFloat16);
+  return own;
+}
+
 void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DType dtype) {
   for (const Tensor* tensor : {&cache.keys, &cache.values}) {
     BEAMLINE_CHECK(!tensor->empty() && tensor->dtype == dtype && tensor->rank == 4);
@@ -132,7 +140,7 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
     CheckMatrix(p.value, num_tokens, key_size, dtype);
   }
   if (key_size > 0 && p.cache != nullptr) {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, dtype);
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options));
     BEAMLINE_CHECK(num_tokens == 0 || p.slots != nullptr);
   }
   CheckFusedNorm(p.query_norm, p.head_dim, dtype);
@@ -162,7 +170,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
     CheckMatrix(p.key, num_tokens, key_size, dtype);
     CheckMatrix(p.value, num_tokens, key_size, dtype);
   } else {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, dtype);
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options));
     BEAMLINE_CHECK(p.num_sequences == 0 || p.context_lengths != nullptr);
     BEAMLINE_CHECK(p.max_context_length == 0 || p.num_sequences == 0 || p.block_tables != nullptr);
   }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/device_memory.h"
+#include "kernels/precision.h"
 #include "kernels/tensor.h"
 
 namespace beamline {
@@ -100,8 +101,13 @@ class ComputeDevice {
     static_cast<void>(hidden_size);
     return absl::OkStatus();
   }
-  // The type of activations and of the cache when the model computes in `dtype`.
+  // OK, or why this device does not compute with these types, and with which it does.
+  virtual absl::Status SupportsPrecision(const Precision& precision) const;
+  // The type of activations when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
+  DType CacheDType(const Precision& precision) const {
+    return precision.cache.value_or(ActivationDType(precision.compute));
+  }
   // What this backend holds: "weights", "cache", "activations" and, where operators take their
   // working memory from the same place, "workspaces". Steps do not change it once the largest has
   // run; of a CPU's cache, the part that was ever written. Empty if not counted. Thread-safe.
@@ -120,10 +126,10 @@ class ComputeDevice {
   virtual absl::Status Synchronize() = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) = 0;
 
-  // The parts, stacked along out_features, as one weight for MatMul and ProjectHeads that computes
-  // in `dtype`. The host memory may go away afterwards.
+  // The parts, stacked along out_features, as one weight for MatMul and ProjectHeads, stored and
+  // multiplied as `precision` says. The host memory may go away afterwards.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(
-      std::span<const HostMatrix> parts, DType dtype) = 0;
+      std::span<const HostMatrix> parts, const Precision& precision) = 0;
 
   // Gets a line for each choice among ways to compute that is new since then: what was chosen, and
   // why. Called by the thread that calls the operators.

@@ -80,7 +80,8 @@ struct NormParams {
   Tensor y;    // as x; may alias x
 };
 
-// One layer's paged keys and values, each at a multiple of 16 bytes. A position's slot is
+// One layer's paged keys and values, each at a multiple of 16 bytes, of the activations' type or,
+// on a device that converts them (CheckOptions), of another. A position's slot is
 // block * block_size + offset.
 struct KvLayer {
   Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
@@ -344,8 +345,9 @@ using Operation =
 
 // What is checked of an operation's arguments beyond their shapes.
 struct CheckOptions {
-  bool float32_only = false;   // activations are float32 whatever the weights are
-  bool host_readable = false;  // index arrays lie in host memory and are checked too
+  bool float32_only = false;    // activations are float32 whatever the weights are
+  bool host_readable = false;   // index arrays lie in host memory and are checked too
+  bool converts_cache = false;  // the cache has a floating-point type of its own
 };
 
 // The operators of one device. They run in call order; on an asynchronous device they return before

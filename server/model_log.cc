@@ -1,8 +1,10 @@
 #include "server/model_log.h"
 
 #include <chrono>
+#include <string>
 
 #include "base/text.h"
+#include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -10,11 +12,23 @@ namespace {
 
 constexpr size_t kMostFolderBytes = 1000;
 
+// What it computes in, and the types beside it that somebody chose.
+std::string TypesOf(const ModelInfo& model) {
+  std::string types = Name(model.dtype);
+  if (model.weight_dtype != model.dtype) {
+    types += fmt::format(" with weights in {}", Name(model.weight_dtype));
+  }
+  if (model.cache_dtype != model.dtype && model.cache_dtype != DType::kFloat32) {
+    types += fmt::format(" with its cache in {}", Name(model.cache_dtype));
+  }
+  return types;
+}
+
 }  // namespace
 
 void LogReady(const ModelInfo& model) {
-  spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, Name(model.dtype),
-               model.device, model.device_description, model.device_reason);
+  spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, TypesOf(model), model.device,
+               model.device_description, model.device_reason);
   if (model.warm_up.num_steps == 0) return;
   spdlog::info("model '{}' was warmed up: {} steps in {:.2f} s{}", model.name,
                model.warm_up.num_steps,

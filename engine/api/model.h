@@ -43,7 +43,11 @@ struct ModelOptions {
   std::string name;               // as requests name it
   int32_t version = 1;            // several of one name may be served beside each other
   std::string folder;             // a Hugging Face checkpoint folder
-  DType dtype = DType::kFloat32;  // what to compute in
+  DType dtype = DType::kFloat32;  // of what the next three leave open
+  // Types of matrices in memory, of products, and of keys and values in memory ("bfloat16");
+  // empty: dtype, of the cache what the device's activations have
+  // (docs/decisions/0036-precision.md).
+  std::string weights, compute, cache;
   // "cpu", "cuda", "cuda:1", ...; "auto", or empty: a GPU when there is one.
   std::string device;
   // Replicas that answer beside each other: a number, or "auto", which empty means too: one for
@@ -106,7 +110,9 @@ struct ModelInfo {
   std::string folder;
   std::string architecture;  // "MarianMTModel"
   ModelTask task = ModelTask::kGenerate;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // what it computes in
+  DType weight_dtype = DType::kFloat32;
+  DType cache_dtype = DType::kFloat32;
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;
   int64_t cache_bytes = 0;

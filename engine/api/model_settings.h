@@ -33,6 +33,9 @@ struct ModelSetting {
 // What a model can compute in (DType's others are for storage and indices).
 inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
+inline constexpr std::array<std::string_view, 3> kPrecisionChoices = {"float32", "bfloat16",
+                                                                      "float16"};
+
 inline constexpr int32_t kMostVersion = 1 << 30;
 inline constexpr std::array<std::string_view, 4> kDeviceChoices = {"auto", "cpu", "cuda", "cuda:N"};
 inline constexpr std::array<std::string_view, 2> kListedDeviceChoices = {"cpu", "cuda:N"};
@@ -48,7 +51,26 @@ inline constexpr std::array kModelSettings = {
                  .max = kMostVersion},
     ModelSetting{
         .name = "folder", .member = &ModelOptions::folder, .help = "a Hugging Face checkpoint"},
-    ModelSetting{.name = "dtype", .member = &ModelOptions::dtype, .help = "what to compute in"},
+    ModelSetting{
+        .name = "dtype",
+        .member = &ModelOptions::dtype,
+        .help = "what to compute in: of weights, compute and cache those that are not set"},
+    ModelSetting{.name = "weights",
+                 .member = &ModelOptions::weights,
+                 .help = "the type of matrices in memory; without: dtype",
+                 .choices = kPrecisionChoices,
+                 .may_be_empty = true},
+    ModelSetting{.name = "compute",
+                 .member = &ModelOptions::compute,
+                 .help = "the type that products multiply; without: dtype",
+                 .choices = kPrecisionChoices,
+                 .may_be_empty = true},
+    ModelSetting{.name = "cache",
+                 .member = &ModelOptions::cache,
+                 .help = "the type of cached keys and values; without: the one of activations, "
+                         "float32 on a CPU",
+                 .choices = kPrecisionChoices,
+                 .may_be_empty = true},
     ModelSetting{.name = "device",
                  .member = &ModelOptions::device,
                  .help = "where it runs; without: as the server's device",

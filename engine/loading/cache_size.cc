@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
 
 namespace beamline {
@@ -41,7 +42,7 @@ bool MayMeet(const ModelOptions& one, const ModelOptions& other) {
 void Add(const ModelOptions& options, const Checkpoint& checkpoint, int32_t num_ranks,
          MemoryDemand& demand) {
   demand.weight_bytes +=
-      WeightBytes(checkpoint, options.dtype) * num_ranks / options.tensor_parallel;
+      WeightBytes(checkpoint, PrecisionOf(options).weights) * num_ranks / options.tensor_parallel;
   demand.fixed_cache_bytes += options.cache_bytes * num_ranks / options.tensor_parallel;
   if (options.cache_bytes == 0) ++demand.num_open_caches;
 }

@@ -17,6 +17,7 @@
 #include "engine/loading/make_limits.h"
 #include "engine/loading/make_ranks.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
 #include "engine/loading/rank_terms.h"
 #include "engine/loading/rehearsal.h"
@@ -116,7 +117,10 @@ ModelInfo Describe(const LoadedModel& model) {
   info.folder = model.options.folder;
   info.architecture = spec.architecture;
   info.task = TaskOf(spec);
-  info.dtype = model.options.dtype;
+  const Precision precision = PrecisionOf(model.options);
+  info.dtype = precision.compute;
+  info.weight_dtype = precision.weights;
+  info.cache_dtype = model.backend->CacheDType(precision);
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
   if (model.classifier != nullptr) {
@@ -198,7 +202,7 @@ StepLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
       model.backend->FreeMemory(), MemoryDemandOf(model.options, checkpoint, context.later_models));
   return MakeStepLimits(model.options, model.description,
                         MaxInputTokens(model.description, *model.tokenizer),
-                        model.backend->ActivationDType(model.options.dtype), default_cache_bytes);
+                        model.backend->CacheDType(PrecisionOf(model.options)), default_cache_bytes);
 }
 
 absl::Status CheckNotStopped(const LoadContext& context) {
@@ -259,7 +263,7 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
 absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
-  const ModelNeeds needs = {options.dtype, spec.max_head_dim(), spec.max_hidden_size()};
+  const ModelNeeds needs = {PrecisionOf(options), spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   if (context.processes != nullptr) return PlaceFront(context, model);
@@ -289,21 +293,21 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
                                                              RankGroup* ranks,
                                                              const std::atomic<bool>* stop) {
   const TransformerSpec& spec = model.description.spec;
-  const DType dtype = model.options.dtype;
+  const Precision precision = PrecisionOf(model.options);
   if (ranks != nullptr) {
     RankLinks* const followers = ranks->followers();
     if (followers != nullptr) {
-      RankTerms terms = TermsOf(checkpoint, dtype, model.limits);
+      RankTerms terms = TermsOf(checkpoint, precision.compute, model.limits);
       terms.max_model_len = model.options.max_model_len;
       OfferTerms(terms, *followers);
     }
-    auto transformer = RankedTransformer::Create(spec, checkpoint, dtype, model.limits, *ranks);
+    auto transformer = RankedTransformer::Create(spec, checkpoint, precision, model.limits, *ranks);
     if (transformer.ok() && followers != nullptr) {
       BEAMLINE_RETURN_IF_ERROR(AwaitFollowers(*followers, stop));
     }
     return transformer;
   }
-  return Transformer::Create(spec, checkpoint, dtype, model.limits, *model.backend);
+  return Transformer::Create(spec, checkpoint, precision, model.limits, *model.backend);
 }
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
@@ -323,8 +327,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
     model->speculation =
         std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
   }
+  const Precision precision = PrecisionOf(options);
   model->memory =
-      PlanMemory(spec, *checkpoint, options.dtype, model->backend->ActivationDType(options.dtype),
+      PlanMemory(spec, *checkpoint, precision, model->backend->ActivationDType(precision.compute),
                  limits, options.tensor_parallel, options.pipeline_parallel);
   if (FillsMasks(*model) && !model->backend->FreeMemory().has_value()) {
     model->memory.weights += MaskHead::TableBytes(*spec.encoder);

@@ -19,7 +19,7 @@ constexpr std::string_view kCuda = "cuda";
 absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
     absl::StatusOr<std::unique_ptr<Backend>> backend, const ModelNeeds& needs) {
   if (!backend.ok()) return backend;
-  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsDType(needs.dtype));
+  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsPrecision(needs.precision));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHiddenSize(needs.hidden_size));
   return backend;

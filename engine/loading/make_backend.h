@@ -19,7 +19,7 @@ struct ChosenBackend {
 
 // What a device must be able to compute.
 struct ModelNeeds {
-  DType dtype = DType::kFloat32;
+  Precision precision = DType::kFloat32;
   int head_dim = 0;     // of the largest heads
   int hidden_size = 0;  // of the longest rows that are normed
 };

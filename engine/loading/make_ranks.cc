@@ -1,6 +1,7 @@
 #include "engine/loading/make_ranks.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -114,6 +115,13 @@ absl::Status CheckProcesses(const ModelOptions& options) {
   if (options.pipeline_parallel > 1) {
     return absl::UnimplementedError(fmt::format(
         "pipeline_parallel is {}; accepted with rank_address: 1", options.pipeline_parallel));
+  }
+  for (const auto& [name, value] :
+       {std::pair("weights", &options.weights), std::pair("compute", &options.compute),
+        std::pair("cache", &options.cache)}) {
+    if (value->empty()) continue;
+    return absl::UnimplementedError(
+        fmt::format("{} is {}; accepted with rank_address: dtype alone", name, *value));
   }
   BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, /*num_threads=*/1));
   if (placements.size() > 1) {

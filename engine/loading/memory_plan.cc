@@ -117,10 +117,11 @@ int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const StepLimits& limits, int num_ranks,
-                      int num_stages) {
+MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
+                      const Precision& precision, DType activation_dtype, const StepLimits& limits,
+                      int num_ranks, int num_stages) {
   MemoryPlan plan;
+  const DType dtype = precision.weights;
   const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
   const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));
   plan.weights = WeightBytes(checkpoint, dtype) + ComputedElements(spec) * of_activation;
@@ -131,7 +132,8 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   // A table that is the output's matrix too is stored once more, as a matrix.
   if (tables.contains(spec.head)) plan.weights += NumElements(checkpoint, spec.head) * of_weight;
   plan.cache =
-      limits.num_blocks * Transformer::BlockBytes(spec, activation_dtype, limits.block_size);
+      limits.num_blocks *
+      Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype), limits.block_size);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
   // Stages that share layers have them each.
   if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {

@@ -19,12 +19,12 @@ struct MemoryPlan {
   int64_t total() const { return weights + cache + activations; }
 };
 
-// Of a transformer that computes in `dtype` with activations of `activation_dtype`, on all of its
+// Of a transformer of this precision with activations of `activation_dtype`, on all of its
 // ranks together: so many to each of so many stages. What packing pads and what operators take for
 // themselves is not in it.
-MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint, DType dtype,
-                      DType activation_dtype, const StepLimits& limits, int num_ranks = 1,
-                      int num_stages = 1);
+MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
+                      const Precision& precision, DType activation_dtype, const StepLimits& limits,
+                      int num_ranks = 1, int num_stages = 1);
 
 // What this process may still take of the host's memory.
 int64_t FreeHostBytes();

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/api/model_settings.h"
+#include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
 #include "engine/serving/registry.h"
 #include "fmt/format.h"
@@ -47,7 +48,7 @@ ModelInfo NewInfo(const ModelOptions& options, ModelState state) {
   info.version = options.version;
   info.versioned_name = fmt::format("{}{}{}", info.name, kVersionSeparator, info.version);
   info.folder = options.folder;
-  info.dtype = options.dtype;
+  info.dtype = PrecisionOf(options).compute;
   info.state = state;
   return info;
 }

@@ -7,7 +7,7 @@ namespace beamline {
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     : model_(std::move(model)), fault_(model_->options.name) {
   const LoopContext context = {model_->options.name,
-                               model_->options.dtype,
+                               model_->info.dtype,
                                *model_->transformer,
                                *model_->backend,
                                stats_,

@@ -27,7 +27,7 @@ namespace beamline {
 // What a loop works with. All of it outlives the loop; the observer may be null.
 struct LoopContext {
   const std::string& model;
-  DType dtype;  // what the model computes in
+  const DType dtype;  // what the model computes in
   Transformer& transformer;
   Backend& backend;
   ReplicaStats& stats;

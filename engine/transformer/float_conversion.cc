@@ -1,48 +1,14 @@
 #include "engine/transformer/float_conversion.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/float16.h"
 
 namespace beamline {
 namespace {
-
-float FromBFloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-float FromFloat16(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1fu;
-  const uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 0) {  // zero and subnormals
-    return std::copysign(static_cast<float>(mantissa) * 0x1p-24f, std::bit_cast<float>(sign));
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
-}
-
-uint16_t ToBFloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-uint16_t ToFloat16(float value) {
-  const uint32_t sign = (std::bit_cast<uint32_t>(value) >> 16) & 0x8000u;
-  const float magnitude = std::fabs(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to infinity
-  if (magnitude < 0x1p-14f) {  // the result counts units of 2^-24
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(magnitude * 0x1p24f)));
-  }
-  const uint32_t rebased = std::bit_cast<uint32_t>(magnitude) - (112u << 23);
-  return static_cast<uint16_t>(sign | ((rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13));
-}
 
 float Load(const void* values, size_t i, DType dtype) {
   switch (dtype) {
@@ -64,31 +30,46 @@ void Store(float value, DType dtype, std::byte* output) {
   std::memcpy(output, &bits, sizeof(bits));
 }
 
-// NaN and infinity are what has every bit of the exponent set. Blocks without a branch, which the
-// compiler vectorises.
+// Whether all values are below `limit`, whatever their signs: their bits are ordered as they are.
+// Blocks without a branch, which the compiler vectorises.
 template <typename Bits>
-bool NoneHasExponent(const Bits* values, size_t count, Bits exponent) {
+bool AllBelow(const Bits* values, size_t count, Bits limit) {
   constexpr size_t kBlock = 4096;
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
     Bits found = 0;
     for (size_t i = begin; i < end; ++i) {
-      found |= static_cast<Bits>((values[i] & exponent) == exponent ? 1 : 0);
+      found |= static_cast<Bits>((values[i] & kMagnitude) >= limit ? 1 : 0);
     }
     if (found != 0) return false;
   }
   return true;
 }
 
+// NaN and infinity are at or above this.
+constexpr uint32_t kInfiniteFloat32 = 0x7f800000u;
+constexpr uint16_t kInfiniteFloat16 = 0x7c00, kInfiniteBFloat16 = 0x7f80;
+// 65520, and the first bfloat16 above it.
+constexpr uint32_t kBeyondFloat16 = 0x477ff000u;
+constexpr uint16_t kBFloat16BeyondFloat16 = 0x4780;
+
+bool AllBelow(const void* values, size_t count, DType dtype, uint32_t wide, uint16_t narrow) {
+  BEAMLINE_CHECK(IsStoredFloat(dtype));
+  return dtype == DType::kFloat32 ? AllBelow(static_cast<const uint32_t*>(values), count, wide)
+                                  : AllBelow(static_cast<const uint16_t*>(values), count, narrow);
+}
+
 }  // namespace
 
 bool AllFinite(const void* values, size_t count, DType dtype) {
-  BEAMLINE_CHECK(IsStoredFloat(dtype));
-  if (dtype == DType::kFloat32) {
-    return NoneHasExponent<uint32_t>(static_cast<const uint32_t*>(values), count, 0x7f800000u);
-  }
-  const auto exponent = static_cast<uint16_t>(dtype == DType::kFloat16 ? 0x7c00 : 0x7f80);
-  return NoneHasExponent<uint16_t>(static_cast<const uint16_t*>(values), count, exponent);
+  return AllBelow(values, count, dtype, kInfiniteFloat32,
+                  dtype == DType::kFloat16 ? kInfiniteFloat16 : kInfiniteBFloat16);
+}
+
+bool AllFitFloat16(const void* values, size_t count, DType dtype) {
+  return dtype == DType::kFloat16 ||
+         AllBelow(values, count, dtype, kBeyondFloat16, kBFloat16BeyondFloat16);
 }
 
 bool IsStoredFloat(DType dtype) {

@@ -14,6 +14,9 @@ bool IsStoredFloat(DType dtype);
 // Whether none of `count` values is NaN or infinity. REQUIRES: IsStoredFloat; `values` aligned.
 bool AllFinite(const void* values, size_t count, DType dtype);
 
+// Whether none of `count` values is infinite as a float16. REQUIRES: as AllFinite; all are finite.
+bool AllFitFloat16(const void* values, size_t count, DType dtype);
+
 // Appends `count` values to `output`, rounded to nearest even. REQUIRES: IsStoredFloat of both;
 // `values` aligned to its type.
 void AppendConverted(const void* values, size_t count, DType from, DType to,

@@ -30,6 +30,9 @@ class RankedBackend final : public Backend {
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     return result().SupportsHiddenSize(hidden_size);
   }
+  absl::Status SupportsPrecision(const Precision& precision) const override {
+    return result().SupportsPrecision(precision);
+  }
   DType ActivationDType(DType dtype) const override { return result().ActivationDType(dtype); }
   // Of all ranks of this process together.
   std::vector<MemoryUse> MemoryUsage() const override;
@@ -49,8 +52,8 @@ class RankedBackend final : public Backend {
     return result().AllocateReadBack(bytes);
   }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override {
-    return result().PackWeight(parts, dtype);
+                                                           const Precision& precision) override {
+    return result().PackWeight(parts, precision);
   }
   void SetLog(Log log) override;
   bool Records() const override { return result().Records(); }

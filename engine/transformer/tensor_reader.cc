@@ -88,12 +88,13 @@ HostMatrix Scaled(HostMatrix matrix, float factor, std::deque<std::vector<std::b
 
 }  // namespace
 
-TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype,
-                           Backend& backend, TransformerWeights& weights)
+TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard,
+                           const Precision& precision, Backend& backend,
+                           TransformerWeights& weights)
     : checkpoint_(checkpoint),
       shard_(shard),
-      dtype_(dtype),
-      activation_dtype_(backend.ActivationDType(dtype)),
+      precision_(precision),
+      activation_dtype_(backend.ActivationDType(precision.compute)),
       backend_(backend),
       weights_(weights) {}
 
@@ -120,6 +121,13 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
       !AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\" holds NaN or infinity", tensor.file, name));
+  }
+  if (keeps_ && precision_.weights == DType::kFloat16 && shard_.rank == 0 &&
+      !AllFitFloat16(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: tensor \"{}\" has values beyond 65504, where float16 ends; accepted: "
+                    "weights bfloat16, float32",
+                    tensor.file, name));
   }
   if (read_.insert(name).second) weights_.num_parameters += NumElements(shape);
   return tensor;
@@ -258,9 +266,9 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   }
   LinearWeights linear;
   if (keeps_) {
-    BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, dtype_));
+    BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, precision_));
     weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
-                      static_cast<int64_t>(SizeOf(dtype_));
+                      static_cast<int64_t>(SizeOf(precision_.weights));
   }
   if (!names.biases.empty()) {
     // Of a sum only the first term has it.

@@ -32,10 +32,10 @@ struct LinearScale {
 
 class TensorReader {
  public:
-  // Matrices compute in `dtype`. `weights` receives the buffers and the totals. Sizes and shapes
-  // below are those of the whole.
-  TensorReader(const Checkpoint& checkpoint, const Shard& shard, DType dtype, Backend& backend,
-               TransformerWeights& weights);
+  // Matrices get the precision's types. `weights` receives the buffers and the totals. Sizes and
+  // shapes below are those of the whole.
+  TensorReader(const Checkpoint& checkpoint, const Shard& shard, const Precision& precision,
+               Backend& backend, TransformerWeights& weights);
 
   // Whether what is asked for from now on is read. Of what is not, names and shapes are checked and
   // the result is empty. As it begins: it is.
@@ -98,7 +98,7 @@ class TensorReader {
 
   const Checkpoint& checkpoint_;
   const Shard shard_;
-  const DType dtype_;
+  const Precision precision_;
   const DType activation_dtype_;
   Backend& backend_;
   TransformerWeights& weights_;

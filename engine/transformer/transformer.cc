@@ -176,27 +176,28 @@ absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
-    const TransformerSpec& described, const Checkpoint& checkpoint, DType dtype,
+    const TransformerSpec& described, const Checkpoint& checkpoint, const Precision& precision,
     const StepLimits& limits, Backend& backend, Communicator* communicator,
     const StagePart* stage) {
-  BEAMLINE_RETURN_IF_ERROR(backend.SupportsDType(dtype));
-  const TransformerSpec spec = SpecIn(described, backend.ActivationDType(dtype));
+  BEAMLINE_RETURN_IF_ERROR(backend.SupportsPrecision(precision));
+  const DType activation_dtype = backend.ActivationDType(precision.compute);
+  const TransformerSpec spec = SpecIn(described, activation_dtype);
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
   BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
-  const DType activation_dtype = backend.ActivationDType(dtype);
   auto parts = std::make_unique<PlannedTransformer::Parts>();
   const Shard shard =
       communicator == nullptr ? Shard() : Shard{communicator->rank(), communicator->size()};
   const Stage layers = stage == nullptr ? DivideLayers(spec, 1).front() : stage->layers;
   parts->spec = SpecOf(SpecOf(spec, layers), shard);
   BEAMLINE_ASSIGN_OR_RETURN(parts->weights,
-                            LoadWeights(spec, layers, shard, checkpoint, dtype, backend));
+                            LoadWeights(spec, layers, shard, checkpoint, precision, backend));
   BEAMLINE_ASSIGN_OR_RETURN(parts->activations,
                             PlanActivations(parts->spec, activation_dtype, limits, backend));
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(
-        parts->cache, AllocateKvCache(*parts->spec.decoder, activation_dtype, limits, backend));
+        parts->cache,
+        AllocateKvCache(*parts->spec.decoder, backend.CacheDType(precision), limits, backend));
   }
   BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
   return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend,

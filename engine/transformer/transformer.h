@@ -83,12 +83,10 @@ class Transformer {
   // columns. All ranks must make the same calls. REQUIRES: CheckDivides.
   // With a stage it has the stage's layers and computes what the one before it has sent; its
   // results are the model's where the stage ends it, and else nobody's to read.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const TransformerSpec& spec,
-                                                             const Checkpoint& checkpoint,
-                                                             DType dtype, const StepLimits& limits,
-                                                             Backend& backend,
-                                                             Communicator* communicator = nullptr,
-                                                             const StagePart* stage = nullptr);
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(
+      const TransformerSpec& spec, const Checkpoint& checkpoint, const Precision& precision,
+      const StepLimits& limits, Backend& backend, Communicator* communicator = nullptr,
+      const StagePart* stage = nullptr);
   virtual ~Transformer() = default;
 
   // Encoder-only models: the last hidden states, [num_tokens, hidden_size]. Valid until the next

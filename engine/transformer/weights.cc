@@ -227,9 +227,9 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
 
 absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
                                                const Shard& shard, const Checkpoint& checkpoint,
-                                               DType dtype, Backend& backend) {
+                                               const Precision& precision, Backend& backend) {
   TransformerWeights weights;
-  TensorReader reader(checkpoint, shard, dtype, backend, weights);
+  TensorReader reader(checkpoint, shard, precision, backend, weights);
   if (spec.encoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, stage.encoder, reader));
   }

@@ -68,15 +68,15 @@ struct TransformerWeights {
   int64_t bytes = 0;
 };
 
-// Reads everything that `spec` names. Matrices compute in `dtype`; tables, gains and biases get the
-// backend's activation type for it. INVALID_ARGUMENT naming the tensor, with both shapes where they
-// differ, and naming the tensors that neither the spec uses nor its ignored_tensors lists.
-// `spec`: of the whole. A rank reads its shard: the rows of queries, keys, values, feed_forward_in
-// and the head, the columns of what their outputs go into and of the tables. Biases of products
-// that the ranks add up are the first rank's alone; norms are everyone's. Of what other stages hold
-// names and shapes are checked, and nothing is read.
+// Reads everything that `spec` names. Matrices get the weights' type and compute in compute's;
+// tables, gains and biases get the backend's activation type for that. INVALID_ARGUMENT naming the
+// tensor, with both shapes where they differ, and naming the tensors that neither the spec uses nor
+// its ignored_tensors lists. `spec`: of the whole. A rank reads its shard: the rows of queries,
+// keys, values, feed_forward_in and the head, the columns of what their outputs go into and of the
+// tables. Biases of products that the ranks add up are the first rank's alone; norms are
+// everyone's. Of what other stages hold names and shapes are checked, and nothing is read.
 absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
                                                const Shard& shard, const Checkpoint& checkpoint,
-                                               DType dtype, Backend& backend);
+                                               const Precision& precision, Backend& backend);
 
 }  // namespace beamline

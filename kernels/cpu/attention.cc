@@ -83,7 +83,8 @@ class TileMaker {
   KvRows PagedRows(const Tensor& paged, int sequence, int kv_head) const {
     const int64_t head_stride = paged.dim(2) * p_.head_dim;
     KvRows rows;
-    rows.base = paged.as<float>() + kv_head * head_stride;
+    rows.base = paged.as<char>() + kv_head * head_stride * SizeOf(paged.dtype);
+    rows.dtype = paged.dtype;
     rows.row_stride = p_.head_dim;
     rows.block_table = p_.block_tables + static_cast<int64_t>(sequence) * p_.max_blocks;
     rows.block_size = static_cast<int>(paged.dim(2));

@@ -11,6 +11,7 @@
 #include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
@@ -25,6 +26,7 @@ inline constexpr int kBlockRows = 4;
 // Working memory of one tile. head_dim_padded is head_dim rounded up to whole vectors.
 struct Workspace {
   float* keys;    // [head_dim, kKeyBlock]: the block's keys, transposed
+  float* wide;    // [2, kKeyBlock, head_dim]: keys and values that lie there in 16 bits; else null
   float* scores;  // [kTileRows, kKeyBlock]
   float* sums;    // [kTileRows, head_dim_padded]: sum of probability * value
   float* maxima;  // [kTileRows]
@@ -257,14 +259,37 @@ void AccumulateRows(const AttentionTile& tile, const float* const* values, int f
   }
 }
 
+// The rows of a block of keys or values in float32: where they lie, or widened to `wide`.
+void ReadRows(const KvRows& from, int first, int count, int padded_count, int64_t head_dim,
+              float* wide, const float** rows) {
+  const char* stored[kKeyBlock];
+  from.Rows(first, count, padded_count, stored);
+  for (int i = 0; i < padded_count; ++i) {
+    if (from.dtype == DType::kFloat32) {
+      rows[i] = reinterpret_cast<const float*>(stored[i]);
+      continue;
+    }
+    rows[i] = wide + std::min(i, count - 1) * head_dim;
+    if (i >= count) continue;
+    float* const to = wide + i * head_dim;
+    if (from.dtype == DType::kBFloat16) {
+      WidenRow(reinterpret_cast<const StoredBFloat16*>(stored[i]), head_dim, to);
+    } else {
+      WidenRow(reinterpret_cast<const StoredFloat16*>(stored[i]), head_dim, to);
+    }
+  }
+}
+
 void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
                         const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const int padded_keys = RoundUp(num_keys, lanes);
   const float* key_rows[kKeyBlock];
   const float* value_rows[kKeyBlock];
-  tile.keys.Rows(first_key, num_keys, padded_keys, key_rows);
-  tile.values.Rows(first_key, num_keys, num_keys, value_rows);
+  const int64_t head_dim = tile.head_dim;
+  ReadRows(tile.keys, first_key, num_keys, padded_keys, head_dim, w.wide, key_rows);
+  ReadRows(tile.values, first_key, num_keys, num_keys, head_dim, w.wide + kKeyBlock * head_dim,
+           value_rows);
   TransposeKeys(key_rows, padded_keys, tile.head_dim, w.keys);
   int r = 0;
   for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
@@ -282,12 +307,15 @@ void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   const int64_t lanes = static_cast<int64_t>(NumLanes());
   const int64_t padded = RoundUp(tile.head_dim, lanes);
   const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
-  scratch.Reset(
-      Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(kTileRows * kKeyBlock) +
-      Scratch::BytesFor<float>(kTileRows * padded) + 3 * Scratch::BytesFor<float>(kTileRows));
+  const size_t wide_size = tile.keys.dtype == DType::kFloat32 ? 0 : 2 * keys_size;
+  scratch.Reset(Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(wide_size) +
+                Scratch::BytesFor<float>(kTileRows * kKeyBlock) +
+                Scratch::BytesFor<float>(kTileRows * padded) +
+                3 * Scratch::BytesFor<float>(kTileRows));
   Workspace w;
   w.head_dim_padded = padded;
   w.keys = scratch.Take<float>(keys_size);
+  w.wide = scratch.Take<float>(wide_size);
   w.scores = scratch.Take<float>(kTileRows * kKeyBlock);
   w.sums = scratch.Take<float>(kTileRows * padded);
   w.maxima = scratch.Take<float>(kTileRows);

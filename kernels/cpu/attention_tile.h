@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/scratch.h"
+#include "kernels/tensor.h"
 
 namespace beamline::cpu {
 
@@ -15,9 +16,11 @@ namespace beamline::cpu {
 inline constexpr int kTileRows = 32;
 inline constexpr int kKeyBlock = 64;
 
-// Where one sequence's keys (or values) of one head lie: consecutive rows, or blocks of them.
+// Where one sequence's keys (or values) of one head lie: consecutive rows, or blocks of them. Their
+// strides count elements.
 struct KvRows {
-  const float* base = nullptr;           // of this head; with a block table, in block 0
+  const void* base = nullptr;            // of this head; with a block table, in block 0
+  DType dtype = DType::kFloat32;         // or a 16-bit one
   int64_t row_stride = 0;                // within a block
   const int32_t* block_table = nullptr;  // null: one block holds everything
   int block_size = 0;
@@ -25,10 +28,11 @@ struct KvRows {
 
   // The rows of positions first .. first + count - 1. The last one is repeated up to
   // `padded_count`.
-  void Rows(int first, int count, int padded_count, const float** rows) const {
+  void Rows(int first, int count, int padded_count, const char** rows) const {
+    const auto element = static_cast<int64_t>(SizeOf(dtype));
     int entry = block_table == nullptr ? 0 : first / block_size;
     int offset = first - entry * block_size;
-    const float* row = nullptr;
+    const char* row = nullptr;
     for (int i = 0; i < count; ++i) {
       if (block_table != nullptr && offset == block_size) {
         ++entry;
@@ -36,9 +40,10 @@ struct KvRows {
       }
       if (row == nullptr || offset == 0) {
         const int64_t block = block_table == nullptr ? 0 : block_table[entry];
-        row = base + block * block_stride + offset * row_stride;
+        row =
+            static_cast<const char*>(base) + (block * block_stride + offset * row_stride) * element;
       } else {
-        row += row_stride;
+        row += row_stride * element;
       }
       rows[i] = row;
       ++offset;

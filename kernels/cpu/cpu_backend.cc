@@ -69,7 +69,12 @@ const char* VectorExtension() {
   return "baseline vectors";
 }
 
-constexpr CheckOptions kCheckOptions = {.float32_only = true, .host_readable = true};
+constexpr CheckOptions kCheckOptions = {
+    .float32_only = true, .host_readable = true, .converts_cache = true};
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
 
 class CpuBackend final : public Backend {
  public:
@@ -87,6 +92,16 @@ class CpuBackend final : public Backend {
     if (dtype == DType::kBFloat16) return cpu::SupportsBFloat16();
     return absl::UnimplementedError(fmt::format(
         "the CPU backend computes in float32 and bfloat16, not in {}", beamline::Name(dtype)));
+  }
+  absl::Status SupportsPrecision(const Precision& precision) const override {
+    BEAMLINE_RETURN_IF_ERROR(SupportsDType(precision.compute));
+    const bool multiplies = precision.weights == precision.compute ||
+                            (precision.compute == DType::kFloat32 && IsFloat(precision.weights));
+    if (multiplies && IsFloat(CacheDType(precision))) return absl::OkStatus();
+    return UnsupportedPrecision(
+        Name(), precision,
+        "weights float32, bfloat16 or float16 with compute float32, weights bfloat16 with compute "
+        "bfloat16, and with both cache float32, bfloat16 or float16");
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
@@ -109,12 +124,14 @@ class CpuBackend final : public Backend {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override {
+                                                           const Precision& precision) override {
     BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
-    BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
+    BEAMLINE_RETURN_IF_ERROR(SupportsPrecision(precision));
+    const int num_threads = context_.num_threads();
     absl::StatusOr<std::unique_ptr<cpu::CpuWeight>> weight =
-        dtype == DType::kBFloat16 ? cpu::PackBFloat16Weight(parts, context_.num_threads())
-                                  : cpu::PackFloat32Weight(parts, context_.num_threads());
+        precision.compute == DType::kBFloat16
+            ? cpu::PackBFloat16Weight(parts, num_threads)
+            : cpu::PackFloat32Weight(parts, precision.weights, num_threads);
     if (weight.ok()) (*weight)->CountIn(counts_);
     return weight;
   }

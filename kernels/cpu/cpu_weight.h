@@ -58,8 +58,10 @@ class CpuWeight : public PackedWeight {
   CountedBytes counted_;
 };
 
-// Packs for `num_threads` threads. The parts' shapes are checked already.
-std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, int num_threads);
+// Packs for `num_threads` threads. The parts' shapes are checked already. What multiplies in
+// float32 may lie in memory as `stored`, float32, bfloat16 or float16.
+std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
+                                             int num_threads);
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
                                                               int num_threads);
 

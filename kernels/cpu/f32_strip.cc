@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/f32_strip.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
@@ -27,12 +28,12 @@ int PanelWidth() { return kVectorsPerPanel * static_cast<int>(NumLanes()); }
 int BlockRows() { return kBlockRows; }
 
 // A register block of kRows x kPanels: tile = x * panels, or tile += x * panels.
-template <int kRows, int kPanels>
+template <typename Stored, int kRows, int kPanels>
 HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
   constexpr int kVectors = kPanels * kVectorsPerPanel;
   const size_t lanes = NumLanes();
   const int64_t panel_width = kVectorsPerPanel * static_cast<int64_t>(lanes);
-  const float* weight = p.panels + panel * p.panel_stride;
+  const Stored* weight = static_cast<const Stored*>(p.panels) + panel * p.panel_stride;
   float* tile = p.tile + panel * panel_width;
   VF sums[kRows][kVectors];
 #pragma GCC unroll 16
@@ -48,8 +49,8 @@ HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
     VF w[kVectors];
 #pragma GCC unroll 16
     for (int c = 0; c < kVectors; ++c) {
-      w[c] = hn::Load(
-          kF32, weight + (c / kVectorsPerPanel) * p.panel_stride + (c % kVectorsPerPanel) * lanes);
+      w[c] = LoadWide(weight + (c / kVectorsPerPanel) * p.panel_stride +
+                      (c % kVectorsPerPanel) * lanes);
     }
     weight += panel_width;
 #pragma GCC unroll 16
@@ -71,21 +72,34 @@ HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
 
 // As many panels at once as registers allow: few rows need many columns to keep the multipliers
 // busy.
-template <int kRows>
+template <typename Stored, int kRows>
 void ComputeRows(const F32StripParams& p) {
   constexpr int kAccumulators = kManyRegisters ? 24 : 12;
   constexpr int kPanels = std::min(4, std::max(1, kAccumulators / (kRows * kVectorsPerPanel)));
   int64_t panel = 0;
-  for (; panel + kPanels <= p.num_panels; panel += kPanels) ComputeBlock<kRows, kPanels>(p, panel);
+  for (; panel + kPanels <= p.num_panels; panel += kPanels)
+    ComputeBlock<Stored, kRows, kPanels>(p, panel);
   if constexpr (kPanels > 2) {
-    for (; panel + 2 <= p.num_panels; panel += 2) ComputeBlock<kRows, 2>(p, panel);
+    for (; panel + 2 <= p.num_panels; panel += 2) ComputeBlock<Stored, kRows, 2>(p, panel);
   }
-  for (; panel < p.num_panels; ++panel) ComputeBlock<kRows, 1>(p, panel);
+  for (; panel < p.num_panels; ++panel) ComputeBlock<Stored, kRows, 1>(p, panel);
 }
 
-template <int... kRows>
+template <typename Stored, int... kRows>
 void DispatchRows(const F32StripParams& p, std::integer_sequence<int, kRows...>) {
-  (void)((p.num_rows == kRows + 1 && (ComputeRows<kRows + 1>(p), true)) || ...);
+  (void)((p.num_rows == kRows + 1 && (ComputeRows<Stored, kRows + 1>(p), true)) || ...);
+}
+
+void DispatchStored(const F32StripParams& p) {
+  constexpr auto kRows = std::make_integer_sequence<int, kBlockRows>();
+  switch (p.weights) {
+    case DType::kBFloat16:
+      return DispatchRows<StoredBFloat16>(p, kRows);
+    case DType::kFloat16:
+      return DispatchRows<StoredFloat16>(p, kRows);
+    default:
+      return DispatchRows<StoredFloat32>(p, kRows);
+  }
 }
 
 // Piece by piece of a large depth, so that a piece of the strip stays in cache for all rows. The
@@ -99,10 +113,10 @@ void ComputeF32Strip(const F32StripParams& p) {
       block.x = p.x + row * p.x_stride + k;
       block.num_rows = std::min(kBlockRows, p.num_rows - row);
       block.depth = std::min(piece, p.depth - k);
-      block.panels = p.panels + k * PanelWidth();
+      block.panels = static_cast<const char*>(p.panels) + k * PanelWidth() * SizeOf(p.weights);
       block.tile = p.tile + row * p.tile_stride;
       block.accumulate = k > 0;
-      DispatchRows(block, std::make_integer_sequence<int, kBlockRows>());
+      DispatchStored(block);
     }
     k += piece;
   } while (k < p.depth);

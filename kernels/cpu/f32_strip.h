@@ -1,7 +1,9 @@
-// The float32 kernel: a few rows times a strip of panels.
+// The float32 kernel: a few rows times a strip of panels, which may lie in memory in 16 bits.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/tensor.h"
 
 namespace beamline::cpu {
 
@@ -13,8 +15,10 @@ struct F32StripParams {
   const float* x = nullptr;  // [num_rows, depth], rows x_stride apart
   int64_t x_stride = 0;
   int num_rows = 0;
-  int64_t depth = 0;              // how much of in_features
-  const float* panels = nullptr;  // [num_panels, depth, panel width], panels panel_stride apart
+  int64_t depth = 0;  // how much of in_features
+  // [num_panels, depth, panel width] of `weights`, panels panel_stride elements apart
+  const void* panels = nullptr;
+  DType weights = DType::kFloat32;  // or a 16-bit one, widened where it is multiplied
   int64_t panel_stride = 0;
   int64_t num_panels = 0;
   float* tile = nullptr;  // [num_rows, num_panels * panel width], rows tile_stride apart

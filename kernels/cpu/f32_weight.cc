@@ -1,5 +1,7 @@
-// The float32 product: its weights as panels (f32_strip.h computes with them).
+// The float32 product: its weights as panels, in float32 or in 16 bits (f32_strip.h computes with
+// them).
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -8,6 +10,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/f32_strip.h"
 #include "kernels/cpu/sanitized_range.h"
+#include "kernels/float16.h"
 
 namespace beamline::cpu {
 namespace {
@@ -34,12 +37,13 @@ void CheckRanges(const F32StripParams& p, int64_t panel_width) {
     SanitizeRead(p.x + row * p.x_stride, p.depth * sizeof(float));
     SanitizeWrite(p.tile + row * p.tile_stride, p.num_panels * panel_width * sizeof(float));
   }
-  SanitizeBounds(p.panels, p.num_panels * p.panel_stride * sizeof(float));
+  SanitizeBounds(p.panels, p.num_panels * p.panel_stride * SizeOf(p.weights));
 }
 
 class Float32Weight : public CpuWeight {
  public:
-  Float32Weight(std::span<const HostMatrix> parts, int num_threads) {
+  Float32Weight(std::span<const HostMatrix> parts, DType stored, int num_threads)
+      : stored_(stored) {
     SetShape(parts);
     panel_width_ = F32PanelWidth();
     // Many rows share a piece of a deep strip; a shallow one is better finished while its tile is
@@ -60,7 +64,8 @@ class Float32Weight : public CpuWeight {
         .x_stride = x_stride,
         .num_rows = num_rows,
         .depth = in_features_,
-        .panels = panels() + first_panel * panel_width_ * in_features_,
+        .panels = memory_.get() + first_panel * panel_width_ * in_features_ * SizeOf(stored_),
+        .weights = stored_,
         .panel_stride = panel_width_ * in_features_,
         .num_panels = std::min<int64_t>(strip_panels_, num_panels_ - first_panel),
         .tile = tile,
@@ -70,20 +75,32 @@ class Float32Weight : public CpuWeight {
   }
 
  private:
-  float* panels() const { return reinterpret_cast<float*>(memory_.get()); }
-
   void Pack(std::span<const HostMatrix> parts) {
     const int64_t size = num_panels_ * panel_width_ * in_features_;
-    bytes_ = std::max<int64_t>(size, 1) * sizeof(float);
+    bytes_ = std::max<int64_t>(size, 1) * SizeOf(stored_);
     memory_ = AllocateAligned(bytes_);
-    std::fill_n(panels(), size, 0.0f);
+    std::memset(memory_.get(), 0, bytes_);
+    switch (stored_) {
+      case DType::kBFloat16:
+        return PackAs<uint16_t>(parts, ToBFloat16);
+      case DType::kFloat16:
+        return PackAs<uint16_t>(parts, ToFloat16);
+      default:
+        return PackAs<float>(parts, [](float value) { return value; });
+    }
+  }
+
+  template <typename Stored, typename Narrow>
+  void PackAs(std::span<const HostMatrix> parts, Narrow narrow) {
+    auto* const panels = reinterpret_cast<Stored*>(memory_.get());
     ForEachWeightRow(parts, [&](int64_t out_feature, const float* values) {
-      float* to = panels() + out_feature / panel_width_ * panel_width_ * in_features_ +
-                  out_feature % panel_width_;
-      for (int64_t k = 0; k < in_features_; ++k) to[k * panel_width_] = values[k];
+      Stored* to = panels + out_feature / panel_width_ * panel_width_ * in_features_ +
+                   out_feature % panel_width_;
+      for (int64_t k = 0; k < in_features_; ++k) to[k * panel_width_] = narrow(values[k]);
     });
   }
 
+  const DType stored_;
   AlignedBytes memory_;  // [num_panels, in_features, panel_width], zero past out_features
   int64_t num_panels_ = 0;
   int64_t panel_width_ = 0;
@@ -92,8 +109,9 @@ class Float32Weight : public CpuWeight {
 
 }  // namespace
 
-std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, int num_threads) {
-  return std::make_unique<Float32Weight>(parts, num_threads);
+std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
+                                             int num_threads) {
+  return std::make_unique<Float32Weight>(parts, stored, num_threads);
 }
 
 }  // namespace beamline::cpu

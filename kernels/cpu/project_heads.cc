@@ -5,9 +5,11 @@
 //
 #include <algorithm>
 
+#include "kernels/cpu/bf16_convert.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/float16.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
@@ -72,12 +74,23 @@ class HeadMover {
     }
     for (int h = 0; h < p_.num_kv_heads; ++h) {
       const int64_t offset = SlotOffset(p_.slots[token], h);
-      std::copy_n(keys + h * p_.head_dim, p_.head_dim, p_.cache->keys.as<float>() + offset);
-      std::copy_n(values + h * p_.head_dim, p_.head_dim, p_.cache->values.as<float>() + offset);
+      Store(keys + h * p_.head_dim, p_.cache->keys, offset);
+      Store(values + h * p_.head_dim, p_.cache->values, offset);
     }
   }
 
  private:
+  // A head's elements in the cache's type.
+  void Store(const float* head, const Tensor& cache, int64_t offset) const {
+    if (cache.dtype == DType::kFloat32) {
+      std::copy_n(head, p_.head_dim, cache.as<float>() + offset);
+    } else if (cache.dtype == DType::kBFloat16) {
+      ConvertToBFloat16(head, static_cast<size_t>(p_.head_dim), cache.as<uint16_t>() + offset);
+    } else {
+      std::transform(head, head + p_.head_dim, cache.as<uint16_t>() + offset, ToFloat16);
+    }
+  }
+
   void NormHeads(const FusedNorm& norm, int num_heads, float* heads) const {
     if (norm.gain.empty()) return;
     for (int h = 0; h < num_heads; ++h) {

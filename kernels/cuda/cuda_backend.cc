@@ -113,11 +113,11 @@ absl::StatusOr<std::unique_ptr<ReadBack>> CudaBackend::AllocateReadBack(size_t b
 }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
-    std::span<const HostMatrix> parts, DType dtype) {
+    std::span<const HostMatrix> parts, const Precision& precision) {
   BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
-  BEAMLINE_RETURN_IF_ERROR(SupportsDType(dtype));
+  BEAMLINE_RETURN_IF_ERROR(SupportsPrecision(precision));
   device_->Use();
-  return CudaWeight::Pack(parts, dtype, *device_);
+  return CudaWeight::Pack(parts, precision.weights, *device_);
 }
 
 void CudaBackend::SetLog(Log log) {

@@ -44,7 +44,7 @@ class CudaBackend final : public Backend {
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override;
+                                                           const Precision& precision) override;
 
   void SetLog(Log log) override;
   bool Records() const override { return true; }

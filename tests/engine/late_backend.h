@@ -114,6 +114,9 @@ class LateBackend : public Backend {
     if (hidden_size <= kMostHiddenSize) return absl::OkStatus();
     return absl::UnimplementedError("rows are too long for the late backend");
   }
+  absl::Status SupportsPrecision(const Precision& precision) const override {
+    return cpu_->SupportsPrecision(precision);
+  }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
     return cpu_->Allocate(bytes, kind);
@@ -133,8 +136,8 @@ class LateBackend : public Backend {
     return std::make_unique<LateReadBack>(*std::move(early), fault_, waits_);
   }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override {
-    return cpu_->PackWeight(parts, dtype);
+                                                           const Precision& precision) override {
+    return cpu_->PackWeight(parts, precision);
   }
   // Steps come in padded shapes, as to a device that records them.
   bool Records() const override { return true; }

@@ -53,8 +53,8 @@ class HostVisibleBackend final : public Backend {
     return cuda_->AllocateReadBack(bytes);
   }
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override {
-    return cuda_->PackWeight(parts, dtype);
+                                                           const Precision& precision) override {
+    return cuda_->PackWeight(parts, precision);
   }
 
   bool Records() const override { return cuda_->Records(); }

@@ -139,6 +139,9 @@ class ModelSettings(TypedDict, total=False):
     """Settings of ``AdminClient.load_model``, as of a configured model (docs/operating.md)."""
 
     dtype: DType | None
+    weights: DType | None
+    compute: DType | None
+    cache: DType | None
     device: str | None
     replicas: str | None
     devices: Sequence[str] | None

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr ModelNeeds kNeeds = {.dtype = DType::kFloat32, .head_dim = 64, .hidden_size = 256};
+constexpr ModelNeeds kNeeds = {.precision = DType::kFloat32, .head_dim = 64, .hidden_size = 256};
 
 // No GPU can be used: its backend is not where it is looked for.
 class MakeBackendTest : public testing::Test {
@@ -60,7 +60,7 @@ TEST_F(MakeBackendTest, OtherNamesAreRefused) {
 }
 
 TEST_F(MakeBackendTest, ATypeThatTheCpuDoesNotComputeInIsAnError) {
-  const ModelNeeds half = {.dtype = DType::kFloat16, .head_dim = 64, .hidden_size = 256};
+  const ModelNeeds half = {.precision = DType::kFloat16, .head_dim = 64, .hidden_size = 256};
   for (const char* device : {"cpu", "auto"}) {
     const absl::Status status = MakeBackend(device, half, {1}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;

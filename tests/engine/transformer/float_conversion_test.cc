@@ -94,5 +94,19 @@ TEST(FloatConversionTest, AppendsWithoutConversion) {
   EXPECT_EQ(std::memcmp(bytes.data() + 4, values, 8), 0);
 }
 
+TEST(FloatConversionTest, TellsWhatFloat16CannotHold) {
+  for (const float sign : {1.0f, -1.0f}) {
+    const float fits = sign * 65519.996f, beyond = sign * 65520.0f;
+    EXPECT_TRUE(AllFitFloat16(&fits, 1, DType::kFloat32));
+    EXPECT_FALSE(AllFitFloat16(&beyond, 1, DType::kFloat32));
+    const uint16_t brain_fits = ToBFloat16(sign * 65280.0f),
+                   brain_beyond = ToBFloat16(sign * 65536.0f);
+    EXPECT_TRUE(AllFitFloat16(&brain_fits, 1, DType::kBFloat16));
+    EXPECT_FALSE(AllFitFloat16(&brain_beyond, 1, DType::kBFloat16));
+  }
+  const uint16_t half = 0x7bff;
+  EXPECT_TRUE(AllFitFloat16(&half, 1, DType::kFloat16));
+}
+
 }  // namespace
 }  // namespace beamline::float_conversion_test

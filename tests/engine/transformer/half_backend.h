@@ -25,8 +25,8 @@ class HalfBackend : public LateBackend {
   float largest_hidden() const { return largest_hidden_; }
 
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
-                                                           DType dtype) override {
-    if (!rounds_) return LateBackend::PackWeight(parts, dtype);
+                                                           const Precision& precision) override {
+    if (!rounds_) return LateBackend::PackWeight(parts, precision);
     std::deque<std::vector<std::byte>> halves;
     std::vector<HostMatrix> rounded(parts.begin(), parts.end());
     for (HostMatrix& part : rounded) {
@@ -35,7 +35,7 @@ class HalfBackend : public LateBackend {
       part.data = halves.back().data();
       part.dtype = DType::kFloat16;
     }
-    return LateBackend::PackWeight(rounded, dtype);
+    return LateBackend::PackWeight(rounded, precision);
   }
 
  private:

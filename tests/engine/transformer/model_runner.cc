@@ -37,37 +37,37 @@ int32_t FillTables(const std::vector<const std::vector<int32_t>*>& rows,
 ModelRunner::ModelRunner() { random_.seed(TestSeed()); }
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string& folder,
-                                                               DType dtype, int num_ranks,
-                                                               int num_stages) {
+                                                               const Precision& precision,
+                                                               int num_ranks, int num_stages) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
   BEAMLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(folder));
   BEAMLINE_ASSIGN_OR_RETURN(runner->description_, DescribeModel(*checkpoint));
   runner->limits_.max_logits_rows = 4096;
   runner->limits_.num_blocks = 4096;
   runner->limits_.block_size = 4;
-  BEAMLINE_RETURN_IF_ERROR(runner->MakeTransformer(*checkpoint, dtype, num_ranks, num_stages));
+  BEAMLINE_RETURN_IF_ERROR(runner->MakeTransformer(*checkpoint, precision, num_ranks, num_stages));
   runner->free_blocks_.resize(runner->limits_.num_blocks);
   std::iota(runner->free_blocks_.begin(), runner->free_blocks_.end(), 0);
   std::shuffle(runner->free_blocks_.begin(), runner->free_blocks_.end(), runner->random_);
   return runner;
 }
 
-absl::Status ModelRunner::MakeTransformer(const Checkpoint& checkpoint, DType dtype, int num_ranks,
-                                          int num_stages) {
+absl::Status ModelRunner::MakeTransformer(const Checkpoint& checkpoint, const Precision& precision,
+                                          int num_ranks, int num_stages) {
   const TransformerSpec& spec = description_.spec;
-  const ModelNeeds needs = {dtype, spec.max_head_dim(), spec.max_hidden_size()};
+  const ModelNeeds needs = {precision, spec.max_head_dim(), spec.max_hidden_size()};
   if (num_ranks * num_stages == 1) {
     BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
                               MakeBackend(TestDevice(), needs, {}, kTestGpuMemory));
     backend_ = std::move(chosen.backend);
     BEAMLINE_ASSIGN_OR_RETURN(transformer_,
-                              Transformer::Create(spec, checkpoint, dtype, limits_, *backend_));
+                              Transformer::Create(spec, checkpoint, precision, limits_, *backend_));
     return absl::OkStatus();
   }
   const std::vector<std::string> devices = RankDevices(num_ranks * num_stages);
   BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(devices, needs, {}, kTestGpuMemory, num_stages));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      transformer_, RankedTransformer::Create(spec, checkpoint, dtype, limits_, ranked->ranks()));
+  BEAMLINE_ASSIGN_OR_RETURN(transformer_, RankedTransformer::Create(spec, checkpoint, precision,
+                                                                    limits_, ranked->ranks()));
   backend_ = std::move(ranked);
   return absl::OkStatus();
 }

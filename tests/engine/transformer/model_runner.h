@@ -38,9 +38,9 @@ class ModelRunner {
  public:
   // Blocks are handed out in an order shuffled by a fresh seed, which is printed. Several ranks as
   // in test_device.h, and stages of so many ranks each.
-  static absl::StatusOr<std::unique_ptr<ModelRunner>> Open(const std::string& folder,
-                                                           DType dtype = DType::kFloat32,
-                                                           int num_ranks = 1, int num_stages = 1);
+  static absl::StatusOr<std::unique_ptr<ModelRunner>> Open(
+      const std::string& folder, const Precision& precision = DType::kFloat32, int num_ranks = 1,
+      int num_stages = 1);
 
   // The encoder over `sequences` in one batch, packed in this order.
   Matrix Encode(std::span<const TokenIds> sequences, std::span<const TokenIds> type_ids = {});
@@ -61,8 +61,8 @@ class ModelRunner {
  private:
   ModelRunner();
 
-  absl::Status MakeTransformer(const Checkpoint& checkpoint, DType dtype, int num_ranks,
-                               int num_stages);
+  absl::Status MakeTransformer(const Checkpoint& checkpoint, const Precision& precision,
+                               int num_ranks, int num_stages);
   EncoderBatch Pack(std::span<const TokenIds> sequences, std::span<const TokenIds> type_ids) const;
   Matrix Fetch(const Tensor& tensor);
   void Grow(std::vector<int32_t>& blocks, int64_t num_tokens);

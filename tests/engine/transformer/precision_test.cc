@@ -1,0 +1,171 @@
+// Weights and caches of types of their own: what a model computes with them is what it computes
+// with the same numbers in float32.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/models/models.h"
+#include "engine/transformer/float_conversion.h"
+#include "engine/transformer/transformer.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace beamline::precision_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A checkpoint whose matrices, but for tables of tokens, are rounded to `dtype` and back. The
+// files' own numbers have few bits: they are changed to ones that have many.
+class RoundedCheckpoint final : public Checkpoint {
+ public:
+  RoundedCheckpoint(const std::string& name, DType dtype) : dtype_(dtype) {
+    auto opened =
+        Checkpoint::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/random/" + name);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    stored_ = *std::move(opened);
+  }
+
+  const std::string& folder() const override { return stored_->folder(); }
+  const nlohmann::json& config() const override { return stored_->config(); }
+  const nlohmann::json& generation_config() const override { return stored_->generation_config(); }
+  absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
+    auto tensor = stored_->Find(name);
+    const bool is_table = name.find("embed_") != std::string_view::npos;
+    if (!tensor.ok() || tensor->shape.size() < 2 || is_table) return tensor;
+    const size_t count = tensor->size / SizeOf(tensor->dtype);
+    std::vector<std::byte> changed, narrow;
+    AppendConverted(tensor->data, count, tensor->dtype, DType::kFloat32, changed);
+    auto* const floats = reinterpret_cast<float*>(changed.data());
+    for (size_t i = 0; i < count; ++i) floats[i] *= 1.1f;
+    AppendConverted(changed.data(), count, DType::kFloat32, dtype_, narrow);
+    std::vector<std::byte>& wide = rounded_[std::string(name)];
+    wide.clear();
+    AppendConverted(narrow.data(), count, dtype_, DType::kFloat32, wide);
+    tensor->dtype = DType::kFloat32;
+    tensor->data = wide.data();
+    tensor->size = wide.size();
+    return tensor;
+  }
+  bool Contains(std::string_view name) const override { return stored_->Contains(name); }
+  std::vector<std::string> TensorNames() const override { return stored_->TensorNames(); }
+
+ private:
+  const DType dtype_;
+  std::unique_ptr<Checkpoint> stored_;
+  mutable std::map<std::string, std::vector<std::byte>> rounded_;
+};
+
+// The logits of every position of a made-up text, read in two pieces.
+std::vector<float> Logits(const Checkpoint& checkpoint, const Precision& precision) {
+  constexpr int32_t kTokens = 8, kVocabulary = 60;
+  const auto description = DescribeModel(checkpoint);
+  EXPECT_TRUE(description.ok()) << description.status();
+  const auto backend = MakeCpuBackend({.num_threads = 2});
+  StepLimits limits;
+  limits.max_batch_tokens = kTokens;
+  limits.max_sequences = 1;
+  limits.max_logits_rows = kTokens;
+  limits.num_blocks = 4;
+  limits.block_size = 4;
+  auto transformer =
+      Transformer::Create(description->spec, checkpoint, precision, limits, *backend);
+  EXPECT_TRUE(transformer.ok()) << transformer.status();
+  if (!transformer.ok()) return {};
+  std::vector<float> values;
+  for (const auto& [begin, end] : {std::pair(0, 5), std::pair(5, kTokens)}) {
+    StepBatch step;
+    for (int32_t position = begin; position < end; ++position) {
+      step.token_ids.push_back((position * 37 + 11) % kVocabulary);
+      step.positions.push_back(position);
+      step.slots.push_back((3 - position / 4) * 4 + position % 4);
+      step.logits_rows.push_back(position - begin);
+    }
+    step.query_offsets = {0, end - begin};
+    step.context_lengths = {end};
+    step.block_tables = {3, 2};
+    step.max_blocks = 2;
+    const Tensor logits = (*transformer)->Decode(step);
+    for (int64_t row = 0; row < logits.num_rows(); ++row) {
+      const float* const first = logits.row<float>(row);
+      values.insert(values.end(), first, first + logits.dim(-1));
+    }
+  }
+  return values;
+}
+
+struct Case {
+  const char* model;
+  DType dtype;
+};
+
+void PrintTo(const Case& value, std::ostream* out) {
+  *out << value.model << " " << Name(value.dtype);
+}
+
+class PrecisionTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PrecisionTest, WeightsComputeAsTheSameNumbersInFloat32) {
+  const DType dtype = GetParam().dtype;
+  const RoundedCheckpoint stored(GetParam().model, DType::kFloat32);
+  const RoundedCheckpoint rounded(GetParam().model, dtype);
+  const std::vector<float> expected = Logits(rounded, DType::kFloat32);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_EQ(Logits(stored, Precision(dtype, DType::kFloat32, std::nullopt)), expected);
+  EXPECT_NE(Logits(stored, DType::kFloat32), expected);
+}
+
+// Each key and value errs by half a unit of the type's last place.
+TEST_P(PrecisionTest, ACacheOfFewerBitsChangesLittle) {
+  const DType dtype = GetParam().dtype;
+  const RoundedCheckpoint stored(GetParam().model, DType::kFloat32);
+  const std::vector<float> expected = Logits(stored, DType::kFloat32);
+  const std::vector<float> found =
+      Logits(stored, Precision(DType::kFloat32, DType::kFloat32, dtype));
+  ASSERT_EQ(found.size(), expected.size());
+  float largest = 0.0f, error = 0.0f;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::fabs(expected[i]));
+    error = std::max(error, std::fabs(found[i] - expected[i]));
+  }
+  EXPECT_GT(error, 0.0f);
+  EXPECT_LT(error, (dtype == DType::kFloat16 ? 0x1p-8f : 0x1p-5f) * largest);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PrecisionTest,
+                         ::testing::Values(Case{"llama-6of2x10-llama3", DType::kFloat16},
+                                           Case{"llama-6of2x10-llama3", DType::kBFloat16},
+                                           Case{"qwen3-6of3x10-yarn", DType::kFloat16},
+                                           Case{"gpt_neox-3x16-parallel", DType::kBFloat16},
+                                           Case{"mistral-4of2x6-dynamic", DType::kFloat16}));
+
+TEST(PrecisionSupportTest, TheCpuNamesWhatItComputesWith) {
+  const auto backend = MakeCpuBackend({.num_threads = 1});
+  for (const DType weights : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const DType cache : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      EXPECT_TRUE(backend->SupportsPrecision(Precision(weights, DType::kFloat32, cache)).ok());
+    }
+  }
+  const absl::Status eight_bits =
+      backend->SupportsPrecision(Precision(DType::kInt8, DType::kFloat32, std::nullopt));
+  EXPECT_EQ(eight_bits.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(eight_bits.message(),
+            "weights is int8, compute is float32, with which cpu does not compute; accepted: "
+            "weights float32, bfloat16 or float16 with compute float32, weights bfloat16 with "
+            "compute bfloat16, and with both cache float32, bfloat16 or float16");
+  EXPECT_THAT(
+      std::string(
+          backend->SupportsPrecision(Precision(DType::kFloat16, DType::kFloat16, std::nullopt))
+              .message()),
+      HasSubstr("computes in float32 and bfloat16, not in float16"));
+}
+
+}  // namespace
+}  // namespace beamline::precision_test
