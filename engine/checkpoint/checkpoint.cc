@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/status.h"
@@ -76,6 +77,11 @@ class FolderCheckpoint final : public Checkpoint {
     }
     return CheckpointTensor{entry.name,  Path(found->second.file), *entry.dtype,
                             entry.shape, entry.bytes.data(),       entry.bytes.size()};
+  }
+
+  void Release(const CheckpointTensor& tensor) const override {
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(tensor.data), tensor.size);
+    for (const MappedFile& file : files_) file.Release(bytes);
   }
 
   bool Contains(std::string_view name) const override { return tensors_.contains(name); }

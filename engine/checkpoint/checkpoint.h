@@ -46,6 +46,9 @@ class Checkpoint {
       const = 0;  // an empty object when there is none
   // NOT_FOUND naming the tensor; UNIMPLEMENTED for a dtype that Beamline does not compute with.
   virtual absl::StatusOr<CheckpointTensor> Find(std::string_view name) const = 0;
+  // The tensor's values have been read: their pages need not stay in this process's memory, beside
+  // what was made of them. Asked for again it is read again. Thread-safe.
+  virtual void Release(const CheckpointTensor& tensor) const { static_cast<void>(tensor); }
   virtual bool Contains(std::string_view name) const = 0;
   virtual std::vector<std::string> TensorNames() const = 0;  // ascending
 };

@@ -1,10 +1,12 @@
 #include "engine/checkpoint/mapped_file.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "base/math.h"
 #include "base/status.h"
 #include "engine/checkpoint/checkpoint_file.h"
 #include "fmt/format.h"
@@ -26,6 +28,21 @@ MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+void MappedFile::Release(std::span<const std::byte> part) const {
+  if (part.data() < bytes_.data() || part.data() + part.size() > bytes_.data() + bytes_.size()) {
+    return;
+  }
+  static const auto kPageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  // The file begins with a page.
+  const auto begin = static_cast<size_t>(part.data() - bytes_.data());
+  const size_t first = RoundUp(begin, kPageBytes);
+  const size_t end = (begin + part.size()) / kPageBytes * kPageBytes;
+  if (first >= end) return;
+  // Nothing depends on it.
+  static_cast<void>(
+      madvise(const_cast<std::byte*>(bytes_.data()) + first, end - first, MADV_DONTNEED));
 }
 
 MappedFile::~MappedFile() {

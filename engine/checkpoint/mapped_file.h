@@ -23,6 +23,10 @@ class MappedFile {
   // Valid while this object lives and nobody truncates the file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Whole pages of `part` leave this process's memory, where it is one of the file; the system may
+  // keep them for itself, and reads them again when they are touched. Thread-safe.
+  void Release(std::span<const std::byte> part) const;
+
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

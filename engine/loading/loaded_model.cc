@@ -13,6 +13,8 @@
 #include "engine/decoding/default_checks.h"
 #include "engine/loading/cache_size.h"
 #include "engine/loading/host_heads.h"
+#include "engine/loading/load_progress.h"
+#include "engine/loading/loading_checkpoint.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/make_limits.h"
 #include "engine/loading/make_ranks.h"
@@ -21,7 +23,6 @@
 #include "engine/loading/placement.h"
 #include "engine/loading/rank_terms.h"
 #include "engine/loading/rehearsal.h"
-#include "engine/loading/stoppable_checkpoint.h"
 #include "engine/text/error_line.h"
 #include "engine/transformer/ranked_transformer.h"
 #include "engine/transformer/shard.h"
@@ -335,9 +336,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
     model->memory.weights += MaskHead::TableBytes(*spec.encoder);
   }
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));
-  BEAMLINE_ASSIGN_OR_RETURN(model->transformer,
-                            MakeTransformer(*model, StoppableCheckpoint(*checkpoint, context.stop),
-                                            placement.ranks, context.stop));
+  LoadProgress progress(*checkpoint, context.log);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      model->transformer,
+      MakeTransformer(*model, LoadingCheckpoint(*checkpoint, context.stop, &progress),
+                      placement.ranks, context.stop));
   BEAMLINE_RETURN_IF_ERROR(LoadHostHeads(*checkpoint, context, *model));
   BEAMLINE_RETURN_IF_ERROR(CheckNotStopped(context));
   if (model->backend->FreeMemory().has_value()) {

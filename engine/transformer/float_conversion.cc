@@ -89,6 +89,19 @@ void AppendConverted(const void* values, size_t count, DType from, DType to,
   for (size_t i = 0; i < count; ++i, cursor += SizeOf(to)) Store(Load(values, i, from), to, cursor);
 }
 
+void AppendScaled(const void* values, size_t count, DType from, float factor, DType to,
+                  std::vector<std::byte>& output) {
+  if (factor == 1.0f) {
+    AppendConverted(values, count, from, to, output);
+    return;
+  }
+  std::vector<std::byte> wide;
+  AppendConverted(values, count, from, DType::kFloat32, wide);
+  auto* const floats = reinterpret_cast<float*>(wide.data());
+  for (size_t i = 0; i < count; ++i) floats[i] *= factor;
+  AppendConverted(floats, count, DType::kFloat32, to, output);
+}
+
 float RoundTo(float value, DType dtype) {
   std::vector<std::byte> rounded, widened;
   AppendConverted(&value, 1, DType::kFloat32, dtype, rounded);

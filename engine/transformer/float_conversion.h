@@ -22,6 +22,11 @@ bool AllFitFloat16(const void* values, size_t count, DType dtype);
 void AppendConverted(const void* values, size_t count, DType from, DType to,
                      std::vector<std::byte>& output);
 
+// The same of values times `factor`, rounded once. It has them in float32 too, unless the factor
+// is 1.
+void AppendScaled(const void* values, size_t count, DType from, float factor, DType to,
+                  std::vector<std::byte>& output);
+
 // The value as `dtype` holds it. REQUIRES: IsStoredFloat.
 float RoundTo(float value, DType dtype);
 

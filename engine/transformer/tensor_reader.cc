@@ -63,20 +63,6 @@ HostMatrix Block(const HostMatrix& stored, int64_t first_row, int64_t num_rows, 
   return block;
 }
 
-// Appends `count` values times `factor`, rounded once.
-void AppendScaled(const void* values, int64_t count, DType from, float factor, DType to,
-                  std::vector<std::byte>& output) {
-  if (factor == 1.0f) {
-    AppendConverted(values, static_cast<size_t>(count), from, to, output);
-    return;
-  }
-  std::vector<std::byte> wide;
-  AppendConverted(values, static_cast<size_t>(count), from, DType::kFloat32, wide);
-  auto* const floats = reinterpret_cast<float*>(wide.data());
-  for (int64_t i = 0; i < count; ++i) floats[i] *= factor;
-  AppendConverted(floats, static_cast<size_t>(count), DType::kFloat32, to, output);
-}
-
 // The matrix times `factor`, in float32. REQUIRES: its rows lie without gaps.
 HostMatrix Scaled(HostMatrix matrix, float factor, std::deque<std::vector<std::byte>>& copies) {
   std::vector<std::byte>& copy = copies.emplace_back();
@@ -150,24 +136,36 @@ absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows
   if (known != tables_.end()) return known->second;
   BEAMLINE_ASSIGN_OR_RETURN(const Tensor table,
                             UploadColumns(stored.data, stored.dtype, rows, columns, scale));
+  checkpoint_.Release(stored);
   return tables_.emplace(name, table).first->second;
 }
 
 absl::StatusOr<Tensor> TensorReader::UploadColumns(const void* values, DType dtype, int64_t rows,
                                                    int64_t columns, float scale) {
+  // So much of a table is on the host besides.
+  constexpr int64_t kBytesAtATime = 4 << 20;
   const int64_t begin = shard_.Begin(columns), width = shard_.Width(columns);
+  const int64_t row_bytes = width * static_cast<int64_t>(SizeOf(activation_dtype_));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Buffer> buffer,
+      backend_.Allocate(static_cast<size_t>(rows * row_bytes), MemoryKind::kWeights));
+  const int64_t most_rows = std::max<int64_t>(1, kBytesAtATime / row_bytes);
   std::vector<std::byte> bytes;
-  if (shard_.whole()) {
-    AppendScaled(values, rows * columns, dtype, scale, activation_dtype_, bytes);
-  } else {
-    for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t first = 0; first < rows; first += most_rows) {
+    const int64_t count = std::min(most_rows, rows - first);
+    bytes.clear();
+    for (int64_t row = first; row < first + count; row = shard_.whole() ? first + count : row + 1) {
       const size_t offset = static_cast<size_t>(row * columns + begin) * SizeOf(dtype);
-      AppendScaled(static_cast<const std::byte*>(values) + offset, width, dtype, scale,
-                   activation_dtype_, bytes);
+      AppendScaled(static_cast<const std::byte*>(values) + offset,
+                   shard_.whole() ? count * columns : width, dtype, scale, activation_dtype_,
+                   bytes);
     }
+    backend_.CopyToDevice(bytes.data(), static_cast<std::byte*>(buffer->data()) + first * row_bytes,
+                          bytes.size());
   }
-  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(bytes));
-  return Tensor(data, activation_dtype_, {rows, width});
+  weights_.bytes += rows * row_bytes;
+  weights_.buffers.push_back(std::move(buffer));
+  return Tensor(weights_.buffers.back()->data(), activation_dtype_, {rows, width});
 }
 
 std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
@@ -244,12 +242,14 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   if (names.weights.size() == 1) {
     part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
   }
+  std::vector<CheckpointTensor> tensors;
   std::vector<HostMatrix> stored;
   for (size_t i = 0; i < part_sizes.size(); ++i) {
     const int64_t rows = names.transposed ? in_features : part_sizes[i];
     const int64_t cols = names.transposed ? part_sizes[i] : in_features;
     BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor found, Find(names.weights[i], {rows, cols}));
     stored.push_back({found.data, found.dtype, rows, cols, names.transposed});
+    tensors.push_back(found);
   }
   const int64_t first_in = split == LinearSplit::kIn ? shard_.Begin(in_features) : 0;
   const int64_t num_in = split == LinearSplit::kIn ? shard_.Width(in_features) : in_features;
@@ -269,6 +269,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
     BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, precision_));
     weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
                       static_cast<int64_t>(SizeOf(precision_.weights));
+    for (const CheckpointTensor& tensor : tensors) checkpoint_.Release(tensor);
   }
   if (!names.biases.empty()) {
     // Of a sum only the first term has it.

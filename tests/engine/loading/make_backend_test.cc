@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr ModelNeeds kNeeds = {.precision = DType::kFloat32, .head_dim = 64, .hidden_size = 256};
+const ModelNeeds kNeeds = {.precision = DType::kFloat32, .head_dim = 64, .hidden_size = 256};
 
 // No GPU can be used: its backend is not where it is looked for.
 class MakeBackendTest : public testing::Test {

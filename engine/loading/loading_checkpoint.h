@@ -1,4 +1,5 @@
-// A checkpoint that has no more tensors once somebody says stop, which ends the load that reads it.
+// A checkpoint that is being loaded: it tells what is asked for, and has no more tensors once
+// somebody says stop, which ends the load.
 #pragma once
 
 #include <atomic>
@@ -7,14 +8,16 @@
 #include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/loading/load_progress.h"
 
 namespace beamline {
 
-class StoppableCheckpoint final : public Checkpoint {
+class LoadingCheckpoint final : public Checkpoint {
  public:
-  // `checkpoint` and `stop` outlive it; `stop` may be null.
-  StoppableCheckpoint(const Checkpoint& checkpoint, const std::atomic<bool>* stop)
-      : checkpoint_(checkpoint), stop_(stop) {}
+  // All outlive it; `stop` and `progress` may be null.
+  LoadingCheckpoint(const Checkpoint& checkpoint, const std::atomic<bool>* stop,
+                    LoadProgress* progress = nullptr)
+      : checkpoint_(checkpoint), stop_(stop), progress_(progress) {}
 
   const std::string& folder() const override { return checkpoint_.folder(); }
   const nlohmann::json& config() const override { return checkpoint_.config(); }
@@ -23,14 +26,18 @@ class StoppableCheckpoint final : public Checkpoint {
   }
   absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
     if (stop_ != nullptr && *stop_) return absl::CancelledError("the load was stopped");
-    return checkpoint_.Find(name);
+    auto tensor = checkpoint_.Find(name);
+    if (tensor.ok() && progress_ != nullptr) progress_->Ask(name, tensor->size);
+    return tensor;
   }
+  void Release(const CheckpointTensor& tensor) const override { checkpoint_.Release(tensor); }
   bool Contains(std::string_view name) const override { return checkpoint_.Contains(name); }
   std::vector<std::string> TensorNames() const override { return checkpoint_.TensorNames(); }
 
  private:
   const Checkpoint& checkpoint_;
   const std::atomic<bool>* const stop_;
+  LoadProgress* const progress_;
 };
 
 }  // namespace beamline
