@@ -82,6 +82,9 @@ class LoggingMetrics final : public Metrics {
   void OnChoice(const std::string& model, const std::string& line) override {
     spdlog::debug("model '{}': {}", model, line);
   }
+  void OnLoading(const std::string& model, const std::string& line) override {
+    spdlog::info("model '{}': {}", model, line);
+  }
 };
 
 void PrintStartLine(const Server& server) {

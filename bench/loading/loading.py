@@ -140,7 +140,7 @@ def measure(options, folder):
         address = found.group(1).rstrip(":")
         listening = time.monotonic() - begin
         subprocess.run([f"{build}/client/cli/beamline", "--address", address, "--timeout", "600", "generate", "--model", "large", "--ids",
-                        "--greedy", "--max-new-tokens", "1", "5 6 7"], check=True, stdout=subprocess.DEVNULL)
+                        "--greedy", "--max-new-tokens", "1", "5 6 7"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         first_token = time.monotonic() - begin
         peak = status_bytes(server.pid, "VmHWM")
         anonymous = status_bytes(server.pid, "RssAnon")

@@ -26,6 +26,10 @@ class EngineObserver {
   virtual void OnChoice(const std::string& model, const std::string& line) {
     static_cast<void>(model), static_cast<void>(line);
   }
+  // How far the load of a large model is, at regular steps, on the threads that load it.
+  virtual void OnLoading(const std::string& model, const std::string& line) {
+    static_cast<void>(model), static_cast<void>(line);
+  }
 };
 
 }  // namespace beamline

@@ -336,7 +336,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
     model->memory.weights += MaskHead::TableBytes(*spec.encoder);
   }
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));
-  LoadProgress progress(*checkpoint, context.log);
+  LoadProgress progress(*checkpoint, context.progress);
   BEAMLINE_ASSIGN_OR_RETURN(
       model->transformer,
       MakeTransformer(*model, LoadingCheckpoint(*checkpoint, context.stop, &progress),

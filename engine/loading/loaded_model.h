@@ -11,6 +11,7 @@
 #include "engine/api/engine.h"
 #include "engine/chat/chat_templates.h"
 #include "engine/decoding/speculation.h"
+#include "engine/loading/load_progress.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/memory_plan.h"
 #include "engine/models/models.h"
@@ -28,6 +29,7 @@ struct LoadContext {
   CpuShare cpu;
   GpuMemoryLimit gpu_memory;
   Backend::Log log;  // of the device's choices, those made while loading too; may be empty
+  LoadProgress::Log progress;                  // how far a large load is; may be empty
   std::span<const ModelOptions> later_models;  // to be loaded after this one, some on its device
   // Asked before anything of the device's memory is taken; its error ends the load. May be empty.
   std::function<absl::Status(const MemoryPlan& plan, const Backend& backend)> admit;

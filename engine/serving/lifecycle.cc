@@ -72,6 +72,9 @@ LoadContext Lifecycle::ContextOf(const std::string& model) const {
     context.log = [observer = observer_, model](const std::string& line) {
       observer->OnChoice(model, line);
     };
+    context.progress = [observer = observer_, model](const std::string& line) {
+      observer->OnLoading(model, line);
+    };
   }
   return context;
 }
