@@ -79,7 +79,9 @@ class Float32Weight : public CpuWeight {
     const int64_t size = num_panels_ * panel_width_ * in_features_;
     bytes_ = std::max<int64_t>(size, 1) * SizeOf(stored_);
     memory_ = AllocateAligned(bytes_);
-    std::memset(memory_.get(), 0, bytes_);
+    // Past out_features, in the last panel, there is nothing.
+    const size_t panel_bytes = static_cast<size_t>(panel_width_ * in_features_) * SizeOf(stored_);
+    if (num_panels_ > 0) std::memset(memory_.get() + bytes_ - panel_bytes, 0, panel_bytes);
     switch (stored_) {
       case DType::kBFloat16:
         return PackAs<uint16_t>(parts, ToBFloat16);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -7,14 +8,22 @@
 namespace beamline::cpu {
 namespace {
 
-float ElementAt(const HostMatrix& part, int64_t index) {
-  switch (part.dtype) {
-    case DType::kBFloat16:
-      return FromBFloat16(static_cast<const uint16_t*>(part.data)[index]);
-    case DType::kFloat16:
-      return FromFloat16(static_cast<const uint16_t*>(part.data)[index]);
-    default:
-      return static_cast<const float*>(part.data)[index];
+// Calls row(i, values) for each output of a part whose elements `widen` makes float32 of.
+template <typename Stored, typename Widen>
+void ForEachRow(const HostMatrix& part, int64_t first_out_feature, Widen widen,
+                std::vector<float>& values,
+                absl::FunctionRef<void(int64_t out_feature, const float* values)> row) {
+  const int64_t out_features = part.transposed ? part.cols : part.rows;
+  const int64_t in_features = part.transposed ? part.rows : part.cols;
+  const auto* const elements = static_cast<const Stored*>(part.data);
+  for (int64_t i = 0; i < out_features; ++i) {
+    if (part.transposed) {
+      for (int64_t k = 0; k < in_features; ++k) values[k] = widen(elements[i + k * part.cols]);
+    } else {
+      std::transform(elements + i * part.cols, elements + (i + 1) * part.cols, values.begin(),
+                     widen);
+    }
+    row(first_out_feature + i, values.data());
   }
 }
 
@@ -25,17 +34,18 @@ void ForEachWeightRow(std::span<const HostMatrix> parts,
   std::vector<float> values;
   int64_t out_feature = 0;
   for (const HostMatrix& part : parts) {
-    const int64_t out_features = part.transposed ? part.cols : part.rows;
-    const int64_t in_features = part.transposed ? part.rows : part.cols;
-    const int64_t out_stride = part.transposed ? 1 : part.cols;
-    const int64_t in_stride = part.transposed ? part.cols : 1;
-    values.resize(in_features);
-    for (int64_t i = 0; i < out_features; ++i) {
-      for (int64_t k = 0; k < in_features; ++k) {
-        values[k] = ElementAt(part, i * out_stride + k * in_stride);
-      }
-      row(out_feature++, values.data());
+    values.resize(static_cast<size_t>(part.transposed ? part.rows : part.cols));
+    const auto from_brain = [](uint16_t bits) { return FromBFloat16(bits); };
+    const auto from_half = [](uint16_t bits) { return FromFloat16(bits); };
+    const auto as_it_is = [](float value) { return value; };
+    if (part.dtype == DType::kBFloat16) {
+      ForEachRow<uint16_t>(part, out_feature, from_brain, values, row);
+    } else if (part.dtype == DType::kFloat16) {
+      ForEachRow<uint16_t>(part, out_feature, from_half, values, row);
+    } else {
+      ForEachRow<float>(part, out_feature, as_it_is, values, row);
     }
+    out_feature += part.transposed ? part.cols : part.rows;
   }
 }
 
