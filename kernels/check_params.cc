@@ -117,6 +117,7 @@ void Check(const NormParams& p, const CheckOptions& options) {
   CheckMatrix(p.y, num_rows, hidden_size, dtype);
   CheckOptionalMatrix(p.residual, num_rows, hidden_size, dtype);
   CheckOptionalMatrix(p.sum, num_rows, hidden_size, dtype);
+  CheckOptionalMatrix(p.addend, num_rows, hidden_size, dtype);
   CheckVector(p.gain, hidden_size, dtype);
   CheckOptionalVector(p.bias, hidden_size, dtype);
 }
@@ -143,8 +144,11 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
     CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options));
     BEAMLINE_CHECK(num_tokens == 0 || p.slots != nullptr);
   }
-  CheckFusedNorm(p.query_norm, p.head_dim, dtype);
-  CheckFusedNorm(p.key_norm, p.head_dim, dtype);
+  CheckFusedNorm(p.query_norm, IsOfAllHeads(p.query_norm, p.head_dim) ? query_size : p.head_dim,
+                 dtype);
+  CheckFusedNorm(p.key_norm, IsOfAllHeads(p.key_norm, p.head_dim) ? key_size : p.head_dim, dtype);
+  BEAMLINE_CHECK(std::isfinite(p.clip) && p.clip >= 0);
+  BEAMLINE_CHECK(p.clip == 0 || (p.query_norm.gain.empty() && p.key_norm.gain.empty()));
   if (p.rotary != nullptr) {
     BEAMLINE_CHECK(num_tokens == 0 || p.positions != nullptr);
     BEAMLINE_CHECK(p.rotary->cos_sin.dtype == DType::kFloat32);
@@ -164,6 +168,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   BEAMLINE_CHECK(std::isfinite(p.scale) && p.scale > 0);
   BEAMLINE_CHECK(std::isfinite(p.softcap) && p.softcap >= 0);
   BEAMLINE_CHECK(p.window >= 0);
+  BEAMLINE_CHECK(std::isfinite(p.rounded_alibi_factor) && p.rounded_alibi_factor >= 0);
   BEAMLINE_CHECK(p.num_sequences == 0 || p.query_offsets != nullptr);
   if (p.cache == nullptr) {
     const int64_t key_size = static_cast<int64_t>(p.num_kv_heads) * p.head_dim;

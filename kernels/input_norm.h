@@ -1,4 +1,5 @@
-// A product with an input_norm as two operators, for a device, or a shape, that does not fuse them.
+// Norms around a product: an input_norm as an operator of its own, for a device, or a shape, that
+// does not fuse the two; which norms of ProjectHeads are of all heads together.
 #pragma once
 
 #include "kernels/backend.h"
@@ -31,6 +32,11 @@ Params ProductOfNormed(Params params) {
   params.input_norm = {};
   params.normed = {};
   return params;
+}
+
+// Whether a norm of queries, or of keys, is of all heads together. Of a single head both are one.
+inline bool IsOfAllHeads(const FusedNorm& norm, int head_dim) {
+  return !norm.gain.empty() && norm.gain.num_elements() != head_dim;
 }
 
 }  // namespace beamline

@@ -68,7 +68,7 @@ struct MatMulParams {
   bool y_owns_padding = false;
 };
 
-// y = norm(x + residual) * gain + bias over the last dimension; float32 accumulation.
+// y = norm(x + residual) * gain + bias + addend over the last dimension; float32 accumulation.
 struct NormParams {
   NormKind kind = NormKind::kLayerNorm;
   Tensor x;         // [num_rows, hidden_size]
@@ -76,8 +76,9 @@ struct NormParams {
   Tensor gain;      // [hidden_size]
   Tensor bias;      // [hidden_size]; may be empty
   float epsilon = 1e-5f;
-  Tensor sum;  // as x: receives x + residual; may be empty; may alias x or residual
-  Tensor y;    // as x; may alias x
+  Tensor sum;     // as x: receives x + residual; may be empty; may alias x or residual
+  Tensor addend;  // as x: added to what is normed; may be empty
+  Tensor y;       // as x; may alias x or addend
 };
 
 // One layer's paged keys and values, each at a multiple of 16 bytes, of the activations' type or,
@@ -94,7 +95,7 @@ struct Rotary {
   bool interleaved = false;
 };
 
-// Queries, keys and values of a batch in one call: x W^T + bias, a norm of each head, rotary, query
+// Queries, keys and values of a batch in one call: x W^T + bias, clipped, norms, rotary, query
 // scaling, and the keys and values stored where attention will look for them. On a GPU one kernel
 // does it all where its own products run (few rows: a decode step); cuBLASLt's products, which
 // cannot scatter, go to the workspace, and a second kernel brings them to their places. So does the
@@ -111,7 +112,9 @@ struct ProjectHeadsParams {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  // Of each head of the queries, and of the keys, by itself; gains [head_dim].
+  float clip = 0.0f;  // > 0: what is beyond -clip .. clip becomes the nearer of these; 0: none
+  // Of each head of the queries, and of the keys, by itself, with gains [head_dim]; or of all heads
+  // together, with gains [num_heads * head_dim] and [num_kv_heads * head_dim]. Not with clip.
   FusedNorm query_norm, key_norm;
   float query_scale = 1.0f;            // applied to the queries before the product with the keys
   const int32_t* positions = nullptr;  // [num_tokens], read with rotary only
@@ -155,6 +158,9 @@ struct AttentionParams {
   // all.
   int window = 0;
   const float* alibi_slopes = nullptr;  // [num_heads]; adds -slope * distance
+  // > 0: instead adds it times the slope times the key's position, of which the slope, the position
+  // and their product are each rounded to bfloat16; 0: not so
+  float rounded_alibi_factor = 0.0f;
   Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty
   Tensor output;         // [num_tokens, num_heads * head_dim]
 };

@@ -19,6 +19,7 @@ class TileMaker {
     tile_.head_dim = p_.head_dim;
     tile_.scale = p_.scale;
     tile_.softcap = p_.softcap;
+    tile_.rounded_alibi_factor = p_.rounded_alibi_factor;
     if (!p_.position_bias.empty()) {
       tile_.max_distance = static_cast<int>(p_.position_bias.dim(-1) - 1) / 2;
     }

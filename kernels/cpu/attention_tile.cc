@@ -12,6 +12,7 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/cpu/widen-inl.h"
+#include "kernels/rounded_alibi.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
@@ -132,8 +133,11 @@ void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Wor
 void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first_key, int num_keys,
                float* scores) {
   for (int j = 0; j < num_keys; ++j) {
-    const int distance = first_key + j - row.position;
-    scores[j] -= row.alibi_slope * static_cast<float>(std::abs(distance));
+    const int key = first_key + j;
+    const int distance = key - row.position;
+    scores[j] += tile.rounded_alibi_factor > 0.0f
+                     ? RoundedAlibi(row.alibi_slope, key, tile.rounded_alibi_factor)
+                     : -row.alibi_slope * static_cast<float>(std::abs(distance));
     if (row.position_bias != nullptr) {
       scores[j] += row.position_bias[std::clamp(distance, -tile.max_distance, tile.max_distance)];
     }

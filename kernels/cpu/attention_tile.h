@@ -70,6 +70,7 @@ struct AttentionTile {
   int max_distance = 0;
   float scale = 1.0f;    // of the products of queries and keys
   float softcap = 0.0f;  // of these; 0: none
+  float rounded_alibi_factor = 0.0f;
   KvRows keys;
   KvRows values;
 };

@@ -43,6 +43,7 @@ void NormRow(const NormRowParams& p) {
     VF y = hn::Mul(hn::Sub(load(p.sum + j), means), scales);
     y = hn::Mul(y, load(p.gain + j));
     if (p.bias != nullptr) y = hn::Add(y, load(p.bias + j));
+    if (p.addend != nullptr) y = hn::Add(y, load(p.addend + j));
     store(y, p.y + j);
   });
 }
@@ -79,6 +80,7 @@ void Compute(Context& context, const NormParams& params) {
                     .epsilon = params.epsilon,
                     .hidden_size = static_cast<size_t>(hidden_size),
                     .sum = keep_sum ? params.sum.row<float>(i) : sum,
+                    .addend = params.addend.empty() ? nullptr : params.addend.row<float>(i),
                     .y = params.y.row<float>(i)});
     }
   });

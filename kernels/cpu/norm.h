@@ -15,8 +15,9 @@ struct NormRowParams {
   const float* bias = nullptr;      // [hidden_size]; may be null
   float epsilon = 0;
   size_t hidden_size = 0;
-  float* sum = nullptr;  // [hidden_size], receives x + residual; may be x or residual
-  float* y = nullptr;    // [hidden_size]; may be any of the above
+  float* sum = nullptr;           // [hidden_size], receives x + residual; may be x or residual
+  const float* addend = nullptr;  // [hidden_size], added to what is normed; may be null
+  float* y = nullptr;             // [hidden_size]; may be any of the above
 };
 
 void NormalizeRow(const NormRowParams& params);

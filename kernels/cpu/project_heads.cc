@@ -10,6 +10,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/float16.h"
+#include "kernels/input_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
@@ -56,6 +57,7 @@ class HeadMover {
   void Move(int64_t token) const {
     float* heads = p_.workspace.row<float>(token);
     const int64_t query_size = static_cast<int64_t>(p_.num_heads) * p_.head_dim;
+    if (p_.clip > 0) Clip(heads);
     NormHeads(p_.query_norm, p_.num_heads, heads);
     NormHeads(p_.key_norm, p_.num_kv_heads, heads + query_size);
     if (p_.rotary != nullptr) RotateHeads(token, heads);
@@ -80,6 +82,12 @@ class HeadMover {
   }
 
  private:
+  void Clip(float* heads) const {
+    for (int64_t i = 0; i < p_.weight->out_features(); ++i) {
+      heads[i] = std::clamp(heads[i], -p_.clip, p_.clip);  // NaN stays
+    }
+  }
+
   // A head's elements in the cache's type.
   void Store(const float* head, const Tensor& cache, int64_t offset) const {
     if (cache.dtype == DType::kFloat32) {
@@ -93,14 +101,16 @@ class HeadMover {
 
   void NormHeads(const FusedNorm& norm, int num_heads, float* heads) const {
     if (norm.gain.empty()) return;
-    for (int h = 0; h < num_heads; ++h) {
-      float* head = heads + static_cast<int64_t>(h) * p_.head_dim;
+    const bool all = IsOfAllHeads(norm, p_.head_dim);
+    const int64_t size = all ? int64_t{num_heads} * p_.head_dim : p_.head_dim;
+    for (int h = 0; h < (all ? 1 : num_heads); ++h) {
+      float* head = heads + h * size;
       NormalizeRow({.kind = norm.kind,
                     .x = head,
                     .gain = norm.gain.as<float>(),
                     .bias = norm.bias.as<float>(),
                     .epsilon = norm.epsilon,
-                    .hidden_size = static_cast<size_t>(p_.head_dim),
+                    .hidden_size = static_cast<size_t>(size),
                     .sum = head,
                     .y = head});
     }

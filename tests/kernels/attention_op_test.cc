@@ -172,6 +172,23 @@ TEST_P(AttentionTest, BiasesMatchReference) {
   }
 }
 
+// Positions beyond 256, which bfloat16 rounds.
+TEST_P(AttentionTest, RoundedAlibiMatchesReference) {
+  const auto slopes = RandomArray(5, 0.1f);
+  for (const Shape& shape : kShapes) {
+    if (shape.num_heads > 5) continue;
+    for (bool packed : {true, false}) {
+      Arrays arrays;
+      const Batch batch = {shape, {1, 70, 1, 300}, {500, 100, 1, 300}};
+      AttentionParams params = packed ? MakePacked(batch, arrays) : MakePaged(batch, arrays);
+      params.causal = true;
+      params.alibi_slopes = slopes.data();
+      params.rounded_alibi_factor = 0.125f;
+      Compare(params);
+    }
+  }
+}
+
 // Windows within a block of keys, across blocks, and longer than every context; before a query, and
 // on both sides of it.
 TEST_P(AttentionTest, WindowsMatchReference) {

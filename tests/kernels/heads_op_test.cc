@@ -25,8 +25,8 @@ struct RotaryShape {
   bool interleaved = false;
 };
 
-// The norms of heads.
-enum class HeadNorms { kNone, kRmsNorm, kLayerNorm };
+// What is done to heads before they are rotated: norms of each, a norm of all, or a clip.
+enum class HeadNorms { kNone, kRmsNorm, kLayerNorm, kRmsNormOfAll, kClip };
 
 class ProjectHeadsTest : public OpTest {
  protected:
@@ -57,7 +57,7 @@ class ProjectHeadsTest : public OpTest {
     params.workspace = workspace.tensor({num_tokens, shape.out_features()});
     if (shape.num_heads > 0) params.query = query.tensor({num_tokens, shape.query_size()});
 
-    const auto gains = RandomArray(4 * shape.head_dim);
+    const auto gains = RandomArray(std::max(4 * shape.head_dim, shape.out_features()));
     SetNorms(norms, gains, params);
 
     const int width = std::max(2, rotation.rotary_dim);
@@ -100,13 +100,26 @@ class ProjectHeadsTest : public OpTest {
   }
 
  private:
-  // `gains`: [4, head_dim].
+  // `gains`: [4, head_dim], or of all heads.
   static void SetNorms(HeadNorms norms, const DeviceArray<float>& gains,
                        ProjectHeadsParams& params) {
     const auto vector = [&](int row) {
       return Tensor(gains.data() + row * params.head_dim, DType::kFloat32, {params.head_dim});
     };
     if (norms == HeadNorms::kNone) return;
+    if (norms == HeadNorms::kClip) {
+      params.clip = 0.4f;
+      return;
+    }
+    if (norms == HeadNorms::kRmsNormOfAll) {
+      const int64_t query_size = int64_t{params.num_heads} * params.head_dim;
+      const int64_t key_size = int64_t{params.num_kv_heads} * params.head_dim;
+      const Tensor query(gains.data(), DType::kFloat32, {query_size});
+      const Tensor key(gains.data() + query_size, DType::kFloat32, {key_size});
+      params.query_norm = {.kind = NormKind::kRmsNorm, .gain = query, .epsilon = 1e-3f};
+      params.key_norm = {.kind = NormKind::kRmsNorm, .gain = key, .epsilon = 1e-3f};
+      return;
+    }
     params.query_norm = {.kind = NormKind::kRmsNorm, .gain = vector(0), .epsilon = 1e-3f};
     params.key_norm = {.kind = NormKind::kRmsNorm, .gain = vector(1), .epsilon = 1e-3f};
     if (norms == HeadNorms::kRmsNorm) return;
@@ -182,6 +195,16 @@ TEST_P(ProjectHeadsTest, RotatesQueriesAndKeys) {
 TEST_P(ProjectHeadsTest, NormsQueriesAndKeys) {
   for (int num_tokens : kRowCounts) {
     for (HeadNorms norms : {HeadNorms::kRmsNorm, HeadNorms::kLayerNorm}) {
+      Check({6, 2, 40}, num_tokens, /*paged=*/true, {40, false}, norms);
+      Check({3, 3, 7, 64}, num_tokens, /*paged=*/true, {6, true}, norms);
+      Check({5, 1, 16}, num_tokens, /*paged=*/false, {}, norms);
+    }
+  }
+}
+
+TEST_P(ProjectHeadsTest, NormsOrClipsAllHeadsTogether) {
+  for (int num_tokens : kRowCounts) {
+    for (HeadNorms norms : {HeadNorms::kRmsNormOfAll, HeadNorms::kClip}) {
       Check({6, 2, 40}, num_tokens, /*paged=*/true, {40, false}, norms);
       Check({3, 3, 7, 64}, num_tokens, /*paged=*/true, {6, true}, norms);
       Check({5, 1, 16}, num_tokens, /*paged=*/false, {}, norms);

@@ -36,6 +36,20 @@ void NormalizeRow(const FusedNorm& norm, int64_t size, double* row) {
   }
 }
 
+// The nearest number with 8 significant bits.
+double RoundToBFloat16(double x) {
+  int exponent = 0;
+  const double mantissa = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
+}
+
+// What ALiBi adds to the score of a query at `position` with a key.
+double Alibi(const AttentionParams& p, int head, int position, int key) {
+  const double slope = p.alibi_slopes[head];
+  if (p.rounded_alibi_factor == 0) return -slope * std::abs(position - key);
+  return RoundToBFloat16(RoundToBFloat16(slope) * RoundToBFloat16(key)) * p.rounded_alibi_factor;
+}
+
 // The rows that a product multiplies.
 template <typename Params>
 Matrix InputRows(const Params& p) {
@@ -92,7 +106,7 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
     for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
     scores[j] *= p.scale;
     if (p.softcap > 0) scores[j] = p.softcap * std::tanh(scores[j] / p.softcap);
-    if (p.alibi_slopes != nullptr) scores[j] -= p.alibi_slopes[head] * std::abs(position - j);
+    if (p.alibi_slopes != nullptr) scores[j] += Alibi(p, head, position, j);
     if (!p.position_bias.empty()) {
       const int max_distance = static_cast<int>(p.position_bias.dim(-1) - 1) / 2;
       const int distance = std::clamp(j - position, -max_distance, max_distance);
@@ -226,6 +240,7 @@ NormResult Norm(const NormParams& p) {
       result.y.at(r, c) = result.sum.at(r, c) = At(p.x, r, c) + At(p.residual, r, c);
     }
     NormalizeRow({p.kind, p.gain, p.bias, p.epsilon}, size, &result.y.at(r, 0));
+    for (int64_t c = 0; c < size; ++c) result.y.at(r, c) += At(p.addend, r, c);
   }
   return result;
 }
@@ -241,10 +256,16 @@ HeadsResult ProjectHeads(const ProjectHeadsParams& p, const Matrix& weight) {
     std::vector<double> heads(weight.rows);
     for (int64_t o = 0; o < weight.rows; ++o) {
       heads[o] = Product(x, t, weight, o) + VectorAt(p.bias, o);
+      if (p.clip > 0) heads[o] = std::clamp<double>(heads[o], -p.clip, p.clip);
     }
     for (int h = 0; h < p.num_heads + p.num_kv_heads; ++h) {
       const FusedNorm& norm = h < p.num_heads ? p.query_norm : p.key_norm;
-      if (!norm.gain.empty()) NormalizeRow(norm, p.head_dim, heads.data() + h * p.head_dim);
+      if (norm.gain.empty()) continue;
+      const int64_t size = norm.gain.dim(-1);  // of a head, or of all of them
+      const int64_t begin = int64_t{h} * p.head_dim;
+      if (size == p.head_dim || h == 0 || h == p.num_heads) {
+        NormalizeRow(norm, size, heads.data() + begin);
+      }
     }
     for (int h = 0; p.rotary != nullptr && h < p.num_heads + p.num_kv_heads; ++h) {
       RotateHead(*p.rotary, p.positions[t], heads.data() + h * p.head_dim);

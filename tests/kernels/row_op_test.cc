@@ -99,6 +99,32 @@ TEST_P(RowOpTest, NormMatchesReference) {
   }
 }
 
+TEST_P(RowOpTest, NormAddsBehindItself) {
+  for (int hidden_size : {1, 15, 120, 256, 4096, 12000}) {
+    for (int num_rows : {1, 5, 2500}) {
+      if (int64_t{num_rows} * hidden_size > 1 << 20) continue;
+      for (const bool in_place : {false, true}) {
+        SCOPED_TRACE(testing::Message() << num_rows << " rows of " << hidden_size);
+        const size_t size = static_cast<size_t>(num_rows) * hidden_size;
+        const auto x = RandomArray(size, 3.0f);
+        const std::vector<float> added = RandomFloats(size);
+        const auto addend = Upload(added);
+        const auto output = Output(size);
+        const auto gain = RandomArray(hidden_size);
+        NormParams params;
+        params.kind = NormKind::kRmsNorm;
+        params.x = x.tensor({num_rows, hidden_size});
+        params.gain = gain.tensor({hidden_size});
+        params.addend = addend.tensor({num_rows, hidden_size});
+        params.y = (in_place ? addend : output).tensor({num_rows, hidden_size});
+        const reference::Matrix expected = reference::Norm(params).y;
+        backend().Norm(params);
+        ExpectNear((in_place ? addend : output).Read(), expected, 2e-5);
+      }
+    }
+  }
+}
+
 // A large common offset is where a variance of squares minus the square of the mean would fail (by
 // a tenth and more). What a sum of 256 floats near 1,000 rounds, a walk of steps of 0.008 to 0.016,
 // moves the mean by some 5e-4; the tolerance is four times that.

@@ -26,6 +26,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.window = params.window > 0 ? params.window : kAll;
   args.ahead = params.causal ? 0 : args.window - 1;
   args.alibi_slopes = params.alibi_slopes;
+  args.rounded_alibi_factor = params.rounded_alibi_factor;
   args.block_size = Divisor(std::numeric_limits<int>::max());
   if (params.cache == nullptr) {
     args.keys = params.key.as<T>();

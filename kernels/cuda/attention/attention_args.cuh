@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/divisor.cuh"
 #include "kernels/cuda/device/scalar.cuh"
+#include "kernels/rounded_alibi.h"
 
 namespace beamline::cuda {
 
@@ -34,6 +35,7 @@ struct AttentionArgs {
   int window;                 // a query sees its own key, and before it one fewer than so many
   int ahead;                  // behind it so many
   const float* alibi_slopes;  // may be null
+  float rounded_alibi_factor;
   const void* position_bias;  // float32 or T; may be null
   bool bias_is_float;
   int64_t bias_stride;
@@ -115,7 +117,9 @@ __device__ float BiasOf(const AttentionArgs<T>& args, int head, int position, in
   const int distance = key - position;
   float bias = 0.0f;
   if (args.alibi_slopes != nullptr) {
-    bias -= args.alibi_slopes[head] * static_cast<float>(abs(distance));
+    const float slope = args.alibi_slopes[head];
+    bias += args.rounded_alibi_factor > 0.0f ? RoundedAlibi(slope, key, args.rounded_alibi_factor)
+                                             : -slope * static_cast<float>(abs(distance));
   }
   if (args.position_bias != nullptr) {
     const int64_t at = head * args.bias_stride + args.max_distance +

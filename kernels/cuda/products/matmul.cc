@@ -46,6 +46,29 @@ Params LaunchNorm(Device& device, const Params& params) {
   return ProductOfNormed(params);
 }
 
+// Norms the heads of `params` together that are so normed, where the product lies. Returns what is
+// left to be computed.
+ProjectHeadsParams NormAllHeads(Device& device, const ProjectHeadsParams& params) {
+  ProjectHeadsParams rest = params;
+  int64_t begin = 0;
+  const auto norm = [&](FusedNorm& of, int num_heads) {
+    const int64_t size = int64_t{num_heads} * params.head_dim;
+    const Tensor heads = params.workspace.Columns(begin, size);
+    begin += size;
+    if (!IsOfAllHeads(of, params.head_dim)) return;
+    Compute(device, NormParams{.kind = of.kind,
+                               .x = heads,
+                               .gain = of.gain,
+                               .bias = of.bias,
+                               .epsilon = of.epsilon,
+                               .y = heads});
+    of = {};
+  };
+  norm(rest.query_norm, params.num_heads);
+  norm(rest.key_norm, params.num_kv_heads);
+  return rest;
+}
+
 // What cuBLASLt's epilogue takes over from the finishing pass.
 struct Fused {
   bool bias = false;
@@ -178,10 +201,11 @@ void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
   if (params.x.num_rows() == 0) return;
   BEAMLINE_CHECK(params.x.dtype == weight.dtype());
   BEAMLINE_CHECK(params.x.dim(-1) == weight.in_features());
-  // A head's norm needs all of the head.
-  const bool norms_heads = !params.query_norm.gain.empty() || !params.key_norm.gain.empty();
-  if (!norms_heads && LaunchSkinny(device, params, weight)) return;
-  if (HasInputNorm(params) && !norms_heads) {
+  // A head's norm needs all of the head; clipping is rare.
+  const bool apart =
+      !params.query_norm.gain.empty() || !params.key_norm.gain.empty() || params.clip > 0;
+  if (!apart && LaunchSkinny(device, params, weight)) return;
+  if (HasInputNorm(params) && !apart) {
     return Compute(device, lt, LaunchNorm(device, params));
   }
   MatMulParams product;
@@ -192,7 +216,7 @@ void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
   product.bias = params.bias;
   product.y = params.workspace;
   Compute(device, lt, product);
-  if (device.ok()) MoveHeads(device, params);
+  if (device.ok()) MoveHeads(device, NormAllHeads(device, params));
 }
 
 }  // namespace beamline::cuda

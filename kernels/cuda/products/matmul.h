@@ -46,6 +46,7 @@ void Finish(Device& device, const FinishParams& params);
 Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
 
 // The end of ProjectHeads where the product is in params.workspace: brings each head to its place.
+// REQUIRES: norms are of each head by itself.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
 
 void Compute(Device& device, LtMatMul& lt, const MatMulParams& params);

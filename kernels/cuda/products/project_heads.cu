@@ -19,21 +19,24 @@ struct MoveArgs {
   const T* heads;  // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]
   int64_t heads_stride;
   HeadPlaces<T> places;
-  RowNorm<T> query_norm, key_norm;  // without gain: none
+  RowNorm<T> query_norm, key_norm;  // of each head; without gain: none
+  float clip;                       // 0: none
   int heads_per_block;
 };
 
-// A head behind its norm.
+// A head behind its clip or its norm.
 template <typename T>
 struct NormedHead {
   const T* elements;
   const T* gain;  // null: no norm
   const T* bias;
   float mean, inverse_deviation;
+  float clip;  // 0: none
 
   __device__ float operator[](int d) const { return Normed(ToFloat(elements[d]), d); }
   // Element d, which has been loaded.
   __device__ float Normed(float own, int d) const {
+    if (clip > 0.0f) own = own > clip ? clip : own < -clip ? -clip : own;  // NaN stays
     if (gain == nullptr) return own;
     const float normed = (own - mean) * inverse_deviation * ToFloat(gain[d]);
     return bias == nullptr ? normed : normed + ToFloat(bias[d]);
@@ -128,6 +131,7 @@ __global__ void MoveHeadsKernel(MoveArgs<T> args) {
     const bool rotates = places.Rotates(head);
     const float scale = places.Scale(head);
     NormedHead<T> normed = {row + column - d};  // kNorms alone sets its gain
+    normed.clip = args.clip;
     if (kNorms && head < places.num_heads + places.num_kv_heads) {
       const RowNorm<T>& norm = head < places.num_heads ? args.query_norm : args.key_norm;
       normed.gain = norm.gain, normed.bias = norm.bias;
@@ -172,6 +176,7 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
         (paged || (IsVectorizable(params.key) && IsVectorizable(params.value)));
     args.query_norm = MakeRowNorm<T>(params.query_norm, params.head_dim);
     args.key_norm = MakeRowNorm<T>(params.key_norm, params.head_dim);
+    args.clip = params.clip;
     const bool norms = args.query_norm.gain != nullptr || args.key_norm.gain != nullptr;
     // A few tokens are shared by more blocks: one would take turns that wait for each other.
     const int64_t blocks_per_token = std::clamp<int64_t>(

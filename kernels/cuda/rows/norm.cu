@@ -20,8 +20,9 @@ struct NormArgs {
   const T* x;         // [num_rows, hidden_size]
   const T* residual;  // as x; may be null
   T* sum;             // as x; may be null
+  const T* addend;    // as x; may be null
   T* y;               // as x
-  int64_t x_stride, residual_stride, sum_stride, y_stride;
+  int64_t x_stride, residual_stride, sum_stride, addend_stride, y_stride;
   RowNorm<T> norm;
 };
 
@@ -43,10 +44,10 @@ __device__ void LoadSum(const NormArgs<T>& args, int64_t i, int column, float (&
   if (args.sum != nullptr) StoreFloats<kSize>(values, args.sum + i * args.sum_stride + column);
 }
 
-// y = norm(x + residual) * gain + bias. The row waits between the mean, the variance and the output
-// in registers (kHeld) or in shared memory; each thread reads and writes the same elements, so that
-// y may alias x. Grid: a block per row; shared memory unless kHeld: hidden_size floats. Bound by
-// memory: x and residual read once, sum and y written once.
+// y = norm(x + residual) * gain + bias + addend. The row waits between the mean, the variance and
+// the output in registers (kHeld) or in shared memory; each thread reads and writes the same
+// elements, so that y may alias x or addend. Grid: a block per row; shared memory unless kHeld:
+// hidden_size floats. Bound by memory: x and residual read once, sum and y written once.
 template <typename T, int kSize, bool kHeld>
 __global__ void NormKernel(NormArgs<T> args) {
   extern __shared__ float shared[];
@@ -71,7 +72,8 @@ __global__ void NormKernel(NormArgs<T> args) {
       row.At(column, j) = values[j];
     }
   }
-  NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride);
+  const T* const addend = args.addend == nullptr ? nullptr : args.addend + i * args.addend_stride;
+  NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride, addend);
 }
 
 // The same by a warp a row, of at most kChunks accesses of a thread, all of whose loads are under
@@ -136,6 +138,12 @@ __global__ void __launch_bounds__(kRowWarps* kWarpSize)
     float gain[kSize], bias[kSize] = {};
     LoadFloats<kSize>(norm.gain + column, gain);
     if (norm.bias != nullptr) LoadFloats<kSize>(norm.bias + column, bias);
+    if (args.addend != nullptr) {
+      float added[kSize];
+      LoadFloats<kSize>(args.addend + i * args.addend_stride + column, added);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) bias[j] += added[j];
+    }
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[c][j] = values[c][j] * scale * gain[j] + bias[j];
   }
@@ -197,8 +205,8 @@ void Compute(Device& device, const NormParams& params) {
   const int64_t num_rows = params.x.num_rows();
   if (num_rows == 0) return;
   bool vectorizable = true;
-  for (const Tensor* tensor :
-       {&params.x, &params.residual, &params.gain, &params.bias, &params.sum, &params.y}) {
+  for (const Tensor* tensor : {&params.x, &params.residual, &params.gain, &params.bias, &params.sum,
+                               &params.addend, &params.y}) {
     vectorizable &= IsVectorizable(*tensor);
   }
   DispatchFloat(params.x.dtype, [&]<typename T>() {
@@ -206,10 +214,12 @@ void Compute(Device& device, const NormParams& params) {
     args.x = params.x.as<T>();
     args.residual = params.residual.as<T>();
     args.sum = params.sum.as<T>();
+    args.addend = params.addend.as<T>();
     args.y = params.y.as<T>();
     args.x_stride = params.x.row_stride;
     args.residual_stride = params.residual.row_stride;
     args.sum_stride = params.sum.row_stride;
+    args.addend_stride = params.addend.row_stride;
     args.y_stride = params.y.row_stride;
     args.norm =
         MakeRowNorm<T>({params.kind, params.gain, params.bias, params.epsilon}, params.x.dim(-1));

@@ -39,10 +39,12 @@ struct HeldRow {
   __device__ float At(int /*column*/, int j) const { return values[j]; }
 };
 
-// y = norm(row) * gain + bias. `total`: the sum of the thread's elements. The mean comes first,
-// then the variance around it, as accurate as float32 allows. A kernel calls it once.
+// y = norm(row) * gain + bias, and where it is not null + addend, which may be y. `total`: the sum
+// of the thread's elements. The mean comes first, then the variance around it, as accurate as
+// float32 allows. A kernel calls it once.
 template <int kSize, typename Row, typename T>
-__device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total, T* y) {
+__device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total, T* y,
+                             const T* addend = nullptr) {
   __shared__ float partial_sums[kWarpSize], partial_squares[kWarpSize];
   const int begin = threadIdx.x * kSize;
   const int step = blockDim.x * kSize;
@@ -70,6 +72,12 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total
       LoadFloats<kSize>(norm.bias + column, bias);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] += bias[j];
+    }
+    if (addend != nullptr) {
+      float added[kSize];
+      LoadFloats<kSize>(addend + column, added);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) values[j] += added[j];
     }
     StoreFloats<kSize>(values, y + column);
   }
