@@ -28,12 +28,26 @@ std::set<std::string> TablesOf(const TransformerSpec& spec) {
   return names;
 }
 
-// Tables that no file has.
+// Layers whose weights are different ones.
+int32_t NumStoredLayers(const StackSpec& stack) {
+  if (stack.layer_ids.empty()) return stack.num_layers;
+  const std::set<std::string> ids(stack.layer_ids.begin(), stack.layer_ids.end());
+  return static_cast<int32_t>(ids.size());
+}
+
+// Tables and gains that no file has.
 int64_t ComputedElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
-    if (!stack.has_value() || (stack->positions != PositionKind::kSinusoidal &&
-                               stack->positions != PositionKind::kShiftedSinusoidal)) {
+    if (!stack.has_value()) continue;
+    const LayerNames& layer = stack->layers;
+    const int32_t num_layers = NumStoredLayers(*stack);
+    for (const NormNames* norm : {&layer.attention_norm, &layer.feed_forward_norm}) {
+      if (norm->plain) elements += int64_t{num_layers} * stack->hidden_size;
+    }
+    if (stack->final_norm.plain) elements += stack->hidden_size;
+    if (stack->positions != PositionKind::kSinusoidal &&
+        stack->positions != PositionKind::kShiftedSinusoidal) {
       continue;
     }
     elements += int64_t{stack->position_offset + stack->max_positions} * stack->hidden_size;
@@ -65,14 +79,7 @@ int64_t RelativeBiasBytes(const TransformerSpec& part) {
 }
 
 int64_t ElementsOf(const NormNames& names, int32_t size) {
-  return int64_t{(names.gain.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * size;
-}
-
-// Layers whose weights are different ones.
-int32_t NumStoredLayers(const StackSpec& stack) {
-  if (stack.layer_ids.empty()) return stack.num_layers;
-  const std::set<std::string> ids(stack.layer_ids.begin(), stack.layer_ids.end());
-  return static_cast<int32_t>(ids.size());
+  return int64_t{(names.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * size;
 }
 
 // Of the norms, which every rank of a stage has.

@@ -1,9 +1,6 @@
 // BLOOM: a pre-norm decoder without positions, whose scores fall with the distance of a key
 // (ALiBi), with a norm of the embeddings and a head's query, key and value in one matrix.
-#include <bit>
-#include <cmath>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
@@ -34,24 +31,6 @@ LayerNames Layers(const std::string& prefix) {
   names.feed_forward_in = NamedLinear(layer + "mlp.dense_h_to_4h");
   names.feed_forward_out = NamedLinear(layer + "mlp.dense_4h_to_h");
   return names;
-}
-
-// `count` powers of the base of a number of heads that is a power of 2: exponents 1, 1 + step, ...
-void AppendSlopes(double num_heads, int32_t count, int32_t step, std::vector<float>& slopes) {
-  constexpr double kLargest = 3.0;  // of 8 heads the first slope is 1/2
-  const auto base = static_cast<float>(std::exp2(-std::exp2(kLargest - std::log2(num_heads))));
-  for (int32_t i = 0; i < count; ++i) {
-    slopes.push_back(std::pow(base, static_cast<float>(1 + i * step)));
-  }
-}
-
-// arXiv:2108.12409. Heads beyond a power of 2 have every second slope of twice as many.
-std::vector<float> AlibiSlopes(int32_t num_heads) {
-  const auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(num_heads)));
-  std::vector<float> slopes;
-  AppendSlopes(whole, whole, 1, slopes);
-  AppendSlopes(2.0 * whole, num_heads - whole, 2, slopes);
-  return slopes;
 }
 
 }  // namespace

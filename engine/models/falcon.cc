@@ -1,5 +1,6 @@
 // Falcon: a pre-norm decoder with rotary positions and queries, keys and values in one matrix. The
 // first architecture (7B) has one head of keys and values, the second (40B, 180B, Falcon 2) groups.
+// Those of RefinedWeb (1B, 7B) have ALiBi instead of rotary positions.
 #include <string>
 
 #include "base/status.h"
@@ -77,16 +78,21 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   StackSpec& decoder = description.spec.decoder.emplace();
   config.Alias("hidden_size", "n_embed");
   ReadGptLike(kFalcon, config, decoder);
-  // Whose slopes are rounded to bfloat16 before positions multiply them.
-  config.RequireBool("alibi", false, false);
+  const bool has_alibi = config.Bool("alibi", false);
   const bool is_second = config.Bool("new_decoder_architecture", false);
   ReadHeads(config, is_second, decoder);
   const LayerNorms norms = ReadNorms(config, is_second, decoder);
-  decoder.positions = PositionKind::kRotary;
+  if (has_alibi) {
+    decoder.positions = PositionKind::kAlibi;
+    decoder.alibi_slopes = AlibiSlopes(decoder.num_heads);
+    decoder.rounded_alibi_factor = decoder.attention_scale;
+  } else {
+    decoder.positions = PositionKind::kRotary;
+  }
   const bool has_bias = config.Bool("bias", false);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions);
+  if (!has_alibi) decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";

@@ -1,10 +1,23 @@
 #include "engine/models/gpt_like.h"
 
+#include <bit>
 #include <cmath>
 
 #include "fmt/format.h"
 
 namespace beamline {
+namespace {
+
+// `count` powers of the base of a number of heads that is a power of 2: exponents 1, 1 + step, ...
+void AppendSlopes(double num_heads, int32_t count, int32_t step, std::vector<float>& slopes) {
+  constexpr double kLargest = 3.0;  // of 8 heads the first slope is 1/2
+  const auto base = static_cast<float>(std::exp2(-std::exp2(kLargest - std::log2(num_heads))));
+  for (int32_t i = 0; i < count; ++i) {
+    slopes.push_back(std::pow(base, static_cast<float>(1 + i * step)));
+  }
+}
+
+}  // namespace
 
 void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder) {
   const auto size = [&](const SizeField& field) {
@@ -44,5 +57,13 @@ LinearNames NamedLinear(const std::string& name, bool has_bias) {
 }
 
 NormNames NamedNorm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
+
+std::vector<float> AlibiSlopes(int32_t num_heads) {
+  const auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(num_heads)));
+  std::vector<float> slopes;
+  AppendSlopes(whole, whole, 1, slopes);
+  AppendSlopes(2.0 * whole, num_heads - whole, 2, slopes);
+  return slopes;
+}
 
 }  // namespace beamline

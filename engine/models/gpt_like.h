@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/models/config_fields.h"
 #include "engine/transformer/spec.h"
@@ -34,5 +35,9 @@ void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder
 // NAME.weight and, where there is one, NAME.bias.
 LinearNames NamedLinear(const std::string& name, bool has_bias = true);
 NormNames NamedNorm(const std::string& name);
+
+// By how much a head's scores fall with a key's distance (ALiBi, arXiv:2108.12409). Heads beyond a
+// power of 2 have every second slope of twice as many.
+std::vector<float> AlibiSlopes(int32_t num_heads);
 
 }  // namespace beamline

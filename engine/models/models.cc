@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 33> kFamilies = {{
+constexpr std::array<Family, 35> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
@@ -79,6 +79,8 @@ constexpr std::array<Family, 33> kFamilies = {{
     {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}, "Qwen2Model"},
     {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}, "Qwen3Model"},
     {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
+    {"olmo", DescribeOlmo, {"OlmoForCausalLM"}},
+    {"olmo2", DescribeOlmo2, {"Olmo2ForCausalLM"}},
     {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
     {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},
     {"gpt_neox", DescribeGptNeoX, {"GPTNeoXForCausalLM"}},

@@ -1,11 +1,11 @@
-// OPT: a decoder with learned positions, pre-norm or (opt-350m) post-norm.
+// OPT: a decoder with learned positions, pre-norm or (opt-350m) post-norm, whose embeddings may be
+// smaller than its hidden states (opt-350m).
 #include <string>
 
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
-#include "fmt/format.h"
 
 namespace beamline {
 namespace {
@@ -43,10 +43,7 @@ absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint) {
   FamilyDescription description;
   StackSpec& decoder = description.spec.decoder.emplace();
   ReadGptLike(kOpt, config, decoder);
-  if (config.Size("word_embed_proj_dim", decoder.hidden_size) != decoder.hidden_size) {
-    config.Fault("word_embed_proj_dim",
-                 fmt::format("only hidden_size, {}, is supported", decoder.hidden_size));
-  }
+  const int32_t embedding_size = config.Size("word_embed_proj_dim", decoder.hidden_size);
   const bool pre_norm = config.Bool("do_layer_norm_before", true);
   decoder.placement = pre_norm ? NormPlacement::kPre : NormPlacement::kPost;
   const bool has_final_norm = pre_norm && !config.Bool("_remove_final_layer_norm", false);
@@ -62,6 +59,12 @@ absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint) {
   decoder.token_table = prefix + "embed_tokens.weight";
   decoder.position_table = prefix + "embed_positions.weight";
   if (has_final_norm) decoder.final_norm = NamedNorm(prefix + "final_layer_norm");
+  if (embedding_size != decoder.hidden_size) {
+    decoder.projected_size = embedding_size;
+    decoder.projects_tokens_alone = true;
+    decoder.projection = NamedLinear(prefix + "project_in", /*has_bias=*/false);
+    decoder.output_projection = NamedLinear(prefix + "project_out", /*has_bias=*/false);
+  }
   decoder.layers = Layers(prefix, has_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());

@@ -67,6 +67,10 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       parts.push_back({&Activations::embedded, tokens, encoder.projected_size, dtype});
     }
   }
+  if (spec.decoder.has_value() && spec.decoder->projected_size > 0 &&
+      (spec.decoder->begins() || spec.decoder->ends())) {
+    parts.push_back({&Activations::embedded, tokens, spec.decoder->projected_size, dtype});
+  }
   if (spec.decoder.has_value() && spec.decoder->num_layers > 0 && spec.decoder->keeps_branches()) {
     parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
   }

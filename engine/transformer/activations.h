@@ -30,9 +30,10 @@ struct Activations {
   // [T, num_kv_heads * head_dim], where an encoder does something to queries and keys
   // (StackSpec::edits_heads).
   Tensor key, value;
-  Tensor embedded;  // [T, projected_size], where embeddings are projected
-  Tensor inner;     // [T, feed_forward_size]
-  Tensor branch;    // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
+  // [T, projected_size], where embeddings are projected; the last hidden states where these are.
+  Tensor embedded;
+  Tensor inner;   // [T, feed_forward_size]
+  Tensor branch;  // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
   // Of the stage that has the last layer.
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
   Tensor logits;    // [H, vocab_size] float32, rows padded to whole tiles; decoders

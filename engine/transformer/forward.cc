@@ -86,12 +86,6 @@ StackForward::Stream StackForward::Enter(const PackedTokens& tokens) const {
 
 Tensor StackForward::Leave(const Stream& stream) const {
   if (spec_.ends()) return LastHidden(stream);
-  if (!stream.branch.empty()) {
-    // For the sum; nobody reads what its norm is.
-    NormParams sum = NormOf(stream.branch, weights_.layers.back()->feed_forward_output_norm);
-    sum.residual = sum.sum = stream.hidden;
-    backend_.Norm(sum);
-  }
   stages_->Send(stream.hidden, stages_->rank() + 1);
   return stream.hidden;
 }
@@ -110,7 +104,7 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.type_ids = tokens.type_ids;
   embed.num_tokens = tokens.rows.num_rows;
   embed.token_table = weights_.token_table;
-  embed.position_table = weights_.position_table;
+  if (!spec_.projects_tokens_alone) embed.position_table = weights_.position_table;
   embed.type_table = weights_.type_table;
   embed.token_scale = spec_.rounds_token_scale
                           ? RoundTo(spec_.token_scale, activations_.hidden.dtype)
@@ -125,15 +119,20 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   } else {
     EmbedColumns(embed);
   }
-  if (projects) ProjectEmbeddings(embed.output, hidden);
+  if (projects) ProjectEmbeddings(tokens, embed.output, hidden);
   return hidden;
 }
 
-void StackForward::ProjectEmbeddings(const Tensor& embedded, const Tensor& hidden) const {
+void StackForward::ProjectEmbeddings(const PackedTokens& tokens, const Tensor& embedded,
+                                     const Tensor& hidden) const {
   MatMulParams product = Output(embedded, weights_.projection);
   product.y = hidden;
   if (communicator_ != nullptr) {
     product.y = View(activations_.normed, hidden.dim(0), product.weight->out_features());
+  }
+  if (spec_.projects_tokens_alone) {
+    backend_.GatherRows({weights_.position_table, tokens.positions, product.y});
+    product.residual = product.y;
   }
   backend_.MatMul(product);
   if (communicator_ != nullptr) communicator_->AllGather(product.y, hidden);
@@ -250,9 +249,7 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
   const int64_t num_rows = stream.hidden.dim(0);
   BranchInput x;
   x.rows = stream.hidden;
-  if (!stream.branch.empty() && !is_second) {
-    x.rows = AddKept(norm, stream);
-  } else if (const NormWeights* const first = pre_norm ? &norm : stream.pending; first != nullptr) {
+  if (const NormWeights* const first = pre_norm ? &norm : stream.pending; first != nullptr) {
     x.norm = WithWeights(*first);
     x.normed = View(activations_.normed, num_rows, spec_.hidden_size);
   }
@@ -265,10 +262,9 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
     last.y = kept;
     backend_.MatMul(last);
     if (communicator_ != nullptr) communicator_->AllReduceSum(kept);
-    NormParams normed = NormOf(kept, output_norm);
-    normed.y = kept;
+    NormParams normed = NormOf(kept, output_norm, stream.hidden);
+    normed.addend = stream.hidden;
     backend_.Norm(normed);
-    stream.branch = kept;
     return;
   }
   if (is_second) {
@@ -288,39 +284,36 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
   if (!pre_norm) stream.pending = &norm;
 }
 
-Tensor StackForward::AddKept(const NormWeights& norm, Stream& stream) const {
-  NormParams sum = NormOf(stream.branch, norm);
-  sum.residual = sum.sum = stream.hidden;
-  backend_.Norm(sum);
-  stream.branch = Tensor();
-  return sum.y;
-}
-
-NormParams StackForward::NormOf(const Tensor& x, const NormWeights& weights) const {
+NormParams StackForward::NormOf(const Tensor& x, const NormWeights& weights,
+                                const Tensor& y) const {
   NormParams norm;
   norm.kind = spec_.norm;
   norm.x = x;
   norm.gain = weights.gain;
   norm.bias = weights.bias;
   norm.epsilon = spec_.norm_epsilon;
-  norm.y = View(activations_.normed, x.dim(0), spec_.hidden_size);
+  norm.y = y;
   return norm;
 }
 
 Tensor StackForward::LastHidden(const Stream& stream) const {
-  if (!stream.branch.empty()) {
-    NormParams last = NormOf(stream.branch, weights_.final_norm);
-    last.residual = stream.hidden;
-    backend_.Norm(last);
-    return last.y;
-  }
   for (const NormWeights* weights : {stream.pending, &weights_.final_norm}) {
     if (weights == nullptr || weights->gain.empty()) continue;
-    NormParams norm = NormOf(stream.hidden, *weights);
-    norm.y = stream.hidden;
-    backend_.Norm(norm);
+    backend_.Norm(NormOf(stream.hidden, *weights, stream.hidden));
   }
-  return stream.hidden;
+  return weights_.output_projection.weight == nullptr ? stream.hidden : ProjectLast(stream.hidden);
+}
+
+Tensor StackForward::ProjectLast(const Tensor& hidden) const {
+  const Tensor projected = View(activations_.embedded, hidden.dim(0), spec_.projected_size);
+  MatMulParams product = Output(hidden, weights_.output_projection);
+  product.y = projected;
+  if (communicator_ != nullptr) {
+    product.y = View(activations_.normed, hidden.dim(0), product.weight->out_features());
+  }
+  backend_.MatMul(product);
+  if (communicator_ != nullptr) communicator_->AllGather(product.y, projected);
+  return projected;
 }
 
 FusedNorm StackForward::WithWeights(const NormWeights& weights) const {
@@ -358,6 +351,7 @@ void StackForward::EditScores(int layer, AttentionParams& attention) const {
   }
   attention.softcap = spec_.attention_softcap;
   attention.position_bias = weights_.position_bias;
+  attention.rounded_alibi_factor = spec_.rounded_alibi_factor;
   if (!weights_.alibi_slopes.empty()) {
     attention.alibi_slopes = weights_.alibi_slopes.as<float>();
   }
@@ -398,6 +392,7 @@ ProjectHeadsParams StackForward::SelfProjection(int layer, const PackedTokens& t
   x.GiveTo(project);
   project.num_heads = spec_.num_heads;
   project.num_kv_heads = spec_.num_kv_heads;
+  project.clip = spec_.head_clip;
   project.query_norm = WithWeights(weights.query_norm);
   project.key_norm = WithWeights(weights.key_norm);
   project.rotary = RotaryOf(layer);

@@ -63,8 +63,9 @@ class StackForward {
   // Stores the keys and values that every layer of a decoder with cross attention makes of the
   // encoder's last hidden states, [num_rows, hidden_size], at `slots`, [num_rows].
   void StoreMemory(const Tensor& memory, const int32_t* slots) const;
-  // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size]; of a stage
-  // that does not end it as Encode.
+  // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size], as the head
+  // reads them, so that of projected ones [.., projected_size]; of a stage that does not end it as
+  // Encode.
   Tensor Decode(const DecoderInputs& inputs) const;
 
  private:
@@ -73,8 +74,7 @@ class StackForward {
     Tensor hidden;  // [num_rows, hidden_size]
     // Post-norm: what is still to be applied to it. Its next reader does, on the way.
     const NormWeights* pending = nullptr;
-    // Where branches are kept: what the last one has computed and hidden lacks. Of parallel ones
-    // the first, with hidden in it. Empty: nothing.
+    // Of parallel branches what the first has computed, with hidden in it. Empty: nothing.
     Tensor branch;
   };
 
@@ -100,8 +100,9 @@ class StackForward {
   Tensor Embed(const PackedTokens& tokens) const;
   // The same of a rank's columns of the tables, gathered.
   void EmbedColumns(EmbedParams embed) const;
-  // hidden = what the projection makes of embeddings.
-  void ProjectEmbeddings(const Tensor& embedded, const Tensor& hidden) const;
+  // hidden = what the projection makes of embeddings, and what is added behind it.
+  void ProjectEmbeddings(const PackedTokens& tokens, const Tensor& embedded,
+                         const Tensor& hidden) const;
   // An encoder's: over the rows' own keys and values.
   void PackedSelfAttention(int layer, const PackedTokens& tokens, Stream& stream) const;
   // Queries, keys and values for it where nothing is done to them: read where the product lies, so
@@ -118,17 +119,16 @@ class StackForward {
 
   // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)), whose norm then is
   // pending. branch(input) returns its last product, which lacks the residual and where it goes.
-  // With an output norm output_norm(branch(norm(hidden))) is kept, and the next to read adds it.
+  // With an output norm hidden += output_norm(branch(norm(hidden))).
   // Of parallel branches the first is kept, and the second adds both.
   template <typename Branch>
   void AddBranch(const NormWeights& norm, const NormWeights& output_norm, Stream& stream,
                  const Branch& branch) const;
-  // hidden += the branch that is kept; norm(hidden), in activations_.normed.
-  Tensor AddKept(const NormWeights& norm, Stream& stream) const;
-  // norm(x) into activations_.normed.
-  NormParams NormOf(const Tensor& x, const NormWeights& weights) const;
-  // The stream behind its last norms.
+  // norm(x) into y.
+  NormParams NormOf(const Tensor& x, const NormWeights& weights, const Tensor& y) const;
+  // The stream behind its last norms, and its projection where it has one.
   Tensor LastHidden(const Stream& stream) const;
+  Tensor ProjectLast(const Tensor& hidden) const;
   FusedNorm WithWeights(const NormWeights& weights) const;
   float AttentionScale(int layer) const;
   // What self attention does to scores: window, cap and biases.

@@ -25,6 +25,8 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
     sizes.push_back({name, "attention heads", stack->num_heads});
     sizes.push_back({name, "key/value heads", stack->num_kv_heads});
     sizes.push_back({name, "inner features of the feed-forward", stack->feed_forward_size});
+    // No rank has what such a norm is over.
+    if (stack->norms_all_heads) sizes.push_back({name, "norm over all query heads", 1});
   };
   add("encoder", spec.encoder);
   add("decoder", spec.decoder);

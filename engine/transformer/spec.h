@@ -57,15 +57,20 @@ struct LinearNames {
 };
 
 struct NormNames {
+  bool empty() const { return gain.empty() && !plain; }  // no norm
+
   std::string gain;
   std::string bias;     // empty: none
   float offset = 0.0f;  // added to the stored gain: Gemma's is what it has above 1
+  bool plain = false;   // without a gain in the file: it is 1
 };
 
 // Names of one layer; "{}" stands for the layer's index.
 struct LayerNames {
   LinearNames qkv, attention_output;
-  NormNames query_norm, key_norm;  // of each head, before it is rotated; gain empty: none
+  // Of each head, before it is rotated, or of all of them (StackSpec::norms_all_heads); gain empty:
+  // none.
+  NormNames query_norm, key_norm;
   NormNames attention_norm;
   LinearNames cross_query, cross_key_value, cross_output;  // decoders with an encoder
   NormNames cross_norm;
@@ -81,10 +86,10 @@ struct StackSpec {
   bool begins() const { return num_layers > 0 && first_layer == 0; }
   bool ends() const { return num_layers > 0 && layers_after == 0; }
   // Whether what a branch has computed lies beside the residual stream before it is added.
-  bool keeps_branches() const { return parallel || !layers.attention_output_norm.gain.empty(); }
+  bool keeps_branches() const { return parallel || !layers.attention_output_norm.empty(); }
   // Whether something is done to queries and keys between their product and attention.
   bool edits_heads() const {
-    return positions == PositionKind::kRotary || !layers.query_norm.gain.empty();
+    return positions == PositionKind::kRotary || !layers.query_norm.gain.empty() || head_clip > 0;
   }
   // Columns of the tables.
   int32_t embedding_size() const { return projected_size > 0 ? projected_size : hidden_size; }
@@ -98,6 +103,8 @@ struct StackSpec {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  bool norms_all_heads = false;  // query_norm and key_norm are of all heads together
+  float head_clip = 0.0f;        // of queries, keys and values: as ProjectHeadsParams::clip
   int32_t feed_forward_size = 0;
   bool causal = false;
   bool cross_attention = false;
@@ -120,8 +127,9 @@ struct StackSpec {
   RotarySpec rotary, local_rotary;
   std::vector<LayerRotary> layer_rotary;  // of each layer of the whole stack; empty: kMain in all
   RelativeSpec relative;
-  std::vector<float> alibi_slopes;  // kAlibi: of each head of the whole
-  int32_t max_positions = 0;        // the longest sequence
+  std::vector<float> alibi_slopes;    // kAlibi: of each head of the whole
+  float rounded_alibi_factor = 0.0f;  // as AttentionParams
+  int32_t max_positions = 0;          // the longest sequence
   int32_t unused_positions = 0;  // rows of a learned position_table behind those of max_positions
   int32_t position_offset = 0;   // rows of position_table before position 0: RoBERTa has 2
   // Tokens of this id do not count as positions, and have the row before position 0; -1: all count.
@@ -134,10 +142,15 @@ struct StackSpec {
 
   // Weight names.
   std::string token_table;
-  std::string position_table;     // learned positions
-  std::string type_table;         // empty: none
-  NormNames embedding_norm;       // of embedding_size; gain empty: none
-  LinearNames projection;         // [hidden_size, projected_size]; of embeddings behind their norm
+  std::string position_table;  // learned positions
+  std::string type_table;      // empty: none
+  NormNames embedding_norm;    // of embedding_size; gain empty: none
+  LinearNames projection;      // [hidden_size, projected_size]; of embeddings behind their norm
+  // Whether rows of position_table, [.., hidden_size], are added behind the projection.
+  bool projects_tokens_alone = false;
+  // [projected_size, hidden_size]; of a decoder's last hidden states, which the head then reads; no
+  // names: none.
+  LinearNames output_projection;
   NormNames final_norm;           // gain empty: none
   float final_norm_scale = 1.0f;  // multiplies its gain
   LayerNames layers;

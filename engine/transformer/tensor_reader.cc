@@ -315,12 +315,15 @@ absl::StatusOr<std::vector<float>> TensorReader::Floats(const std::string& name,
 
 absl::StatusOr<NormWeights> TensorReader::Norm(const NormNames& names, int64_t size, float scale) {
   NormWeights norm;
-  if (names.gain.empty()) return norm;
+  if (names.empty()) return norm;
   const OutputRange all = {0, 0, size};
-  if (scale == 1.0f && names.offset == 0.0f) {
+  if (scale == 1.0f && names.offset == 0.0f && !names.plain) {
     BEAMLINE_ASSIGN_OR_RETURN(norm.gain, Vector({&names.gain, 1}, {&size, 1}, {&all, 1}));
   } else {
-    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> gains, Floats(names.gain, {size}));
+    std::vector<float> gains(static_cast<size_t>(size), 1.0f);
+    if (!names.plain) {
+      BEAMLINE_ASSIGN_OR_RETURN(gains, Floats(names.gain, {size}));
+    }
     for (float& gain : gains) gain = (gain + names.offset) * scale;
     if (keeps_) {
       std::vector<std::byte> bytes;

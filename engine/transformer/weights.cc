@@ -32,7 +32,7 @@ LinearNames OfLayer(LinearNames names, const std::string& layer) {
 }
 
 NormNames OfLayer(const NormNames& names, const std::string& layer) {
-  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer), names.offset};
+  return {OfLayer(names.gain, layer), OfLayer(names.bias, layer), names.offset, names.plain};
 }
 
 std::string IdOf(const StackSpec& spec, int32_t layer) {
@@ -81,10 +81,12 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.qkv,
                             linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.query_norm,
-                            reader.Norm(OfLayer(names.query_norm, index), spec.head_dim));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.key_norm,
-                            reader.Norm(OfLayer(names.key_norm, index), spec.head_dim));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      layer.query_norm,
+      reader.Norm(OfLayer(names.query_norm, index), spec.norms_all_heads ? query : spec.head_dim));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      layer.key_norm,
+      reader.Norm(OfLayer(names.key_norm, index), spec.norms_all_heads ? key : spec.head_dim));
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output, linear(names.attention_output, {hidden}, query,
                                                            LinearSplit::kIn, to_stream));
   if (spec.cross_attention) {
@@ -151,7 +153,8 @@ absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& re
       break;
     case PositionKind::kLearned:
       return reader.Table(spec.position_table, num_positions + spec.unused_positions,
-                          spec.embedding_size(), spec.stream_scale);
+                          spec.projects_tokens_alone ? spec.hidden_size : spec.embedding_size(),
+                          spec.stream_scale);
     case PositionKind::kSinusoidal:
       return reader.Upload(SinusoidalPositions(num_rows, spec.hidden_size), num_positions,
                            spec.hidden_size, spec.stream_scale);
@@ -220,6 +223,11 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   reader.Keep(own.size() > 0 && own.end == spec.num_layers);
   BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm,
                             reader.Norm(spec.final_norm, spec.hidden_size, spec.final_norm_scale));
+  if (!spec.output_projection.weights.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(stack.output_projection,
+                              reader.Linear(spec.output_projection, {spec.projected_size},
+                                            spec.hidden_size, LinearSplit::kOut));
+  }
   return stack;
 }
 
@@ -236,9 +244,12 @@ absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, cons
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, stage.decoder, reader));
     // The stage that has the last layer has the head.
-    BEAMLINE_ASSIGN_OR_RETURN(weights.head,
-                              reader.Linear({{spec.head}, {}, false}, {spec.vocab_size},
-                                            spec.decoder->hidden_size, LinearSplit::kOut));
+    const StackSpec& decoder = *spec.decoder;
+    const int32_t head_input =
+        decoder.output_projection.weights.empty() ? decoder.hidden_size : decoder.projected_size;
+    BEAMLINE_ASSIGN_OR_RETURN(
+        weights.head,
+        reader.Linear({{spec.head}, {}, false}, {spec.vocab_size}, head_input, LinearSplit::kOut));
     if (!spec.head_bias.empty()) {
       BEAMLINE_ASSIGN_OR_RETURN(weights.head.bias,
                                 reader.LogitsBias(spec.head_bias, spec.vocab_size));

@@ -28,7 +28,7 @@ struct NormWeights {
 struct LayerWeights {
   NormWeights attention_norm;
   LinearWeights qkv;                 // queries' rows, then keys', then values'
-  NormWeights query_norm, key_norm;  // gain [head_dim]; may be empty
+  NormWeights query_norm, key_norm;  // gain [head_dim], or of all heads; may be empty
   LinearWeights attention_output;
   NormWeights cross_norm;
   LinearWeights cross_query, cross_key_value, cross_output;
@@ -56,6 +56,7 @@ struct StackWeights {
   NormWeights entry_norm;
   std::vector<std::shared_ptr<const LayerWeights>> layers;  // one may stand for several
   NormWeights final_norm;
+  LinearWeights output_projection;  // [projected_size, hidden_size]; may be empty
 };
 
 struct TransformerWeights {

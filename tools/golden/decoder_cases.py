@@ -90,6 +90,21 @@ DECODER_CASES = {
     "smollm3-3x10-listed": ("SmolLM3ForCausalLM", decoder(
         "SmolLM3", 30, 3, 3, 67, {}, num_key_value_heads=3, intermediate_size=35, no_rope_layers=[0, 1, 0], attention_bias=True,
         mlp_bias=True, tie_word_embeddings=False), torch.float32, None),
+    "olmo2-6of2x8": ("Olmo2ForCausalLM", decoder("Olmo2", 48, 6, 2, 89, {}, num_key_value_heads=2, intermediate_size=50),
+                     torch.bfloat16, None),
+    "olmo2-3x10-biases": ("Olmo2ForCausalLM", decoder("Olmo2", 30, 3, 1, 67, {}, intermediate_size=35, attention_bias=True,
+                                                      rms_norm_eps=1e-4, tie_word_embeddings=True), torch.float32, None),
+    # Clips that a good part of queries, keys and values are beyond.
+    "olmo-4of2x10-clipped": ("OlmoForCausalLM", decoder("Olmo", 40, 4, 2, 83, {}, num_key_value_heads=2, intermediate_size=44,
+                                                        clip_qkv=0.5), torch.bfloat16, None),
+    "olmo-3x8": ("OlmoForCausalLM", decoder("Olmo", 24, 3, 1, 71, {}, intermediate_size=33, tie_word_embeddings=True),
+                 torch.float32, None),
+    # As facebook/opt-350m: besides, embeddings that are smaller than hidden states.
+    "opt-3x8-projected": ("OPTForCausalLM", decoder("OPT", 24, 3, 2, 83, ffn_dim=35, do_layer_norm_before=False,
+                                                    word_embed_proj_dim=18), torch.float16, None),
+    # As tiiuae/falcon-rw-1b.
+    "falcon-5x8-alibi": ("FalconForCausalLM", decoder("Falcon", 40, 5, 2, 79, alibi=True, multi_query=False, parallel_attn=False,
+                                                      bias=True), torch.bfloat16, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

@@ -119,7 +119,6 @@ TEST(DecoderFamilies, BranchesAreParallelAsTheFamilySays) {
 
 TEST(DecoderFamilies, WhatFalconDoesNotComputeIsRefused) {
   const std::vector<std::pair<json, std::string>> refused = {
-      {{{"alibi", true}}, "alibi is true; only false is supported"},
       {{{"new_decoder_architecture", true}, {"parallel_attn", false}},
        "parallel_attn is false; only true is supported with new_decoder_architecture"},
       {{{"new_decoder_architecture", true}, {"num_kv_heads", 2}},
@@ -134,6 +133,31 @@ TEST(DecoderFamilies, WhatFalconDoesNotComputeIsRefused) {
   for (const auto& [fields, message] : refused) {
     EXPECT_THAT(Error("falcon", fields), HasSubstr(message));
   }
+}
+
+TEST(DecoderFamilies, FalconsOfRefinedWebHaveAlibi) {
+  const StackSpec spec =
+      Decoder("falcon", {{"alibi", true}, {"hidden_size", 32}, {"num_attention_heads", 8}});
+  EXPECT_EQ(spec.positions, PositionKind::kAlibi);
+  EXPECT_EQ(spec.rounded_alibi_factor, 0.5f);
+  EXPECT_EQ(spec.alibi_slopes.front(), 0.5f);
+  EXPECT_TRUE(spec.rotary.frequencies.empty());
+  EXPECT_EQ(Decoder("falcon").rounded_alibi_factor, 0.0f);
+}
+
+TEST(DecoderFamilies, OlmosNormsAreBehindBranchesOrPlain) {
+  const StackSpec second = Decoder("olmo2", {{"num_key_value_heads", 4}});
+  EXPECT_TRUE(second.norms_all_heads);
+  EXPECT_TRUE(second.layers.attention_norm.empty());
+  EXPECT_EQ(second.layers.feed_forward_output_norm.gain,
+            "model.layers.{}.post_feedforward_layernorm.weight");
+  const StackSpec first = Decoder("olmo", {{"clip_qkv", 8.0}});
+  EXPECT_EQ(first.head_clip, 8.0f);
+  EXPECT_EQ(first.norm, NormKind::kLayerNorm);
+  EXPECT_TRUE(first.layers.attention_norm.plain && first.final_norm.plain);
+  EXPECT_EQ(Decoder("olmo").head_clip, 0.0f);
+  EXPECT_THAT(Error("olmo", {{"clip_qkv", -1.0}}),
+              HasSubstr("clip_qkv is -1.0; a number above 0, or null, is expected"));
 }
 
 TEST(DecoderFamilies, GemmasLayersHaveWindowsByPattern) {
@@ -199,8 +223,10 @@ TEST(DecoderFamilies, WhatOptDoesNotComputeIsRefused) {
   const StackSpec post = Decoder("opt", {{"do_layer_norm_before", false}});
   EXPECT_EQ(post.placement, NormPlacement::kPost);
   EXPECT_EQ(post.final_norm.gain, "");
-  EXPECT_THAT(Error("opt", {{"word_embed_proj_dim", 512}}),
-              HasSubstr("word_embed_proj_dim is 512; only hidden_size, 768, is supported"));
+  EXPECT_EQ(post.projected_size, 0);
+  const StackSpec projected = Decoder("opt", {{"word_embed_proj_dim", 512}});
+  EXPECT_EQ(projected.projected_size, 512);
+  EXPECT_THAT(projected.output_projection.weights, ElementsAre("model.decoder.project_out.weight"));
   EXPECT_THAT(Error("opt", {{"layer_norm_elementwise_affine", false}}),
               HasSubstr("layer_norm_elementwise_affine is false; only true is supported"));
 }

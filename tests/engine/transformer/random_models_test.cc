@@ -207,21 +207,24 @@ INSTANTIATE_TEST_SUITE_P(LikeLlama, RandomDecoderTest,
                          ::testing::Values(Model{"phi3-5of1x8-partial"},
                                            Model{"starcoder2-6of2x6-window"},
                                            Model{"starcoder2-4x10-plain"}, Model{"smollm3-6of2x6"},
-                                           Model{"smollm3-3x10-listed"}));
+                                           Model{"smollm3-3x10-listed"}, Model{"olmo2-6of2x8"},
+                                           Model{"olmo2-3x10-biases"},
+                                           Model{"olmo-4of2x10-clipped"}, Model{"olmo-3x8"}));
 INSTANTIATE_TEST_SUITE_P(Parallel, RandomDecoderTest,
                          ::testing::Values(Model{"gpt_neox-3x16-parallel"},
                                            Model{"gpt_neox-2x12-sequential"}, Model{"gptj-3x16"},
                                            Model{"gptj-5x8-whole"}, Model{"falcon-5of1x8"},
                                            Model{"falcon-6of2x8-norms"},
-                                           Model{"falcon-3x8-sequential"}));
+                                           Model{"falcon-3x8-sequential"},
+                                           Model{"falcon-5x8-alibi"}));
 INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecoderTest,
                          ::testing::Values(Model{"gemma-5of1x12"}, Model{"gemma3-4of2x10"},
                                            Model{"gemma3-3x8-older"}, Model{"gemma2-4of2x10"},
                                            Model{"gemma2-3x8-uncapped"}));
 INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecoderTest,
                          ::testing::Values(Model{"opt-3x16"}, Model{"opt-5x8-post"},
-                                           Model{"gpt_neo-3x16-local"}, Model{"bloom-5x8"},
-                                           Model{"bloom-4x6-untied"}));
+                                           Model{"opt-3x8-projected"}, Model{"gpt_neo-3x16-local"},
+                                           Model{"bloom-5x8"}, Model{"bloom-4x6-untied"}));
 INSTANTIATE_TEST_SUITE_P(
     FamiliesOnRanks, RandomDecoderTest,
     ::testing::Values(Model{"starcoder2-6of2x6-window", 2, 2}, Model{"gpt_neox-3x16-parallel", 3},
@@ -231,7 +234,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"gemma3-4of2x10", 1, 4}, Model{"gemma3-3x8-older", 3, 3},
                       Model{"gemma2-4of2x10", 2, 2}, Model{"opt-3x16", 3, 2},
                       Model{"opt-5x8-post", 5, 2}, Model{"gpt_neo-3x16-local", 3, 3},
-                      Model{"bloom-5x8", 5, 2}, Model{"smollm3-6of2x6", 2, 3}));
+                      Model{"bloom-5x8", 5, 2}, Model{"smollm3-6of2x6", 2, 3},
+                      Model{"opt-3x8-projected", 3}, Model{"opt-3x8-projected", 3, 2},
+                      Model{"falcon-5x8-alibi", 5, 2}, Model{"olmo2-6of2x8", 1, 2},
+                      Model{"olmo-4of2x10-clipped", 2, 2}));
 INSTANTIATE_TEST_SUITE_P(
     Ranks, RandomDecoderTest,
     ::testing::Values(Model{"gpt2-3x40", 3}, Model{"gpt2-5x8-deep", 5},
