@@ -100,7 +100,7 @@ DECODER_CASES = {
     "olmo-3x8": ("OlmoForCausalLM", decoder("Olmo", 24, 3, 1, 71, {}, intermediate_size=33, tie_word_embeddings=True),
                  torch.float32, None),
     # As facebook/opt-350m: besides, embeddings that are smaller than hidden states.
-    "opt-3x8-projected": ("OPTForCausalLM", decoder("OPT", 24, 3, 2, 83, ffn_dim=35, do_layer_norm_before=False,
+    "opt-3x8-projected": ("OPTForCausalLM", decoder("OPT", 24, 3, 2, 83, ffn_dim=36, do_layer_norm_before=False,
                                                     word_embed_proj_dim=18), torch.float16, None),
     # As tiiuae/falcon-rw-1b.
     "falcon-5x8-alibi": ("FalconForCausalLM", decoder("Falcon", 40, 5, 2, 79, alibi=True, multi_query=False, parallel_attn=False,
