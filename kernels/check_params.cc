@@ -190,6 +190,32 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
   }
 }
 
+void Check(const ExpertsParams& p, const CheckOptions& options) {
+  const DType dtype = p.x.dtype;
+  CheckActivations(dtype, options);
+  const auto num_experts = static_cast<int64_t>(p.in.size());
+  BEAMLINE_CHECK(num_experts >= 1 && num_experts <= kMostExperts);
+  BEAMLINE_CHECK(p.out.size() == p.in.size());
+  BEAMLINE_CHECK(p.num_chosen >= 1 && p.num_chosen <= num_experts);
+  BEAMLINE_CHECK(p.num_chosen <= kMostChosenExperts);
+  const int64_t num_rows = p.x.num_rows(), num_places = num_rows * p.num_chosen;
+  const int64_t hidden_size = p.x.dim(-1), inner_size = p.inner.dim(-1);
+  for (size_t e = 0; e < p.in.size(); ++e) {
+    BEAMLINE_CHECK(p.in[e] != nullptr && p.out[e] != nullptr);
+    BEAMLINE_CHECK(p.in[e]->in_features() == hidden_size);
+    BEAMLINE_CHECK(p.in[e]->out_features() == 2 * inner_size);
+    BEAMLINE_CHECK(p.out[e]->in_features() == inner_size);
+    BEAMLINE_CHECK(p.out[e]->out_features() == hidden_size);
+  }
+  CheckMatrix(p.x, num_rows, hidden_size, dtype);
+  CheckMatrix(p.router_logits, num_rows, num_experts, DType::kFloat32);
+  CheckMatrix(p.inner, num_places, inner_size, dtype);
+  CheckMatrix(p.outputs, num_places, hidden_size, dtype);
+  CheckOptionalMatrix(p.residual, num_rows, hidden_size, dtype);
+  CheckMatrix(p.y, num_rows, hidden_size, dtype);
+  BEAMLINE_CHECK(num_rows == 0 || p.y.data != p.x.data);
+}
+
 void Check(const PoolParams& p, const CheckOptions& options) {
   const DType dtype = p.hidden.dtype;
   CheckActivations(dtype, options);

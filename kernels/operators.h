@@ -81,6 +81,29 @@ struct NormParams {
   Tensor y;       // as x; may alias x or addend
 };
 
+// The most experts that a layer has, and that a row goes through.
+inline constexpr int kMostExperts = 256;
+inline constexpr int kMostChosenExperts = 32;
+
+// A mixture of experts, each a gated feed-forward: y = sum of p_e * out_e(act(gate_e(x)) * up_e(x))
+// over the num_chosen experts e of a row whose router_logits are the largest, ties by the lower
+// expert, + residual. p = softmax(router_logits). Every row goes through all that it chose.
+struct ExpertsParams {
+  Tensor x;              // [num_rows, hidden_size]
+  Tensor router_logits;  // [num_rows, num_experts] float32
+  int num_chosen = 0;
+  bool renormalize = false;  // the chosen ones' p are divided by their sum
+  // Host, [num_experts] of one shape each: [2 * inner_size, hidden_size], the gate's rows first,
+  // then the up projection's; and [hidden_size, inner_size].
+  std::span<const PackedWeight*const> in, out;
+  Activation activation = Activation::kNone;
+  // Workspaces, any content before and after.
+  Tensor inner;     // [num_rows * num_chosen, inner_size]
+  Tensor outputs;   // [num_rows * num_chosen, hidden_size]
+  Tensor residual;  // as y, added last; may be empty; may alias y
+  Tensor y;         // as x; must not alias x
+};
+
 // One layer's paged keys and values, each at a multiple of 16 bytes, of the activations' type or,
 // on a device that converts them (CheckOptions), of another. A position's slot is
 // block * block_size + offset.
@@ -347,7 +370,7 @@ using Operation =
                  const ProjectHeadsParams*, const AttentionParams*, const GatherRowsParams*,
                  const FillTokensParams*, const PoolParams*, const CopyBlocksParams*,
                  const TopCandidatesParams*, const SampleParams*, const AdvanceBeamsParams*,
-                 const ReorderBeamsParams*>;
+                 const ReorderBeamsParams*, const ExpertsParams*>;
 
 // What is checked of an operation's arguments beyond their shapes.
 struct CheckOptions {
@@ -378,6 +401,7 @@ class Operators {
   void Sample(const SampleParams& params) { Run(&params); }
   void AdvanceBeams(const AdvanceBeamsParams& params) { Run(&params); }
   void ReorderBeams(const ReorderBeamsParams& params) { Run(&params); }
+  void Experts(const ExpertsParams& params) { Run(&params); }
 
   // The operation that the variant holds.
   void Run(const Operation& operation);

@@ -20,5 +20,6 @@ void Compute(Context& context, const TopCandidatesParams& params);
 void Compute(Context& context, const SampleParams& params);
 void Compute(Context& context, const AdvanceBeamsParams& params);
 void Compute(Context& context, const ReorderBeamsParams& params);
+void Compute(Context& context, const ExpertsParams& params);
 
 }  // namespace beamline::cpu

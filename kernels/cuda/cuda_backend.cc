@@ -10,6 +10,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/device/read_back.h"
+#include "kernels/cuda/products/experts.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/weight.h"
 #include "kernels/cuda/rows/row_ops.h"

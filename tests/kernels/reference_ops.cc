@@ -289,6 +289,37 @@ Matrix Attention(const AttentionParams& p) {
   return output;
 }
 
+Matrix Experts(const ExpertsParams& p, const std::vector<Matrix>& in,
+               const std::vector<Matrix>& out) {
+  Matrix y(p.x.num_rows(), p.x.dim(-1));
+  for (int64_t r = 0; r < y.rows; ++r) {
+    const float* const logits = p.router_logits.row<float>(r);
+    const std::vector<double> shares = Softmax(std::vector<double>(logits, logits + in.size()));
+    std::vector<size_t> order(in.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    order.resize(p.num_chosen);
+    double sum = 0;
+    for (const size_t e : order) sum += p.renormalize ? shares[e] : 1.0 / p.num_chosen;
+    Matrix x(1, y.cols), inner(1, in[0].rows / 2);
+    for (int64_t c = 0; c < y.cols; ++c) {
+      x.at(0, c) = At(p.x, r, c);
+      y.at(r, c) = At(p.residual, r, c);
+    }
+    for (const size_t e : order) {
+      for (int64_t i = 0; i < inner.cols; ++i) {
+        inner.at(0, i) =
+            Activate(p.activation, Product(x, 0, in[e], i)) * Product(x, 0, in[e], i + inner.cols);
+      }
+      for (int64_t c = 0; c < y.cols; ++c) {
+        y.at(r, c) += shares[e] / sum * Product(inner, 0, out[e], c);
+      }
+    }
+  }
+  return y;
+}
+
 Matrix Pool(const PoolParams& p) {
   Matrix output(p.num_sequences, p.hidden.dim(-1));
   for (int64_t s = 0; s < output.rows; ++s) {

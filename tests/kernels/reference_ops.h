@@ -47,6 +47,11 @@ Matrix Attention(const AttentionParams& params);
 
 Matrix Pool(const PoolParams& params);
 
+// The experts' weights; params.in, params.out, params.inner, params.outputs and params.y are not
+// read.
+Matrix Experts(const ExpertsParams& params, const std::vector<Matrix>& in,
+               const std::vector<Matrix>& out);
+
 // One row of TopCandidates.
 struct CandidatesResult {
   std::vector<double> scores;  // [vocab_size], after normalisation and edits
