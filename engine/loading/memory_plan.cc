@@ -106,6 +106,18 @@ int64_t NormElements(const TransformerSpec& spec) {
   return elements;
 }
 
+// Of the experts' routers, which every rank of a stage has.
+int64_t RouterElements(const TransformerSpec& spec) {
+  if (!spec.decoder.has_value()) return 0;
+  const StackSpec& stack = *spec.decoder;
+  int64_t elements = 0;
+  for (int32_t layer = 0; layer < stack.num_layers; ++layer) {
+    if (!stack.has_experts(layer)) continue;
+    elements += int64_t{stack.experts.num_experts} * stack.hidden_size;
+  }
+  return elements;
+}
+
 // Of the norms that a stage has besides those of its layers.
 int64_t EntryNormElements(const TransformerSpec& part) {
   int64_t elements = 0;
@@ -142,6 +154,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
       limits.num_blocks *
       Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype), limits.block_size);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
+  plan.weights += (num_ranks - 1) * RouterElements(spec) * of_weight;
   // Stages that share layers have them each.
   if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {
     plan.weights += (num_stages - 1) * WeightBytes(checkpoint, dtype);

@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 35> kFamilies = {{
+constexpr std::array<Family, 37> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
@@ -78,6 +78,8 @@ constexpr std::array<Family, 35> kFamilies = {{
     {"mistral", DescribeMistral, {"MistralForCausalLM"}, "MistralModel"},
     {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}, "Qwen2Model"},
     {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}, "Qwen3Model"},
+    {"mixtral", DescribeMixtral, {"MixtralForCausalLM"}},
+    {"qwen3_moe", DescribeQwen3Moe, {"Qwen3MoeForCausalLM"}},
     {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
     {"olmo", DescribeOlmo, {"OlmoForCausalLM"}},
     {"olmo2", DescribeOlmo2, {"Olmo2ForCausalLM"}},

@@ -74,6 +74,14 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
   if (spec.decoder.has_value() && spec.decoder->num_layers > 0 && spec.decoder->keeps_branches()) {
     parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
   }
+  if (spec.decoder.has_value() && spec.decoder->num_layers > 0 &&
+      spec.decoder->experts.num_experts > 0) {
+    const ExpertsSpec& experts = spec.decoder->experts;
+    const int64_t places = tokens * experts.num_chosen;
+    parts.push_back({&Activations::router, tokens, experts.num_experts, DType::kFloat32});
+    parts.push_back({&Activations::expert_inner, places, experts.inner_size, dtype});
+    parts.push_back({&Activations::expert_outputs, places, widths.hidden, dtype});
+  }
   if (spec.decoder.has_value() && spec.decoder->ends()) {
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
     parts.push_back({&Activations::selected, limits.max_logits_rows, widths.hidden, dtype});

@@ -32,8 +32,12 @@ struct Activations {
   Tensor key, value;
   // [T, projected_size], where embeddings are projected; the last hidden states where these are.
   Tensor embedded;
-  Tensor inner;   // [T, feed_forward_size]
-  Tensor branch;  // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
+  Tensor inner;  // [T, feed_forward_size]
+  // Where layers have experts, of which a row goes through num_chosen.
+  Tensor router;          // [T, num_experts] float32
+  Tensor expert_inner;    // [T * num_chosen, inner size of an expert]
+  Tensor expert_outputs;  // [T * num_chosen, hidden_size]
+  Tensor branch;          // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)
   // Of the stage that has the last layer.
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
   Tensor logits;    // [H, vocab_size] float32, rows padded to whole tiles; decoders

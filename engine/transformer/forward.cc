@@ -227,6 +227,7 @@ void StackForward::CrossAttention(int layer, const PackedRows& rows, const Paged
 
 void StackForward::FeedForward(int layer, Stream& stream) const {
   const LayerWeights& weights = *weights_.layers[layer];
+  if (!weights.experts.in.empty()) return RoutedFeedForward(layer, stream);
   AddBranch(weights.feed_forward_norm, weights.feed_forward_output_norm, stream,
             [&](const BranchInput& x) {
               MatMulParams in;
@@ -238,6 +239,28 @@ void StackForward::FeedForward(int layer, Stream& stream) const {
               in.y = View(activations_.inner, x.rows.dim(0), spec_.feed_forward_size);
               backend_.MatMul(in);
               return Output(in.y, weights.feed_forward_out);
+            });
+}
+
+void StackForward::RoutedFeedForward(int layer, Stream& stream) const {
+  const LayerWeights& weights = *weights_.layers[layer];
+  AddBranch(weights.feed_forward_norm, weights.feed_forward_output_norm, stream,
+            [&](const BranchInput& x) {
+              const ExpertsSpec& spec = spec_.experts;
+              const int64_t num_rows = x.rows.dim(0), num_places = num_rows * spec.num_chosen;
+              const Tensor logits = View(activations_.router, num_rows, spec.num_experts);
+              Product(x, weights.experts.router, logits);
+              ExpertsParams experts;
+              experts.x = x.norm.gain.empty() ? x.rows : x.normed;
+              experts.router_logits = logits;
+              experts.num_chosen = spec.num_chosen;
+              experts.renormalize = spec.renormalize;
+              experts.in = weights.experts.in;
+              experts.out = weights.experts.out;
+              experts.activation = spec_.activation;
+              experts.inner = View(activations_.expert_inner, num_places, spec.inner_size);
+              experts.outputs = View(activations_.expert_outputs, num_places, spec_.hidden_size);
+              return experts;
             });
 }
 
@@ -253,14 +276,14 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
     x.norm = WithWeights(*first);
     x.normed = View(activations_.normed, num_rows, spec_.hidden_size);
   }
-  MatMulParams last = branch(x);
+  auto last = branch(x);
   // A rank's product is a term of the sum. The first one adds the residual, as it adds the bias: on
   // the way, as one rank alone does.
   const bool adds_residual = communicator_ == nullptr || communicator_->rank() == 0;
   const Tensor kept = View(activations_.branch, num_rows, spec_.hidden_size);
   if (!output_norm.gain.empty()) {
     last.y = kept;
-    backend_.MatMul(last);
+    backend_.Run(&last);
     if (communicator_ != nullptr) communicator_->AllReduceSum(kept);
     NormParams normed = NormOf(kept, output_norm, stream.hidden);
     normed.addend = stream.hidden;
@@ -275,11 +298,11 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
   }
   if (spec_.parallel && !is_second) {
     last.y = stream.branch = kept;
-    backend_.MatMul(last);  // summed with the second branch's
+    backend_.Run(&last);  // summed with the second branch's
     return;
   }
   last.y = stream.hidden;
-  backend_.MatMul(last);
+  backend_.Run(&last);
   if (communicator_ != nullptr) communicator_->AllReduceSum(stream.hidden);
   if (!pre_norm) stream.pending = &norm;
 }

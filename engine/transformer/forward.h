@@ -116,9 +116,11 @@ class StackForward {
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                       Stream& stream) const;
   void FeedForward(int layer, Stream& stream) const;
+  // The same by a few experts of each row.
+  void RoutedFeedForward(int layer, Stream& stream) const;
 
   // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)), whose norm then is
-  // pending. branch(input) returns its last product, which lacks the residual and where it goes.
+  // pending. branch(input) returns its last operator, which lacks the residual and where it goes.
   // With an output norm hidden += output_norm(branch(norm(hidden))).
   // Of parallel branches the first is kept, and the second adds both.
   template <typename Branch>

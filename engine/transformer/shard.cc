@@ -25,6 +25,9 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
     sizes.push_back({name, "attention heads", stack->num_heads});
     sizes.push_back({name, "key/value heads", stack->num_kv_heads});
     sizes.push_back({name, "inner features of the feed-forward", stack->feed_forward_size});
+    if (stack->experts.num_experts > 0) {
+      sizes.push_back({name, "inner features of an expert", stack->experts.inner_size});
+    }
     // No rank has what such a norm is over.
     if (stack->norms_all_heads) sizes.push_back({name, "norm over all query heads", 1});
   };
@@ -72,6 +75,7 @@ TransformerSpec SpecOf(const TransformerSpec& spec, const Shard& shard) {
     (*stack)->num_heads /= shard.size;
     (*stack)->num_kv_heads /= shard.size;
     (*stack)->feed_forward_size /= shard.size;
+    (*stack)->experts.inner_size /= shard.size;
   }
   if (spec.decoder.has_value()) {
     part.vocab_size = static_cast<int32_t>(shard.Width(spec.vocab_size));

@@ -65,6 +65,15 @@ struct NormNames {
   bool plain = false;   // without a gain in the file: it is 1
 };
 
+// Layers whose feed-forward is a mixture of experts.
+struct ExpertsSpec {
+  int32_t num_experts = 0;  // 0: no layer's is
+  int32_t num_chosen = 0;   // a row goes through so many of them
+  int32_t inner_size = 0;
+  bool renormalize = false;  // as ExpertsParams
+  std::vector<bool> layers;  // of each layer of the whole stack, whether its is; empty: all are
+};
+
 // Names of one layer; "{}" stands for the layer's index.
 struct LayerNames {
   LinearNames qkv, attention_output;
@@ -75,6 +84,8 @@ struct LayerNames {
   LinearNames cross_query, cross_key_value, cross_output;  // decoders with an encoder
   NormNames cross_norm;
   LinearNames feed_forward_in, feed_forward_out;
+  // Of a layer with experts instead; a second "{}" stands for the expert's index.
+  LinearNames router, expert_in, expert_out;
   NormNames feed_forward_norm;
   // Pre-norm: of what a branch has computed, before it is added; gain empty: none.
   NormNames attention_output_norm, feed_forward_output_norm;
@@ -91,6 +102,10 @@ struct StackSpec {
   bool edits_heads() const {
     return positions == PositionKind::kRotary || !layers.query_norm.gain.empty() || head_clip > 0;
   }
+  // Whether the feed-forward of a layer, counted in the whole stack, is a mixture of experts.
+  bool has_experts(int32_t layer) const {
+    return experts.num_experts > 0 && (experts.layers.empty() || experts.layers[layer]);
+  }
   // Columns of the tables.
   int32_t embedding_size() const { return projected_size > 0 ? projected_size : hidden_size; }
 
@@ -106,6 +121,7 @@ struct StackSpec {
   bool norms_all_heads = false;  // query_norm and key_norm are of all heads together
   float head_clip = 0.0f;        // of queries, keys and values: as ProjectHeadsParams::clip
   int32_t feed_forward_size = 0;
+  ExpertsSpec experts;
   bool causal = false;
   bool cross_attention = false;
   float attention_scale = 1.0f;         // multiplies queries

@@ -22,12 +22,16 @@ int32_t NumLayers(const std::optional<StackSpec>& stack) {
   return stack.has_value() ? stack->num_layers : 0;
 }
 
-double LayerCost(const StackSpec& stack) {
+double LayerCost(const StackSpec& stack, int32_t layer) {
   const double hidden = stack.hidden_size;
   const double query = static_cast<double>(stack.num_heads) * stack.head_dim;
   const double key = static_cast<double>(stack.num_kv_heads) * stack.head_dim;
   const double attention = hidden * (query + 2 * key) + query * hidden;
-  const double feed_forward = hidden * stack.feed_forward_size * (stack.gated ? 3 : 2);
+  // All experts' weights are read where a batch has rows enough.
+  const double inner = stack.has_experts(layer) ? static_cast<double>(stack.experts.num_experts) *
+                                                      stack.experts.inner_size
+                                                : stack.feed_forward_size;
+  const double feed_forward = hidden * inner * (stack.gated ? 3 : 2);
   return attention * (stack.cross_attention ? 2 : 1) + feed_forward;
 }
 
@@ -37,7 +41,9 @@ std::vector<double> Costs(const TransformerSpec& spec) {
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (NumLayers(stack) == 0) continue;
     const size_t first = costs.size();
-    costs.resize(first + stack->num_layers, LayerCost(*stack));
+    for (int32_t layer = 0; layer < stack->num_layers; ++layer) {
+      costs.push_back(LayerCost(*stack, layer));
+    }
     const bool has_positions = stack->positions == PositionKind::kLearned ||
                                stack->positions == PositionKind::kSinusoidal ||
                                stack->positions == PositionKind::kShiftedSinusoidal;

@@ -273,7 +273,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   }
   if (!names.biases.empty()) {
     // Of a sum only the first term has it.
-    const bool has_bias = split == LinearSplit::kOut || shard_.rank == 0;
+    const bool has_bias = split != LinearSplit::kIn || shard_.rank == 0;
     BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes,
                                                   has_bias ? std::span<const OutputRange>(ranges)
                                                            : std::span<const OutputRange>(),

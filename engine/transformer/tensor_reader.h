@@ -20,8 +20,9 @@
 
 namespace beamline {
 
-// What ranks divide of a matrix: each part's outputs, or the inputs, whose products they add up.
-enum class LinearSplit : uint8_t { kOut, kIn };
+// What ranks divide of a matrix: each part's outputs; the inputs, whose products they add up; or
+// nothing.
+enum class LinearSplit : uint8_t { kOut, kIn, kWhole };
 
 // What multiplies a matrix and its bias as they are read: the parts from `first_part` on, which is
 // 0 where the parts lie in one tensor.

@@ -56,6 +56,48 @@ FeedForwardScales ScalesOf(const StackSpec& spec) {
   return passes ? FeedForwardScales{scale, {}} : FeedForwardScales{{}, scale};
 }
 
+absl::StatusOr<ExpertWeights> LoadExperts(const StackSpec& spec, const std::string& layer,
+                                          TensorReader& reader) {
+  const ExpertsSpec& experts = spec.experts;
+  const LayerNames& names = spec.layers;
+  ExpertWeights weights;
+  BEAMLINE_ASSIGN_OR_RETURN(weights.router,
+                            reader.Linear(OfLayer(names.router, layer), {experts.num_experts},
+                                          spec.hidden_size, LinearSplit::kWhole));
+  const auto keep = [&](LinearWeights loaded, std::vector<const PackedWeight*>& list) {
+    list.push_back(loaded.weight.get());
+    weights.packed.push_back(std::move(loaded.weight));
+  };
+  for (int32_t index = 0; index < experts.num_experts; ++index) {
+    const std::string expert = std::to_string(index);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        LinearWeights in, reader.Linear(OfLayer(OfLayer(names.expert_in, layer), expert),
+                                        {experts.inner_size, experts.inner_size}, spec.hidden_size,
+                                        LinearSplit::kOut));
+    keep(std::move(in), weights.in);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        LinearWeights out, reader.Linear(OfLayer(OfLayer(names.expert_out, layer), expert),
+                                         {spec.hidden_size}, experts.inner_size, LinearSplit::kIn));
+    keep(std::move(out), weights.out);
+  }
+  return weights;
+}
+
+absl::Status LoadFeedForward(const StackSpec& spec, const std::string& layer_id,
+                             TensorReader& reader, LayerWeights& layer) {
+  const int64_t hidden = spec.hidden_size, inner = spec.feed_forward_size;
+  const std::vector<int64_t> parts =
+      spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner};
+  const FeedForwardScales scales = ScalesOf(spec);
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_in,
+                            reader.Linear(OfLayer(spec.layers.feed_forward_in, layer_id), parts,
+                                          hidden, LinearSplit::kOut, 0, scales.in));
+  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
+                            reader.Linear(OfLayer(spec.layers.feed_forward_out, layer_id), {hidden},
+                                          inner, LinearSplit::kIn, 0, scales.out));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_index,
                                        TensorReader& reader) {
   const std::string index = IdOf(spec, layer_index);
@@ -63,9 +105,7 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   const int64_t hidden = spec.hidden_size;
   const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
-  const int64_t inner = spec.feed_forward_size;
   const LinearScale to_stream = {spec.stream_scale, 0};
-  const FeedForwardScales scales = ScalesOf(spec);
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
                           int64_t in_features, LinearSplit split, const LinearScale& scale = {}) {
     return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split,
@@ -99,13 +139,11 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
                                                          LinearSplit::kIn, to_stream));
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_norm, norm(names.feed_forward_norm));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      layer.feed_forward_in,
-      linear(names.feed_forward_in,
-             spec.gated ? std::vector<int64_t>{inner, inner} : std::vector<int64_t>{inner}, hidden,
-             LinearSplit::kOut, scales.in));
-  BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out, linear(names.feed_forward_out, {hidden}, inner,
-                                                           LinearSplit::kIn, scales.out));
+  if (spec.has_experts(layer_index)) {
+    BEAMLINE_ASSIGN_OR_RETURN(layer.experts, LoadExperts(spec, index, reader));
+  } else {
+    BEAMLINE_RETURN_IF_ERROR(LoadFeedForward(spec, index, reader, layer));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output_norm, norm(names.attention_output_norm));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_output_norm, norm(names.feed_forward_output_norm));
   return layer;

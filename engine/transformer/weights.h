@@ -25,6 +25,13 @@ struct NormWeights {
   Tensor bias;  // [hidden_size]; may be empty
 };
 
+// Of a mixture of experts.
+struct ExpertWeights {
+  LinearWeights router;                      // [num_experts, hidden_size]; every rank has all
+  std::vector<const PackedWeight*> in, out;  // of each expert, as ExpertsParams has them
+  std::vector<std::unique_ptr<PackedWeight>> packed;  // own these
+};
+
 struct LayerWeights {
   NormWeights attention_norm;
   LinearWeights qkv;                 // queries' rows, then keys', then values'
@@ -34,6 +41,7 @@ struct LayerWeights {
   LinearWeights cross_query, cross_key_value, cross_output;
   NormWeights feed_forward_norm;
   LinearWeights feed_forward_in, feed_forward_out;
+  ExpertWeights experts;  // instead of these two; without a router: none
   NormWeights attention_output_norm, feed_forward_output_norm;
 };
 

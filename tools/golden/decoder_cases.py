@@ -105,6 +105,21 @@ DECODER_CASES = {
     # As tiiuae/falcon-rw-1b.
     "falcon-5x8-alibi": ("FalconForCausalLM", decoder("Falcon", 40, 5, 2, 79, alibi=True, multi_query=False, parallel_attn=False,
                                                       bias=True), torch.bfloat16, None),
+    "mixtral-4of2x8": ("MixtralForCausalLM", decoder("Mixtral", 36, 4, 2, 83, {}, num_key_value_heads=2, head_dim=8,
+                                                     intermediate_size=20, num_local_experts=5, num_experts_per_tok=2),
+                       torch.bfloat16, None),
+    # A window shorter than the prompts; every expert chosen.
+    "mixtral-3x6-window": ("MixtralForCausalLM", decoder("Mixtral", 18, 3, 1, 61, {}, num_key_value_heads=3, intermediate_size=14,
+                                                         num_local_experts=3, num_experts_per_tok=3, sliding_window=7),
+                           torch.float32, None),
+    "qwen3_moe-4of2x6": ("Qwen3MoeForCausalLM", decoder(
+        "Qwen3Moe", 32, 4, 3, 89, {}, num_key_value_heads=2, head_dim=6, intermediate_size=40, moe_intermediate_size=12,
+        num_experts=9, num_experts_per_tok=4, norm_topk_prob=True, mlp_only_layers=[1]), torch.bfloat16, None),
+    # Shares that are not made to add up to 1.
+    "qwen3_moe-3x8-sparse": ("Qwen3MoeForCausalLM", decoder(
+        "Qwen3Moe", 24, 3, 4, 67, {}, num_key_value_heads=3, head_dim=8, intermediate_size=28, moe_intermediate_size=10,
+        num_experts=6, num_experts_per_tok=2, decoder_sparse_step=2, attention_bias=True, tie_word_embeddings=True),
+        torch.float32, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

@@ -34,7 +34,7 @@ class Checkpoint:
             self.kind, loader = "encoder", transformers.AutoModel
         # transformers' eager Falcon adds its ALiBi twice: to the mask, and to the scores.
         attention = "sdpa" if getattr(config, "alibi", False) else "eager"
-        options = {"dtype": torch.float32, "attn_implementation": attention}
+        options = {"dtype": torch.float32, "attn_implementation": attention, "experts_implementation": "eager"}
         self.float32 = loader.from_pretrained(folder, **options).eval()
         self.float64 = loader.from_pretrained(folder, **options).eval().double()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder) if with_tokenizer else None

@@ -160,6 +160,8 @@ void ExpectPartsCounted(const LinkedModel& model,
 TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
   ExpectPartsCounted(RandomStack("qwen3-6of3x10-yarn", 93, /*with_template=*/false),
                      {{2, 1}, {1, 3}, {2, 3}});
+  ExpectPartsCounted(RandomStack("qwen3_moe-4of2x6", 89, /*with_template=*/false),
+                     {{2, 1}, {1, 2}, {3, 2}});
   ExpectPartsCounted(RandomStack("qwen3-6of2x6-embed", 283, /*with_template=*/true),
                      {{2, 1}, {1, 2}, {2, 2}});
   ExpectPartsCounted(RandomStack("modernbert-3x8", 79, /*with_template=*/true),

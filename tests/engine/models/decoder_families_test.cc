@@ -160,6 +160,36 @@ TEST(DecoderFamilies, OlmosNormsAreBehindBranchesOrPlain) {
               HasSubstr("clip_qkv is -1.0; a number above 0, or null, is expected"));
 }
 
+TEST(DecoderFamilies, LayersHaveExpertsAsTheFamilySays) {
+  const StackSpec mixtral = Decoder("mixtral", {{"num_local_experts", 4}});
+  EXPECT_EQ(mixtral.experts.num_experts, 4);
+  EXPECT_EQ(mixtral.experts.num_chosen, 2);
+  EXPECT_EQ(mixtral.experts.inner_size, 14336);
+  EXPECT_TRUE(mixtral.experts.renormalize);
+  EXPECT_TRUE(mixtral.has_experts(0));
+  EXPECT_TRUE(mixtral.attention_windows.empty());
+  EXPECT_THAT(mixtral.layers.expert_in.weights,
+              ElementsAre("model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
+                          "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"));
+  const json fields = {{"num_hidden_layers", 6},
+                       {"decoder_sparse_step", 2},
+                       {"mlp_only_layers", {3}},
+                       {"num_local_experts", 16}};
+  const StackSpec qwen = Decoder("qwen3_moe", fields);
+  EXPECT_EQ(qwen.experts.num_experts, 16);
+  EXPECT_EQ(qwen.experts.inner_size, 768);
+  EXPECT_FALSE(qwen.experts.renormalize);
+  EXPECT_THAT(qwen.experts.layers, ElementsAre(false, true, false, false, false, true));
+  EXPECT_THAT(qwen.layers.router.weights, ElementsAre("model.layers.{}.mlp.gate.weight"));
+  EXPECT_FALSE(Decoder("qwen3").has_experts(0));
+  EXPECT_THAT(Error("mixtral", {{"num_local_experts", 257}}),
+              HasSubstr("num_local_experts is 257; a whole number from 1 to 256 is expected"));
+  EXPECT_THAT(Error("qwen3_moe", {{"num_experts", 8}, {"num_experts_per_tok", 9}}),
+              HasSubstr("num_experts_per_tok is 9; 1 to num_experts, 8, is expected"));
+  EXPECT_THAT(Error("qwen3_moe", {{"use_sliding_window", true}}),
+              HasSubstr("use_sliding_window is true; only false is supported"));
+}
+
 TEST(DecoderFamilies, GemmasLayersHaveWindowsByPattern) {
   const json fields = {
       {"num_hidden_layers", 4}, {"sliding_window", 5}, {"sliding_window_pattern", 3}};

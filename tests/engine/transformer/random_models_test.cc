@@ -221,6 +221,12 @@ INSTANTIATE_TEST_SUITE_P(Gemma, RandomDecoderTest,
                          ::testing::Values(Model{"gemma-5of1x12"}, Model{"gemma3-4of2x10"},
                                            Model{"gemma3-3x8-older"}, Model{"gemma2-4of2x10"},
                                            Model{"gemma2-3x8-uncapped"}));
+INSTANTIATE_TEST_SUITE_P(Experts, RandomDecoderTest,
+                         ::testing::Values(Model{"mixtral-4of2x8"}, Model{"mixtral-3x6-window"},
+                                           Model{"qwen3_moe-4of2x6"}, Model{"qwen3_moe-3x8-sparse"},
+                                           Model{"mixtral-4of2x8", 2, 2},
+                                           Model{"qwen3_moe-4of2x6", 2},
+                                           Model{"qwen3_moe-4of2x6", 1, 3}));
 INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecoderTest,
                          ::testing::Values(Model{"opt-3x16"}, Model{"opt-5x8-post"},
                                            Model{"opt-3x8-projected"}, Model{"gpt_neo-3x16-local"},

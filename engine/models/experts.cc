@@ -1,0 +1,91 @@
+// Mixtures of experts: Mixtral is Mistral, and Qwen3-MoE Qwen 3, with experts instead of a
+// feed-forward; of Qwen3-MoE in all layers or in some.
+#include <algorithm>
+#include <string>
+
+#include "base/status.h"
+#include "engine/models/llama_like.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+constexpr LlamaLike kMixtral = {.intermediate_size = 14336,
+                                .num_key_value_heads = 8,
+                                .max_position_embeddings = 131072,
+                                .norm_epsilon = 1e-5f,
+                                .sliding_window = 0,
+                                .rotary = {.theta = 1e6},
+                                .windows = WindowedLayers::kAll};
+
+constexpr LlamaLike kQwen3Moe = {.num_layers = 24,
+                                 .hidden_size = 2048,
+                                 .vocab_size = 151936,
+                                 .intermediate_size = 6144,
+                                 .num_key_value_heads = 4,
+                                 .max_position_embeddings = 32768,
+                                 .attention_biases = AttentionBiases::kAsConfigured,
+                                 .has_head_norms = true};
+
+// How many experts there are, and how many a token goes through.
+void ReadNumbers(const char* name, int32_t num_experts, int32_t num_chosen, ConfigFields& config,
+                 ExpertsSpec& experts) {
+  experts.num_experts = config.Int(name, 1, kMostExperts, num_experts);
+  experts.num_chosen = config.Int("num_experts_per_tok", 1, kMostChosenExperts, num_chosen);
+  if (experts.num_chosen > experts.num_experts) {
+    config.Fault("num_experts_per_tok",
+                 fmt::format("1 to {}, {}, is expected", name, experts.num_experts));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<FamilyDescription> DescribeMixtral(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  ExpertsSpec experts;
+  config.Alias("num_local_experts", "num_experts");
+  ReadNumbers("num_local_experts", 8, 2, config, experts);
+  experts.renormalize = true;
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeLlamaLike(checkpoint, kMixtral));
+  StackSpec& decoder = *description.spec.decoder;
+  experts.inner_size = decoder.feed_forward_size;
+  decoder.experts = experts;
+  const std::string layer = LayerPrefix(checkpoint) + "block_sparse_moe.";
+  LayerNames& names = decoder.layers;
+  names.feed_forward_in = names.feed_forward_out = {};
+  names.router = {{layer + "gate.weight"}};
+  names.expert_in = {{layer + "experts.{}.w1.weight", layer + "experts.{}.w3.weight"}};
+  names.expert_out = {{layer + "experts.{}.w2.weight"}};
+  description.generation.bos_token_id = 1;
+  description.generation.eos_token_ids = {2};
+  return description;
+}
+
+absl::StatusOr<FamilyDescription> DescribeQwen3Moe(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  ExpertsSpec experts;
+  config.Alias("num_experts", "num_local_experts");  // as transformers 5 writes it
+  ReadNumbers("num_experts", 128, 8, config, experts);
+  experts.inner_size = config.Size("moe_intermediate_size", 768);
+  experts.renormalize = config.Bool("norm_topk_prob", false);
+  config.RequireBool("use_sliding_window", false, false);
+  const int32_t step = config.Size("decoder_sparse_step", 1);
+  const TokenIds dense = config.Ids("mlp_only_layers");
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
+                            DescribeLlamaLike(checkpoint, kQwen3Moe));
+  StackSpec& decoder = *description.spec.decoder;
+  for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
+    experts.layers.push_back((layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0);
+  }
+  decoder.experts = experts;
+  const std::string mlp = LayerPrefix(checkpoint) + "mlp.";
+  LayerNames& names = decoder.layers;
+  names.router = {{mlp + "gate.weight"}};
+  names.expert_in = Stacked(mlp + "experts.{}.", {"gate_proj", "up_proj"}, /*has_bias=*/false);
+  names.expert_out = Stacked(mlp + "experts.{}.", {"down_proj"}, /*has_bias=*/false);
+  return description;
+}
+
+}  // namespace beamline
