@@ -43,6 +43,7 @@ constexpr ConfigFile kFiles[] = {
     {"gemma3-4of2x10", "config.json"},
     {"gpt_neo-3x16-local", "config.json"},
     {"falcon-6of2x8-norms", "config.json"},
+    {"qwen3_moe-4of2x6", "config.json"},
 };
 
 // The files that sentence-transformers adds.

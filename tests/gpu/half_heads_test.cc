@@ -46,7 +46,7 @@ std::vector<float> Angles(int num_positions, int head_dim) {
   return angles;
 }
 
-// Gains of queries and keys, and a bias of keys alone.
+// Gains of queries and keys, each head's or all heads', and a bias of keys alone.
 struct HeadNorms {
   TypedArray query_gain, key_gain, key_bias;
 
@@ -79,6 +79,19 @@ class HalfHeadsTest : public HalfOpTest {
     return Tensor(rows.device().data, dtype(),
                   {kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim});
   }
+  // Of the cache, in a random order.
+  std::vector<int32_t> RandomSlots(int num_tokens) {
+    std::vector<int32_t> slots(kNumBlocks * kBlockSize);
+    std::iota(slots.begin(), slots.end(), 0);
+    std::shuffle(slots.begin(), slots.end(), random_);
+    slots.resize(num_tokens);
+    return slots;
+  }
+  // Over rows of queries, and of keys, of so many elements.
+  HeadNorms RandomNorms(int query_size, int key_size) {
+    return {Random(1, std::max(1, query_size)), Random(1, std::max(1, key_size)),
+            Random(1, std::max(1, key_size))};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Types, HalfHeadsTest,
                          testing::Values(DType::kFloat32, DType::kFloat16, DType::kBFloat16),
@@ -91,22 +104,23 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
     const Weight weight = RandomWeight(width, hidden);
     const TypedArray bias = Random(1, width);
     const TypedArray gain = Random(1, hidden), norm_bias = Random(1, hidden);
-    const HeadNorms norms = {Random(1, shape.head_dim), Random(1, shape.head_dim),
-                             Random(1, shape.head_dim)};
+    const HeadNorms norms = RandomNorms(shape.head_dim, shape.head_dim);
+    const HeadNorms of_all =
+        RandomNorms(shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim);
     const TypedArray cos_sin(backend(), DType::kFloat32, 100, shape.head_dim,
                              Angles(100, shape.head_dim));
     for (int num_tokens : shape.Tokens()) {
       const TypedArray x = Random(num_tokens, hidden);
-      std::vector<int32_t> slots(kNumBlocks * kBlockSize), positions(num_tokens);
-      std::iota(slots.begin(), slots.end(), 0);
-      std::shuffle(slots.begin(), slots.end(), random_);
-      slots.resize(num_tokens);
+      const std::vector<int32_t> slots = RandomSlots(num_tokens);
+      std::vector<int32_t> positions(num_tokens);
       for (int32_t& position : positions) position = RandomInt(0, 99);
       const IndexArray device_slots = Ids(slots), device_positions = Ids(positions);
       // Without rotary, half-split, interleaved; the same behind a norm of the input; and with a
-      // norm of each head, RMSNorm or LayerNorm.
-      for (int variant = 0; variant < 12; ++variant) {
+      // norm of each head, RMSNorm or LayerNorm; with such norms of all heads; and clipped.
+      for (int variant = 0; variant < 24; ++variant) {
         const bool rotated = variant % 3 > 0, behind_norm = variant % 6 >= 3;
+        const bool is_cross = shape.num_heads * shape.num_kv_heads == 0;
+        if (variant / 6 == 2 && is_cross) continue;
         if (SmallCases() && hidden > 1000 && variant != 4) continue;
         SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
                                         << shape.num_kv_heads << " heads, variant " << variant);
@@ -128,7 +142,9 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         params.bias = bias.device_vector(), expected.bias = bias.host_vector();
         params.positions = device_positions.device(), expected.positions = positions.data();
         if (rotated) params.rotary = &rotary, expected.rotary = &host_rotary;
-        if (variant >= 6) norms.Apply(NormKind(variant % 2), params, expected);
+        if (variant / 6 == 1) norms.Apply(NormKind(variant % 2), params, expected);
+        if (variant / 6 == 2) of_all.Apply(NormKind(variant % 2), params, expected);
+        if (variant / 6 == 3) params.clip = expected.clip = 0.5f;
         const TypedArray normed = Output(num_tokens, hidden);
         if (behind_norm) {
           params.input_norm = {.gain = gain.device_vector(), .bias = norm_bias.device_vector()};

@@ -248,6 +248,23 @@ TEST_P(HalfOpTest, NormAddsTheResidual) {
   }
 }
 
+// Into the addend's memory, as layers do.
+TEST_P(HalfOpTest, NormAddsBehindItself) {
+  for (int hidden_size : {8, 512, 1023, 5120}) {
+    for (const int rows : {1, 37, 2600}) {
+      const TypedArray x = Random(rows, hidden_size, 2.0f), addend = Random(rows, hidden_size);
+      const TypedArray gain = Random(1, hidden_size);
+      NormParams params, expected;
+      params.kind = expected.kind = NormKind::kRmsNorm;
+      params.x = x.device(), expected.x = x.host_tensor();
+      params.gain = gain.device_vector(), expected.gain = gain.host_vector();
+      params.addend = params.y = addend.device(), expected.addend = addend.host_tensor();
+      backend().Norm(params);
+      ExpectClose(addend, reference::Norm(expected).y);
+    }
+  }
+}
+
 TEST_P(HalfOpTest, NormDoesNotDependOnItsBatch) {
   for (int hidden_size : {768, 1024, 5120}) {
     constexpr int kRows = 1200;
