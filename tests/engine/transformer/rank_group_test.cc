@@ -223,6 +223,18 @@ TEST(ShardTest, SizesThatDoNotDivideAreNamed) {
             "feed-forward of the decoder; accepted: 1, 2, 4");
   TransformerSpec few_tokens = Decoder(8, 8, 64);
   few_tokens.vocab_size = 3;
+  TransformerSpec norms_all_heads = Decoder(8, 8, 64);
+  norms_all_heads.decoder->norms_all_heads = true;
+  EXPECT_TRUE(CheckDivides(norms_all_heads, 1).ok());
+  EXPECT_EQ(CheckDivides(norms_all_heads, 2).message(),
+            "tensor_parallel is 2, which does not divide the 1 norm over all query heads of the "
+            "decoder; accepted: 1");
+  TransformerSpec experts = Decoder(8, 8, 64);
+  experts.decoder->experts = {.num_experts = 4, .num_chosen = 2, .inner_size = 6};
+  EXPECT_EQ(CheckDivides(experts, 4).message(),
+            "tensor_parallel is 4, which does not divide the 6 inner features of an expert of the "
+            "decoder; accepted: 1, 2");
+  EXPECT_EQ(SpecOf(experts, Shard{1, 2}).decoder->experts.inner_size, 3);
   EXPECT_EQ(CheckDivides(few_tokens, 4).message(),
             "tensor_parallel is 4, more than the 3 tokens of the vocabulary; accepted: 1, 2");
 }
