@@ -1,5 +1,6 @@
 // Mixtures of experts: Mixtral is Mistral, and Qwen3-MoE Qwen 3, with experts instead of a
-// feed-forward; of Qwen3-MoE in all layers or in some.
+// feed-forward, of Qwen3-MoE in all layers or in some. OLMoE is Llama with those, and with norms of
+// all queries and all keys.
 #include <algorithm>
 #include <string>
 
@@ -27,6 +28,16 @@ constexpr LlamaLike kQwen3Moe = {.num_layers = 24,
                                  .attention_biases = AttentionBiases::kAsConfigured,
                                  .has_head_norms = true};
 
+constexpr LlamaLike kOlmoe = {.num_layers = 16,
+                              .hidden_size = 2048,
+                              .num_heads = 16,
+                              .vocab_size = 50304,
+                              .intermediate_size = 2048,
+                              .max_position_embeddings = 4096,
+                              .norm_epsilon = 1e-5f,
+                              .attention_biases = AttentionBiases::kAsConfigured,
+                              .has_head_norms = true};
+
 // How many experts there are, and how many a token goes through.
 void ReadNumbers(const char* name, int32_t num_experts, int32_t num_chosen, ConfigFields& config,
                  ExpertsSpec& experts) {
@@ -36,6 +47,13 @@ void ReadNumbers(const char* name, int32_t num_experts, int32_t num_chosen, Conf
     config.Fault("num_experts_per_tok",
                  fmt::format("1 to {}, {}, is expected", name, experts.num_experts));
   }
+}
+
+// Experts that are named as a feed-forward is, below it.
+void NameExperts(const std::string& mlp, LayerNames& names) {
+  names.router = {{mlp + "gate.weight"}};
+  names.expert_in = Stacked(mlp + "experts.{}.", {"gate_proj", "up_proj"}, /*has_bias=*/false);
+  names.expert_out = Stacked(mlp + "experts.{}.", {"down_proj"}, /*has_bias=*/false);
 }
 
 }  // namespace
@@ -80,11 +98,27 @@ absl::StatusOr<FamilyDescription> DescribeQwen3Moe(const Checkpoint& checkpoint)
     experts.layers.push_back((layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0);
   }
   decoder.experts = experts;
-  const std::string mlp = LayerPrefix(checkpoint) + "mlp.";
-  LayerNames& names = decoder.layers;
-  names.router = {{mlp + "gate.weight"}};
-  names.expert_in = Stacked(mlp + "experts.{}.", {"gate_proj", "up_proj"}, /*has_bias=*/false);
-  names.expert_out = Stacked(mlp + "experts.{}.", {"down_proj"}, /*has_bias=*/false);
+  NameExperts(LayerPrefix(checkpoint) + "mlp.", decoder.layers);
+  return description;
+}
+
+absl::StatusOr<FamilyDescription> DescribeOlmoe(const Checkpoint& checkpoint) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  ExpertsSpec experts;
+  config.Alias("num_experts", "num_local_experts");
+  ReadNumbers("num_experts", 64, 8, config, experts);
+  experts.renormalize = config.Bool("norm_topk_prob", false);
+  if (config.Has("clip_qkv")) config.Fault("clip_qkv", "only null is supported");
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeLlamaLike(checkpoint, kOlmoe));
+  StackSpec& decoder = *description.spec.decoder;
+  experts.inner_size = decoder.feed_forward_size;
+  decoder.experts = experts;
+  decoder.norms_all_heads = true;
+  decoder.layers.feed_forward_in = decoder.layers.feed_forward_out = {};
+  NameExperts(LayerPrefix(checkpoint) + "mlp.", decoder.layers);
+  description.generation.eos_token_ids = {50279};
+  description.generation.pad_token_id = 1;
   return description;
 }
 

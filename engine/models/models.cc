@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 37> kFamilies = {{
+constexpr std::array<Family, 38> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
@@ -82,6 +82,7 @@ constexpr std::array<Family, 37> kFamilies = {{
     {"qwen3_moe", DescribeQwen3Moe, {"Qwen3MoeForCausalLM"}},
     {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
     {"olmo", DescribeOlmo, {"OlmoForCausalLM"}},
+    {"olmoe", DescribeOlmoe, {"OlmoeForCausalLM"}},
     {"olmo2", DescribeOlmo2, {"Olmo2ForCausalLM"}},
     {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
     {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},

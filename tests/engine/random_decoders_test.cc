@@ -212,13 +212,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Decoder{"opt-3x8-projected", 0, 83}, Decoder{"gpt_neo-3x16-local", 0, 101},
                       Decoder{"bloom-5x8", 0, 97}, Decoder{"bloom-4x6-untied", 0, 71}),
     NameOf);
-INSTANTIATE_TEST_SUITE_P(Experts, RandomDecodersTest,
-                         ::testing::Values(Decoder{"mixtral-4of2x8", 0, 83},
-                                           Decoder{"mixtral-3x6-window", 0, 61},
-                                           Decoder{"qwen3_moe-4of2x6", 0, 89},
-                                           Decoder{"qwen3_moe-3x8-sparse", 0, 67},
-                                           Decoder{"qwen3_moe-4of2x6", 0, 89, -1, 2}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Experts, RandomDecodersTest,
+    ::testing::Values(Decoder{"mixtral-4of2x8", 0, 83}, Decoder{"mixtral-3x6-window", 0, 61},
+                      Decoder{"qwen3_moe-4of2x6", 0, 89}, Decoder{"qwen3_moe-3x8-sparse", 0, 67},
+                      Decoder{"qwen3_moe-4of2x6", 0, 89, -1, 2}, Decoder{"olmoe-4of2x8", 0, 79}),
+    NameOf);
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
                          ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},
                                            Decoder{"gpt2-5x8-deep", 0, 97, -1, 5},

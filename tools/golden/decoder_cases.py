@@ -120,6 +120,8 @@ DECODER_CASES = {
         "Qwen3Moe", 24, 3, 4, 67, {}, num_key_value_heads=3, head_dim=8, intermediate_size=28, moe_intermediate_size=10,
         num_experts=6, num_experts_per_tok=2, decoder_sparse_step=2, attention_bias=True, tie_word_embeddings=True),
         torch.float32, None),
+    "olmoe-4of2x8": ("OlmoeForCausalLM", decoder("Olmoe", 32, 4, 2, 79, {}, num_key_value_heads=2, intermediate_size=14,
+                                                 num_experts=7, num_experts_per_tok=3), torch.bfloat16, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

@@ -182,6 +182,11 @@ TEST(DecoderFamilies, LayersHaveExpertsAsTheFamilySays) {
   EXPECT_THAT(qwen.experts.layers, ElementsAre(false, true, false, false, false, true));
   EXPECT_THAT(qwen.layers.router.weights, ElementsAre("model.layers.{}.mlp.gate.weight"));
   EXPECT_FALSE(Decoder("qwen3").has_experts(0));
+  const StackSpec olmoe = Decoder("olmoe");
+  EXPECT_EQ(olmoe.experts.num_experts, 64);
+  EXPECT_TRUE(olmoe.norms_all_heads && olmoe.has_experts(15));
+  EXPECT_THAT(Error("olmoe", {{"clip_qkv", 8.0}}),
+              HasSubstr("clip_qkv is 8.0; only null is supported"));
   EXPECT_THAT(Error("mixtral", {{"num_local_experts", 257}}),
               HasSubstr("num_local_experts is 257; a whole number from 1 to 256 is expected"));
   EXPECT_THAT(Error("qwen3_moe", {{"num_experts", 8}, {"num_experts_per_tok", 9}}),
