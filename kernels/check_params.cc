@@ -208,7 +208,8 @@ void Check(const ExpertsParams& p, const CheckOptions& options) {
     BEAMLINE_CHECK(p.out[e]->out_features() == hidden_size);
   }
   CheckMatrix(p.x, num_rows, hidden_size, dtype);
-  CheckMatrix(p.router_logits, num_rows, num_experts, DType::kFloat32);
+  CheckOptionalMatrix(p.shared, num_rows, hidden_size, dtype);
+  CheckMatrix(p.router_logits, num_rows, num_experts + (p.shared.empty() ? 0 : 1), DType::kFloat32);
   CheckMatrix(p.inner, num_places, inner_size, dtype);
   CheckMatrix(p.outputs, num_places, hidden_size, dtype);
   CheckOptionalMatrix(p.residual, num_rows, hidden_size, dtype);

@@ -87,10 +87,11 @@ inline constexpr int kMostChosenExperts = 32;
 
 // A mixture of experts, each a gated feed-forward: y = sum of p_e * out_e(act(gate_e(x)) * up_e(x))
 // over the num_chosen experts e of a row whose router_logits are the largest, ties by the lower
-// expert, + residual. p = softmax(router_logits). Every row goes through all that it chose.
+// expert, + sigmoid(s) * shared + residual. p = softmax(router_logits). Every row goes through all
+// that it chose.
 struct ExpertsParams {
   Tensor x;              // [num_rows, hidden_size]
-  Tensor router_logits;  // [num_rows, num_experts] float32
+  Tensor router_logits;  // [num_rows, num_experts] float32; with `shared` s in one column more
   int num_chosen = 0;
   bool renormalize = false;  // the chosen ones' p are divided by their sum
   // Host, [num_experts] of one shape each: [2 * inner_size, hidden_size], the gate's rows first,
@@ -100,6 +101,7 @@ struct ExpertsParams {
   // Workspaces, any content before and after.
   Tensor inner;     // [num_rows * num_chosen, inner_size]
   Tensor outputs;   // [num_rows * num_chosen, hidden_size]
+  Tensor shared;    // as y: what an expert of all rows has computed; may be empty
   Tensor residual;  // as y, added last; may be empty; may alias y
   Tensor y;         // as x; must not alias x
 };

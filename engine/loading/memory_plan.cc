@@ -113,7 +113,7 @@ int64_t RouterElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (int32_t layer = 0; layer < stack.num_layers; ++layer) {
     if (!stack.has_experts(layer)) continue;
-    elements += int64_t{stack.experts.num_experts} * stack.hidden_size;
+    elements += int64_t{stack.router_size()} * stack.hidden_size;
   }
   return elements;
 }

@@ -1,5 +1,6 @@
-// Mixtures of experts: Mixtral is Mistral, and Qwen3-MoE Qwen 3, with experts instead of a
-// feed-forward, of Qwen3-MoE in all layers or in some. OLMoE is Llama with those, and with norms of
+// Mixtures of experts: Mixtral is Mistral, and Qwen2-MoE and Qwen3-MoE Qwen 2 and 3, with experts
+// instead of a feed-forward, of Qwen's in all layers or in some; those of Qwen2-MoE have one more
+// that all rows go through. OLMoE is Llama with those, and with norms of
 // all queries and all keys.
 #include <algorithm>
 #include <string>
@@ -19,14 +20,12 @@ constexpr LlamaLike kMixtral = {.intermediate_size = 14336,
                                 .rotary = {.theta = 1e6},
                                 .windows = WindowedLayers::kAll};
 
-constexpr LlamaLike kQwen3Moe = {.num_layers = 24,
-                                 .hidden_size = 2048,
-                                 .vocab_size = 151936,
-                                 .intermediate_size = 6144,
-                                 .num_key_value_heads = 4,
-                                 .max_position_embeddings = 32768,
-                                 .attention_biases = AttentionBiases::kAsConfigured,
-                                 .has_head_norms = true};
+constexpr LlamaLike kQwenMoe = {.num_layers = 24,
+                                .hidden_size = 2048,
+                                .vocab_size = 151936,
+                                .intermediate_size = 6144,
+                                .num_key_value_heads = 4,
+                                .max_position_embeddings = 32768};
 
 constexpr LlamaLike kOlmoe = {.num_layers = 16,
                               .hidden_size = 2048,
@@ -56,6 +55,30 @@ void NameExperts(const std::string& mlp, LayerNames& names) {
   names.expert_out = Stacked(mlp + "experts.{}.", {"down_proj"}, /*has_bias=*/false);
 }
 
+// What Qwen2-MoE and Qwen3-MoE have in common; `otherwise`: where config.json says nothing.
+absl::StatusOr<FamilyDescription> DescribeQwenMoe(const Checkpoint& checkpoint,
+                                                  const LlamaLike& family,
+                                                  const ExpertsSpec& otherwise) {
+  ConfigFields config(checkpoint.config(), "config.json");
+  ExpertsSpec experts;
+  config.Alias("num_experts", "num_local_experts");  // as transformers 5 writes it
+  ReadNumbers("num_experts", otherwise.num_experts, otherwise.num_chosen, config, experts);
+  experts.inner_size = config.Size("moe_intermediate_size", otherwise.inner_size);
+  experts.renormalize = config.Bool("norm_topk_prob", false);
+  config.RequireBool("use_sliding_window", false, false);
+  const int32_t step = config.Size("decoder_sparse_step", 1);
+  const TokenIds dense = config.Ids("mlp_only_layers");
+  BEAMLINE_RETURN_IF_ERROR(config.status());
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeLlamaLike(checkpoint, family));
+  StackSpec& decoder = *description.spec.decoder;
+  for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
+    experts.layers.push_back((layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0);
+  }
+  decoder.experts = experts;
+  NameExperts(LayerPrefix(checkpoint) + "mlp.", decoder.layers);
+  return description;
+}
+
 }  // namespace
 
 absl::StatusOr<FamilyDescription> DescribeMixtral(const Checkpoint& checkpoint) {
@@ -80,26 +103,35 @@ absl::StatusOr<FamilyDescription> DescribeMixtral(const Checkpoint& checkpoint) 
   return description;
 }
 
-absl::StatusOr<FamilyDescription> DescribeQwen3Moe(const Checkpoint& checkpoint) {
+absl::StatusOr<FamilyDescription> DescribeQwen2Moe(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  ExpertsSpec experts;
-  config.Alias("num_experts", "num_local_experts");  // as transformers 5 writes it
-  ReadNumbers("num_experts", 128, 8, config, experts);
-  experts.inner_size = config.Size("moe_intermediate_size", 768);
-  experts.renormalize = config.Bool("norm_topk_prob", false);
-  config.RequireBool("use_sliding_window", false, false);
-  const int32_t step = config.Size("decoder_sparse_step", 1);
-  const TokenIds dense = config.Ids("mlp_only_layers");
+  const int32_t shared_size = config.Size("shared_expert_intermediate_size", 5632);
+  LlamaLike family = kQwenMoe;
+  family.num_heads = 16;
+  family.intermediate_size = 5632;
+  family.num_key_value_heads = 16;
+  family.attention_biases =
+      config.Bool("qkv_bias", true) ? AttentionBiases::kQueryKeyValue : AttentionBiases::kNone;
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            DescribeLlamaLike(checkpoint, kQwen3Moe));
-  StackSpec& decoder = *description.spec.decoder;
-  for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
-    experts.layers.push_back((layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0);
-  }
-  decoder.experts = experts;
-  NameExperts(LayerPrefix(checkpoint) + "mlp.", decoder.layers);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      FamilyDescription description,
+      DescribeQwenMoe(checkpoint, family,
+                      {.num_experts = 60, .num_chosen = 4, .inner_size = 1408}));
+  const std::string mlp = LayerPrefix(checkpoint) + "mlp.";
+  description.spec.decoder->experts.shared_size = shared_size;
+  LayerNames& names = description.spec.decoder->layers;
+  names.router.weights.push_back(mlp + "shared_expert_gate.weight");
+  names.shared_in = Stacked(mlp + "shared_expert.", {"gate_proj", "up_proj"}, /*has_bias=*/false);
+  names.shared_out = Stacked(mlp + "shared_expert.", {"down_proj"}, /*has_bias=*/false);
   return description;
+}
+
+absl::StatusOr<FamilyDescription> DescribeQwen3Moe(const Checkpoint& checkpoint) {
+  LlamaLike family = kQwenMoe;
+  family.attention_biases = AttentionBiases::kAsConfigured;
+  family.has_head_norms = true;
+  return DescribeQwenMoe(checkpoint, family,
+                         {.num_experts = 128, .num_chosen = 8, .inner_size = 768});
 }
 
 absl::StatusOr<FamilyDescription> DescribeOlmoe(const Checkpoint& checkpoint) {

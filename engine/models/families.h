@@ -79,6 +79,7 @@ absl::StatusOr<FamilyDescription> DescribeQwen2(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeQwen3(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeSmolLm3(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMixtral(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeQwen2Moe(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeQwen3Moe(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeOlmoe(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeOlmo(const Checkpoint& checkpoint);

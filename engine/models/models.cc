@@ -34,7 +34,7 @@ struct Family {
 };
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 38> kFamilies = {{
+constexpr std::array<Family, 39> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
@@ -79,6 +79,7 @@ constexpr std::array<Family, 38> kFamilies = {{
     {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}, "Qwen2Model"},
     {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}, "Qwen3Model"},
     {"mixtral", DescribeMixtral, {"MixtralForCausalLM"}},
+    {"qwen2_moe", DescribeQwen2Moe, {"Qwen2MoeForCausalLM"}},
     {"qwen3_moe", DescribeQwen3Moe, {"Qwen3MoeForCausalLM"}},
     {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
     {"olmo", DescribeOlmo, {"OlmoForCausalLM"}},

@@ -31,7 +31,7 @@ struct Widths {
     normed = std::max<int64_t>({normed, stack.hidden_size, stack.projected_size});
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
     key = std::max(key, int64_t{stack.num_kv_heads} * stack.head_dim);
-    inner = std::max<int64_t>(inner, stack.feed_forward_size);
+    inner = std::max<int64_t>({inner, stack.feed_forward_size, stack.experts.shared_size});
   }
 };
 
@@ -78,7 +78,11 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       spec.decoder->experts.num_experts > 0) {
     const ExpertsSpec& experts = spec.decoder->experts;
     const int64_t places = tokens * experts.num_chosen;
-    parts.push_back({&Activations::router, tokens, experts.num_experts, DType::kFloat32});
+    const int64_t logits = spec.decoder->router_size();
+    parts.push_back({&Activations::router, tokens, logits, DType::kFloat32});
+    if (experts.shared_size > 0) {
+      parts.push_back({&Activations::shared, tokens, widths.hidden, dtype});
+    }
     parts.push_back({&Activations::expert_inner, places, experts.inner_size, dtype});
     parts.push_back({&Activations::expert_outputs, places, widths.hidden, dtype});
   }

@@ -34,7 +34,8 @@ struct Activations {
   Tensor embedded;
   Tensor inner;  // [T, feed_forward_size]
   // Where layers have experts, of which a row goes through num_chosen.
-  Tensor router;          // [T, num_experts] float32
+  Tensor router;          // [T, router_size()] float32
+  Tensor shared;          // [T, hidden_size], where all rows go through one of them
   Tensor expert_inner;    // [T * num_chosen, inner size of an expert]
   Tensor expert_outputs;  // [T * num_chosen, hidden_size]
   Tensor branch;          // as hidden, where a stack keeps its branches (StackSpec::keeps_branches)

@@ -248,7 +248,7 @@ void StackForward::RoutedFeedForward(int layer, Stream& stream) const {
             [&](const BranchInput& x) {
               const ExpertsSpec& spec = spec_.experts;
               const int64_t num_rows = x.rows.dim(0), num_places = num_rows * spec.num_chosen;
-              const Tensor logits = View(activations_.router, num_rows, spec.num_experts);
+              const Tensor logits = View(activations_.router, num_rows, spec_.router_size());
               Product(x, weights.experts.router, logits);
               ExpertsParams experts;
               experts.x = x.norm.gain.empty() ? x.rows : x.normed;
@@ -258,10 +258,25 @@ void StackForward::RoutedFeedForward(int layer, Stream& stream) const {
               experts.in = weights.experts.in;
               experts.out = weights.experts.out;
               experts.activation = spec_.activation;
+              if (spec.shared_size > 0) {
+                experts.shared = SharedExpert(weights.experts, experts.x);
+              }
               experts.inner = View(activations_.expert_inner, num_places, spec.inner_size);
               experts.outputs = View(activations_.expert_outputs, num_places, spec_.hidden_size);
               return experts;
             });
+}
+
+Tensor StackForward::SharedExpert(const ExpertWeights& weights, const Tensor& x) const {
+  MatMulParams in = Output(x, weights.shared_in);
+  in.activation = spec_.activation;
+  in.gated = true;
+  in.y = View(activations_.inner, x.dim(0), spec_.experts.shared_size);
+  backend_.MatMul(in);
+  MatMulParams out = Output(in.y, weights.shared_out);
+  out.y = View(activations_.shared, x.dim(0), spec_.hidden_size);
+  backend_.MatMul(out);
+  return out.y;
 }
 
 template <typename Branch>

@@ -118,6 +118,8 @@ class StackForward {
   void FeedForward(int layer, Stream& stream) const;
   // The same by a few experts of each row.
   void RoutedFeedForward(int layer, Stream& stream) const;
+  // What the expert of all rows makes of them.
+  Tensor SharedExpert(const ExpertWeights& weights, const Tensor& x) const;
 
   // hidden += branch(norm(hidden)), or hidden = norm(hidden + branch(hidden)), whose norm then is
   // pending. branch(input) returns its last operator, which lacks the residual and where it goes.

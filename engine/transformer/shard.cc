@@ -27,6 +27,7 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
     sizes.push_back({name, "inner features of the feed-forward", stack->feed_forward_size});
     if (stack->experts.num_experts > 0) {
       sizes.push_back({name, "inner features of an expert", stack->experts.inner_size});
+      sizes.push_back({name, "inner features of the shared expert", stack->experts.shared_size});
     }
     // No rank has what such a norm is over.
     if (stack->norms_all_heads) sizes.push_back({name, "norm over all query heads", 1});
@@ -76,6 +77,7 @@ TransformerSpec SpecOf(const TransformerSpec& spec, const Shard& shard) {
     (*stack)->num_kv_heads /= shard.size;
     (*stack)->feed_forward_size /= shard.size;
     (*stack)->experts.inner_size /= shard.size;
+    (*stack)->experts.shared_size /= shard.size;
   }
   if (spec.decoder.has_value()) {
     part.vocab_size = static_cast<int32_t>(shard.Width(spec.vocab_size));

@@ -70,6 +70,7 @@ struct ExpertsSpec {
   int32_t num_experts = 0;  // 0: no layer's is
   int32_t num_chosen = 0;   // a row goes through so many of them
   int32_t inner_size = 0;
+  int32_t shared_size = 0;   // inner features of an expert that all rows go through; 0: none
   bool renormalize = false;  // as ExpertsParams
   std::vector<bool> layers;  // of each layer of the whole stack, whether its is; empty: all are
 };
@@ -85,7 +86,8 @@ struct LayerNames {
   NormNames cross_norm;
   LinearNames feed_forward_in, feed_forward_out;
   // Of a layer with experts instead; a second "{}" stands for the expert's index.
-  LinearNames router, expert_in, expert_out;
+  // The router has the share of the shared expert in a row of its own, behind those of the others.
+  LinearNames router, expert_in, expert_out, shared_in, shared_out;
   NormNames feed_forward_norm;
   // Pre-norm: of what a branch has computed, before it is added; gain empty: none.
   NormNames attention_output_norm, feed_forward_output_norm;
@@ -102,6 +104,8 @@ struct StackSpec {
   bool edits_heads() const {
     return positions == PositionKind::kRotary || !layers.query_norm.gain.empty() || head_clip > 0;
   }
+  // Logits of a layer's router.
+  int32_t router_size() const { return experts.num_experts + (experts.shared_size > 0 ? 1 : 0); }
   // Whether the feed-forward of a layer, counted in the whole stack, is a mixture of experts.
   bool has_experts(int32_t layer) const {
     return experts.num_experts > 0 && (experts.layers.empty() || experts.layers[layer]);

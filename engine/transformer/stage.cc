@@ -28,9 +28,11 @@ double LayerCost(const StackSpec& stack, int32_t layer) {
   const double key = static_cast<double>(stack.num_kv_heads) * stack.head_dim;
   const double attention = hidden * (query + 2 * key) + query * hidden;
   // All experts' weights are read where a batch has rows enough.
-  const double inner = stack.has_experts(layer) ? static_cast<double>(stack.experts.num_experts) *
-                                                      stack.experts.inner_size
-                                                : stack.feed_forward_size;
+  const ExpertsSpec& experts = stack.experts;
+  const double inner =
+      stack.has_experts(layer)
+          ? static_cast<double>(experts.num_experts) * experts.inner_size + experts.shared_size
+          : stack.feed_forward_size;
   const double feed_forward = hidden * inner * (stack.gated ? 3 : 2);
   return attention * (stack.cross_attention ? 2 : 1) + feed_forward;
 }

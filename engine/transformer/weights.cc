@@ -61,9 +61,20 @@ absl::StatusOr<ExpertWeights> LoadExperts(const StackSpec& spec, const std::stri
   const ExpertsSpec& experts = spec.experts;
   const LayerNames& names = spec.layers;
   ExpertWeights weights;
+  std::vector<int64_t> router_parts = {experts.num_experts};
+  if (experts.shared_size > 0) router_parts.push_back(1);
   BEAMLINE_ASSIGN_OR_RETURN(weights.router,
-                            reader.Linear(OfLayer(names.router, layer), {experts.num_experts},
+                            reader.Linear(OfLayer(names.router, layer), std::move(router_parts),
                                           spec.hidden_size, LinearSplit::kWhole));
+  if (experts.shared_size > 0) {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        weights.shared_in,
+        reader.Linear(OfLayer(names.shared_in, layer), {experts.shared_size, experts.shared_size},
+                      spec.hidden_size, LinearSplit::kOut));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.shared_out,
+                              reader.Linear(OfLayer(names.shared_out, layer), {spec.hidden_size},
+                                            experts.shared_size, LinearSplit::kIn));
+  }
   const auto keep = [&](LinearWeights loaded, std::vector<const PackedWeight*>& list) {
     list.push_back(loaded.weight.get());
     weights.packed.push_back(std::move(loaded.weight));

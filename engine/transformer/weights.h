@@ -27,8 +27,9 @@ struct NormWeights {
 
 // Of a mixture of experts.
 struct ExpertWeights {
-  LinearWeights router;                      // [num_experts, hidden_size]; every rank has all
-  std::vector<const PackedWeight*> in, out;  // of each expert, as ExpertsParams has them
+  LinearWeights router;  // [StackSpec::router_size(), hidden_size]; every rank has all
+  LinearWeights shared_in, shared_out;                // of the expert of all rows; may be empty
+  std::vector<const PackedWeight*> in, out;           // of each expert, as ExpertsParams has them
   std::vector<std::unique_ptr<PackedWeight>> packed;  // own these
 };
 

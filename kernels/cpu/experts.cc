@@ -86,6 +86,12 @@ void Combine(const ExpertsParams& params, const Routes& routes, int64_t row, flo
     const float* const output = params.outputs.row<float>(routes.places[choice]);
     for (int64_t c = 0; c < size; ++c) sum[c] += weight * output[c];
   }
+  if (!params.shared.empty()) {
+    const float* const shared = params.shared.row<float>(row);
+    const float share =
+        1.0f / (1.0f + std::exp(-params.router_logits.row<float>(row)[params.in.size()]));
+    for (int64_t c = 0; c < size; ++c) sum[c] += share * shared[c];
+  }
   const float* const residual = params.residual.empty() ? nullptr : params.residual.row<float>(row);
   float* const y = params.y.row<float>(row);
   for (int64_t c = 0; c < size; ++c) y[c] = residual == nullptr ? sum[c] : sum[c] + residual[c];

@@ -216,7 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
     Experts, RandomDecodersTest,
     ::testing::Values(Decoder{"mixtral-4of2x8", 0, 83}, Decoder{"mixtral-3x6-window", 0, 61},
                       Decoder{"qwen3_moe-4of2x6", 0, 89}, Decoder{"qwen3_moe-3x8-sparse", 0, 67},
-                      Decoder{"qwen3_moe-4of2x6", 0, 89, -1, 2}, Decoder{"olmoe-4of2x8", 0, 79}),
+                      Decoder{"qwen3_moe-4of2x6", 0, 89, -1, 2}, Decoder{"olmoe-4of2x8", 0, 79},
+                      Decoder{"qwen2_moe-4of2x8", 0, 73}),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
                          ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},

@@ -125,6 +125,34 @@ TEST_P(ExpertsTest, ARowDoesNotDependOnItsBatch) {
   }
 }
 
+// An expert of all rows, whose share is a column behind those of the others.
+TEST_P(ExpertsTest, AddASharedOne) {
+  const Shape shape = {5, 2, 40, 24};
+  const Weights weights = RandomExperts(shape);
+  for (const int num_rows : {1, 70}) {
+    const auto x = RandomArray(num_rows * shape.hidden_size);
+    const auto router = RandomArray(num_rows * (shape.num_experts + 1), 2.0f);
+    const auto shared = RandomArray(num_rows * shape.hidden_size);
+    const auto inner = Output(num_rows * 2 * shape.inner_size);
+    const auto outputs = Output(num_rows * 2 * shape.hidden_size);
+    const auto y = Output(num_rows * shape.hidden_size);
+    ExpertsParams params;
+    params.x = x.tensor({num_rows, shape.hidden_size});
+    params.router_logits = router.tensor({num_rows, shape.num_experts + 1});
+    params.num_chosen = 2;
+    params.in = weights.in;
+    params.out = weights.out;
+    params.activation = Activation::kSilu;
+    params.inner = inner.tensor({num_rows * 2, shape.inner_size});
+    params.outputs = outputs.tensor({num_rows * 2, shape.hidden_size});
+    params.shared = shared.tensor({num_rows, shape.hidden_size});
+    params.y = y.tensor({num_rows, shape.hidden_size});
+    backend().Experts(params);
+    ExpectNear(y.Read(), reference::Experts(params, weights.in_values, weights.out_values),
+               kTolerance);
+  }
+}
+
 // What is no number stays none: it is answered by an error, not by a text.
 TEST_P(ExpertsTest, NansPass) {
   const Shape shape = {4, 2, 16, 8};

@@ -306,6 +306,7 @@ Matrix Experts(const ExpertsParams& p, const std::vector<Matrix>& in,
     for (int64_t c = 0; c < y.cols; ++c) {
       x.at(0, c) = At(p.x, r, c);
       y.at(r, c) = At(p.residual, r, c);
+      if (!p.shared.empty()) y.at(r, c) += At(p.shared, r, c) / (1 + std::exp(-logits[in.size()]));
     }
     for (const size_t e : order) {
       for (int64_t i = 0; i < inner.cols; ++i) {

@@ -122,6 +122,9 @@ DECODER_CASES = {
         torch.float32, None),
     "olmoe-4of2x8": ("OlmoeForCausalLM", decoder("Olmoe", 32, 4, 2, 79, {}, num_key_value_heads=2, intermediate_size=14,
                                                  num_experts=7, num_experts_per_tok=3), torch.bfloat16, None),
+    "qwen2_moe-4of2x8": ("Qwen2MoeForCausalLM", decoder(
+        "Qwen2Moe", 32, 4, 3, 73, {}, num_key_value_heads=2, intermediate_size=26, moe_intermediate_size=10,
+        shared_expert_intermediate_size=22, num_experts=5, num_experts_per_tok=2, mlp_only_layers=[2]), torch.bfloat16, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

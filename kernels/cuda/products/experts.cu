@@ -129,6 +129,10 @@ template <typename T>
 struct CombineArgs {
   const T* outputs;  // [num_places, columns]
   int64_t outputs_stride;
+  const T* shared;  // may be null
+  int64_t shared_stride;
+  const float* shared_logits;  // its column of the router's
+  int64_t logits_stride;
   const T* residual;  // may be null
   int64_t residual_stride;
   T* y;
@@ -144,6 +148,10 @@ constexpr int kCombineThreads = 256;
 template <typename T>
 __global__ void __launch_bounds__(kCombineThreads) CombineKernel(CombineArgs<T> args) {
   const int64_t row = blockIdx.x;
+  float share = 0.0f;  // of what is shared
+  if (args.shared != nullptr) {
+    share = 1.0f / (1.0f + expf(-args.shared_logits[row * args.logits_stride]));
+  }
   for (int column = threadIdx.x; column < args.columns; column += kCombineThreads) {
     float sum = 0.0f;
     for (int i = 0; i < args.num_chosen; ++i) {
@@ -151,6 +159,9 @@ __global__ void __launch_bounds__(kCombineThreads) CombineKernel(CombineArgs<T> 
       const int64_t place = args.routes.places[choice];
       sum +=
           args.routes.weights[choice] * ToFloat(args.outputs[place * args.outputs_stride + column]);
+    }
+    if (args.shared != nullptr) {
+      sum += share * ToFloat(args.shared[row * args.shared_stride + column]);
     }
     if (args.residual != nullptr) {
       sum += ToFloat(args.residual[row * args.residual_stride + column]);
@@ -207,6 +218,10 @@ void MultiplyAll(Device& device, const ExpertsParams& params, const Routes& rout
   CombineArgs<T> combine = {};
   combine.outputs = params.outputs.as<T>();
   combine.outputs_stride = params.outputs.row_stride;
+  combine.shared = params.shared.as<T>();
+  combine.shared_stride = params.shared.row_stride;
+  combine.shared_logits = params.router_logits.as<float>() + params.in.size();
+  combine.logits_stride = params.router_logits.row_stride;
   combine.residual = params.residual.as<T>();
   combine.residual_stride = params.residual.row_stride;
   combine.y = params.y.as<T>();

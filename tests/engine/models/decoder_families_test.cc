@@ -182,6 +182,11 @@ TEST(DecoderFamilies, LayersHaveExpertsAsTheFamilySays) {
   EXPECT_THAT(qwen.experts.layers, ElementsAre(false, true, false, false, false, true));
   EXPECT_THAT(qwen.layers.router.weights, ElementsAre("model.layers.{}.mlp.gate.weight"));
   EXPECT_FALSE(Decoder("qwen3").has_experts(0));
+  const StackSpec shared = Decoder("qwen2_moe", {{"qkv_bias", false}});
+  EXPECT_EQ(shared.experts.num_experts, 60);
+  EXPECT_EQ(shared.experts.shared_size, 5632);
+  EXPECT_EQ(shared.router_size(), 61);
+  EXPECT_TRUE(shared.layers.qkv.biases.empty());
   const StackSpec olmoe = Decoder("olmoe");
   EXPECT_EQ(olmoe.experts.num_experts, 64);
   EXPECT_TRUE(olmoe.norms_all_heads && olmoe.has_experts(15));

@@ -227,6 +227,8 @@ INSTANTIATE_TEST_SUITE_P(Experts, RandomDecoderTest,
                                            Model{"mixtral-4of2x8", 2, 2},
                                            Model{"qwen3_moe-4of2x6", 2},
                                            Model{"qwen3_moe-4of2x6", 1, 3}, Model{"olmoe-4of2x8"},
+                                           Model{"qwen2_moe-4of2x8"},
+                                           Model{"qwen2_moe-4of2x8", 2, 2},
                                            Model{"olmoe-4of2x8", 1, 2}));
 INSTANTIATE_TEST_SUITE_P(LikeGpt2, RandomDecoderTest,
                          ::testing::Values(Model{"opt-3x16"}, Model{"opt-5x8-post"},
