@@ -16,10 +16,10 @@ constexpr size_t kMostFolderBytes = 1000;
 std::string TypesOf(const ModelInfo& model) {
   std::string types = Name(model.dtype);
   if (model.weight_dtype != model.dtype) {
-    types += fmt::format(" with weights in {}", Name(model.weight_dtype));
+    types += fmt::format(", weights in {}", Name(model.weight_dtype));
   }
   if (model.cache_dtype != model.dtype && model.cache_dtype != DType::kFloat32) {
-    types += fmt::format(" with its cache in {}", Name(model.cache_dtype));
+    types += fmt::format(", cache in {}", Name(model.cache_dtype));
   }
   return types;
 }
