@@ -119,8 +119,7 @@ class Ladders(timing.Timing):
         measure("flash, padded vocabulary", lambda: model(input_ids=ids, use_cache=False).logits, SDPBackend.FLASH_ATTENTION)
         if self.options.device == "cuda":
             compiled = peer_operators.compiled(model)
-            measure("flash, padded vocabulary, torch.compile", lambda: compiled(input_ids=ids, use_cache=False).logits,
-                    SDPBackend.FLASH_ATTENTION)
+            measure("padded vocabulary, torch.compile", lambda: compiled(input_ids=ids, use_cache=False).logits, list(ways.values()))
         self.models.clear()
         own = self.beamline.bench(name, "score", inputs, dtype, batch=batch, warmup=3, rounds=7, max_batch_tokens=max(4096, batch * length))
         self.row(f"{batch} x {length} tokens", "ms", own["seconds"], peers, memory_mib=memory)
@@ -219,6 +218,7 @@ def draw_bars(axes, rows, title):
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel(rows[0]["unit"])
     axes.set_title(title, fontsize=9)
     axes.legend(fontsize=6)

@@ -57,10 +57,6 @@ def values_of(model, rows):
     return torch.cat(parts)
 
 
-def types_of(name, options):
-    return [dtype for dtype in options.dtypes if shapes.is_served(name, dtype)]
-
-
 def errors(values, truth):
     difference = values.double() - truth
     return {"largest": difference.abs().max().item(), "relative": (difference.norm() / truth.norm()).item()}
@@ -73,7 +69,7 @@ def check_values(beamline, name, options, rows):
     truth = values_of(model.double(), rows)
     del model
     result = {}
-    for dtype in types_of(name, options):
+    for dtype in options.dtypes:
         own = torch.from_numpy(beamline.probe(name, rows, dtype)).to(options.device)
         peer = single
         if dtype != "float32":
@@ -134,7 +130,7 @@ def check_answers(beamline, name, options, values):
     task = "translate" if shapes.is_translator(name) else "write"
     expected = [greedy(model, prompt) for prompt in prompts]
     result = {}
-    for dtype in types_of(name, options):
+    for dtype in options.dtypes:
         found = beamline.bench(name, task + "-greedy", prompts, dtype, batch=NUM_PROMPTS, warmup=0, outputs=True,
                                max_new_tokens=GREEDY_TOKENS)["outputs"]
         result[dtype] = check_greedy(found, expected, values[dtype]["beamline"]["largest"])

@@ -124,11 +124,6 @@ def is_translator(name):
     return SHAPES[name][0] == "MarianMTModel" or SHAPES[name][0].endswith("ForConditionalGeneration")
 
 
-def is_served(name, dtype):
-    """T5's residuals leave the range of float16."""
-    return not (SHAPES[name][0].startswith("T5") and dtype == "float16")
-
-
 def vocab_size(folder, name):
     with open(os.path.join(folder, name, "config.json"), encoding="utf-8") as file:
         return json.load(file)["vocab_size"]
