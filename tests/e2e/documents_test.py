@@ -159,7 +159,7 @@ def plan_of(model):
     activations = max_batch_tokens * (7 * hidden + inner) * number
     if layers:
         weights += config["vocab_size"] * hidden * number
-        activations += max_sequences * (hidden * number + config["vocab_size"] * 4)
+        activations += max_batch_tokens * hidden * number + max_sequences * config["vocab_size"] * 4
     else:
         activations += max_sequences * hidden * 4
     token = 2 * layers * hidden * number
