@@ -77,9 +77,10 @@ class Tls(unittest.TestCase):
         inputs = [inference_pb2.Prompt(text="a mail server")]
         answer = self.stub.Encode(inference_pb2.EncodeRequest(model="embed-en", inputs=inputs), timeout=TIMEOUT_S)
         self.assertEqual(len(answer.embeddings), 1)
-        messages = list(self.stub.GenerateStream(self.request(64), timeout=TIMEOUT_S))
+        # What a busy reader has not taken yet is joined: enough tokens that they cannot all come as one.
+        messages = list(self.stub.GenerateStream(self.request(480), timeout=TIMEOUT_S))
         self.assertGreater(len(messages), 2)
-        self.assertEqual(messages[-1].end.usage.generated_tokens, 64)
+        self.assertEqual(messages[-1].end.usage.generated_tokens, 480)
 
     def test_errors_keep_their_details(self):
         with self.assertRaises(grpc.RpcError) as raised:
