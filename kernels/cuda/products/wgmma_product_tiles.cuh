@@ -109,6 +109,7 @@ struct Multiplier {
   const int rank;
   const int group, warp, lane;
   Ring<S::kStages> stage;
+  int next_buffer = 0;  // where the next part goes, of this tile or the next one
 
   __device__ void Run() {
     if (group == 0) ArriveSome(TurnOf(0), kGroups * kWarpgroupSize);
@@ -201,9 +202,12 @@ struct Multiplier {
   __device__ void Finish(const Tile& tile, const Sums& sums) {
 #pragma unroll
     for (int part = 0; part < S::kParts; ++part) {
+      // All but the last kBuffers - 1 stores have read theirs, which is the next in turn alone if
+      // the turns go on from tile to tile: a tile may have an odd number of parts.
       if (IsStorer()) WaitForStoresToRead<S::kBuffers - 1>();
       SyncGroup();
-      T* const buffer = shared.y[group][part % S::kBuffers];
+      T* const buffer = shared.y[group][next_buffer];
+      next_buffer = (next_buffer + 1) % S::kBuffers;
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) FinishPart(part, half, sums, buffer);
       PublishToCopies();
