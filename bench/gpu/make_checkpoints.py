@@ -59,6 +59,8 @@ def initialise(model, seed):
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.ndim == 2:
             values *= gain_of(name, parameter, gains)
+        elif parameter.ndim == 3:  # of experts [number, out, in]
+            values *= parameter.shape[2] ** -0.5 * (gains["residual"] if name.endswith("down_proj") else 1.0)
         else:
             values = values * 0.1 + (1.0 if name.endswith("weight") else 0.0)
         if name.endswith("fc1.bias"):

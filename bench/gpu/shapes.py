@@ -7,6 +7,10 @@ import os
 ROTATED = {"hidden_size": 768, "num_hidden_layers": 8, "num_attention_heads": 12, "intermediate_size": 2048, "vocab_size": 32000,
            "max_position_embeddings": 2048}
 SMALL_ROTATED = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 500}
+EXPERTS = {"hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 32000,
+           "max_position_embeddings": 2048}
+MANY_EXPERTS = {"intermediate_size": 1024, "moe_intermediate_size": 256, "num_experts": 32, "num_experts_per_tok": 4}
+FEW_EXPERTS = {"num_key_value_heads": 2, "moe_intermediate_size": 32, "num_experts": 6, "num_experts_per_tok": 3}
 T5 = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 8, "num_heads": 12, "vocab_size": 32000}
 SMALL_T5 = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 2, "vocab_size": 500}
 # name: (class of transformers, fields of its configuration, the same of a small stand-in for dry runs)
@@ -40,6 +44,16 @@ SHAPES = {
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75}}, SMALL_ROTATED),
     "smollm3": ("SmolLM3ForCausalLM", ROTATED | {"num_key_value_heads": 4}, SMALL_ROTATED),
     "starcoder2": ("Starcoder2ForCausalLM", ROTATED | {"num_key_value_heads": 2, "sliding_window": 96}, SMALL_ROTATED),
+    "olmo": ("OlmoForCausalLM", ROTATED | {"num_key_value_heads": 4}, SMALL_ROTATED),
+    "olmo2": ("Olmo2ForCausalLM", ROTATED | {"num_key_value_heads": 4}, SMALL_ROTATED),
+    "mixtral": ("MixtralForCausalLM", EXPERTS | {"intermediate_size": 1024, "num_local_experts": 8, "num_experts_per_tok": 2},
+                SMALL_ROTATED | {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2-moe": ("Qwen2MoeForCausalLM", EXPERTS | MANY_EXPERTS | {"shared_expert_intermediate_size": 512},
+                  SMALL_ROTATED | FEW_EXPERTS | {"shared_expert_intermediate_size": 96}),
+    "qwen3-moe": ("Qwen3MoeForCausalLM", EXPERTS | MANY_EXPERTS | {"head_dim": 128, "norm_topk_prob": True},
+                  SMALL_ROTATED | FEW_EXPERTS | {"head_dim": 32, "norm_topk_prob": True}),
+    "olmoe": ("OlmoeForCausalLM", EXPERTS | {"num_key_value_heads": 8, "intermediate_size": 256, "num_experts": 32, "num_experts_per_tok": 4},
+              SMALL_ROTATED | {"num_experts": 6, "num_experts_per_tok": 3}),
     "pythia-160m": ("GPTNeoXForCausalLM", ROTATED | {"rope_parameters": {
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}}, SMALL_ROTATED),
     "gptj": ("GPTJForCausalLM", {"n_embd": 768, "n_head": 3, "n_layer": 8, "n_positions": 2048, "rotary_dim": 64, "vocab_size": 32000},
@@ -133,6 +147,8 @@ def load(folder, name, dtype, attention, device):
     """The checkpoint as transformers loads it."""
     import transformers
 
+    # The grouped products that transformers takes for experts know no float64.
+    experts = {"experts_implementation": "eager"} if "moe" in name or name == "mixtral" else {}
     model = getattr(transformers, SHAPES[name][0]).from_pretrained(
-        os.path.join(folder, name), dtype=dtype, attn_implementation=attention)
+        os.path.join(folder, name), dtype=dtype, attn_implementation=attention, **experts)
     return model.eval().to(device)
