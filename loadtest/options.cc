@@ -27,7 +27,8 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   };
   AddRepeatable(group, "--kind", flags.kinds,
                 "generate, generate_stream, generate_many, encode, encode_many, score, classify, "
-                "rerank or tokenize, with =WEIGHT in a mix; repeatable; default generate_stream");
+                "classify_tokens, fill_mask, rerank or tokenize, with =WEIGHT in a mix; "
+                "repeatable; default generate_stream");
   add("--model", flags.model, "name of the model; default: the only one");
   group.add_option("--prompt", flags.text, "one text for every request");
   AddPath(group, "--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");

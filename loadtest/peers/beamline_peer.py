@@ -13,13 +13,15 @@ from peer import Answer, Peer, PeerError
 from plan import PlanError
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "client", "python")
-ITEMS = {"encode": "embeddings", "score": "scores", "classify": "classifications", "rerank": "documents"}
+ITEMS = {"encode": "embeddings", "score": "scores", "classify": "classifications", "classify_tokens": "classifications", "fill_mask": "texts", "rerank": "documents"}
 METHODS = {
     "generate": ("Generate", "GenerateRequest", "GenerateResponse"),
     "generate_stream": ("GenerateStream", "GenerateRequest", "GenerateStreamResponse"),
     "encode": ("Encode", "EncodeRequest", "EncodeResponse"),
     "score": ("Score", "ScoreRequest", "ScoreResponse"),
     "classify": ("Classify", "ClassifyRequest", "ClassifyResponse"),
+    "classify_tokens": ("ClassifyTokens", "ClassifyTokensRequest", "ClassifyTokensResponse"),
+    "fill_mask": ("FillMask", "FillMaskRequest", "FillMaskResponse"),
     "rerank": ("Rerank", "RerankRequest", "RerankResponse"),
     "tokenize": ("Tokenize", "TokenizeRequest", "TokenizeResponse"),
 }

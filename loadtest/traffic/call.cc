@@ -79,6 +79,10 @@ std::unique_ptr<Call> MakeCall(Request request, const RunClock& clock, CallObser
       return std::make_unique<ScoreCall>(std::move(request), clock, observer);
     case Kind::kClassify:
       return std::make_unique<ClassifyCall>(std::move(request), clock, observer);
+    case Kind::kClassifyTokens:
+      return std::make_unique<ClassifyTokensCall>(std::move(request), clock, observer);
+    case Kind::kFillMask:
+      return std::make_unique<FillMaskCall>(std::move(request), clock, observer);
     case Kind::kRerank:
       return std::make_unique<RerankCall>(std::move(request), clock, observer);
     case Kind::kTokenize:

@@ -23,8 +23,9 @@ bool CanDo(const v1::Model& model, Kind kind) {
   if (model.task() == v1::TASK_CLASSIFY) {
     return kind == Kind::kClassify || (kind == Kind::kRerank && model.labels_size() == 1);
   }
-  if (model.task() == v1::TASK_CLASSIFY_TOKENS) return false;
+  if (model.task() == v1::TASK_CLASSIFY_TOKENS) return kind == Kind::kClassifyTokens;
   const bool encodes = kind == Kind::kEncode || kind == Kind::kEncodeMany;
+  if (kind == Kind::kFillMask) return !model.mask_token().empty();
   if (model.task() == v1::TASK_ENCODE) return encodes;
   return IsGeneration(kind) || kind == Kind::kScore;
 }
@@ -101,6 +102,7 @@ absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workl
     if ((*model)->input_vocab_size() > 0) {
       of.vocab_size = std::min(of.vocab_size, (*model)->input_vocab_size());
     }
+    of.mask_token = (*model)->mask_token();
     of.max_input_tokens = (*model)->max_input_tokens();
     of.max_total_tokens = (*model)->max_total_tokens();
     of.prompt_takes_positions = (*model)->num_encoder_layers() == 0;

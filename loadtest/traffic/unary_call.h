@@ -28,6 +28,14 @@ inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context
   return stub.PrepareAsyncClassify(&context, request, &queue);
 }
 inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::ClassifyTokensRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncClassifyTokens(&context, request, &queue);
+}
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                         const v1::FillMaskRequest& request, grpc::CompletionQueue& queue) {
+  return stub.PrepareAsyncFillMask(&context, request, &queue);
+}
+inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
                          const v1::RerankRequest& request, grpc::CompletionQueue& queue) {
   return stub.PrepareAsyncRerank(&context, request, &queue);
 }
@@ -61,6 +69,8 @@ using GenerateCall = UnaryCall<v1::GenerateRequest, v1::GenerateResponse>;
 using EncodeCall = UnaryCall<v1::EncodeRequest, v1::EncodeResponse>;
 using ScoreCall = UnaryCall<v1::ScoreRequest, v1::ScoreResponse>;
 using ClassifyCall = UnaryCall<v1::ClassifyRequest, v1::ClassifyResponse>;
+using ClassifyTokensCall = UnaryCall<v1::ClassifyTokensRequest, v1::ClassifyTokensResponse>;
+using FillMaskCall = UnaryCall<v1::FillMaskRequest, v1::FillMaskResponse>;
 using RerankCall = UnaryCall<v1::RerankRequest, v1::RerankResponse>;
 using TokenizeCall = UnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>;
 

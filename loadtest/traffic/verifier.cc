@@ -50,6 +50,12 @@ class Alone {
     }
     return grpc::Status::OK;
   }
+  grpc::Status operator()(const v1::ClassifyTokensRequest& request) {
+    return AskEach(&v1::Inference::Stub::ClassifyTokens, request, v1::ClassifyTokensResponse());
+  }
+  grpc::Status operator()(const v1::FillMaskRequest& request) {
+    return AskEach(&v1::Inference::Stub::FillMask, request, v1::FillMaskResponse());
+  }
   grpc::Status operator()(const v1::RerankRequest& request) {
     // The best are those of all of them.
     if (request.has_top()) {
@@ -78,6 +84,17 @@ class Alone {
   Answer TakeAnswer() { return std::move(answer_); }
 
  private:
+  // Of a request whose inputs are texts, each alone.
+  template <typename Method, typename Message, typename Response>
+  grpc::Status AskEach(Method method, const Message& request, const Response& response) {
+    Message one = request;
+    for (const std::string& input : request.inputs()) {
+      one.clear_inputs();
+      one.add_inputs(input);
+      if (const auto status = Ask(method, one, response); !status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  }
   template <typename Method, typename Message, typename Response>
   grpc::Status Ask(Method method, const Message& request, Response response) {
     grpc::ClientContext context;

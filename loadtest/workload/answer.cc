@@ -114,6 +114,40 @@ void Answer::Append(const v1::ClassifyResponse& response) {
   num_items += response.classifications_size();
 }
 
+void Answer::Append(const v1::ClassifyTokensResponse& response) {
+  for (const v1::TokenClassification& one : response.classifications()) {
+    Sequence& sequence = sequences.emplace_back();
+    for (const v1::ClassifiedToken& token : one.tokens()) {
+      sequence.ids.push_back(token.id());
+      for (const v1::ClassScore& of : token.classes()) {
+        sequence.text += of.label() + "\n";
+        values.push_back(of.score());
+      }
+    }
+    for (const v1::Entity& entity : one.entities()) {
+      sequence.text += entity.label() + " " + entity.text() + "\n";
+      values.push_back(entity.score());
+    }
+  }
+  AddUsage(response.usage(), usage);
+  num_items += response.classifications_size();
+}
+
+void Answer::Append(const v1::FillMaskResponse& response) {
+  for (const v1::FilledText& one : response.texts()) {
+    Sequence& sequence = sequences.emplace_back();
+    for (const v1::FilledMask& mask : one.masks()) {
+      for (const v1::MaskFill& fill : mask.fills()) {
+        sequence.ids.push_back(fill.id());
+        sequence.text += fill.sequence() + "\n";
+        values.push_back(fill.score());
+      }
+    }
+  }
+  AddUsage(response.usage(), usage);
+  num_items += response.texts_size();
+}
+
 void Answer::Append(const v1::RerankResponse& response) {
   for (const v1::RankedDocument& document : response.documents()) {
     values.push_back(document.score());

@@ -16,8 +16,10 @@ struct Answer {
     std::string text;
     v1::FinishReason finish_reason = v1::FINISH_REASON_UNSPECIFIED;
   };
-  std::vector<Sequence> sequences;  // of generation and tokenization
-  std::vector<float> values;        // embeddings and scores, of classes and documents too
+  // Of generation and tokenization; of each input's tokens or entities with their classes, and of
+  // what fills its masks.
+  std::vector<Sequence> sequences;
+  std::vector<float> values;  // embeddings and scores, of classes and documents too
 
   v1::Usage usage;
   int num_items = 0;
@@ -27,6 +29,8 @@ struct Answer {
   void Append(const v1::EncodeResponse& response);
   void Append(const v1::ScoreResponse& response);
   void Append(const v1::ClassifyResponse& response);
+  void Append(const v1::ClassifyTokensResponse& response);
+  void Append(const v1::FillMaskResponse& response);
   void Append(const v1::RerankResponse& response);
   void Append(const v1::TokenizeResponse& response);
   void Append(const Answer& other);

@@ -84,6 +84,29 @@ v1::ClassifyRequest MakeClassify(const RequestClass& of, Random& random, const R
   return request;
 }
 
+v1::ClassifyTokensRequest MakeClassifyTokens(const RequestClass& of, Random& random,
+                                             const Random& shared) {
+  v1::ClassifyTokensRequest request = of.classify_tokens;
+  request.set_model(of.model);
+  for (int i = 0; i < of.batch; ++i) {
+    request.add_inputs(DrawPrompt(of.prompt, of.vocab_size, random, shared).text());
+  }
+  return request;
+}
+
+// A text that has no mask gets one at its end.
+v1::FillMaskRequest MakeFillMask(const RequestClass& of, Random& random, const Random& shared) {
+  v1::FillMaskRequest request = of.fill_mask;
+  request.set_model(of.model);
+  const std::string mask = of.mask_token.empty() ? "[MASK]" : of.mask_token;
+  for (int i = 0; i < of.batch; ++i) {
+    std::string text = DrawPrompt(of.prompt, of.vocab_size, random, shared).text();
+    if (text.find(mask) == std::string::npos) text += " " + mask;
+    request.add_inputs(std::move(text));
+  }
+  return request;
+}
+
 v1::RerankRequest MakeRerank(const RequestClass& of, Random& random, const Random& shared) {
   v1::RerankRequest request = of.rerank;
   request.set_model(of.model);
@@ -177,6 +200,10 @@ RequestBody RequestFactory::MakeBody(size_t class_index, uint64_t variant) const
       return MakeScore(of, random, shared);
     case Kind::kClassify:
       return MakeClassify(of, random, shared);
+    case Kind::kClassifyTokens:
+      return MakeClassifyTokens(of, random, shared);
+    case Kind::kFillMask:
+      return MakeFillMask(of, random, shared);
     case Kind::kRerank:
       return MakeRerank(of, random, shared);
     case Kind::kTokenize:

@@ -17,10 +17,10 @@
 namespace beamline::loadtest {
 
 // What one call sends; lists are the requests of one bidirectional stream.
-using RequestBody =
-    std::variant<v1::GenerateRequest, std::vector<v1::GenerateRequest>, v1::EncodeRequest,
-                 std::vector<v1::EncodeRequest>, v1::ScoreRequest, v1::ClassifyRequest,
-                 v1::RerankRequest, v1::TokenizeRequest>;
+using RequestBody = std::variant<v1::GenerateRequest, std::vector<v1::GenerateRequest>,
+                                 v1::EncodeRequest, std::vector<v1::EncodeRequest>,
+                                 v1::ScoreRequest, v1::ClassifyRequest, v1::ClassifyTokensRequest,
+                                 v1::FillMaskRequest, v1::RerankRequest, v1::TokenizeRequest>;
 
 struct Request {
   uint64_t index = 0;

@@ -9,7 +9,8 @@ namespace {
 
 constexpr Kind kKinds[] = {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany,
                            Kind::kEncode,   Kind::kEncodeMany,     Kind::kScore,
-                           Kind::kClassify, Kind::kRerank,         Kind::kTokenize};
+                           Kind::kClassify, Kind::kClassifyTokens, Kind::kFillMask,
+                           Kind::kRerank,   Kind::kTokenize};
 
 }  // namespace
 
@@ -29,6 +30,10 @@ const char* KindName(Kind kind) {
       return "score";
     case Kind::kClassify:
       return "classify";
+    case Kind::kClassifyTokens:
+      return "classify_tokens";
+    case Kind::kFillMask:
+      return "fill_mask";
     case Kind::kRerank:
       return "rerank";
     case Kind::kTokenize:

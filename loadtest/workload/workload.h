@@ -23,12 +23,14 @@ enum class Kind {
   kEncodeMany,
   kScore,
   kClassify,
+  kClassifyTokens,
+  kFillMask,
   kRerank,
   kTokenize,
 };
 
 // "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "classify",
-// "rerank", "tokenize".
+// "classify_tokens", "fill_mask", "rerank", "tokenize".
 const char* KindName(Kind kind);
 // INVALID_ARGUMENT when no kind has this name.
 absl::StatusOr<Kind> ParseKind(std::string_view name);
@@ -41,8 +43,8 @@ struct RequestClass {
   double weight = 1;  // > 0; its share of the requests is this over the sum of all
   std::string model;
   PromptSource prompt;
-  // Inputs of an encode or classify call, requests of a *_many call, continuations of a score call,
-  // documents of a rerank call.
+  // Inputs of an encode, classify, classify_tokens or fill_mask call, requests of a *_many call,
+  // continuations of a score call, documents of a rerank call.
   int batch = 1;
 
   // Options that every request of the class has; the ones of the other kinds stay empty.
@@ -50,6 +52,8 @@ struct RequestClass {
   v1::EncodeRequest encode;
   v1::ScoreRequest score;
   v1::ClassifyRequest classify;
+  v1::ClassifyTokensRequest classify_tokens;
+  v1::FillMaskRequest fill_mask;
   v1::RerankRequest rerank;
   // These change from request to request, on top of the options.
   std::optional<Distribution> max_new_tokens;
@@ -66,6 +70,7 @@ struct RequestClass {
   int32_t vocab_size = 0;
   int32_t max_input_tokens = 0;
   int32_t max_total_tokens = 0;
+  std::string mask_token;               // what stands for one in a text
   bool prompt_takes_positions = false;  // the prompt counts in max_total_tokens
 };
 

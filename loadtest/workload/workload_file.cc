@@ -128,6 +128,10 @@ absl::Status ReadOptions(Reader& reader, RequestClass& result) {
       return ReadMessage(options, result.score);
     case Kind::kClassify:
       return ReadMessage(options, result.classify);
+    case Kind::kClassifyTokens:
+      return ReadMessage(options, result.classify_tokens);
+    case Kind::kFillMask:
+      return ReadMessage(options, result.fill_mask);
     case Kind::kRerank:
       return ReadMessage(options, result.rerank);
     case Kind::kTokenize:
@@ -147,7 +151,8 @@ void CheckTogether(Reader& reader, const RequestClass& result) {
   if (result.max_new_tokens && result.max_new_tokens->low() < 1) {
     reader.Fail("max_new_tokens", "expected at least 1");
   }
-  const bool takes_texts = result.kind == Kind::kTokenize || result.kind == Kind::kRerank;
+  const bool takes_texts = result.kind == Kind::kTokenize || result.kind == Kind::kRerank ||
+                           result.kind == Kind::kClassifyTokens || result.kind == Kind::kFillMask;
   if (takes_texts && result.prompt.tokens) {
     reader.Fail("prompt.tokens", fmt::format("{} takes a text", KindName(result.kind)));
   }

@@ -154,9 +154,9 @@ TEST(Options, EveryFlagOfTheRequestsIsInTheWorkload) {
 }
 
 TEST(Options, EveryKindHasItsName) {
-  for (const Kind kind :
-       {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany, Kind::kEncode,
-        Kind::kEncodeMany, Kind::kScore, Kind::kClassify, Kind::kRerank, Kind::kTokenize}) {
+  for (const Kind kind : {Kind::kGenerate, Kind::kGenerateStream, Kind::kGenerateMany,
+                          Kind::kEncode, Kind::kEncodeMany, Kind::kScore, Kind::kClassify,
+                          Kind::kClassifyTokens, Kind::kFillMask, Kind::kRerank, Kind::kTokenize}) {
     const auto workload = ParseWorkloadOf({"--kind", KindName(kind)});
     ASSERT_TRUE(workload.ok()) << KindName(kind) << workload.status();
     EXPECT_EQ(workload->classes[0].kind, kind);

@@ -32,6 +32,8 @@ requests:
   - {kind: encode_many, prompt: {words: uniform:1:9}, batch: 3}
   - {kind: score, prompt: {words: 3}, batch: 2}
   - {kind: classify, prompt: {tokens: uniform:1:9}, batch: 2}
+  - {kind: classify_tokens, prompt: {words: 3}, batch: 2}
+  - {kind: fill_mask, prompt: {words: 3}, batch: 2, options: {top_k: 3}}
   - {kind: rerank, prompt: {words: 3}, batch: 2, options: {top: 1}}
   - {kind: tokenize, model: write, prompt: {words: 3}}
 )";
@@ -75,6 +77,8 @@ std::string SerializedAs(const std::string& kind, const json& object) {
   if (kind.starts_with("encode")) return Serialized<v1::EncodeRequest>(object);
   if (kind == "score") return Serialized<v1::ScoreRequest>(object);
   if (kind == "classify") return Serialized<v1::ClassifyRequest>(object);
+  if (kind == "classify_tokens") return Serialized<v1::ClassifyTokensRequest>(object);
+  if (kind == "fill_mask") return Serialized<v1::FillMaskRequest>(object);
   if (kind == "rerank") return Serialized<v1::RerankRequest>(object);
   return Serialized<v1::TokenizeRequest>(object);
 }
@@ -153,9 +157,9 @@ TEST(Plan, BeginsWithTheLoad) {
   EXPECT_NEAR(head["asked_per_s"][1].get<double>(), 200, 1e-9);
   EXPECT_EQ(head["timeout_s"], 60.0);
   EXPECT_EQ(head["drain_s"], 30.0);
-  ASSERT_EQ(head["classes"].size(), 10U);
+  ASSERT_EQ(head["classes"].size(), 12U);
   EXPECT_EQ(head["classes"][2], json({{"name", "cut"}, {"kind", "generate_stream"}}));
-  EXPECT_EQ(head["models"].size(), 3U);
+  EXPECT_EQ(head["models"].size(), 4U);
 }
 
 TEST(Plan, RefusesWhatHasNoTimesOrNoText) {

@@ -335,6 +335,8 @@ requests:
   - {kind: encode_many, prompt: {words: uniform:1:9}, batch: 3}
   - {kind: score, prompt: {words: 3}, batch: 2}
   - {kind: classify, prompt: {tokens: uniform:1:9}, batch: 4, options: {function: SCORE_FUNCTION_NONE}}
+  - {kind: classify_tokens, prompt: {words: uniform:1:9}, batch: 3, options: {aggregation: AGGREGATION_SIMPLE}}
+  - {kind: fill_mask, prompt: {words: uniform:1:9}, batch: 2}
   - {kind: rerank, prompt: {words: uniform:1:9}, batch: 3}
   - {kind: rerank, name: best, prompt: {words: uniform:1:9}, batch: 3, options: {top: 2}}
   - {kind: tokenize, model: write, prompt: {words: 3}}
@@ -350,8 +352,8 @@ TEST(RunTest, EveryKindIsSentAndVerified) {
   const auto [succeeded, result] = Load(server, flags);
   ASSERT_TRUE(succeeded.ok()) << succeeded.status();
   EXPECT_TRUE(*succeeded) << result["verification"] << result["error_examples"];
-  ASSERT_EQ(result["classes"].size(), 10U);
-  const std::vector<int> items = {1, 1, 5, 3, 3, 2, 4, 3, 2, 1};
+  ASSERT_EQ(result["classes"].size(), 12U);
+  const std::vector<int> items = {1, 1, 5, 3, 3, 2, 4, 3, 2, 3, 2, 1};
   for (size_t i = 0; i < items.size(); ++i) {
     const json& one = result["classes"][i];
     EXPECT_GT(one["requests"], 10) << one["kind"];

@@ -213,6 +213,31 @@ grpc::Status ScriptedServer::Classify(Context*, const v1::ClassifyRequest* reque
   return grpc::Status::OK;
 }
 
+grpc::Status ScriptedServer::ClassifyTokens(Context*, const v1::ClassifyTokensRequest* request,
+                                            v1::ClassifyTokensResponse* response) {
+  Keep(*request);
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const std::string& input : request->inputs()) {
+    v1::Entity& entity = *response->add_classifications()->add_entities();
+    entity.set_text(input);
+    entity.set_score(1.0F / static_cast<float>(input.size()));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::FillMask(Context*, const v1::FillMaskRequest* request,
+                                      v1::FillMaskResponse* response) {
+  Keep(*request);
+  if (auto status = Begin(); !status.ok()) return status;
+  for (const std::string& input : request->inputs()) {
+    if (input.find("<mask>") == std::string::npos) {
+      return {grpc::StatusCode::INVALID_ARGUMENT, "an input has no mask"};
+    }
+    response->add_texts()->add_masks()->add_fills()->set_sequence(input);
+  }
+  return grpc::Status::OK;
+}
+
 grpc::Status ScriptedServer::Rerank(Context*, const v1::RerankRequest* request,
                                     v1::RerankResponse* response) {
   Keep(*request);
@@ -237,11 +262,12 @@ grpc::Status ScriptedServer::ListModels(Context*, const v1::ListModelsRequest*,
                                         v1::ListModelsResponse* response) {
   for (const auto& [name, task] :
        {std::pair("write", v1::TASK_GENERATE), std::pair("embed", v1::TASK_ENCODE),
-        std::pair("rank", v1::TASK_CLASSIFY)}) {
+        std::pair("rank", v1::TASK_CLASSIFY), std::pair("tags", v1::TASK_CLASSIFY_TOKENS)}) {
     v1::Model& model = *response->add_models();
     model.set_name(name);
     model.set_task(task);
     if (task == v1::TASK_CLASSIFY) model.add_labels("relevant");
+    if (task == v1::TASK_ENCODE) model.set_mask_token("<mask>");
     model.set_vocab_size(kVocabSize);
     model.set_max_input_tokens(kMaxInput);
     model.set_max_total_tokens(kMaxTotal);

@@ -75,6 +75,9 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
       Context*, grpc::ServerReaderWriter<v1::EncodeManyResponse, v1::EncodeRequest>*) override;
   grpc::Status Score(Context*, const v1::ScoreRequest*, v1::ScoreResponse*) override;
   grpc::Status Classify(Context*, const v1::ClassifyRequest*, v1::ClassifyResponse*) override;
+  grpc::Status ClassifyTokens(Context*, const v1::ClassifyTokensRequest*,
+                              v1::ClassifyTokensResponse*) override;
+  grpc::Status FillMask(Context*, const v1::FillMaskRequest*, v1::FillMaskResponse*) override;
   grpc::Status Rerank(Context*, const v1::RerankRequest*, v1::RerankResponse*) override;
   grpc::Status Tokenize(Context*, const v1::TokenizeRequest*, v1::TokenizeResponse*) override;
   grpc::Status ListModels(Context*, const v1::ListModelsRequest*, v1::ListModelsResponse*) override;

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "fmt/format.h"
 
 namespace beamline::loadtest::server_models_test {
 namespace {
@@ -74,6 +77,23 @@ TEST(ServerModels, ClassifiersClassifyAndRerankersDoBoth) {
   EXPECT_EQ(Resolve(models, Kind::kClassify, "embed"),
             absl::InvalidArgumentError(
                 "class: model is 'embed', which cannot do it; accepted: sort, rank"));
+}
+
+TEST(ServerModels, MasksAreFilledByEncodersThatHaveOne) {
+  auto models = Models({{"tags", v1::TASK_CLASSIFY_TOKENS},
+                        {"embed", v1::TASK_ENCODE},
+                        {"fill", v1::TASK_ENCODE},
+                        {"write", v1::TASK_GENERATE}});
+  models[2].set_mask_token("<mask>");
+  EXPECT_EQ(Resolve(models, Kind::kFillMask, ""), absl::OkStatus());
+  EXPECT_EQ(Resolve(models, Kind::kClassifyTokens, ""), absl::OkStatus());
+  for (const auto& [kind, name, accepted] :
+       {std::tuple(Kind::kFillMask, "embed", "fill"), std::tuple(Kind::kFillMask, "tags", "fill"),
+        std::tuple(Kind::kClassifyTokens, "write", "tags")}) {
+    EXPECT_EQ(Resolve(models, kind, name),
+              absl::InvalidArgumentError(fmt::format(
+                  "class: model is '{}', which cannot do it; accepted: {}", name, accepted)));
+  }
 }
 
 // As the server chooses: the highest version that is ready, or the one that is named.

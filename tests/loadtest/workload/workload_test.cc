@@ -114,6 +114,8 @@ TEST(WorkloadFileTest, NamesWhatIsWrong) {
       {"requests: [{kind: generate, prompt: {text: a}, cancel_share: 0.5}]", "cancel_after_ms"},
       {"requests: [{kind: tokenize, prompt: {tokens: 5}}]", "tokenize takes a text"},
       {"requests: [{kind: rerank, prompt: {tokens: 5}}]", "rerank takes a text"},
+      {"requests: [{kind: classify_tokens, prompt: {tokens: 5}}]", "classify_tokens takes a text"},
+      {"requests: [{kind: fill_mask, prompt: {tokens: 5}}]", "fill_mask takes a text"},
       {"requests: [{kind: classify, prompt: {text: a}, options: {normalize: true}}]", "normalize"},
       {"requests: [{kind: encode, prompt: {jsonl: nowhere.jsonl}}]", "cannot be read"},
       {"requests: [", "workload:1: "},
