@@ -179,6 +179,22 @@ MASK_CASES = {
                           torch.float32, {}),
     "distilbert-5x6-masks": ("DistilBert", lambda: bert_tokenizer("DistilBertTokenizer"),
                              dict(dim=30, n_heads=5, n_layers=1, hidden_dim=44, activation="relu"), torch.float16, {}),
+    "albert-3x8-masks": ("Albert", albert_tokenizer,
+                         dict(hidden_size=24, embedding_size=14, num_attention_heads=3, num_hidden_layers=2, intermediate_size=36),
+                         torch.float32, {}),
+    "mpnet-3x8-masks": ("MPNet", mpnet_tokenizer,
+                        dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=36, hidden_act="relu"),
+                        torch.bfloat16, {}),
+    "modernbert-3x8-masks": ("ModernBert", modernbert_tokenizer,
+                             dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=28, local_attention=8),
+                             torch.float32, {}),
+    # All biases but the output's, and an output of its own.
+    "modernbert-2x10-masks": ("ModernBert", modernbert_tokenizer,
+                              dict(hidden_size=20, num_attention_heads=2, num_hidden_layers=1, intermediate_size=26, norm_bias=True,
+                                   classifier_bias=True, classifier_activation="relu", decoder_bias=False, tie_word_embeddings=False),
+                              torch.float16, {}),
+    "nomic_bert-2x8-masks": ("NomicBert", lambda: bert_tokenizer("BertTokenizer"),
+                             dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, intermediate_size=20), torch.float32, {}),
 }
 
 

@@ -99,6 +99,12 @@ absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint) {
   if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, prefix + "pooler", Activation::kTanh, "classifier", config, spec);
   }
+  SetMaskHead(checkpoint,
+              {.dense = "predictions.dense",
+               .norm = "predictions.LayerNorm",
+               .output = "predictions.decoder",
+               .bias = "predictions.bias"},
+              encoder.activation, config, spec);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;
 }

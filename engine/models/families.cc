@@ -94,16 +94,25 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   const std::string own = names.output + ".weight";
   const std::string own_bias = names.output + ".bias";
   const std::string bias = has(own_bias) ? own_bias : names.bias;
-  if (!has(names.dense + ".weight") || !has(bias) || (!has(own) && !is_tied)) return;
+  if (!has(names.dense + ".weight") || (!has(own) && !is_tied)) return;
+  if (!names.biases_may_miss && !has(bias)) return;
   MaskHeadSpec& head = spec.mask_head.emplace();
-  head.dense = {{names.dense + ".weight"}, {names.dense + ".bias"}};
+  // As the checkpoint has them, where it may have none.
+  const auto unless_missing = [&](const std::string& name) {
+    return names.biases_may_miss && !has(name) ? std::string() : name;
+  };
+  const auto biases = [&](const std::string& name) {
+    const std::string found = unless_missing(name);
+    return found.empty() ? std::vector<std::string>() : std::vector<std::string>{found};
+  };
+  head.dense = {{names.dense + ".weight"}, biases(names.dense + ".bias")};
   head.activation = activation;
   // Checkpoints converted from TensorFlow, as in the encoder.
   const bool is_tensorflow = has(names.norm + ".gamma");
   head.norm = {names.norm + (is_tensorflow ? ".gamma" : ".weight"),
-               names.norm + (is_tensorflow ? ".beta" : ".bias")};
+               unless_missing(names.norm + (is_tensorflow ? ".beta" : ".bias"))};
   head.norm_epsilon = spec.encoder->norm_epsilon;
-  head.output = {{has(own) ? own : spec.encoder->token_table}, {bias}};
+  head.output = {{has(own) ? own : spec.encoder->token_table}, biases(bias)};
 }
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

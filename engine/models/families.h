@@ -42,8 +42,9 @@ void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, Tran
 // model answers with vectors alone, or where the checkpoint has no such head.
 struct MaskHeadNames {
   std::string dense, norm;
-  std::string output;  // of a matrix of its own; else it is the table of tokens
-  std::string bias;    // of the output, where the matrix has none of its own
+  std::string output;            // of a matrix of its own; else it is the table of tokens
+  std::string bias;              // of the output, where the matrix has none of its own
+  bool biases_may_miss = false;  // by config.json, all of the head's
 };
 void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
                  ConfigFields& config, TransformerSpec& spec);

@@ -132,6 +132,10 @@ absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoin
     AddHead(checkpoint, norm_bias, config, spec);
   } else {
     spec.ignored_tensors = {"head.*", "decoder.*"};
+    SetMaskHead(
+        checkpoint,
+        {.dense = "head.dense", .norm = "head.norm", .output = "decoder", .biases_may_miss = true},
+        config.ActivationFunction("classifier_activation", "gelu"), config, spec);
   }
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;

@@ -87,6 +87,12 @@ absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint) {
     SetClassifier(checkpoint, "classifier.dense", Activation::kTanh, "classifier.out_proj", config,
                   spec);
   }
+  SetMaskHead(checkpoint,
+              {.dense = "lm_head.dense",
+               .norm = "lm_head.layer_norm",
+               .output = "lm_head.decoder",
+               .bias = "lm_head.bias"},
+              Activation::kGelu, config, spec);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;
 }

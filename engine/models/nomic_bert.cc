@@ -91,6 +91,12 @@ absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint
     SetClassifier(checkpoint, prefix + "pooler.dense", Activation::kTanh, "classifier", config,
                   spec);
   }
+  SetMaskHead(checkpoint,
+              {.dense = "cls.predictions.transform.dense",
+               .norm = "cls.predictions.transform.layer_norm",
+               .output = "cls.predictions.decoder",
+               .bias = "cls.predictions.bias"},
+              encoder.activation, config, spec);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;
 }
