@@ -197,6 +197,22 @@ MASK_CASES = {
                              dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, intermediate_size=20), torch.float32, {}),
 }
 
+# Behind those of masks: the number of a case seeds it.
+MORE_TOKEN_CASES = {
+    "mpnet-3x8-tokens": ("MPNet", mpnet_tokenizer,
+                         dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=36, **ENTITIES),
+                         torch.float16, {}),
+    "albert-3x8-tokens": ("Albert", albert_tokenizer,
+                          dict(hidden_size=24, embedding_size=14, num_attention_heads=3, num_hidden_layers=2, intermediate_size=36,
+                               **ENTITIES), torch.float32, {}),
+    "modernbert-3x8-tokens": ("ModernBert", modernbert_tokenizer,
+                              dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=28, local_attention=8,
+                                   classifier_pooling="mean", **ENTITIES), torch.float32, {}),
+    "nomic_bert-2x8-tokens": ("NomicBert", lambda: bert_tokenizer("BertTokenizer"),
+                              dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, intermediate_size=20, **ENTITIES),
+                              torch.bfloat16, {}),
+}
+
 
 def make_checkpoint(folder, head, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
@@ -314,13 +330,14 @@ def make_expected_masks(folder):
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES, *TOKEN_CASES, *MASK_CASES}:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= {*CASES, *TOKEN_CASES, *MASK_CASES, *MORE_TOKEN_CASES}:
         sys.exit(__doc__)
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     heads = [*((name, "ForSequenceClassification", make_expected, case) for name, case in CASES.items()),
              *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in TOKEN_CASES.items()),
-             *((name, "ForMaskedLM", make_expected_masks, case) for name, case in MASK_CASES.items())]
+             *((name, "ForMaskedLM", make_expected_masks, case) for name, case in MASK_CASES.items()),
+             *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in MORE_TOKEN_CASES.items())]
     for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, more)) in enumerate(heads):
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue

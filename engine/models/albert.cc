@@ -96,7 +96,9 @@ absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint) {
   spec.vocab_size = encoder.vocab_size;
   spec.ignored_tensors = {prefix + "embeddings.position_ids", prefix + "embeddings.token_type_ids",
                           prefix + "pooler.*", "predictions.*", "sop_classifier.*"};
-  if (IsClassifier(checkpoint)) {
+  if (IsTokenClassifier(checkpoint)) {
+    SetTokenClassifier(checkpoint, config, spec);
+  } else if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, prefix + "pooler", Activation::kTanh, "classifier", config, spec);
   }
   SetMaskHead(checkpoint,

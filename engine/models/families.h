@@ -34,7 +34,8 @@ absl::Status RefuseOtherHeads(const Checkpoint& checkpoint);
 // of weights without ".weight".
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec);
-// The same of a classifier of tokens, which has the output alone: "classifier", in every family.
+// The same of a classifier of tokens, which has the output alone, "classifier", in every family but
+// ModernBERT.
 void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec);
 
 // The head of a masked language model, by names of weights without ".weight". Sets nothing where

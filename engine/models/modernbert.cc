@@ -79,6 +79,7 @@ void AddHead(const Checkpoint& checkpoint, bool norm_bias, ConfigFields& config,
   classifier.norm_epsilon = spec.encoder->norm_epsilon;
   spec.ignored_tensors.push_back(classifier.norm.gain);
   if (norm_bias) spec.ignored_tensors.push_back(classifier.norm.bias);
+  classifier.per_token = IsTokenClassifier(checkpoint);
   const std::string pooling = config.String("classifier_pooling", "cls");
   if (pooling == "mean") {
     classifier.pooling = Pooling::kMean;

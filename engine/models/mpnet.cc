@@ -83,7 +83,9 @@ absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint) {
   TransformerSpec& spec = description.spec;
   spec.vocab_size = encoder.vocab_size;
   spec.ignored_tensors = {prefix + "embeddings.position_ids", prefix + "pooler.*", "lm_head.*"};
-  if (IsClassifier(checkpoint)) {
+  if (IsTokenClassifier(checkpoint)) {
+    SetTokenClassifier(checkpoint, config, spec);
+  } else if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, "classifier.dense", Activation::kTanh, "classifier.out_proj", config,
                   spec);
   }

@@ -87,7 +87,9 @@ absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint
   TransformerSpec& spec = description.spec;
   spec.vocab_size = encoder.vocab_size;
   spec.ignored_tensors = {prefix + "pooler.*", "cls.*"};
-  if (IsClassifier(checkpoint)) {
+  if (IsTokenClassifier(checkpoint)) {
+    SetTokenClassifier(checkpoint, config, spec);
+  } else if (IsClassifier(checkpoint)) {
     SetClassifier(checkpoint, prefix + "pooler.dense", Activation::kTanh, "classifier", config,
                   spec);
   }

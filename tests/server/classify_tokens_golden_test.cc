@@ -138,7 +138,11 @@ INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyTokensGoldenTest,
                                            GoldenClassifier{"roberta-3x8-tokens"},
                                            GoldenClassifier{"xlm-roberta-2x12-tokens"},
                                            GoldenClassifier{"electra-3x8-tokens"},
-                                           GoldenClassifier{"distilbert-5x6-tokens"}));
+                                           GoldenClassifier{"distilbert-5x6-tokens"},
+                                           GoldenClassifier{"albert-3x8-tokens"},
+                                           GoldenClassifier{"mpnet-3x8-tokens"},
+                                           GoldenClassifier{"modernbert-3x8-tokens"},
+                                           GoldenClassifier{"nomic_bert-2x8-tokens"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyTokensGoldenTest,
                          ::testing::Values(GoldenClassifier{"bert-3x8-tokens", 3, 1},
                                            GoldenClassifier{"bert-3x8-tokens", 1, 2}));

@@ -204,7 +204,7 @@ TEST(ModernBertTest, NamesFieldsThatItDoesNotKnow) {
   EXPECT_THAT(Error(Config("modernbert", {{"local_attention", 0}})),
               HasSubstr("local_attention is 0; a whole number from 1"));
   EXPECT_THAT(
-      Error(Config("modernbert", {{"architectures", {"ModernBertForTokenClassification"}}})),
+      Error(Config("modernbert", {{"architectures", {"ModernBertForQuestionAnswering"}}})),
       HasSubstr("served are ModernBertModel, ModernBertForMaskedLM"));
 }
 
