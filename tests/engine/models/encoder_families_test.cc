@@ -203,9 +203,8 @@ TEST(ModernBertTest, NamesFieldsThatItDoesNotKnow) {
               HasSubstr("hidden_activation is \"quick_gelu\""));
   EXPECT_THAT(Error(Config("modernbert", {{"local_attention", 0}})),
               HasSubstr("local_attention is 0; a whole number from 1"));
-  EXPECT_THAT(
-      Error(Config("modernbert", {{"architectures", {"ModernBertForQuestionAnswering"}}})),
-      HasSubstr("served are ModernBertModel, ModernBertForMaskedLM"));
+  EXPECT_THAT(Error(Config("modernbert", {{"architectures", {"ModernBertForQuestionAnswering"}}})),
+              HasSubstr("served are ModernBertModel, ModernBertForMaskedLM"));
 }
 
 TEST(NomicBertTest, ReadsOlderFieldsAndRefusesWhatTheyMayAskFor) {
