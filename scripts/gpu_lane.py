@@ -217,6 +217,7 @@ class Lane:
         yield test("golden", "classifiers of tokens", "classify_tokens_golden_test", 240)
         yield test("golden", "masks", "fill_mask_golden_test", 240)
         yield test("golden", "golden_half", "reduced_precision_test", 200)
+        yield test("golden", "stream_scale", "stream_scale_test", 120)
         # Counts what is used of the GPU.
         yield test("models", "model_churn", "server_model_churn_test", 200, alone=True)
         # These take most of the GPU's memory, and the first counts what is used of it.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -16,6 +16,7 @@
 #include "engine/transformer/float_conversion.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/engine/transformer/changed_checkpoint.h"
 
 namespace beamline::precision_test {
 namespace {
@@ -24,43 +25,24 @@ using ::testing::HasSubstr;
 
 // A checkpoint whose matrices, but for tables of tokens, are rounded to `dtype` and back. The
 // files' own numbers have few bits: they are changed to ones that have many.
-class RoundedCheckpoint final : public Checkpoint {
+class RoundedCheckpoint final : public ChangedCheckpoint {
  public:
-  RoundedCheckpoint(const std::string& name, DType dtype) : dtype_(dtype) {
-    auto opened =
-        Checkpoint::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/random/" + name);
-    EXPECT_TRUE(opened.ok()) << opened.status();
-    stored_ = *std::move(opened);
-  }
-
-  const std::string& folder() const override { return stored_->folder(); }
-  const nlohmann::json& config() const override { return stored_->config(); }
-  const nlohmann::json& generation_config() const override { return stored_->generation_config(); }
-  absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
-    auto tensor = stored_->Find(name);
-    const bool is_table = name.find("embed_") != std::string_view::npos;
-    if (!tensor.ok() || tensor->shape.size() < 2 || is_table) return tensor;
-    const size_t count = tensor->size / SizeOf(tensor->dtype);
-    std::vector<std::byte> changed, narrow;
-    AppendConverted(tensor->data, count, tensor->dtype, DType::kFloat32, changed);
-    auto* const floats = reinterpret_cast<float*>(changed.data());
-    for (size_t i = 0; i < count; ++i) floats[i] *= 1.1f;
-    AppendConverted(changed.data(), count, DType::kFloat32, dtype_, narrow);
-    std::vector<std::byte>& wide = rounded_[std::string(name)];
-    wide.clear();
-    AppendConverted(narrow.data(), count, dtype_, DType::kFloat32, wide);
-    tensor->dtype = DType::kFloat32;
-    tensor->data = wide.data();
-    tensor->size = wide.size();
-    return tensor;
-  }
-  bool Contains(std::string_view name) const override { return stored_->Contains(name); }
-  std::vector<std::string> TensorNames() const override { return stored_->TensorNames(); }
+  RoundedCheckpoint(const std::string& name, DType dtype)
+      : ChangedCheckpoint(name), dtype_(dtype) {}
 
  private:
+  bool IsChanged(std::string_view name, const CheckpointTensor& tensor) const override {
+    return tensor.shape.size() >= 2 && name.find("embed_") == std::string_view::npos;
+  }
+  void Change(std::vector<float>& values) const override {
+    for (float& value : values) value *= 1.1f;
+    std::vector<std::byte> narrow, wide;
+    AppendConverted(values.data(), values.size(), DType::kFloat32, dtype_, narrow);
+    AppendConverted(narrow.data(), values.size(), dtype_, DType::kFloat32, wide);
+    std::memcpy(values.data(), wide.data(), wide.size());
+  }
+
   const DType dtype_;
-  std::unique_ptr<Checkpoint> stored_;
-  mutable std::map<std::string, std::vector<std::byte>> rounded_;
 };
 
 // The logits of every position of a made-up text, read in two pieces.

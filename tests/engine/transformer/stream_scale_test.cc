@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -19,6 +18,7 @@
 #include "engine/transformer/transformer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/test_device.h"
+#include "tests/engine/transformer/changed_checkpoint.h"
 #include "tests/engine/transformer/half_backend.h"
 #include "tests/kernels/test_gpu_memory.h"
 
@@ -28,41 +28,21 @@ namespace {
 constexpr float kLargestHalf = 65504.0f;
 
 // A checkpoint whose feed-forward outputs are `growth` times as large.
-class GrownCheckpoint final : public Checkpoint {
+class GrownCheckpoint final : public ChangedCheckpoint {
  public:
-  GrownCheckpoint(const std::string& name, float growth) : growth_(growth) {
-    auto opened =
-        Checkpoint::Open(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/random/" + name);
-    EXPECT_TRUE(opened.ok()) << opened.status();
-    stored_ = *std::move(opened);
-  }
-
-  const std::string& folder() const override { return stored_->folder(); }
-  const nlohmann::json& config() const override { return stored_->config(); }
-  const nlohmann::json& generation_config() const override { return stored_->generation_config(); }
-  absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
-    auto tensor = stored_->Find(name);
-    const bool is_output =
-        name.ends_with("DenseReluDense.wo.weight") || name.find(".fc2.") != std::string_view::npos;
-    if (!tensor.ok() || !is_output) return tensor;
-    std::vector<std::byte>& values = grown_[std::string(name)];
-    values.clear();
-    AppendConverted(tensor->data, tensor->size / SizeOf(tensor->dtype), tensor->dtype,
-                    DType::kFloat32, values);
-    auto* const floats = reinterpret_cast<float*>(values.data());
-    for (size_t i = 0; i < values.size() / sizeof(float); ++i) floats[i] *= growth_;
-    tensor->dtype = DType::kFloat32;
-    tensor->data = values.data();
-    tensor->size = values.size();
-    return tensor;
-  }
-  bool Contains(std::string_view name) const override { return stored_->Contains(name); }
-  std::vector<std::string> TensorNames() const override { return stored_->TensorNames(); }
+  GrownCheckpoint(const std::string& name, float growth)
+      : ChangedCheckpoint(name), growth_(growth) {}
 
  private:
+  bool IsChanged(std::string_view name, const CheckpointTensor& /*tensor*/) const override {
+    return name.ends_with("DenseReluDense.wo.weight") ||
+           name.find(".fc2.") != std::string_view::npos;
+  }
+  void Change(std::vector<float>& values) const override {
+    for (float& value : values) value *= growth_;
+  }
+
   const float growth_;
-  std::unique_ptr<Checkpoint> stored_;
-  mutable std::map<std::string, std::vector<std::byte>> grown_;
 };
 
 // The logits of every position of a made-up answer to a made-up text.
