@@ -22,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "bench/kernels/experts_bench.h"
 #include "bench/kernels/gpu_bench.h"
 #include "bench/kernels/prefill_bench.h"
 #include "fmt/format.h"
@@ -349,6 +350,7 @@ void TimeNormedProducts(Bench& bench) {
 void TimeAll(Bench& bench) {
   TimeProducts(bench);
   TimeNormedProducts(bench);
+  TimeExperts(bench);
   for (int64_t rows : {1, 4, 8, 16, 32}) {
     for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
   }

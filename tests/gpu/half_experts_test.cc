@@ -19,10 +19,12 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfExpertsTest,
                          DTypeName);
 
 // Rows that are read 16 bytes at a time, and rows that cannot be; fewer and more of an expert than
-// a tile has.
+// each of the tiles has, which places of an expert on average choose; parts of features and of
+// tiles that are not full.
 TEST_P(HalfExpertsTest, MatchReference) {
-  for (const Shape& shape : Cases<Shape>({{8, 2, 512, 448}, {5, 3, 77, 51}, {64, 8, 128, 96}},
-                                         {{8, 2, 128, 96}, {5, 3, 77, 51}})) {
+  for (const Shape& shape :
+       Cases<Shape>({{8, 2, 512, 448}, {5, 3, 77, 51}, {64, 8, 128, 96}, {3, 2, 264, 136}},
+                    {{8, 2, 128, 96}, {5, 3, 77, 51}, {3, 2, 72, 136}})) {
     std::vector<std::unique_ptr<PackedWeight>> packed;
     std::vector<const PackedWeight*> in, out;
     std::vector<reference::Matrix> in_values, out_values;

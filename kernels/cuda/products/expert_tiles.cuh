@@ -1,5 +1,5 @@
 // The products of all experts' rows by one kernel, tile by tile: on tensor cores in 16 bits, in
-// float32 without.
+// float32 without. In 16 bits for rows that cannot be read 16 bytes at a time (expert_stages.cuh).
 #pragma once
 
 #include <mma.h>
@@ -31,6 +31,7 @@ struct ProductArgs {
   Activation activation;
   T* y;  // [num_places, columns]
   int64_t y_stride;
+  bool y_is_aligned;
 };
 
 inline constexpr int kTile = 64;  // rows and columns of y that a block computes
@@ -178,16 +179,19 @@ struct RowTile {
   int first_place, num_rows;
 };
 
-// Tile `index` of those of all experts; num_rows 0: there are fewer. By the first warp.
-__device__ inline RowTile FindTile(const int32_t* offsets, int num_experts, int index) {
+// Tile `index` of those of all experts, of tile_rows rows each; num_rows 0: there are fewer. By the
+// first warp.
+__device__ inline RowTile FindTile(const int32_t* offsets, int num_experts, int index,
+                                   int tile_rows) {
   const int lane = threadIdx.x;
   int counts[kExpertsPerLane];
   int own = 0;
 #pragma unroll
   for (int i = 0; i < kExpertsPerLane; ++i) {
     const int expert = lane * kExpertsPerLane + i;
-    counts[i] =
-        expert < num_experts ? (offsets[expert + 1] - offsets[expert] + kTile - 1) / kTile : 0;
+    counts[i] = expert < num_experts
+                    ? (offsets[expert + 1] - offsets[expert] + tile_rows - 1) / tile_rows
+                    : 0;
     own += counts[i];
   }
   int end = own;
@@ -202,8 +206,8 @@ __device__ inline RowTile FindTile(const int32_t* offsets, int num_experts, int 
     const int expert = lane * kExpertsPerLane + i;
     if (index >= first && index < first + counts[i]) {
       tile.expert = expert;
-      tile.first_place = offsets[expert] + (index - first) * kTile;
-      tile.num_rows = min(kTile, offsets[expert + 1] - tile.first_place);
+      tile.first_place = offsets[expert] + (index - first) * tile_rows;
+      tile.num_rows = min(tile_rows, offsets[expert + 1] - tile.first_place);
     }
     first += counts[i];
   }
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(kTileThreads)
   __shared__ alignas(128) char memory[kInputBytes > kSumBytes ? kInputBytes : kSumBytes];
   __shared__ RowTile shared_tile;
   if (threadIdx.x < kWarpSize) {
-    const RowTile found = FindTile(args.offsets, args.num_experts, blockIdx.y);
+    const RowTile found = FindTile(args.offsets, args.num_experts, blockIdx.y, kTile);
     if (threadIdx.x == 0) shared_tile = found;
   }
   __syncthreads();

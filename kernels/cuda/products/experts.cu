@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/products/expert_stages.cuh"
 #include "kernels/cuda/products/expert_tiles.cuh"
 #include "kernels/cuda/products/weight.h"
 
@@ -144,30 +145,51 @@ struct CombineArgs {
 constexpr int kCombineThreads = 256;
 
 // y = what a row's experts have computed, in the order of its choices, and the residual. Grid: a
-// block a row. Bound by memory: each of them read once, y written once.
-template <typename T>
+// block a row, a thread kSize columns at a time. Bound by memory: each of them read once, y written
+// once.
+template <typename T, int kSize>
 __global__ void __launch_bounds__(kCombineThreads) CombineKernel(CombineArgs<T> args) {
   const int64_t row = blockIdx.x;
   float share = 0.0f;  // of what is shared
   if (args.shared != nullptr) {
     share = 1.0f / (1.0f + expf(-args.shared_logits[row * args.logits_stride]));
   }
-  for (int column = threadIdx.x; column < args.columns; column += kCombineThreads) {
-    float sum = 0.0f;
+  const auto add = [](float(&sums)[kSize], float weight, const T* from) {
+    float values[kSize];
+    LoadFloats(from, values);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) sums[i] += weight * values[i];
+  };
+  for (int column = threadIdx.x * kSize; column < args.columns; column += kCombineThreads * kSize) {
+    float sums[kSize] = {};
+#pragma unroll 4
     for (int i = 0; i < args.num_chosen; ++i) {
       const int64_t choice = row * args.num_chosen + i;
       const int64_t place = args.routes.places[choice];
-      sum +=
-          args.routes.weights[choice] * ToFloat(args.outputs[place * args.outputs_stride + column]);
+      add(sums, args.routes.weights[choice], args.outputs + place * args.outputs_stride + column);
     }
-    if (args.shared != nullptr) {
-      sum += share * ToFloat(args.shared[row * args.shared_stride + column]);
-    }
+    if (args.shared != nullptr) add(sums, share, args.shared + row * args.shared_stride + column);
     if (args.residual != nullptr) {
-      sum += ToFloat(args.residual[row * args.residual_stride + column]);
+      add(sums, 1.0f, args.residual + row * args.residual_stride + column);
     }
-    args.y[row * args.y_stride + column] = FromFloat<T>(sum);
+    StoreFloats(sums, args.y + row * args.y_stride + column);
   }
+}
+
+template <typename T, typename Tile, bool kGated>
+void MultiplyInStages(Device& device, const ProductArgs<T>& args, const ExpertPointers& weights,
+                      int64_t num_places) {
+  constexpr int kUnits = kGated ? Tile::kFeatures / 2 : Tile::kFeatures;
+  const auto kernel = StagedExpertKernel<T, Tile, kGated>;
+  device.Check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes),
+      "Experts: shared memory");
+  const int64_t row_tiles =
+      num_places / Tile::kRows + std::min<int64_t>(args.num_experts, num_places);
+  const dim3 grid(static_cast<unsigned>(CeilDiv(args.columns, kUnits)),
+                  static_cast<unsigned>(row_tiles));
+  kernel<<<grid, Tile::kThreads, Tile::kSharedBytes, device.stream()>>>(args, weights);
+  device.CheckLaunch("Experts: product in stages");
 }
 
 // Products of all places by `experts`, into y.
@@ -182,6 +204,19 @@ void Multiply(Device& device, ProductArgs<T> args, std::span<const PackedWeight*
     args.weight_stride = weight.row_stride();
   }
   args.num_experts = static_cast<int>(experts.size());
+  if constexpr (sizeof(T) == 2) {
+    if (args.x_is_aligned && args.y_is_aligned) {
+      const int64_t most = std::min<int64_t>(args.num_experts, num_places);
+      if (num_places <= kMostOfSmallTiles * most) {
+        MultiplyInStages<T, SmallExpertTile, kGated>(device, args, weights, num_places);
+      } else if (num_places <= kMostOfMiddlingTiles * most) {
+        MultiplyInStages<T, MiddlingExpertTile, kGated>(device, args, weights, num_places);
+      } else {
+        MultiplyInStages<T, LargeExpertTile, kGated>(device, args, weights, num_places);
+      }
+      return;
+    }
+  }
   // Every expert that has rows may have one tile that is not full.
   const int64_t row_tiles = num_places / kTile + std::min<int64_t>(args.num_experts, num_places);
   const dim3 grid(static_cast<unsigned>(CeilDiv(args.columns, kTile)),
@@ -204,6 +239,7 @@ void MultiplyAll(Device& device, const ExpertsParams& params, const Routes& rout
   in.activation = params.activation;
   in.y = params.inner.as<T>();
   in.y_stride = params.inner.row_stride;
+  in.y_is_aligned = IsVectorizable(params.inner);
   Multiply<T, true>(device, in, params.in, num_places);
   ProductArgs<T> out = {};
   out.x = params.inner.as<T>();
@@ -214,6 +250,7 @@ void MultiplyAll(Device& device, const ExpertsParams& params, const Routes& rout
   out.columns = static_cast<int>(params.outputs.dim(-1));
   out.y = params.outputs.as<T>();
   out.y_stride = params.outputs.row_stride;
+  out.y_is_aligned = IsVectorizable(params.outputs);
   Multiply<T, false>(device, out, params.out, num_places);
   CombineArgs<T> combine = {};
   combine.outputs = params.outputs.as<T>();
@@ -229,9 +266,11 @@ void MultiplyAll(Device& device, const ExpertsParams& params, const Routes& rout
   combine.columns = out.columns;
   combine.num_chosen = params.num_chosen;
   combine.routes = routes;
-  CombineKernel<T>
-      <<<static_cast<unsigned>(params.x.num_rows()), kCombineThreads, 0, device.stream()>>>(
-          combine);
+  const bool aligned = IsVectorizable(params.outputs) && IsVectorizable(params.shared) &&
+                       IsVectorizable(params.residual) && IsVectorizable(params.y);
+  const auto kernel = aligned ? CombineKernel<T, kVecSize<T>> : CombineKernel<T, 1>;
+  kernel<<<static_cast<unsigned>(params.x.num_rows()), kCombineThreads, 0, device.stream()>>>(
+      combine);
   device.CheckLaunch("Experts: sum");
 }
 

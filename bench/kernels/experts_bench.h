@@ -1,0 +1,10 @@
+// Mixtures of experts on a GPU.
+#pragma once
+
+#include "bench/kernels/gpu_bench.h"
+
+namespace beamline {
+
+void TimeExperts(Bench& bench);
+
+}  // namespace beamline
