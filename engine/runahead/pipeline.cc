@@ -9,14 +9,18 @@
 
 namespace beamline {
 
-Pipeline::Pipeline(DeviceSteps device_steps, Scheduler& scheduler)
-    : device_steps_(std::move(device_steps)), scheduler_(scheduler) {
+Pipeline::Pipeline(DeviceSteps device_steps, Scheduler& scheduler, Parallel parallel)
+    : device_steps_(std::move(device_steps)),
+      scheduler_(scheduler),
+      parallel_(std::move(parallel)) {
   BEAMLINE_CHECK(static_cast<int32_t>(device_steps_.size()) == (num_lanes() > 1 ? num_lanes() : 2));
 }
 
 std::optional<size_t> Pipeline::Step::FindRange(const Group& group) {
-  for (size_t tried = 0; tried < ranges.size(); ++tried) {
-    const size_t range = (last_found + tried) % ranges.size();
+  for (size_t range = last_found; range < ranges.size(); ++range) {
+    if (ranges[range].group == &group) return last_found = range;
+  }
+  for (size_t range = 0; range < last_found; ++range) {
     if (ranges[range].group == &group) return last_found = range;
   }
   return std::nullopt;
@@ -30,18 +34,26 @@ int32_t Pipeline::Step::LaunchedRow(size_t range, int32_t row) const {
 bool Pipeline::PrepareLaunch() {
   if (StepBefore() == nullptr) return true;
   Step& step = *StepBefore();
-  std::vector<std::span<const AssumedRow>> rows(step.ranges.size());
-  for (size_t i = 0; i < step.ranges.size(); ++i) {
-    if (step.ranges[i].group->done) continue;
-    const auto assumed = step.ranges[i].group->decoder->Assume();
-    if (!assumed.has_value()) return false;
-    rows[i] = *assumed;
+  assumed_.assign(step.ranges.size(), std::span<const AssumedRow>());
+  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const Group& group = *step.ranges[i].group;
+      if (!group.done) assumed_[i] = group.decoder->Assume();
+    }
+  });
+  for (const auto& rows : assumed_) {
+    if (!rows.has_value()) return false;
   }
   step.assumptions.assign(step.ranges.size(), Assumption());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].empty()) AssumeRows(step, i, rows[i]);
+  for (size_t i = 0; i < assumed_.size(); ++i) {
+    if (!assumed_[i]->empty()) AssumeRows(step, i, *assumed_[i]);
   }
   return true;
+}
+
+void Pipeline::ForRanges(size_t count, absl::FunctionRef<void(size_t, size_t)> body) const {
+  if (parallel_ != nullptr) return parallel_(count, body);
+  body(0, count);
 }
 
 void Pipeline::AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows) {
@@ -187,19 +199,21 @@ void Pipeline::AppendSearch(const LogitsRange& range, const Assumption* assumpti
   }
 }
 
-absl::StatusOr<StepReport> Pipeline::Land(Advance advance) {
+absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
   BEAMLINE_CHECK(!empty());
   Step step = std::move(steps_.front());
   steps_.pop_front();
   for (const LogitsRange& range : step.ranges) range.group->awaits_results = false;
   BEAMLINE_RETURN_IF_ERROR(step.device->Wait());
+  DecodeAll(step, decode);
   for (size_t i = 0; i < step.ranges.size(); ++i) {
     Group& group = *step.ranges[i].group;
     if (group.done) continue;
-    const std::vector<Continuation> continuations = advance(group, LiveResults(step, i));
+    advance(group, advanced_[i].has_value());
     if (group.done) continue;
-    if (DeviceAgrees(step, i, continuations)) {
-      Continue(step, i, continuations);
+    BEAMLINE_CHECK(advanced_[i].has_value());
+    if (DeviceAgrees(step, i, *advanced_[i])) {
+      Continue(step, i, *advanced_[i]);
     } else {
       group.Answer(
           absl::InternalError("the device went on with other beams than their scores say"));
@@ -212,14 +226,26 @@ absl::StatusOr<StepReport> Pipeline::Land(Advance advance) {
   return step.report;
 }
 
-std::span<const RowResult> Pipeline::LiveResults(const Step& step, size_t range) {
+void Pipeline::DecodeAll(const Step& step, Decode decode) {
+  advanced_.assign(step.ranges.size(), std::nullopt);
+  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+    std::vector<RowResult> some;
+    for (size_t i = begin; i < end; ++i) {
+      Group& group = *step.ranges[i].group;
+      if (!group.done) advanced_[i] = decode(group, LiveResults(step, i, some));
+    }
+  });
+}
+
+std::span<const RowResult> Pipeline::LiveResults(const Step& step, size_t range,
+                                                 std::vector<RowResult>& some) {
   const auto launched =
       step.device->results().subspan(step.ranges[range].begin, step.ranges[range].count);
   const auto& live_rows = step.live_rows[range];
   if (!live_rows.has_value()) return launched;
-  live_results_.clear();
-  for (const int32_t row : *live_rows) live_results_.push_back(launched[row]);
-  return live_results_;
+  some.clear();
+  for (const int32_t row : *live_rows) some.push_back(launched[row]);
+  return some;
 }
 
 bool Pipeline::DeviceAgrees(const Step& step, size_t range,

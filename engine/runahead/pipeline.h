@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,13 +32,23 @@ namespace beamline {
 
 class Pipeline {
  public:
-  // What a group makes of its results: its next rows. Not looked at when the group is done then.
-  using Advance = absl::FunctionRef<std::vector<Continuation>(Group& group,
-                                                              std::span<const RowResult> results)>;
+  // What a group makes of its results: its next rows; nullopt: they are no results. Uses nothing
+  // but the group, since groups are asked beside each other (Parallel).
+  using Decode = absl::FunctionRef<std::optional<std::vector<Continuation>>(
+      Group& group, std::span<const RowResult> results)>;
+  // Is told of every group whether Decode knew its results. In turn, on the caller's thread. Its
+  // rows are not looked at when the group is done then.
+  using Advance = absl::FunctionRef<void(Group& group, bool decoded)>;
   using DeviceSteps = std::vector<std::unique_ptr<DeviceStep>>;
 
+  // Calls its argument for ranges that together are [0, count): once, on the caller's thread, or on
+  // several threads at a time. Returns when all are done.
+  using Parallel =
+      std::function<void(size_t count, absl::FunctionRef<void(size_t begin, size_t end)>)>;
+
   // The scheduler outlives the pipeline. device_steps: two for one lane, else one for each.
-  Pipeline(DeviceSteps device_steps, Scheduler& scheduler);
+  // parallel: who computes what each group makes of its results; null: the caller.
+  Pipeline(DeviceSteps device_steps, Scheduler& scheduler, Parallel parallel = nullptr);
 
   bool empty() const { return steps_.empty(); }
   // Whether the results of the earliest step under way are there to be read.
@@ -55,7 +66,7 @@ class Pipeline {
   absl::StatusOr<bool> Launch(Clock::time_point now);
   // Waits for the results of the earliest step under way, hands them to the groups that are not
   // done, and gives these their next rows. An error is the step's. REQUIRES: !empty().
-  absl::StatusOr<StepReport> Land(Advance advance);
+  absl::StatusOr<StepReport> Land(Decode decode, Advance advance);
   // Lets go of the groups that are done, as soon as no step refers to them.
   void RemoveDone();
 
@@ -106,7 +117,12 @@ class Pipeline {
   void CollectRequests(Step& step);
   void AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
                     size_t index);
-  std::span<const RowResult> LiveResults(const Step& step, size_t range);
+  // What each group that is not done makes of its results, to advanced_.
+  void DecodeAll(const Step& step, Decode decode);
+  void ForRanges(size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) const;
+  // The results of a range's live rows; of some of them in `some`.
+  static std::span<const RowResult> LiveResults(const Step& step, size_t range,
+                                                std::vector<RowResult>& some);
   // Whether the device went on with the beams that the decoder says.
   static bool DeviceAgrees(const Step& step, size_t range,
                            std::span<const Continuation> continuations);
@@ -117,6 +133,7 @@ class Pipeline {
 
   const DeviceSteps device_steps_;
   Scheduler& scheduler_;
+  const Parallel parallel_;
   size_t next_device_step_ = 0;
   int32_t next_lane_ = 0;
   bool idle_ = false;       // the last Launch found nothing to compute
@@ -127,7 +144,8 @@ class Pipeline {
   DeviceEdits edits_;
   std::vector<const RowRequest*> requests_;
   std::vector<BeamSearch> searches_;
-  std::vector<RowResult> live_results_;
+  std::vector<std::optional<std::span<const AssumedRow>>> assumed_;  // of each range
+  std::vector<std::optional<std::vector<Continuation>>> advanced_;   // of each range
   std::vector<int32_t> parents_;
   std::vector<Continuation> forks_;
   std::vector<KnownRow> known_rows_;

@@ -15,7 +15,9 @@ GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
     : StepLoop(context),
       max_sequences_(limits.max_sequences),
       scheduler_(limits, share_prefixes),
-      pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_) {
+      decode_threads_(DecodeThreadsFor(context.backend)),
+      pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_,
+                decode_threads_.parallel()) {
   stats().total_blocks = limits.num_blocks;
 }
 
@@ -60,7 +62,8 @@ void GenerateLoop::Launch(Clock::time_point now) {
 
 void GenerateLoop::Land() {
   const absl::StatusOr<StepReport> landed = pipeline_.Land(
-      [this](Group& group, std::span<const RowResult> results) { return Advance(group, results); });
+      [](Group& group, std::span<const RowResult> results) { return Decode(group, results); },
+      [this](Group& group, bool decoded) { Advance(group, decoded); });
   if (landed.ok()) {
     width_.AddStep(landed->num_sequences, landed->num_tokens,
                    std::chrono::duration<double>(landed->duration).count());
@@ -71,13 +74,18 @@ void GenerateLoop::Land() {
   RemoveFinished();
 }
 
-std::vector<Continuation> GenerateLoop::Advance(Group& group, std::span<const RowResult> results) {
-  if (!AreFinite(results)) {
+std::optional<std::vector<Continuation>> GenerateLoop::Decode(Group& group,
+                                                              std::span<const RowResult> results) {
+  if (!AreFinite(results)) return std::nullopt;
+  return group.decoder->Advance(results);
+}
+
+void GenerateLoop::Advance(Group& group, bool decoded) {
+  if (!decoded) {
     group.Answer(NotFiniteError(context().model, context().dtype));
     scheduler_.ForgetPrefixes();
-    return {};
+    return;
   }
-  std::vector<Continuation> continuations = group.decoder->Advance(results);
   const int32_t generated = group.decoder->num_generated_tokens();
   if (generated > 0 && group.first_token_time.count() < 0) {
     group.first_token_time = Clock::now() - group.rank.arrival;
@@ -92,7 +100,6 @@ std::vector<Continuation> GenerateLoop::Advance(Group& group, std::span<const Ro
   } else {
     group.SendDeltas();
   }
-  return continuations;
 }
 
 void GenerateLoop::CountStep() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/scheduling/group.h"
 #include "engine/scheduling/running_width.h"
 #include "engine/scheduling/scheduler.h"
+#include "engine/serving/decode_threads.h"
 #include "engine/serving/step_loop.h"
 
 namespace beamline {
@@ -31,7 +33,10 @@ class GenerateLoop : public StepLoop<Group> {
  private:
   void Launch(Clock::time_point now);
   void Land();
-  std::vector<Continuation> Advance(Group& group, std::span<const RowResult> results);
+  // A group's own part of its advance, beside others'; nullopt: NaN or infinity.
+  static std::optional<std::vector<Continuation>> Decode(Group& group,
+                                                         std::span<const RowResult> results);
+  void Advance(Group& group, bool decoded);
   void CountStep();
   void FailStep(const absl::Status& error);
   void RemoveFinished();
@@ -39,6 +44,7 @@ class GenerateLoop : public StepLoop<Group> {
   const int32_t max_sequences_;
   RunningWidth width_;
   Scheduler scheduler_;
+  DecodeThreads decode_threads_;
   Pipeline pipeline_;
 };
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,12 +69,14 @@ class PipelineTest : public testing::Test {
     return launched.ok() && *launched;
   }
   // Returns how many groups advanced.
-  int Land() {
+  int Land() { return Land(pipeline_); }
+  static int Land(Pipeline& pipeline) {
     int advanced = 0;
-    const auto landed = pipeline_.Land([&](Group& group, std::span<const RowResult> results) {
-      ++advanced;
-      return group.decoder->Advance(results);
-    });
+    const auto landed = pipeline.Land(
+        [](Group& group, std::span<const RowResult> results) {
+          return std::optional(group.decoder->Advance(results));
+        },
+        [&](Group&, bool decoded) { advanced += decoded ? 1 : 0; });
     EXPECT_TRUE(landed.ok()) << landed.status();
     return advanced;
   }
@@ -104,6 +107,44 @@ TEST_F(PipelineTest, LaunchesBehindAStepThatNobodyHasRead) {
   EXPECT_EQ(Land(), 1);
   EXPECT_TRUE(pipeline_.empty());
   EXPECT_EQ(group.rows[0].tokens.size(), 5u);
+}
+
+TEST_F(PipelineTest, GroupsAdvanceBesideEachOtherAsInTurn) {
+  const auto tokens_of = [this](const Pipeline::Parallel& parallel) {
+    num_tokens_ = 0;
+    Scheduler scheduler({.max_batch_tokens = 1024,
+                         .max_sequences = 512,
+                         .max_logits_rows = 512,
+                         .num_blocks = 4096},
+                        /*share_prefixes=*/true);
+    Pipeline pipeline(MakeSteps(2), scheduler, parallel);
+    std::vector<const Group*> groups;
+    for (int i = 0; i < 96; ++i) {
+      groups.push_back(&Add(i % 2 == 0 ? FakeKind::kSearch : FakeKind::kIndependent, 4, scheduler));
+    }
+    std::vector<std::vector<TokenIds>> tokens;
+    for (int step = 0; step < 8; ++step) {
+      EXPECT_TRUE(pipeline.Launch(Clock::time_point()).value());
+      EXPECT_TRUE(pipeline.PrepareLaunch());
+      EXPECT_TRUE(pipeline.Launch(Clock::time_point()).value());
+      Land(pipeline);
+      Land(pipeline);
+      for (const Group* group : groups) {
+        std::vector<TokenIds>& rows = tokens.emplace_back();
+        for (const Sequence& row : group->rows) rows.push_back(row.tokens);
+      }
+    }
+    return tokens;
+  };
+  const auto in_turn = tokens_of(nullptr);
+  const auto by_threads =
+      tokens_of([](size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) {
+        std::vector<std::jthread> threads;
+        for (size_t t = 0; t < 4; ++t) {
+          threads.emplace_back([=] { body(count * t / 4, count * (t + 1) / 4); });
+        }
+      });
+  EXPECT_EQ(by_threads, in_turn);
 }
 
 TEST_F(PipelineTest, AStepThatDecidesWhatComesNextLandsFirst) {
@@ -188,12 +229,11 @@ TEST_F(PipelineTest, EachLaneHasAStepUnderWay) {
   std::vector<const Group*> advanced;
   const auto land = [&] {
     advanced.clear();
-    EXPECT_TRUE(pipeline
-                    .Land([&](Group& group, std::span<const RowResult> results) {
-                      advanced.push_back(&group);
-                      return group.decoder->Advance(results);
-                    })
-                    .ok());
+    const auto decode = [](Group& group, std::span<const RowResult> results) {
+      return std::optional(group.decoder->Advance(results));
+    };
+    EXPECT_TRUE(
+        pipeline.Land(decode, [&](Group& group, bool) { advanced.push_back(&group); }).ok());
   };
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(pipeline.MustLand());
