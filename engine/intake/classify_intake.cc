@@ -45,7 +45,7 @@ absl::StatusOr<ClassifyIntake> ClassifyIntake::Check(ClassifyRequest request,
     BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), *ids, PromptSide::kInput,
                                          /*may_be_empty=*/false, model));
   }
-  if (has_pairs && model.tokenizer->num_pair_template_tokens() == 0) {
+  if (has_pairs && !model.tokenizer->JoinPair({}, {}, Truncation::kNone, 0).has_value()) {
     return WrongTask(model, rpc, "has a tokenizer without a template of two texts");
   }
   if (request.top.has_value()) {
@@ -116,6 +116,7 @@ absl::Status ClassifyIntake::Append(size_t input, const TokenIds& query, EncodeJ
   const Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
                             TokenizeWithin(field, prompt, request_.truncate, kCutHint, *model_));
+  DropPadding(ids);
   if (!job.type_ids.empty()) job.type_ids.emplace_back(ids.size(), 0);
   job.inputs.push_back(std::move(ids));
   return absl::OkStatus();
@@ -139,8 +140,15 @@ absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds
     }
     job.type_ids.push_back(std::move(pair->type_ids));
   }
+  if (pair->ids.empty()) return NoTokens(field);
+  DropPadding(pair->ids);
   job.inputs.push_back(std::move(pair->ids));
   return absl::OkStatus();
+}
+
+void ClassifyIntake::DropPadding(TokenIds& ids) const {
+  const int32_t padding_id = model_->description.classifying.padding_id;
+  while (ids.size() > 1 && ids.back() == padding_id) ids.pop_back();
 }
 
 }  // namespace beamline

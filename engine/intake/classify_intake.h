@@ -39,6 +39,9 @@ class ClassifyIntake {
   absl::Status Append(size_t input, const TokenIds& query, EncodeJob& job) const;
   absl::Status AppendPair(const std::string& field, const TokenIds& first, const TokenIds& second,
                           EncodeJob& job) const;
+  // Of a decoder's classifier, which reads the class before padding at the end: as nothing before
+  // it sees what comes later, it need not be computed. One token stays, whatever it is.
+  void DropPadding(TokenIds& ids) const;
 
   ClassifyRequest request_;
   const ModelFacts* model_;

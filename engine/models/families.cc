@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "engine/models/classifier_config.h"
 #include "engine/models/rotary_config.h"
@@ -47,14 +48,19 @@ absl::Status RefuseOtherHeads(const Checkpoint& checkpoint) {
 
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec) {
-  const std::vector<std::string> labels = ReadLabels(checkpoint.config(), config);
   const auto linear = [](const std::string& name) {
-    return LinearNames{{name + ".weight"}, {name + ".bias"}};
+    return name.empty() ? LinearNames() : LinearNames{{name + ".weight"}, {name + ".bias"}};
   };
+  SetClassifierHead(checkpoint, linear(dense), activation, linear(output), config, spec);
+}
+
+void SetClassifierHead(const Checkpoint& checkpoint, LinearNames dense, Activation activation,
+                       LinearNames output, ConfigFields& config, TransformerSpec& spec) {
+  const std::vector<std::string> labels = ReadLabels(checkpoint.config(), config);
   ClassifierSpec& classifier = spec.classifier.emplace();
-  if (!dense.empty()) classifier.dense = linear(dense);
+  classifier.dense = std::move(dense);
   classifier.activation = activation;
-  classifier.output = linear(output);
+  classifier.output = std::move(output);
   classifier.num_labels = static_cast<int32_t>(labels.size());
   CheckTableRows(checkpoint, classifier.output.weights.front(),
                  config.Has("id2label") ? "id2label" : "num_labels", classifier.num_labels, config);

@@ -34,6 +34,9 @@ absl::Status RefuseOtherHeads(const Checkpoint& checkpoint);
 // of weights without ".weight".
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec);
+// Likewise of heads whose products have other names; `dense` may have none.
+void SetClassifierHead(const Checkpoint& checkpoint, LinearNames dense, Activation activation,
+                       LinearNames output, ConfigFields& config, TransformerSpec& spec);
 // The same of a classifier of tokens, which has the output alone, "classifier", in every family but
 // ModernBERT.
 void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec);

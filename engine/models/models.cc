@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "engine/models/classifier_config.h"
 #include "engine/models/config_fields.h"
+#include "engine/models/decoder_classifier.h"
 #include "engine/models/encoding_defaults.h"
 #include "engine/models/families.h"
 #include "engine/models/generation_defaults.h"
@@ -31,7 +32,12 @@ struct Family {
   // Of a decoder: the class without a head, whose hidden states are embeddings. Empty: hidden
   // states are not served.
   std::string_view embedder = {};
+  DecoderHeads heads = {};  // of a decoder whose classifiers are among the architectures
 };
+
+// The head of classifiers of tokens in transformers' classes that have heads of their own.
+constexpr DecoderHeads kOlderHeads = {.tokens = "classifier"};
+constexpr DecoderHeads kGemmaHeads = {.padding_id = 0};
 
 // Every family that Beamline serves.
 constexpr std::array<Family, 39> kFamilies = {{
@@ -78,29 +84,101 @@ constexpr std::array<Family, 39> kFamilies = {{
     {"m2m_100", DescribeM2M100, {"M2M100ForConditionalGeneration", "M2M100Model"}},
     {"t5", DescribeT5, {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"}},
     {"mt5", DescribeMt5, {"MT5ForConditionalGeneration", "MT5Model"}},
-    {"gpt2", DescribeGpt2, {"GPT2LMHeadModel", "GPT2Model"}},
-    {"llama", DescribeLlama, {"LlamaForCausalLM"}, "LlamaModel"},
-    {"mistral", DescribeMistral, {"MistralForCausalLM"}, "MistralModel"},
-    {"qwen2", DescribeQwen2, {"Qwen2ForCausalLM"}, "Qwen2Model"},
-    {"qwen3", DescribeQwen3, {"Qwen3ForCausalLM"}, "Qwen3Model"},
-    {"mixtral", DescribeMixtral, {"MixtralForCausalLM"}},
-    {"qwen2_moe", DescribeQwen2Moe, {"Qwen2MoeForCausalLM"}},
-    {"qwen3_moe", DescribeQwen3Moe, {"Qwen3MoeForCausalLM"}},
-    {"smollm3", DescribeSmolLm3, {"SmolLM3ForCausalLM"}},
-    {"olmo", DescribeOlmo, {"OlmoForCausalLM"}},
+    {"gpt2",
+     DescribeGpt2,
+     {"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification",
+      "GPT2ForTokenClassification"},
+     {},
+     kOlderHeads},
+    {"llama",
+     DescribeLlama,
+     {"LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaForTokenClassification"},
+     "LlamaModel"},
+    {"mistral",
+     DescribeMistral,
+     {"MistralForCausalLM", "MistralForSequenceClassification", "MistralForTokenClassification"},
+     "MistralModel"},
+    {"qwen2",
+     DescribeQwen2,
+     {"Qwen2ForCausalLM", "Qwen2ForSequenceClassification", "Qwen2ForTokenClassification"},
+     "Qwen2Model"},
+    {"qwen3",
+     DescribeQwen3,
+     {"Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3ForTokenClassification"},
+     "Qwen3Model"},
+    {"mixtral",
+     DescribeMixtral,
+     {"MixtralForCausalLM", "MixtralForSequenceClassification", "MixtralForTokenClassification"}},
+    {"qwen2_moe",
+     DescribeQwen2Moe,
+     {"Qwen2MoeForCausalLM", "Qwen2MoeForSequenceClassification",
+      "Qwen2MoeForTokenClassification"}},
+    {"qwen3_moe",
+     DescribeQwen3Moe,
+     {"Qwen3MoeForCausalLM", "Qwen3MoeForSequenceClassification",
+      "Qwen3MoeForTokenClassification"}},
+    {"smollm3",
+     DescribeSmolLm3,
+     {"SmolLM3ForCausalLM", "SmolLM3ForSequenceClassification", "SmolLM3ForTokenClassification"},
+     {},
+     {.padding_id = 128004}},
+    {"olmo",
+     DescribeOlmo,
+     {"OlmoForCausalLM", "OlmoForSequenceClassification"},
+     {},
+     {.padding_id = 1}},
     {"olmoe", DescribeOlmoe, {"OlmoeForCausalLM"}},
-    {"olmo2", DescribeOlmo2, {"Olmo2ForCausalLM"}},
-    {"phi3", DescribePhi3, {"Phi3ForCausalLM"}},
-    {"starcoder2", DescribeStarcoder2, {"Starcoder2ForCausalLM"}},
-    {"gpt_neox", DescribeGptNeoX, {"GPTNeoXForCausalLM"}},
-    {"gptj", DescribeGptJ, {"GPTJForCausalLM"}},
-    {"gemma", DescribeGemma, {"GemmaForCausalLM"}},
-    {"gemma2", DescribeGemma2, {"Gemma2ForCausalLM"}},
-    {"gemma3_text", DescribeGemma3, {"Gemma3ForCausalLM"}},
-    {"opt", DescribeOpt, {"OPTForCausalLM"}},
-    {"gpt_neo", DescribeGptNeo, {"GPTNeoForCausalLM"}},
-    {"falcon", DescribeFalcon, {"FalconForCausalLM"}},
-    {"bloom", DescribeBloom, {"BloomForCausalLM"}},
+    {"olmo2",
+     DescribeOlmo2,
+     {"Olmo2ForCausalLM", "Olmo2ForSequenceClassification"},
+     {},
+     {.padding_id = 1}},
+    {"phi3",
+     DescribePhi3,
+     {"Phi3ForCausalLM", "Phi3ForSequenceClassification", "Phi3ForTokenClassification"},
+     {},
+     {.padding_id = 32000}},
+    {"starcoder2",
+     DescribeStarcoder2,
+     {"Starcoder2ForCausalLM", "Starcoder2ForSequenceClassification",
+      "Starcoder2ForTokenClassification"}},
+    {"gpt_neox",
+     DescribeGptNeoX,
+     {"GPTNeoXForCausalLM", "GPTNeoXForSequenceClassification", "GPTNeoXForTokenClassification"},
+     {},
+     kOlderHeads},
+    {"gptj", DescribeGptJ, {"GPTJForCausalLM", "GPTJForSequenceClassification"}},
+    {"gemma",
+     DescribeGemma,
+     {"GemmaForCausalLM", "GemmaForSequenceClassification", "GemmaForTokenClassification"},
+     {},
+     kGemmaHeads},
+    {"gemma2",
+     DescribeGemma2,
+     {"Gemma2ForCausalLM", "Gemma2ForSequenceClassification", "Gemma2ForTokenClassification"},
+     {},
+     kGemmaHeads},
+    {"gemma3_text",
+     DescribeGemma3,
+     {"Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"},
+     {},
+     kGemmaHeads},
+    {"opt", DescribeOpt, {"OPTForCausalLM", "OPTForSequenceClassification"}, {}, {.padding_id = 1}},
+    {"gpt_neo",
+     DescribeGptNeo,
+     {"GPTNeoForCausalLM", "GPTNeoForSequenceClassification", "GPTNeoForTokenClassification"},
+     {},
+     kOlderHeads},
+    {"falcon",
+     DescribeFalcon,
+     {"FalconForCausalLM", "FalconForSequenceClassification", "FalconForTokenClassification"},
+     {},
+     kOlderHeads},
+    {"bloom",
+     DescribeBloom,
+     {"BloomForCausalLM", "BloomForSequenceClassification", "BloomForTokenClassification"},
+     {},
+     kOlderHeads},
 }};
 
 template <typename Names>
@@ -201,7 +279,14 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
 
   ModelDescription description;
   description.spec = std::move(family.spec);
-  BEAMLINE_RETURN_IF_ERROR(BecomeEmbedder(checkpoint, *served, description.spec));
+  const bool is_decoder =
+      description.spec.decoder.has_value() && !description.spec.encoder.has_value();
+  if (is_decoder && IsClassifier(checkpoint)) {
+    BEAMLINE_RETURN_IF_ERROR(
+        BecomeClassifier(checkpoint, served->heads, description.spec, description.classifying));
+  } else if (is_decoder) {
+    BEAMLINE_RETURN_IF_ERROR(BecomeEmbedder(checkpoint, *served, description.spec));
+  }
   description.spec.architecture = Architecture(checkpoint.config());
   if (description.spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(

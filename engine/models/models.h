@@ -63,6 +63,8 @@ struct ClassifyDefaults {
   ScoreFunction function = ScoreFunction::kNone;
   // What sentence-transformers' CrossEncoder applies.
   ScoreFunction rank_function = ScoreFunction::kNone;
+  // Of a decoder, whose class is read at the last token of another id; -1: at the last one.
+  int32_t padding_id = -1;
 };
 
 struct ModelDescription {

@@ -106,7 +106,7 @@ absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_s
   if (num_texts != 1) {
     return single.Error(fmt::format("has the text {} times, expected once", num_texts));
   }
-  if (auto pair = MakePair(node, vocab_size); pair.ok()) made.pair = *std::move(pair);
+  made.pair = MakePair(node, vocab_size).value_or(std::vector<PairPiece>());
   return made;
 }
 
@@ -135,19 +135,24 @@ absl::Status ReadTrimming(const JsonNode& node, PostProcessor* made) {
   return absl::OkStatus();
 }
 
+// Whether a step is more than one that trims offsets.
+bool HasTemplate(const PostProcessor& step) {
+  return step.pair.empty() || step.pair.size() > 2 || !step.prefix.empty() || !step.suffix.empty();
+}
+
 absl::StatusOr<PostProcessor> MakeSequence(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, node.Array("processors"));
   PostProcessor made;
-  int num_pairs = 0;
+  int num_templates = 0;
   for (size_t i = 0; i < list.value().size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode element, list.Element(i));
     BEAMLINE_ASSIGN_OR_RETURN(const PostProcessor step, MakePostProcessor(element, vocab_size));
     made.prefix.insert(made.prefix.begin(), step.prefix.begin(), step.prefix.end());
     made.suffix.insert(made.suffix.end(), step.suffix.begin(), step.suffix.end());
     made.trimmings.insert(made.trimmings.end(), step.trimmings.begin(), step.trimmings.end());
-    if (step.pair.empty()) continue;
-    if (++num_pairs > 1) made.pair.clear();  // templates within templates
-    if (num_pairs == 1) made.pair = step.pair;
+    if (!HasTemplate(step)) continue;
+    if (++num_templates > 1) made.pair.clear();  // templates within templates
+    if (num_templates == 1) made.pair = step.pair;
   }
   return made;
 }

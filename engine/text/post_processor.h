@@ -26,9 +26,9 @@ struct PairPiece {
 struct PostProcessor {
   std::vector<int32_t> prefix;  // ids before the text
   std::vector<int32_t> suffix;  // ids behind it
-  // Of two texts, each of which it has once. Empty where the file has no such template, or one that
-  // is not understood: who needs it says so.
-  std::vector<PairPiece> pair;
+  // Of two texts, each of which it has once: without a template one behind the other. Empty where
+  // the file has one that is not understood: who needs it says so.
+  std::vector<PairPiece> pair = {{PairPiece::Kind::kFirst, 0, 0}, {PairPiece::Kind::kSecond, 0, 1}};
   std::vector<OffsetTrimming> trimmings;
 };
 

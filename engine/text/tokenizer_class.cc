@@ -389,7 +389,7 @@ absl::Status SetConfiguredTemplate(const TokenizerConfig& config, const json& mo
   const auto known = std::ranges::find(kClasses, name, &TokenizerClass::name);
   if (known == kClasses.end() || known->end.empty()) return absl::OkStatus();
   const JsonNode settings(config.json, config.place);
-  json pieces = json::array(), specials = json::object();
+  json pieces = json::array(), specials = json::object();  // of one text, which may be A or B
   const auto add = [&](const char* setting, const char* role,
                        std::string_view otherwise) -> absl::Status {
     BEAMLINE_ASSIGN_OR_RETURN(const bool adds, settings.BoolOr(setting, false));
@@ -407,8 +407,15 @@ absl::Status SetConfiguredTemplate(const TokenizerConfig& config, const json& mo
   BEAMLINE_RETURN_IF_ERROR(add("add_bos_token", "bos_token", known->begin));
   pieces.push_back({{"Sequence", {{"id", "A"}}}});
   BEAMLINE_RETURN_IF_ERROR(add("add_eos_token", "eos_token", known->end));
-  tokenizer["post_processor"] = {
-      {"type", "TemplateProcessing"}, {"single", pieces}, {"special_tokens", specials}};
+  json pair = pieces;
+  for (json piece : pieces) {
+    if (piece.contains("Sequence")) piece["Sequence"]["id"] = "B";
+    pair.push_back(std::move(piece));
+  }
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", pieces},
+                                 {"pair", std::move(pair)},
+                                 {"special_tokens", specials}};
   return absl::OkStatus();
 }
 

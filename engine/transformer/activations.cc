@@ -41,6 +41,20 @@ struct Part {
   DType dtype;
 };
 
+// What branches and experts leave beside the residual stream.
+void AppendBranches(const StackSpec& stack, int64_t tokens, DType dtype, std::vector<Part>& parts) {
+  if (stack.num_layers == 0) return;
+  const int64_t hidden = stack.hidden_size;
+  if (stack.keeps_branches()) parts.push_back({&Activations::branch, tokens, hidden, dtype});
+  const ExpertsSpec& experts = stack.experts;
+  if (experts.num_experts == 0) return;
+  const int64_t places = tokens * experts.num_chosen;
+  parts.push_back({&Activations::router, tokens, stack.router_size(), DType::kFloat32});
+  if (experts.shared_size > 0) parts.push_back({&Activations::shared, tokens, hidden, dtype});
+  parts.push_back({&Activations::expert_inner, places, experts.inner_size, dtype});
+  parts.push_back({&Activations::expert_outputs, places, hidden, dtype});
+}
+
 std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
                           const StepLimits& limits) {
   Widths widths;
@@ -71,21 +85,8 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       (spec.decoder->begins() || spec.decoder->ends())) {
     parts.push_back({&Activations::embedded, tokens, spec.decoder->projected_size, dtype});
   }
-  if (spec.decoder.has_value() && spec.decoder->num_layers > 0 && spec.decoder->keeps_branches()) {
-    parts.push_back({&Activations::branch, tokens, widths.hidden, dtype});
-  }
-  if (spec.decoder.has_value() && spec.decoder->num_layers > 0 &&
-      spec.decoder->experts.num_experts > 0) {
-    const ExpertsSpec& experts = spec.decoder->experts;
-    const int64_t places = tokens * experts.num_chosen;
-    const int64_t logits = spec.decoder->router_size();
-    parts.push_back({&Activations::router, tokens, logits, DType::kFloat32});
-    if (experts.shared_size > 0) {
-      parts.push_back({&Activations::shared, tokens, widths.hidden, dtype});
-    }
-    parts.push_back({&Activations::expert_inner, places, experts.inner_size, dtype});
-    parts.push_back({&Activations::expert_outputs, places, widths.hidden, dtype});
-  }
+  // Of what is built as a decoder alone, which may be served as an encoder.
+  AppendBranches(spec.decoder.has_value() ? *spec.decoder : *spec.encoder, tokens, dtype, parts);
   if (spec.decoder.has_value() && spec.decoder->ends()) {
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
     parts.push_back({&Activations::selected, limits.max_logits_rows, widths.hidden, dtype});

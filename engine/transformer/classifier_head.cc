@@ -18,15 +18,16 @@ absl::StatusOr<std::unique_ptr<ClassifierHead>> ClassifierHead::Create(
 
 absl::Status ClassifierHead::Load(const Checkpoint& checkpoint) {
   TensorReader reader(checkpoint, Shard(), DType::kFloat32, *host_, weights_);
+  const int32_t inner_size = spec_.dense_size > 0 ? spec_.dense_size : hidden_size_;
   if (!spec_.dense.weights.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(
-        dense_, reader.Linear(spec_.dense, {hidden_size_}, hidden_size_, LinearSplit::kOut));
+        dense_, reader.Linear(spec_.dense, {inner_size}, hidden_size_, LinearSplit::kOut));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(norm_, reader.Norm(spec_.norm, hidden_size_));
+  BEAMLINE_ASSIGN_OR_RETURN(norm_, reader.Norm(spec_.norm, inner_size));
   BEAMLINE_ASSIGN_OR_RETURN(
-      output_, reader.Linear(spec_.output, {spec_.num_labels}, hidden_size_, LinearSplit::kOut));
+      output_, reader.Linear(spec_.output, {spec_.num_labels}, inner_size, LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(input_, Rows(hidden_size_));
-  BEAMLINE_ASSIGN_OR_RETURN(inner_, Rows(hidden_size_));
+  BEAMLINE_ASSIGN_OR_RETURN(inner_, Rows(inner_size));
   BEAMLINE_ASSIGN_OR_RETURN(logits_, Rows(spec_.num_labels));
   return absl::OkStatus();
 }

@@ -184,11 +184,12 @@ struct StackSpec {
 struct ClassifierSpec {
   bool per_token = false;
   Pooling pooling = Pooling::kCls;  // of texts
-  LinearNames dense;                // [hidden_size, hidden_size]; without names: none
+  LinearNames dense;                // [dense_size, hidden_size]; without names: none
+  int32_t dense_size = 0;           // 0: hidden_size
   Activation activation = Activation::kTanh;
   NormNames norm;  // LayerNorm; gain empty: none
   float norm_epsilon = 1e-5f;
-  LinearNames output;  // [num_labels, hidden_size]
+  LinearNames output;  // [num_labels, dense_size]
   int32_t num_labels = 0;
 };
 

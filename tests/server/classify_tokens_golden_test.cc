@@ -143,6 +143,12 @@ INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyTokensGoldenTest,
                                            GoldenClassifier{"mpnet-3x8-tokens"},
                                            GoldenClassifier{"modernbert-3x8-tokens"},
                                            GoldenClassifier{"nomic_bert-2x8-tokens"}));
+INSTANTIATE_TEST_SUITE_P(Decoders, ClassifyTokensGoldenTest,
+                         ::testing::Values(GoldenClassifier{"llama-4of2x6-tokens"},
+                                           GoldenClassifier{"qwen3-4of2x6-tokens"},
+                                           GoldenClassifier{"gpt2-3x8-tokens"},
+                                           GoldenClassifier{"gemma-4of2x6-tokens"},
+                                           GoldenClassifier{"bloom-3x8-tokens"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyTokensGoldenTest,
                          ::testing::Values(GoldenClassifier{"bert-3x8-tokens", 3, 1},
                                            GoldenClassifier{"bert-3x8-tokens", 1, 2}));

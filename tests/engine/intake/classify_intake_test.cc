@@ -47,6 +47,31 @@ TEST(ClassifyIntake, APairHasTheTemplateAndTheTypesOfTheTokenizer) {
   EXPECT_EQ((*job)->embeddings.size(), 2u);
 }
 
+// The class is read before them, whose tokens nothing that counts can see.
+TEST(ClassifyIntake, PaddingAtTheEndOfADecodersTextIsDropped) {
+  constexpr char kDecoder[] = "classifiers/qwen3-4of2x6-rank";  // of padding 0
+  ClassifyRequest request;
+  request.inputs = {TokenIds{9, 0, 8, 0, 0}, TokenIds{0, 0, 0}};
+  const auto job = Complete(request, kDecoder);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->pooling, Pooling::kLast);
+  EXPECT_EQ((*job)->inputs, (std::vector<TokenIds>{{9, 0, 8}, {0}}));
+  EXPECT_EQ((*job)->cost, 4);
+}
+
+TEST(ClassifyIntake, WithoutATemplateOneTextFollowsTheOtherAndTheyNeedAToken) {
+  constexpr char kDecoder[] = "classifiers/qwen2-4of2x6";
+  ClassifyRequest request;
+  request.inputs = {std::string("fox"), std::string("the"), TextPair{"fox", "the"}};
+  const auto job = Complete(request, kDecoder);
+  ASSERT_TRUE(job.ok()) << job.status();
+  TokenIds both = (*job)->inputs[0];
+  both.insert(both.end(), (*job)->inputs[1].begin(), (*job)->inputs[1].end());
+  EXPECT_EQ((*job)->inputs[2], both);
+  request.inputs = {TextPair{"", ""}};
+  EXPECT_THAT(Error(request, kDecoder), HasSubstr("inputs[0] has no tokens; accepted: at least 1"));
+}
+
 TEST(ClassifyIntake, InputsBehindAPairHaveTypesToo) {
   ClassifyRequest request;
   request.inputs = {TextPair{"fox", "the"}, TokenIds{2, 9, 3}};

@@ -225,5 +225,56 @@ TEST(ClassifierConfig, ModulesOfACrossEncoder) {
   EXPECT_THAT(folder.Error(), HasSubstr("only \"sequence-classification\" is supported"));
 }
 
+// A decoder's classifier, with a head of so many rows.
+std::string DecoderError(const json& fields, int num_labels, ModelDescription* described) {
+  json config = {{"model_type", "gemma"},    {"architectures", {"GemmaForSequenceClassification"}},
+                 {"hidden_size", kHidden},   {"num_attention_heads", 2},
+                 {"num_key_value_heads", 2}, {"head_dim", 2}};
+  config.update(fields);
+  TemporaryFolder folder;
+  folder.WriteJson("config.json", config);
+  folder.Write("model.safetensors", SafetensorsOf({{"score.weight", {num_labels, kHidden}}}));
+  auto checkpoint = Checkpoint::Open(folder.path());
+  if (!checkpoint.ok()) return std::string(checkpoint.status().message());
+  auto description = DescribeModel(**checkpoint);
+  if (!description.ok()) return std::string(description.status().message());
+  *described = *std::move(description);
+  return "";
+}
+
+TEST(DecoderClassifierTest, IsAnEncoderThatReadsItsLastToken) {
+  ModelDescription described;
+  ASSERT_EQ(DecoderError(json::object(), 2, &described), "");
+  const TransformerSpec& spec = described.spec;
+  EXPECT_FALSE(spec.decoder.has_value());
+  ASSERT_TRUE(spec.encoder.has_value() && spec.classifier.has_value());
+  EXPECT_TRUE(spec.encoder->causal);
+  EXPECT_EQ(spec.classifier->pooling, Pooling::kLast);
+  EXPECT_THAT(spec.classifier->output.weights, ElementsAre("score.weight"));
+  EXPECT_TRUE(spec.classifier->output.biases.empty());
+}
+
+// transformers: silence is the class's own id, null none.
+TEST(DecoderClassifierTest, PaddingIsAsTheClassHasItUnlessTheFileSays) {
+  ModelDescription described;
+  ASSERT_EQ(DecoderError(json::object(), 2, &described), "");
+  EXPECT_EQ(described.classifying.padding_id, 0);
+  ASSERT_EQ(DecoderError({{"pad_token_id", 7}}, 2, &described), "");
+  EXPECT_EQ(described.classifying.padding_id, 7);
+  for (const json& none : {json(), json(-1)}) {
+    ASSERT_EQ(DecoderError({{"pad_token_id", none}}, 2, &described), "");
+    EXPECT_EQ(described.classifying.padding_id, -1);
+  }
+}
+
+TEST(DecoderClassifierTest, RefusesWhatItDoesNotUnderstand) {
+  ModelDescription described;
+  EXPECT_THAT(DecoderError(json::object(), 3, &described),
+              HasSubstr("num_labels is missing; 3 is expected"));
+  EXPECT_THAT(DecoderError({{"pad_token_id", "x"}}, 2, &described),
+              HasSubstr("pad_token_id is \"x\"; a whole number from -1 to 2147483647"));
+  EXPECT_THAT(DecoderError({{"num_labels", 0}}, 2, &described), HasSubstr("num_labels is 0"));
+}
+
 }  // namespace
 }  // namespace beamline::classifier_config_test

@@ -82,8 +82,9 @@ TEST(EmbedderTest, RefusesOtherDecoders) {
               HasSubstr("modules.json: sentence-transformers' folders of model_type gemma are not "
                         "served; of decoders those of llama, mistral, qwen2, qwen3 are"));
   EXPECT_THAT(Error(Config("gpt2"), true), HasSubstr("folders of model_type gpt2"));
-  EXPECT_THAT(Error(Config("llama", {{"architectures", {"LlamaForSequenceClassification"}}})),
-              HasSubstr("served are LlamaForCausalLM, LlamaModel"));
+  EXPECT_THAT(Error(Config("llama", {{"architectures", {"LlamaForQuestionAnswering"}}})),
+              HasSubstr("served are LlamaForCausalLM, LlamaForSequenceClassification, "
+                        "LlamaForTokenClassification, LlamaModel"));
   EXPECT_THAT(Error(Config("qwen2", {{"is_causal", false}}), true),
               HasSubstr("is_causal is false; only true is supported"));
 }

@@ -244,7 +244,7 @@ TEST(LlamaLikeTest, WhatIsNotServedIsNamed) {
       {{{"hidden_act", "xielu"}}, "hidden_act is \"xielu\"; supported are gelu, "},
       {types, "layer_types is [\"full_attention\",\"other\"]; 2 of \"full_attention\" and"},
       {sliding, "layer_types is [\"sliding_attention\"]; layer 0 attends to all here"},
-      {{{"architectures", {"LlamaForSequenceClassification"}}}, "served are LlamaForCausalLM"},
+      {{{"architectures", {"LlamaForQuestionAnswering"}}}, "served are LlamaForCausalLM"},
       {{{"quantization_config", {{"quant_method", "awq"}}}}, "quantised checkpoints are not"},
   };
   for (const auto& [fields, message] : faults) {
