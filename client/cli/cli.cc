@@ -143,6 +143,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   // added.
   app.fallthrough();
   AddGenerateCommands(app, command);
+  AddChatCommand(app, command);
   AddEncodeCommand(app, command);
   AddClassifyCommands(app, command);
   AddFillMaskCommand(app, command);

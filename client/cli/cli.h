@@ -52,6 +52,7 @@ using Command = std::function<absl::Status(const Session&)>;
 
 // Each adds its subcommands to `app`; the one that is given sets `chosen`.
 void AddGenerateCommands(CLI::App& app, Command& chosen);
+void AddChatCommand(CLI::App& app, Command& chosen);
 void AddEncodeCommand(CLI::App& app, Command& chosen);
 void AddClassifyCommands(CLI::App& app, Command& chosen);
 void AddFillMaskCommand(CLI::App& app, Command& chosen);

@@ -35,6 +35,8 @@ class LineSource {
   // What is wrong with the source as a whole: it cannot be read, or has no line. To be asked at the
   // end.
   absl::Status status() const;
+  // That it cannot be read; OK at the end of the lines, of none too.
+  const absl::Status& error() const { return error_; }
 
  private:
   const ScopedFd file_;

@@ -1,0 +1,209 @@
+// `beamline chat`: a conversation with a model that has a chat template, a line of standard input
+// for each turn.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/command_line.h"
+#include "base/text.h"
+#include "client/cli/chat_file.h"
+#include "client/cli/cli.h"
+#include "client/cli/format.h"
+#include "client/cli/generate_options.h"
+#include "client/cli/lines.h"
+#include "fmt/format.h"
+#include "fmt/ostream.h"
+
+namespace beamline::cli {
+namespace {
+
+constexpr std::string_view kReset = "/reset";
+constexpr std::string_view kUndo = "/undo";
+// A person is asked for the next turn with it, on standard error.
+constexpr std::string_view kInvitation = "> ";
+
+struct ChatOptions {
+  GenerateOptions generate;
+  std::string system;
+};
+
+v1::ChatMessage Message(std::string role, std::string content) {
+  v1::ChatMessage message;
+  message.set_role(std::move(role));
+  message.set_content(std::move(content));
+  return message;
+}
+
+// What the conversation begins with, and begins with anew after a reset.
+absl::StatusOr<v1::Chat> Beginning(const ChatOptions& options) {
+  v1::Chat chat;
+  if (!options.generate.chat_file.empty()) {
+    auto read = ReadChatFile(options.generate.chat_file);
+    if (!read.ok()) return read.status();
+    chat = *std::move(read);
+  }
+  if (options.system.empty()) return chat;
+  if (absl::Status status = CheckText(options.system); !status.ok()) return status;
+  if (chat.messages_size() > 0 && chat.messages(0).role() == "system") {
+    return UsageError("--system goes with a --chat that has no system message of its own");
+  }
+  *chat.add_messages() = Message("system", options.system);
+  std::rotate(chat.mutable_messages()->begin(), chat.mutable_messages()->end() - 1,
+              chat.mutable_messages()->end());
+  return chat;
+}
+
+class Conversation {
+ public:
+  Conversation(const Session& session, const ChatOptions& options, v1::Chat beginning)
+      : session_(session), options_(options.generate), beginning_(std::move(beginning)) {
+    options_.chat = beginning_;
+  }
+
+  // A turn, or a command, of one line.
+  absl::Status Take(const std::string& line) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return absl::OkStatus();
+    if (line.front() != '/') return Say(line);
+    if (line.starts_with("//")) return Say(line.substr(1));
+    if (line == kReset) {
+      options_.chat = beginning_;
+      return absl::OkStatus();
+    }
+    if (line != kUndo) {
+      return absl::InvalidArgumentError(
+          fmt::format("there is no command '{}'; there are {}, {}, and // before a text that "
+                      "begins with /",
+                      Shorten(line), kReset, kUndo));
+    }
+    if (options_.chat->messages_size() <= beginning_.messages_size()) {
+      return absl::InvalidArgumentError("there is nothing to undo");
+    }
+    Forget();
+    Forget();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Forget() { options_.chat->mutable_messages()->RemoveLast(); }
+
+  // An answer that fails is no part of the conversation, and neither is what it should answer.
+  absl::Status Say(const std::string& text) {
+    if (absl::Status status = CheckText(text); !status.ok()) return status;
+    *options_.chat->add_messages() = Message("user", text);
+    auto answer = Answer();
+    if (!answer.ok()) {
+      Forget();
+      return answer.status();
+    }
+    *options_.chat->add_messages() = Message("assistant", *std::move(answer));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Answer() const {
+    const auto request = MakeRequest(options_, "");
+    if (!request.ok()) return request.status();
+    const Console& console = session_.console;
+    std::string answer;
+    const auto on_message = [&](const v1::GenerateStreamResponse& message) {
+      for (const v1::SequenceDelta& delta : message.deltas()) {
+        answer += delta.text();
+        console.out << delta.text();
+      }
+      console.out.flush();
+      return console.out.good();
+    };
+    const auto end = session_.client.GenerateStream(*request, on_message, session_.options.call());
+    if (end.ok() || !answer.empty()) console.out << std::endl;
+    if (!end.ok()) return end.status();
+    std::vector<v1::FinishReason> reasons;
+    for (const auto& sequence : end->sequences()) reasons.push_back(sequence.finish_reason());
+    PrintNote(session_, SummaryLine(end->usage(), end->timing(), reasons));
+    return answer;
+  }
+
+  const Session& session_;
+  GenerateOptions options_;  // whose chat is the conversation
+  const v1::Chat beginning_;
+};
+
+absl::Status RunChat(const Session& session, ChatOptions options) {
+  if (!session.output.is_table()) return UsageError("chat goes with --output table");
+  auto beginning = Beginning(options);
+  if (!beginning.ok()) return beginning.status();
+  if (options.generate.model.empty()) {
+    auto model = DefaultModel(session, v1::TASK_GENERATE);
+    if (!model.ok()) return model.status();
+    options.generate.model = *std::move(model);
+  }
+  Conversation conversation(session, options, *std::move(beginning));
+  LineSource lines(session.console);
+  const bool asks = lines.is_terminal() && session.console.err_is_terminal;
+  const auto invite = [&] {
+    if (asks) session.console.err << kInvitation << std::flush;
+  };
+  size_t num_failed = 0;
+  absl::Status first_error;
+  std::string line;
+  invite();
+  for (Client::Next next; (next = lines.Next(line)) != Client::Next::kEnd;) {
+    if (next != Client::Next::kRequest) continue;
+    absl::Status status = conversation.Take(line);
+    if (!session.console.out.good()) return absl::OkStatus();
+    if (!status.ok()) {
+      PrintLineError(session.console, lines.num_lines(), status);
+      if (++num_failed == 1) first_error = std::move(status);
+    }
+    invite();
+  }
+  if (asks) session.console.err << std::endl;
+  if (!lines.error().ok()) return lines.error();
+  // Who writes the lines has seen what failed.
+  return asks ? absl::OkStatus() : LinesFailed(num_failed, lines.num_lines(), first_error);
+}
+
+constexpr char kChatExamples[] =
+    "Each line of standard input is a turn, whose answer is streamed. /reset begins\n"
+    "anew, /undo takes the last turn and its answer back, and a line that begins\n"
+    "with // is a text that begins with /. The end of the input (^D) ends it, and\n"
+    "so does ^C.\n"
+    "\n"
+    "Examples:\n"
+    "  beamline chat --model assistant --system \"Be brief.\"\n"
+    "  beamline chat --model assistant --temperature 0.7 --max-new-tokens 200\n";
+
+}  // namespace
+
+void AddChatCommand(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<ChatOptions>();
+  GenerateOptions& generate = options->generate;
+  CLI::App* command = app.add_subcommand("chat", "converses with a model, line by line");
+  command
+      ->add_option("--model", generate.model,
+                   "name of a model with a chat template; default: the only one that generates")
+      ->type_name("NAME");
+  command->add_option("--system", options->system, "the system message")->type_name("TEXT");
+  AddPath(*command, "--chat", generate.chat_file,
+          "begins with the conversation of a JSON file, as of 'beamline generate --chat'");
+  auto* greedy = command->add_flag("--greedy", generate.greedy, "the likeliest token, always");
+  const auto sampling = [&](const char* name, auto& value, const char* help) {
+    AddNumber(*command, name, value, help)->excludes(greedy);
+  };
+  sampling("--temperature", generate.temperature, "(0, 2]; random tokens");
+  sampling("--top-k", generate.top_k, ">= 0, 0: all; random tokens");
+  sampling("--top-p", generate.top_p, "(0, 1]; random tokens");
+  sampling("--seed", generate.seed, "same seed, same answer; random tokens");
+  AddNumber(*command, "--max-new-tokens", generate.max_new_tokens,
+            ">= 1, most tokens of an answer");
+  AddRepeatable(*command, "--stop", generate.stop,
+                "an answer ends at this text of 1 to 256 bytes; at most 16")
+      ->type_name("TEXT");
+  AddNumber(*command, "--priority", generate.priority, "-100 to 100, higher first");
+  command->footer(kChatExamples);
+  command->callback([&chosen, options] {
+    chosen = [options](const Session& session) { return RunChat(session, *options); };
+  });
+}
+
+}  // namespace beamline::cli
