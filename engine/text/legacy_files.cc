@@ -132,7 +132,8 @@ absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerCon
   return made;
 }
 
-absl::StatusOr<json> ReadLlamaModel(const std::string& path, const TokenizerConfig& config) {
+absl::StatusOr<json> ReadMergedModel(const std::string& path, const TokenizerConfig& config,
+                                     std::span<const RoleToken> roles) {
   using File = SentencePieceFile;
   BEAMLINE_ASSIGN_OR_RETURN(const File file, ReadSentencePieceFile(path));
   if (file.model_type != File::ModelType::kBpe) {
@@ -166,12 +167,11 @@ absl::StatusOr<json> ReadLlamaModel(const std::string& path, const TokenizerConf
       merges.push_back(json::array({std::string(left), std::string(right)}));
     }
   }
-  const std::string roles[] = {config.Role("unk_token", "<unk>"), config.Role("bos_token", "<s>"),
-                               config.Role("eos_token", "</s>")};
+  absl::flat_hash_set<std::string> of_roles;
+  for (const auto& [role, otherwise] : roles) of_roles.insert(config.Role(role, otherwise));
   for (size_t id = 0; id < file.pieces.size(); ++id) {
     const File::Piece& piece = file.pieces[id];
-    const bool special =
-        piece.type == File::PieceType::kControl || std::ranges::count(roles, piece.text) > 0;
+    const bool special = piece.type == File::PieceType::kControl || of_roles.contains(piece.text);
     if (!special && piece.type != File::PieceType::kUserDefined) continue;
     added.push_back(
         {{"id", id}, {"content", piece.text}, {"special", special}, {"normalized", false}});

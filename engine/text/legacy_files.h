@@ -1,7 +1,9 @@
 // Tokenizer files from before tokenizer.json, turned into what that file would say.
 #pragma once
 
+#include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "engine/text/tokenizer_config.h"
@@ -17,10 +19,20 @@ absl::StatusOr<nlohmann::json> ReadBertFiles(const std::string& folder,
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
                                              const TokenizerConfig& config);
 
-// tokenizer.model of Llama 2, a SentencePiece model of type BPE: its pieces are merged in the order
-// of their ids, as transformers 5 does.
-absl::StatusOr<nlohmann::json> ReadLlamaModel(const std::string& path,
-                                              const TokenizerConfig& config);
+// tokenizer.model of Llama 2 or Gemma, a SentencePiece model of type BPE: its pieces are merged in
+// the order of their ids, as transformers 5 does. Those of roles ("bos_token") are special, the
+// first of tokenizer_config.json, else the second.
+using RoleToken = std::pair<const char*, const char*>;
+inline constexpr RoleToken kLlamaRoles[] = {
+    {"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
+inline constexpr RoleToken kGemmaRoles[] = {{"unk_token", "<unk>"},
+                                            {"bos_token", "<bos>"},
+                                            {"eos_token", "<eos>"},
+                                            {"pad_token", "<pad>"},
+                                            {"mask_token", "<mask>"}};
+absl::StatusOr<nlohmann::json> ReadMergedModel(const std::string& path,
+                                               const TokenizerConfig& config,
+                                               std::span<const RoleToken> roles);
 
 // sentencepiece.bpe.model of mBART, or of mBART-50: a SentencePiece model of type unigram, whose
 // pieces stand behind other special tokens and in front of the codes of languages.

@@ -1,6 +1,8 @@
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/status.h"
@@ -64,6 +66,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(nlohmann::json json,
   auto tokenizer = text::PipelineTokenizer::Make(json, place, config);
   if (!tokenizer.ok()) return WithPlace(place, tokenizer.status());
   return tokenizer;
+}
+
+// The special tokens of a class whose tokenizer.model says the rest; of other classes none.
+std::span<const text::RoleToken> RolesOf(std::string_view tokenizer_class) {
+  if (tokenizer_class == text::kLlamaTokenizer) return text::kLlamaRoles;
+  if (tokenizer_class == text::kGemmaTokenizer) return text::kGemmaRoles;
+  return {};
 }
 
 // Of files from before tokenizer.json, which have words and merges alone.
@@ -138,10 +147,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     }
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
-  if (has_model && model_config.ok() &&
-      text::TokenizerClassName(config, *model_config) == text::kLlamaTokenizer) {
+  const std::string name = model_config.ok() ? text::TokenizerClassName(config, *model_config) : "";
+  if (const std::span<const text::RoleToken> roles = RolesOf(name); has_model && !roles.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
-                              text::ReadLlamaModel(path("tokenizer.model"), config));
+                              text::ReadMergedModel(path("tokenizer.model"), config, roles));
     return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
   }
   return NoTokenizer(folder);

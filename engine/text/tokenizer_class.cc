@@ -319,7 +319,7 @@ constexpr std::array<TokenizerClass, 19> kClasses = {{
     {"", kMBart50Tokenizer, "Unigram", ApplyMBart50},
     {"", kNllbTokenizer, "BPE", ApplyNllb},
     {"gpt_neox", "GPTNeoXTokenizer", "BPE", ApplyGptNeoX, kEndOfText, kEndOfText},
-    {"gemma", "GemmaTokenizer", "BPE", ApplyGemma},
+    {"gemma", kGemmaTokenizer, "BPE", ApplyGemma, "<bos>", "<eos>"},
 }};
 
 // Model types that have another one's class for their own.

@@ -10,8 +10,9 @@
 
 namespace beamline::text {
 
-// A class that a folder with a SentencePiece model alone may have (legacy_files.h).
+// Classes that a folder with a SentencePiece model alone may have (legacy_files.h).
 inline constexpr std::string_view kLlamaTokenizer = "LlamaTokenizer";
+inline constexpr std::string_view kGemmaTokenizer = "GemmaTokenizer";
 
 // The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
 // else of config.json, else of the model_type; of Mistral, Phi-3 and Qwen 2 by the model_type

@@ -269,20 +269,71 @@ TEST_F(TokenizerClassTest, Qwen2CutsDigitsApartAndComposesCharacters) {
   EXPECT_THAT(Ids(Bytes(), prefix, "qwen2", "ab's"), ElementsAre(259, 32, 39, 115));
 }
 
-// A SentencePiece model as Llama 2 has it: pieces that merge in the order of their ids.
-std::string LlamaModel(int model_type) {
+// A piece of a SentencePiece model, and its type.
+using Piece = std::pair<const char*, int>;
+
+std::string SentencePieceModel(const std::vector<Piece>& pieces, int model_type) {
   const auto field = [](int number, const std::string& bytes) {
     return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) +
            bytes;
   };
   std::string model;
-  const auto add = [&](const std::string& text, int type) {
+  for (const auto& [text, type] : pieces) {
     model += field(1, field(1, text) + "\x18" + static_cast<char>(type));
-  };
-  add("<unk>", 2), add("<s>", 3), add("</s>", 3), add("[I]", 4);
-  for (const char* piece : {"▁", "a", "b", "c", "bc", "ab", "abc", "▁a", "[", "I"}) add(piece, 1);
-  add("<0xC3>", 6), add("<0xA9>", 6);
+  }
   return model + field(2, std::string("\x18") + static_cast<char>(model_type));
+}
+
+// As Llama 2 has it: pieces that merge in the order of their ids.
+std::string LlamaModel(int model_type) {
+  return SentencePieceModel({{"<unk>", 2},
+                             {"<s>", 3},
+                             {"</s>", 3},
+                             {"[I]", 4},
+                             {"▁", 1},
+                             {"a", 1},
+                             {"b", 1},
+                             {"c", 1},
+                             {"bc", 1},
+                             {"ab", 1},
+                             {"abc", 1},
+                             {"▁a", 1},
+                             {"[", 1},
+                             {"I", 1},
+                             {"<0xC3>", 6},
+                             {"<0xA9>", 6}},
+                            model_type);
+}
+
+// Ids as transformers 5.24 has them of the same files.
+TEST_F(TokenizerClassTest, GemmaMergesTheSentencePieceModelInTheOrderOfIds) {
+  const std::vector<Piece> pieces = {{"<pad>", 3},  {"<eos>", 3},  {"<bos>", 3},
+                                     {"<unk>", 2},  {"<mask>", 4}, {"<start_of_turn>", 4},
+                                     {"▁", 1},      {"a", 1},      {"b", 1},
+                                     {"c", 1},      {"bc", 1},     {"ab", 1},
+                                     {"abc", 1},    {"▁a", 1},     {"a▁", 1},
+                                     {"[", 1},      {"\n", 1},     {"\n\n", 1},
+                                     {"<0xC3>", 6}, {"<0xA9>", 6}};
+  folder_.Write("tokenizer.model", SentencePieceModel(pieces, 2));
+  json config = {{"tokenizer_class", "GemmaTokenizer"}};
+  EXPECT_THAT(IdsOfFolder(config, "gemma", "abc ab<mask>é"), ElementsAre(12, 6, 11, 4, 18, 19));
+  EXPECT_THAT(IdsOfFolder(config, "gemma", " a  a"), ElementsAre(13, 6, 13));
+  EXPECT_THAT(IdsOfFolder(config, "gemma2", "a<eos>a"), ElementsAre(7, 1, 7));
+  EXPECT_THAT(IdsOfFolder(json::object(), "gemma3_text", "a<pad> b"), ElementsAre(7, 0, 6, 8));
+  config["add_bos_token"] = true;
+  EXPECT_THAT(IdsOfFolder(config, "gemma", "<start_of_turn>a\n\n\n[x"),
+              ElementsAre(2, 5, 7, 17, 16, 15, 3));
+  config["add_eos_token"] = true;
+  EXPECT_THAT(IdsOfFolder(config, "gemma", "bcabc"), ElementsAre(2, 10, 12, 1));
+  const auto tokenizer = LoadTokenizer(folder_.path());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  // Pieces of roles are special, those that a user defined are not.
+  EXPECT_EQ((*tokenizer)->Decode(std::vector<int32_t>{5, 7, 4, 7, 0}, true).value_or(""),
+            "<start_of_turn>aa");
+  const int32_t first = 7, second = 8;
+  const auto pair = (*tokenizer)->JoinPair({&first, 1}, {&second, 1}, Truncation::kNone, 0);
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_THAT(pair->ids, ElementsAre(2, 7, 1, 2, 8, 1));
 }
 
 TEST_F(TokenizerClassTest, LlamaMergesTheSentencePieceModelInTheOrderOfIds) {
