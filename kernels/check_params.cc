@@ -157,6 +157,21 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
   }
 }
 
+void CheckRelative(const AttentionParams& p, const CheckOptions& options) {
+  const RelativePositions& relative = p.relative;
+  if (relative.empty()) return;
+  BEAMLINE_CHECK(p.cache == nullptr && p.num_kv_heads == p.num_heads);
+  BEAMLINE_CHECK(relative.rows != nullptr && relative.max_distance >= 0);
+  const Tensor& given = relative.keys.empty() ? relative.queries : relative.keys;
+  const int64_t num_rows = given.num_rows();
+  const int64_t width = static_cast<int64_t>(p.num_heads) * p.head_dim;
+  CheckOptionalMatrix(relative.keys, num_rows, width, p.query.dtype);
+  CheckOptionalMatrix(relative.queries, num_rows, width, p.query.dtype);
+  for (int i = 0; options.host_readable && i <= 2 * relative.max_distance; ++i) {
+    BEAMLINE_CHECK(relative.rows[i] >= 0 && relative.rows[i] < num_rows);
+  }
+}
+
 void Check(const AttentionParams& p, const CheckOptions& options) {
   const DType dtype = p.query.dtype;
   CheckActivations(dtype, options);
@@ -188,6 +203,7 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
     CheckMatrix(p.position_bias, p.num_heads, p.position_bias.dim(-1), p.position_bias.dtype);
     BEAMLINE_CHECK(p.position_bias.dim(-1) % 2 == 1);
   }
+  CheckRelative(p, options);
 }
 
 void Check(const ExpertsParams& p, const CheckOptions& options) {
@@ -289,6 +305,17 @@ void Check(const GatherRowsParams& p, const CheckOptions&) {
   BEAMLINE_CHECK(p.input.dtype == p.output.dtype && p.input.dim(-1) == p.output.dim(-1));
   BEAMLINE_CHECK(p.output.num_rows() == 0 ||
                  (p.rows != nullptr && !p.input.empty() && !p.output.empty()));
+}
+
+void Check(const UnfoldParams& p, const CheckOptions& options) {
+  BEAMLINE_CHECK(p.kernel_size > 0 && p.kernel_size % 2 == 1);
+  const int64_t num_tokens = p.input.num_rows();
+  CheckMatrix(p.input, num_tokens, p.input.dim(-1), p.output.dtype);
+  CheckMatrix(p.output, num_tokens, p.input.dim(-1) * p.kernel_size, p.output.dtype);
+  BEAMLINE_CHECK(num_tokens == 0 || p.output.data != p.input.data);
+  BEAMLINE_CHECK(p.num_sequences == 0 || p.offsets != nullptr);
+  BEAMLINE_CHECK(!options.host_readable || p.num_sequences == 0 ||
+                 p.offsets[p.num_sequences] == num_tokens);
 }
 
 void Check(const FillTokensParams& p, const CheckOptions&) {

@@ -23,6 +23,7 @@ void Check(const SampleParams& params, const CheckOptions& options);
 void Check(const AdvanceBeamsParams& params, const CheckOptions& options);
 void Check(const ReorderBeamsParams& params, const CheckOptions& options);
 void Check(const ExpertsParams& params, const CheckOptions& options);
+void Check(const UnfoldParams& params, const CheckOptions& options);
 
 // Weights come from files: InvalidArgument says what is wrong.
 absl::Status ValidateWeightParts(std::span<const HostMatrix> parts);

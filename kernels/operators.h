@@ -153,6 +153,18 @@ struct ProjectHeadsParams {
   Tensor workspace;                // [num_tokens, out_features], any content before and after
 };
 
+// What disentangled attention (arXiv:2006.03654) adds to the product of a query and a key: query .
+// keys[r] + queries[r] . key, where r = rows[key - query], the distance of their positions clamped
+// to +-max_distance. Either matrix may be empty.
+struct RelativePositions {
+  bool empty() const { return keys.empty() && queries.empty(); }
+
+  Tensor keys;                    // [num_rows, num_heads * head_dim]
+  Tensor queries;                 // as keys
+  const int32_t* rows = nullptr;  // [2 * max_distance + 1], each below num_rows
+  int max_distance = 0;
+};
+
 // softmax(scale * Q K^T + bias) V for a ragged batch. Queries, keys and values may be columns of
 // one matrix: a product with the weights of all three is read where it lies.
 struct AttentionParams {
@@ -187,7 +199,9 @@ struct AttentionParams {
   // and their product are each rounded to bfloat16; 0: not so
   float rounded_alibi_factor = 0.0f;
   Tensor position_bias;  // [num_heads, 2 * max_distance + 1] by key - query, clamped; may be empty
-  Tensor output;         // [num_tokens, num_heads * head_dim]
+  // Of packed keys of as many heads as queries have; added before the scale.
+  RelativePositions relative;
+  Tensor output;  // [num_tokens, num_heads * head_dim]
 };
 
 // output[i] = input[rows[i]].
@@ -195,6 +209,16 @@ struct GatherRowsParams {
   Tensor input;                   // [num_input_rows, width]
   const int32_t* rows = nullptr;  // [num_rows]
   Tensor output;                  // [num_rows, width], of the input's type
+};
+
+// Of each token what a convolution over its sequence multiplies: output[i][c * kernel_size + t] =
+// input[i + t - kernel_size / 2][c], or 0 where that is no token of its sequence.
+struct UnfoldParams {
+  Tensor input;                      // [num_tokens, width]
+  const int32_t* offsets = nullptr;  // [num_sequences + 1], rows of input
+  int num_sequences = 0;
+  int kernel_size = 0;  // odd
+  Tensor output;        // [num_tokens, width * kernel_size], of the input's type
 };
 
 enum class Pooling : uint8_t { kMean, kCls, kLast, kMax, kMeanSqrtLength };
@@ -372,7 +396,7 @@ using Operation =
                  const ProjectHeadsParams*, const AttentionParams*, const GatherRowsParams*,
                  const FillTokensParams*, const PoolParams*, const CopyBlocksParams*,
                  const TopCandidatesParams*, const SampleParams*, const AdvanceBeamsParams*,
-                 const ReorderBeamsParams*, const ExpertsParams*>;
+                 const ReorderBeamsParams*, const ExpertsParams*, const UnfoldParams*>;
 
 // What is checked of an operation's arguments beyond their shapes.
 struct CheckOptions {
@@ -404,6 +428,7 @@ class Operators {
   void AdvanceBeams(const AdvanceBeamsParams& params) { Run(&params); }
   void ReorderBeams(const ReorderBeamsParams& params) { Run(&params); }
   void Experts(const ExpertsParams& params) { Run(&params); }
+  void Unfold(const UnfoldParams& params) { Run(&params); }
 
   // The operation that the variant holds.
   void Run(const Operation& operation);

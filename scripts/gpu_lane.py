@@ -55,6 +55,7 @@ SMALL_CASES = (
     # copies write, which the finishing pass reads; ours of these kernels have no shared memory.
     ("finish", "cuda_half_op_test", "*ManyRowsAreFinished/bfloat16:*Logits*/float16", ("racecheck", "initcheck")),
     ("experts", "cuda_half_op_test", "*HalfExperts*/float*", ()),
+    ("positions", "cuda_half_op_test", "*HalfPositions*/float16", ()),
     ("overlap", "cuda_half_op_test", "*Overlap*/float16", ()),
     ("short", "cuda_half_op_test", "*ShortContexts*/float32:*ShortContexts*/bfloat16:*MiddlingContexts*/float16", ()),
     ("splits", "cuda_half_op_test", "*LongContextsOfGroups/float32:*LongContextsOfGroups/bfloat16", ()),

@@ -6,7 +6,7 @@ usage: make_classifier_golden.py OUT_FOLDER [NAME...]    (tests/golden/classifie
 Each folder has weights of odd sizes, a tokenizer of a few words and expected.json: logits of single texts and of pairs,
 whole and cut on either side, and the scores of the pipeline of text classification; of classifiers of tokens the logits of
 single texts and what the pipeline of token classification makes of them, by each strategy; of masked language
-models what the pipeline of masks answers. Needs transformers and torch.
+models what the pipeline of masks answers. Needs transformers and torch. Long because every family has its cases here.
 """
 
 import json
@@ -215,6 +215,63 @@ MORE_TOKEN_CASES = {
 }
 
 
+def deberta_v2_tokenizer():
+    pieces = sorted({"▁" + word for word in WORDS} | {"▁", *"abcdefghijklmnopqrstuvwxyz?"})
+    vocab = [(token, 0.0) for token in ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]] + [
+        (piece, -1.0 - 0.01 * i if piece.startswith("▁") else -9.0) for i, piece in enumerate(pieces)] + [("[MASK]", 0.0)]
+    return transformers.DebertaV2Tokenizer(vocab=vocab, model_max_length=POSITIONS)
+
+
+def deberta_tokenizer():
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=320, special_tokens=SPECIAL["bert"], show_progress=False,
+                                                           initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    made = json.loads(trained.to_str())["model"]
+    return transformers.DebertaTokenizer(vocab=made["vocab"], merges=[tuple(pair) for pair in made["merges"]], model_max_length=POSITIONS)
+
+
+# As microsoft/deberta-v3-base is stored, but for the sizes.
+DEBERTA_V3 = dict(relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"], share_att_key=True, position_buckets=6,
+                  norm_rel_ebd="layer_norm")
+DEBERTA = dict(relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"])
+DEBERTA_CASES = {
+    "ForSequenceClassification": {
+        "deberta-v2-3x8": ("DebertaV2", deberta_v2_tokenizer,
+                           dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=33, **DEBERTA_V3,
+                                **labels("entailment", "neutral", "contradiction")), torch.float32, {}),
+        # As mixedbread-ai/mxbai-rerank-base-v1 is stored; a convolution, token types, another pooler.
+        "deberta-v2-2x10-rank": ("DebertaV2", deberta_v2_tokenizer,
+                                 dict(hidden_size=20, num_attention_heads=2, num_hidden_layers=2, intermediate_size=30, conv_kernel_size=3,
+                                      conv_act="gelu", type_vocab_size=2, pooler_hidden_act="tanh", **{**DEBERTA_V3, "share_att_key": False},
+                                      **labels("LABEL_0")), torch.bfloat16, {}),
+        "deberta-3x8": ("Deberta", deberta_tokenizer,
+                        dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=36, **DEBERTA,
+                             **labels("yes", "no")), torch.float16, {}),
+    },
+    "ForTokenClassification": {
+        "deberta-v2-3x8-tokens": ("DebertaV2", deberta_v2_tokenizer,
+                                  dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=30, **DEBERTA_V3,
+                                       **ENTITIES), torch.float32, {}),
+        "deberta-5x6-tokens": ("Deberta", deberta_tokenizer,
+                               dict(hidden_size=30, num_attention_heads=5, num_hidden_layers=1, intermediate_size=30, **DEBERTA, **ENTITIES),
+                               torch.bfloat16, {}),
+    },
+    "ForMaskedLM": {
+        "deberta-v2-3x8-masks": ("DebertaV2", deberta_v2_tokenizer,
+                                 dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=28, embedding_size=18,
+                                      hidden_act="relu", **DEBERTA_V3), torch.float32, {}),
+        # The head that is not the legacy one.
+        "deberta-v2-2x8-masks": ("DebertaV2", deberta_v2_tokenizer,
+                                 dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, intermediate_size=20, legacy=False,
+                                      **DEBERTA_V3), torch.float16, {}),
+        "deberta-3x8-masks": ("Deberta", deberta_tokenizer,
+                              dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=1, intermediate_size=28, **DEBERTA),
+                              torch.float32, {}),
+    },
+}
+
+
 def make_checkpoint(folder, head, number, family, tokenizer, sizes, dtype, more):
     torch.manual_seed(3000 + number)
     is_roberta = "oberta" in family or family == "MPNet"  # whose first positions belong to padding
@@ -363,7 +420,7 @@ def make_expected_masks(folder):
 def main():
     of_decoders = [*((name, "ForSequenceClassification", make_expected, case) for name, case in decoder_classifiers.CASES.items()),
                    *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in decoder_classifiers.TOKEN_CASES.items())]
-    known = {*CASES, *TOKEN_CASES, *MASK_CASES, *MORE_TOKEN_CASES, *(name for name, *_ in of_decoders)}
+    known = {*CASES, *TOKEN_CASES, *MASK_CASES, *MORE_TOKEN_CASES, *(name for name, *_ in of_decoders)}.union(*DEBERTA_CASES.values())
     if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= known:
         sys.exit(__doc__)
     transformers.logging.set_verbosity_error()
@@ -372,11 +429,14 @@ def main():
              *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in TOKEN_CASES.items()),
              *((name, "ForMaskedLM", make_expected_masks, case) for name, case in MASK_CASES.items()),
              *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in MORE_TOKEN_CASES.items())]
-    for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, more)) in enumerate(heads):
+    makers = {"ForSequenceClassification": make_expected, "ForTokenClassification": make_expected_tokens, "ForMaskedLM": make_expected_masks}
+    first = 100  # of these, whose numbers no other case's change
+    more = [(name, head, makers[head], case) for head, cases in DEBERTA_CASES.items() for name, case in cases.items()]
+    for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, fields)) in [*enumerate(heads), *enumerate(more, first)]:
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue
         folder = os.path.join(sys.argv[1], name)
-        make_checkpoint(folder, head, number, family, make_tokenizer(), sizes, dtype, more)
+        make_checkpoint(folder, head, number, family, make_tokenizer(), sizes, dtype, fields)
         expect(folder)
     for number, (name, head, expect, (family, make_tokenizer, sizes, dtype)) in enumerate(of_decoders):
         if sys.argv[2:] and name not in sys.argv[2:]:

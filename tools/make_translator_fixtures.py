@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes tests/engine/text/translators: what transformers' tokenizer classes of encoder-decoders answer.
+"""Makes tests/engine/text/translators: what transformers' tokenizer classes of encoder-decoders, and of DeBERTa, answer.
 
-    tools/make_translator_fixtures.py tests/engine/text/translators
+    tools/make_translator_fixtures.py tests/engine/text/translators [NAME...]
 
 For each class a folder with the tokenizer's files and rows.jsonl: a text with the ids that it has as a source, as a
 target and in other languages, and the text of the ids. Needs transformers, tokenizers and sentencepiece.
@@ -23,6 +23,7 @@ import make_tokenizer_fixtures as plain  # noqa: E402
 TEXTS = [text for text in plain.NASTY if "\x00" not in text and len(text) < 90] + [
     "translate English to German: The house is wonderful.", "  two  spaces   here ", "line\nbreak\r\n\tand tab", "<extra_id_0> and <extra_id_1>",
     "de_DE in a text", "a deu_Latn b", "__de__ x", "</s> <pad> <unk>x", "<mask> <mask_1>"]
+DEBERTA_TEXTS = ["[CLS] a [MASK]b", "x [MASK]  y[SEP]z", "Hello, <name>! it's (fine)...", "a\u0301 e\u0301 \u00c5ngstrom", " [UNK] [PAD]"]
 LANGUAGES = {
     "MBartTokenizer": ["ar_AR", "cs_CZ", "de_DE", "en_XX", "ro_RO"],
     "MBart50Tokenizer": ["de_DE", "en_XX", "fr_XX", "uk_UA", "sl_SI"],
@@ -51,13 +52,14 @@ def sentencepiece_model(folder, model_type="unigram", **ids):
     return f"{folder}/m.model"
 
 
-def unigram(specials, codes, charsmap):
+def unigram(specials, codes, charsmap, mask="<mask>"):
     t = Tokenizer(models.Unigram())
     t.pre_tokenizer = pre_tokenizers.Metaspace()
     t.train_from_iterator(corpus(), trainers.UnigramTrainer(vocab_size=500, show_progress=False, unk_token="<unk>", special_tokens=["<unk>"]))
     pieces = [piece for piece in json.loads(t.to_str())["model"]["vocab"] if piece[0] not in ("<unk>",)]
-    vocab = [[token, 0.0] for token in specials] + pieces + [[code, 0.0] for code in codes] + [["<mask>", 0.0]]
-    t = Tokenizer(models.Unigram([tuple(piece) for piece in vocab], unk_id=specials.index("<unk>")))
+    vocab = [[token, 0.0] for token in specials] + pieces + [[code, 0.0] for code in codes] + [[mask, 0.0]]
+    unknown = next(i for i, token in enumerate(specials) if token in ("<unk>", "[UNK]"))
+    t = Tokenizer(models.Unigram([tuple(piece) for piece in vocab], unk_id=unknown))
     if charsmap:
         t.normalizer = normalizers.Precompiled(charsmap)
     t.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -117,6 +119,27 @@ def make(folder, name, temporary):
         t.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=500, show_progress=False, limit_alphabet=60, special_tokens=fairseq))
         t.add_special_tokens(LANGUAGES["NllbTokenizer"] + ["<mask>"])
         write(folder, {"model_type": "m2m_100"}, {"tokenizer_class": "NllbTokenizer", "extra_special_tokens": LANGUAGES["NllbTokenizer"]}, t)
+    elif name in ("deberta_v2", "deberta_v2_punct"):
+        t = unigram(["[PAD]", "[CLS]", "[SEP]", "[UNK]"], [], charsmap, mask="[MASK]")
+        settings = {"do_lower_case": True, "split_by_punct": True, "add_prefix_space": False} if name.endswith("punct") else {}
+        write(folder, {"model_type": "deberta-v2"}, settings, t)
+    elif name == "deberta_v2_model":  # as microsoft/deberta-v3-base is stored
+        model = sentencepiece_model(temporary, pad_id=0, pad_piece="[PAD]", bos_id=1, bos_piece="[CLS]", eos_id=2, eos_piece="[SEP]", unk_id=3,
+                                    unk_piece="[UNK]", user_defined_symbols=["<name>"])
+        shutil.copyfile(model, folder / "spm.model")
+        write(folder, {"model_type": "deberta-v2"}, {"do_lower_case": False, "vocab_type": "spm"})
+    elif name in ("deberta", "deberta_files"):
+        special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+        t = Tokenizer(models.BPE())
+        t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        t.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=500, show_progress=False, special_tokens=special,
+                                                            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+        if name == "deberta":
+            write(folder, {"model_type": "deberta"}, {"tokenizer_class": "DebertaTokenizerFast"}, t)
+        else:  # as microsoft/deberta-base is stored
+            t.model.save(str(folder))
+            (folder / "vocab.json").write_text((folder / "vocab.json").read_text() + "\n")
+            write(folder, {"model_type": "deberta"}, {"do_lower_case": False, "vocab_type": "gpt2"})
     elif name in ("m2m100", "m2m100_bpe"):
         model = sentencepiece_model(temporary, "bpe" if name.endswith("bpe") else "unigram", bos_id=0, pad_id=1, eos_id=2, unk_id=3)
         shutil.copyfile(model, folder / "sentencepiece.bpe.model")
@@ -133,7 +156,7 @@ def make(folder, name, temporary):
 def rows(folder, name):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     languages = LANGUAGES.get(type(tokenizer).__name__) or (["de", "fr", "zu", "ceb"] if name.startswith("m2m100") else [])
-    for index, text in enumerate(TEXTS):
+    for index, text in enumerate(TEXTS + (DEBERTA_TEXTS if name.startswith("deberta") else [])):
         ids = tokenizer(text)["input_ids"]
         row = {"text": text, "ids": ids, "target_ids": tokenizer(text_target=text)["input_ids"], "decoded": tokenizer.decode(ids),
                "decoded_skip": tokenizer.decode(ids, skip_special_tokens=True)}
@@ -146,10 +169,12 @@ def rows(folder, name):
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     for name in ("bart", "t5", "t5_model", "pegasus", "mbart", "mbart_model", "mbart50", "mbart50_model", "nllb", "m2m100",
-                 "m2m100_bpe"):
+                 "m2m100_bpe", "deberta_v2", "deberta_v2_punct", "deberta_v2_model", "deberta", "deberta_files"):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         folder = pathlib.Path(sys.argv[1]) / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -51,7 +51,7 @@ def gain_of(name, parameter, gains):
 
 @torch.no_grad()
 def initialise(model, seed):
-    gains = POST_NORM if model.config.model_type in ("bert", "marian") else PRE_NORM
+    gains = POST_NORM if model.config.model_type in ("bert", "marian", "deberta", "deberta-v2") else PRE_NORM
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if "embed_positions" in name and model.config.model_type == "marian":
@@ -59,6 +59,8 @@ def initialise(model, seed):
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.ndim == 2:
             values *= gain_of(name, parameter, gains)
+        elif name.endswith("conv.conv.weight"):  # [out, in, tokens]
+            values *= parameter[0].numel() ** -0.5
         elif parameter.ndim == 3:  # of experts [number, out, in]
             values *= parameter.shape[2] ** -0.5 * (gains["residual"] if name.endswith("down_proj") else 1.0)
         else:

@@ -1,5 +1,5 @@
 """The models that are compared on a GPU, by size: BERT-base, GPT-2 124M, Transformer-base and -big (as Marian), and one of
-every other family of decoders and encoder-decoders that the CUDA backend serves, at some 100 million parameters."""
+every other family of decoders and encoder-decoders that the CUDA backend serves, and DeBERTa, at some 100 million parameters."""
 
 import json
 import os
@@ -13,6 +13,9 @@ MANY_EXPERTS = {"intermediate_size": 1024, "moe_intermediate_size": 256, "num_ex
 FEW_EXPERTS = {"num_key_value_heads": 2, "moe_intermediate_size": 32, "num_experts": 6, "num_experts_per_tok": 3}
 T5 = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 8, "num_heads": 12, "vocab_size": 32000}
 SMALL_T5 = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 2, "vocab_size": 500}
+DEBERTA = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 32000,
+           "relative_attention": True, "position_biased_input": False, "pos_att_type": ["p2c", "c2p"]}
+SMALL_DEBERTA = DEBERTA | {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 500}
 # name: (class of transformers, fields of its configuration, the same of a small stand-in for dry runs)
 SHAPES = {
     "bert-base": ("BertModel", {}, {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2,
@@ -87,6 +90,11 @@ SHAPES = {
     "t5-base": ("T5ForConditionalGeneration", T5, SMALL_T5),
     "t5-gated": ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-gelu", "d_ff": 2048, "tie_word_embeddings": False},
                  SMALL_T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "deberta-v3-base": ("DebertaV2Model", DEBERTA | {"position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True},
+                        SMALL_DEBERTA | {"position_buckets": 16, "norm_rel_ebd": "layer_norm", "share_att_key": True}),
+    "deberta-v2-conv": ("DebertaV2Model", DEBERTA | {"num_hidden_layers": 4, "position_buckets": 256, "conv_kernel_size": 3, "conv_act": "gelu"},
+                        SMALL_DEBERTA | {"position_buckets": 16, "conv_kernel_size": 3, "conv_act": "gelu"}),
+    "deberta-base": ("DebertaModel", DEBERTA, SMALL_DEBERTA),
 }
 FIRST_ID = 5  # below: special tokens
 
@@ -127,11 +135,11 @@ def config_of(name, tiny):
     if class_name.endswith("ForCausalLM"):
         config_class = getattr(transformers, class_name.replace("ForCausalLM", "Config"))
         return config_class(**fields, bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    return transformers.BertConfig(**fields)
+    return getattr(transformers, class_name.replace("Model", "Config"))(**fields)
 
 
 def is_encoder(name):
-    return SHAPES[name][0] == "BertModel"
+    return SHAPES[name][0] in ("BertModel", "DebertaModel", "DebertaV2Model")
 
 
 def is_translator(name):

@@ -1,4 +1,6 @@
 // Attention: an encoder's packed batches and a decoder's paged steps.
+#include <numeric>
+
 #include "base/math.h"
 #include "bench/kernels/bench_arrays.h"
 
@@ -21,7 +23,7 @@ std::vector<int32_t> UniformOffsets(int num_sequences, int length) {
   return offsets;
 }
 
-// Arguments: sequences, length, heads, head_dim.
+// Arguments: sequences, length, heads, head_dim; with 1 behind these, of disentangled attention.
 void EncoderAttention(benchmark::State& state) {
   const int num_sequences = static_cast<int>(state.range(0));
   const int length = static_cast<int>(state.range(1));
@@ -41,17 +43,30 @@ void EncoderAttention(benchmark::State& state) {
   params.num_sequences = num_sequences;
   params.query_offsets = offsets.data();
   params.max_query_length = length;
+  const bool disentangled = state.range(4) != 0;
+  Matrix positions(2 * length, num_heads * head_dim);
+  std::vector<int32_t> rows(2 * length - 1);
+  std::iota(rows.begin(), rows.end(), 0);
+  if (disentangled) {
+    params.relative = {.keys = positions.tensor(),
+                       .queries = positions.tensor(),
+                       .rows = rows.data(),
+                       .max_distance = length - 1};
+  }
   for (auto _ : state) TheBackend().Attention(params);
-  CountFlops(state, 4.0 * num_sequences * length * length * num_heads * head_dim);
+  const double flops = disentangled ? 8.0 : 4.0;
+  CountFlops(state, flops * num_sequences * length * length * num_heads * head_dim);
 }
 BENCHMARK(EncoderAttention)
     ->UseRealTime()
-    ->Args({1, 16, 4, 64})
-    ->Args({8, 32, 4, 64})
-    ->Args({64, 32, 4, 64})
-    ->Args({8, 256, 4, 64})
-    ->Args({1, 512, 12, 64})
-    ->Args({1, 2048, 12, 64});
+    ->Args({1, 16, 4, 64, 0})
+    ->Args({8, 32, 4, 64, 0})
+    ->Args({64, 32, 4, 64, 0})
+    ->Args({8, 256, 4, 64, 0})
+    ->Args({8, 256, 4, 64, 1})
+    ->Args({1, 512, 12, 64, 0})
+    ->Args({1, 512, 12, 64, 1})
+    ->Args({1, 2048, 12, 64, 0});
 
 // One query per sequence. Arguments: sequences, context, heads, key-value heads, head_dim.
 void DecodeAttention(benchmark::State& state) {

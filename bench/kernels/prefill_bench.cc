@@ -22,6 +22,7 @@ struct Prefill {
   bool causal = false;
   DType dtype = DType::kBFloat16;
   bool in_place = false, paged = false;
+  bool has_positions = false;  // disentangled attention, of as many distances as texts have
 };
 
 // One set of queries, keys and values; the cache's pages lie in `cache`.
@@ -82,8 +83,16 @@ void TimePrefill(Bench& bench, const std::string& name, const Prefill& work) {
     params.max_query_length = *std::max_element(work.lengths.begin(), work.lengths.end());
     params.causal = work.causal;
     params.query_offsets = bench.Ids(offsets);
+    if (!work.has_positions) continue;
+    const int64_t rows = 2 * int64_t{params.max_query_length};
+    std::vector<int32_t> distances(static_cast<size_t>(rows) - 1);
+    std::iota(distances.begin(), distances.end(), 0);
+    params.relative = {.keys = bench.RandomTensor({rows, width}, work.dtype),
+                       .queries = bench.RandomTensor({rows, width}, work.dtype),
+                       .rows = bench.Ids(distances),
+                       .max_distance = params.max_query_length - 1};
   }
-  bench.Time(name, 4.0 * pairs * width, static_cast<double>(bytes),
+  bench.Time(name, (work.has_positions ? 9.0 : 4.0) * pairs * width, static_cast<double>(bytes),
              [&](int i) { bench.backend().Attention(sets[i % sets.size()]); });
   bench.Clear();
 }
@@ -92,9 +101,10 @@ void TimePrefill(Bench& bench, const std::string& name, const Prefill& work) {
 void TimePackedAttention(Bench& bench, int batch, int length, Prefill work) {
   const std::string kv_heads = work.kv_heads == work.heads ? "" : fmt::format("/{}", work.kv_heads);
   const std::string name = fmt::format("attention prefill{} {}: B{} H{}{} T{} D{}{}",
-                                       work.in_place ? " in place"
-                                       : work.paged  ? " paged"
-                                                     : "",
+                                       work.has_positions ? " with positions"
+                                       : work.in_place    ? " in place"
+                                       : work.paged       ? " paged"
+                                                          : "",
                                        Name(work.dtype), batch, work.heads, kv_heads, length,
                                        work.head_dim, work.causal ? " causal" : "");
   work.lengths.assign(batch, length);
@@ -161,6 +171,17 @@ void TimePrefills(Bench& bench) {
   TimePackedAttention(bench, 1, 12, 128, 64, false, f32);
   for (const auto& [batch, length] : {std::pair(1, 32), {1, 128}, {256, 128}, {32, 512}}) {
     TimePackedAttention(bench, batch, 12, length, 64, false, bf16, true);
+  }
+  for (const DType dtype : {bf16, f32}) {
+    for (const auto& [batch, length] : {std::pair(1, 32), {1, 128}, {256, 128}, {32, 512}}) {
+      TimePackedAttention(bench, batch, length,
+                          {.heads = 12,
+                           .kv_heads = 12,
+                           .head_dim = 64,
+                           .dtype = dtype,
+                           .in_place = true,
+                           .has_positions = true});
+    }
   }
   TimeRaggedAttention(bench, 512);
   TimePrompts(bench);

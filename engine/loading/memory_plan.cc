@@ -6,6 +6,7 @@
 
 #include "engine/loading/cache_size.h"
 #include "engine/runahead/vocabulary_split.h"
+#include "engine/transformer/position_embeddings.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/stage.h"
 #include "fmt/format.h"
@@ -78,11 +79,33 @@ int64_t RelativeBiasBytes(const TransformerSpec& part) {
   return elements * static_cast<int64_t>(sizeof(float));
 }
 
+// Of what distances stand for in disentangled attention, besides the file's table and the matrices
+// of which it is computed.
+int64_t RelativePositionElements(const TransformerSpec& part) {
+  if (!part.encoder.has_value()) return 0;
+  const StackSpec& encoder = *part.encoder;
+  int64_t elements = 0;
+  for (const LinearNames* names : {&encoder.layers.position_key, &encoder.layers.position_query}) {
+    if (names->weights.empty()) continue;
+    elements += int64_t{encoder.num_layers} * encoder.disentangled.num_rows() * encoder.num_heads *
+                encoder.head_dim;
+  }
+  return elements;
+}
+
+// Of the numbers of their rows, which every rank of every stage with layers has.
+int64_t DistanceRowBytes(const TransformerSpec& part) {
+  if (!part.encoder.has_value() || part.encoder->num_layers == 0) return 0;
+  if (part.encoder->disentangled.empty()) return 0;
+  const auto rows = DistanceRows(part.encoder->disentangled, part.encoder->max_positions);
+  return static_cast<int64_t>(rows.size() * sizeof(int32_t));
+}
+
 int64_t ElementsOf(const NormNames& names, int32_t size) {
   return int64_t{(names.empty() ? 0 : 1) + (names.bias.empty() ? 0 : 1)} * size;
 }
 
-// Of the norms, which every rank of a stage has.
+// Of the norms, and the convolution's bias, which every rank of a stage has.
 int64_t NormElements(const TransformerSpec& spec) {
   int64_t elements = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
@@ -91,8 +114,10 @@ int64_t NormElements(const TransformerSpec& spec) {
       return ElementsOf(names, stack->hidden_size);
     };
     const LayerNames& layer = stack->layers;
-    elements += ElementsOf(stack->embedding_norm, stack->embedding_size());
-    elements += of_norm(stack->final_norm);
+    elements += ElementsOf(stack->embedding_norm,
+                           stack->norms_projected ? stack->hidden_size : stack->embedding_size());
+    elements += of_norm(stack->final_norm) + of_norm(stack->convolution.norm);
+    if (stack->convolution.kernel_size > 0) elements += stack->hidden_size;  // its bias
     const int32_t num_layers = NumStoredLayers(*stack);
     if (!stack->first_is_normed) elements -= of_norm(layer.attention_norm);
     elements +=
@@ -106,9 +131,12 @@ int64_t NormElements(const TransformerSpec& spec) {
   return elements;
 }
 
-// Of the experts' routers, which every rank of a stage has.
-int64_t RouterElements(const TransformerSpec& spec) {
-  if (!spec.decoder.has_value()) return 0;
+// Of the convolution, and of the experts' routers, which every rank of a stage has.
+int64_t WholeElements(const TransformerSpec& spec) {
+  if (!spec.decoder.has_value()) {
+    const int64_t hidden_size = spec.encoder->hidden_size;
+    return hidden_size * hidden_size * spec.encoder->convolution.kernel_size;
+  }
   const StackSpec& stack = *spec.decoder;
   int64_t elements = 0;
   for (int32_t layer = 0; layer < stack.num_layers; ++layer) {
@@ -154,7 +182,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
       limits.num_blocks *
       Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype), limits.block_size);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
-  plan.weights += (num_ranks - 1) * RouterElements(spec) * of_weight;
+  plan.weights += (num_ranks - 1) * WholeElements(spec) * of_weight;
   // Stages that share layers have them each.
   if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {
     plan.weights += (num_stages - 1) * WeightBytes(checkpoint, dtype);
@@ -163,7 +191,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   for (const Stage& stage : DivideLayers(spec, num_stages)) {
     const TransformerSpec of_stage = SpecOf(spec, stage);
     plan.weights += num_ranks * EntryNormElements(of_stage) * of_activation;
-    plan.weights += num_ranks * RotaryBytes(of_stage);
+    plan.weights += num_ranks * (RotaryBytes(of_stage) + DistanceRowBytes(of_stage));
     for (const std::string& name : TablesOf(of_stage)) {
       if (stored.insert(name).second) continue;
       plan.weights += NumElements(checkpoint, name) * of_activation;
@@ -172,6 +200,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
     for (int rank = 0; rank < num_ranks; ++rank) {
       const TransformerSpec part = SpecOf(of_stage, Shard{rank, num_ranks});
       plan.weights += RelativeBiasBytes(part);
+      plan.weights += RelativePositionElements(part) * of_activation;
       plan.activations += Transformer::BufferBytes(part, activation_dtype, limits);
       if (num_ranks > 1 && has_head) {
         plan.activations += VocabularySplit::GatheredBytes(spec.vocab_size);

@@ -100,7 +100,8 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   const std::string own = names.output + ".weight";
   const std::string own_bias = names.output + ".bias";
   const std::string bias = has(own_bias) ? own_bias : names.bias;
-  if (!has(names.dense + ".weight") || (!has(own) && !is_tied)) return;
+  const bool has_output = has(own) || is_tied || names.output.empty();
+  if (!has(names.dense + ".weight") || !has_output) return;
   if (!names.biases_may_miss && !has(bias)) return;
   MaskHeadSpec& head = spec.mask_head.emplace();
   // As the checkpoint has them, where it may have none.

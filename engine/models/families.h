@@ -46,8 +46,8 @@ void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, Tran
 // model answers with vectors alone, or where the checkpoint has no such head.
 struct MaskHeadNames {
   std::string dense, norm;
-  std::string output;            // of a matrix of its own; else it is the table of tokens
-  std::string bias;              // of the output, where the matrix has none of its own
+  std::string output;  // of a matrix of its own; else, and always without a name, the token table
+  std::string bias;    // of the output, where the matrix has none of its own
   bool biases_may_miss = false;  // by config.json, all of the head's
 };
 void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
@@ -70,6 +70,8 @@ absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeDebertaV2(const Checkpoint& checkpoint);
+absl::StatusOr<FamilyDescription> DescribeDeberta(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeBart(const Checkpoint& checkpoint);
 absl::StatusOr<FamilyDescription> DescribeMBart(const Checkpoint& checkpoint);

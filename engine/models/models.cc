@@ -40,7 +40,7 @@ constexpr DecoderHeads kOlderHeads = {.tokens = "classifier"};
 constexpr DecoderHeads kGemmaHeads = {.padding_id = 0};
 
 // Every family that Beamline serves.
-constexpr std::array<Family, 39> kFamilies = {{
+constexpr std::array<Family, 41> kFamilies = {{
     {"bert",
      DescribeBert,
      {"BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification",
@@ -77,6 +77,14 @@ constexpr std::array<Family, 39> kFamilies = {{
      DescribeNomicBert,
      {"NomicBertModel", "NomicBertForMaskedLM", "NomicBertForSequenceClassification",
       "NomicBertForTokenClassification"}},
+    {"deberta-v2",
+     DescribeDebertaV2,
+     {"DebertaV2Model", "DebertaV2ForMaskedLM", "DebertaV2ForSequenceClassification",
+      "DebertaV2ForTokenClassification"}},
+    {"deberta",
+     DescribeDeberta,
+     {"DebertaModel", "DebertaForMaskedLM", "DebertaForSequenceClassification",
+      "DebertaForTokenClassification"}},
     {"marian", DescribeMarian, {"MarianMTModel", "MarianModel"}},
     {"bart", DescribeBart, {"BartForConditionalGeneration", "BartModel"}},
     {"mbart", DescribeMBart, {"MBartForConditionalGeneration", "MBartModel"}},

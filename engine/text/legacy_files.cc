@@ -95,7 +95,8 @@ absl::StatusOr<json> ReadBertFiles(const std::string& folder, const TokenizerCon
               {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"vocab", std::move(vocab)}}}};
 }
 
-absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerConfig& config) {
+absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerConfig& config,
+                                   std::string_view class_name) {
   const std::string vocab_path = folder + "/vocab.json", merges_path = folder + "/merges.txt";
   BEAMLINE_ASSIGN_OR_RETURN(json vocab, ReadJsonObject(vocab_path, kMaxTokenizerFileBytes));
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(merges_path));
@@ -105,12 +106,19 @@ absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerCon
   }
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", false));
-  const std::string family = config.Role("tokenizer_class", "");
-
   json made = {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", prefix_space}}},
                {"decoder", {{"type", "ByteLevel"}}},
                {"model", {{"type", "BPE"}, {"merges", std::move(merges)}}}};
-  if (family.starts_with("Roberta") || family.starts_with("Bart")) {
+  if (class_name == "DebertaTokenizer") {
+    BEAMLINE_ASSIGN_OR_RETURN(
+        json added_tokens,
+        SpecialTokens(vocab,
+                      {config.Role("cls_token", "[CLS]"), config.Role("sep_token", "[SEP]"),
+                       config.Role("unk_token", "[UNK]"), config.Role("pad_token", "[PAD]"),
+                       config.Role("mask_token", "[MASK]")},
+                      vocab_path));
+    made["added_tokens"] = std::move(added_tokens);
+  } else if (class_name == "RobertaTokenizer" || class_name == "BartTokenizer") {
     const std::string cls = config.Role("cls_token", "<s>"), sep = config.Role("sep_token", "</s>");
     BEAMLINE_ASSIGN_OR_RETURN(
         json added_tokens,
@@ -267,6 +275,42 @@ absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig&
   return json{{"added_tokens", std::move(added)},
               {"normalizer", PrecompiledNormalizer(file)},
               {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", std::move(vocab)}}}};
+}
+
+absl::StatusOr<json> ReadDebertaV2Model(const std::string& path, const TokenizerConfig& config) {
+  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
+  using Type = SentencePieceFile::PieceType;
+  json vocab = json::array(), added = json::array();
+  int64_t unknown = 0;
+  const auto add = [&](const std::string& content, size_t id, bool special) {
+    added.push_back(
+        {{"id", id}, {"content", content}, {"special", special}, {"normalized", false}});
+  };
+  // In the order in which transformers gives ids to those that are missing.
+  std::vector<std::string> roles;
+  for (const auto& [role, token] : {std::pair("bos_token", "[CLS]"),
+                                    {"eos_token", "[SEP]"},
+                                    {"unk_token", "[UNK]"},
+                                    {"sep_token", "[SEP]"},
+                                    {"pad_token", "[PAD]"},
+                                    {"cls_token", "[CLS]"},
+                                    {"mask_token", "[MASK]"}}) {
+    const std::string content = config.Role(role, token);
+    if (std::ranges::count(roles, content) == 0) roles.push_back(content);
+  }
+  absl::flat_hash_set<std::string_view> known;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    known.insert(piece.text);
+    const bool special = piece.type == Type::kControl || std::ranges::count(roles, piece.text) > 0;
+    if (special || piece.type == Type::kUserDefined) add(piece.text, vocab.size(), special);
+    if (piece.type == Type::kUnknown) unknown = static_cast<int64_t>(vocab.size());
+    vocab.push_back(json::array({piece.text, piece.score}));
+  }
+  for (size_t id = vocab.size(); const std::string& role : roles) {
+    if (!known.contains(role)) add(role, id++, /*special=*/true);
+  }
+  return json{{"added_tokens", std::move(added)},
+              {"model", {{"type", "Unigram"}, {"unk_id", unknown}, {"vocab", std::move(vocab)}}}};
 }
 
 }  // namespace beamline::text

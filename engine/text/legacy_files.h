@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -15,9 +16,10 @@ namespace beamline::text {
 absl::StatusOr<nlohmann::json> ReadBertFiles(const std::string& folder,
                                              const TokenizerConfig& config);
 
-// vocab.json and merges.txt of GPT-2, and of RoBERTa when tokenizer_config.json names its class.
+// vocab.json and merges.txt of GPT-2, and of RoBERTa, BART and DeBERTa by the name of their class.
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
-                                             const TokenizerConfig& config);
+                                             const TokenizerConfig& config,
+                                             std::string_view class_name);
 
 // tokenizer.model of Llama 2 or Gemma, a SentencePiece model of type BPE: its pieces are merged in
 // the order of their ids, as transformers 5 does. Those of roles ("bos_token") are special, the
@@ -42,5 +44,10 @@ absl::StatusOr<nlohmann::json> ReadMBartModel(const std::string& path,
 // spiece.model of T5, a SentencePiece model of type unigram, and the "<extra_id_0>" ... behind its
 // pieces.
 absl::StatusOr<nlohmann::json> ReadT5Model(const std::string& path, const TokenizerConfig& config);
+
+// spm.model of DeBERTa 2 and 3, a SentencePiece model of type unigram, and behind its pieces the
+// special tokens that it lacks.
+absl::StatusOr<nlohmann::json> ReadDebertaV2Model(const std::string& path,
+                                                  const TokenizerConfig& config);
 
 }  // namespace beamline::text

@@ -22,8 +22,9 @@ namespace beamline {
 namespace {
 
 // SentencePiece models of families whose slow tokenizers number the pieces anew.
-constexpr std::array<const char*, 4> kLoneSentencePieceModels = {
-    "sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model"};
+constexpr std::array<const char*, 5> kLoneSentencePieceModels = {
+    "sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model",
+    "spm.model"};
 
 absl::Status NoTokenizer(const std::string& folder) {
   for (const char* name : kLoneSentencePieceModels) {
@@ -85,6 +86,52 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
   return MakePipeline(std::move(json), place, config, lower_case);
 }
 
+// Of a SentencePiece model alone, where the class says what it makes of it; null: it does not.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folder,
+                                                        const text::TokenizerConfig& config,
+                                                        const nlohmann::json& model_config,
+                                                        bool has_vocabulary, bool lower_case) {
+  const auto path = [&](const char* name) { return fmt::format("{}/{}", folder, name); };
+  const std::string name = text::TokenizerClassName(config, model_config);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pieces, HasFile(path("sentencepiece.bpe.model")));
+  if (name == text::kM2M100Tokenizer && has_vocabulary && has_pieces) {
+    BEAMLINE_ASSIGN_OR_RETURN(auto made, text::LoadM2M100Tokenizer(folder, config));
+    return text::AddLanguages(name, config, std::move(made));
+  }
+  if (has_pieces && (name == text::kMBartTokenizer || name == text::kMBart50Tokenizer)) {
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                              text::ReadMBartModel(path("sentencepiece.bpe.model"), config,
+                                                   name == text::kMBart50Tokenizer));
+    auto made = MakeOfClass(std::move(json), path("sentencepiece.bpe.model"), config, model_config,
+                            lower_case);
+    if (!made.ok()) return made;
+    return text::AddLanguages(name, config, *std::move(made));
+  }
+  struct OfOneClass {
+    std::string_view name;
+    const char* file;
+    absl::StatusOr<nlohmann::json> (*read)(const std::string& path,
+                                           const text::TokenizerConfig& config);
+  };
+  constexpr std::array<OfOneClass, 2> kOthers = {{
+      {text::kT5Tokenizer, "spiece.model", text::ReadT5Model},
+      {text::kDebertaV2Tokenizer, "spm.model", text::ReadDebertaV2Model},
+  }};
+  for (const OfOneClass& one : kOthers) {
+    BEAMLINE_ASSIGN_OR_RETURN(const bool has_file, HasFile(path(one.file)));
+    if (one.name != name || !has_file) continue;
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, one.read(path(one.file), config));
+    return MakeOfClass(std::move(json), path(one.file), config, model_config, lower_case);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
+  if (const std::span<const text::RoleToken> roles = RolesOf(name); has_model && !roles.empty()) {
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                              text::ReadMergedModel(path("tokenizer.model"), config, roles));
+    return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
@@ -119,39 +166,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_vocabulary, HasFile(path("vocab.json")));
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
   if (has_vocabulary && has_merges) {
-    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config));
+    const std::string name =
+        model_config.ok() ? text::TokenizerClassName(config, *model_config) : "";
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config, name));
     return MakeOfClass(std::move(json), path("vocab.json and merges.txt"), config, model_config,
                        lower_case);
   }
   if (model_config.ok()) {
-    const std::string name = text::TokenizerClassName(config, *model_config);
-    BEAMLINE_ASSIGN_OR_RETURN(const bool has_pieces, HasFile(path("sentencepiece.bpe.model")));
-    if (name == text::kM2M100Tokenizer && has_vocabulary && has_pieces) {
-      BEAMLINE_ASSIGN_OR_RETURN(auto made, text::LoadM2M100Tokenizer(folder, config));
-      return text::AddLanguages(name, config, std::move(made));
-    }
-    if (has_pieces && (name == text::kMBartTokenizer || name == text::kMBart50Tokenizer)) {
-      BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
-                                text::ReadMBartModel(path("sentencepiece.bpe.model"), config,
-                                                     name == text::kMBart50Tokenizer));
-      auto made = MakeOfClass(std::move(json), path("sentencepiece.bpe.model"), config,
-                              model_config, lower_case);
-      if (!made.ok()) return made;
-      return text::AddLanguages(name, config, *std::move(made));
-    }
-    BEAMLINE_ASSIGN_OR_RETURN(const bool has_spiece, HasFile(path("spiece.model")));
-    if (name == text::kT5Tokenizer && has_spiece) {
-      BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
-                                text::ReadT5Model(path("spiece.model"), config));
-      return MakeOfClass(std::move(json), path("spiece.model"), config, model_config, lower_case);
-    }
-  }
-  BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
-  const std::string name = model_config.ok() ? text::TokenizerClassName(config, *model_config) : "";
-  if (const std::span<const text::RoleToken> roles = RolesOf(name); has_model && !roles.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
-                              text::ReadMergedModel(path("tokenizer.model"), config, roles));
-    return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
+    BEAMLINE_ASSIGN_OR_RETURN(
+        auto made, LoadOfPieces(folder, config, *model_config, has_vocabulary, lower_case));
+    if (made != nullptr) return made;
   }
   return NoTokenizer(folder);
 }

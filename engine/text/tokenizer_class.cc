@@ -199,6 +199,52 @@ absl::Status ApplyAlbert(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
+// DeBERTa's tokens, which are special whatever the file says of them.
+void MarkDebertaTokens(const TokenizerConfig& config, json& tokenizer) {
+  MarkSpecials({config.Role("bos_token", "[CLS]"), config.Role("eos_token", "[SEP]"),
+                config.Role("unk_token", "[UNK]"), config.Role("sep_token", "[SEP]"),
+                config.Role("pad_token", "[PAD]"), config.Role("cls_token", "[CLS]"),
+                config.Role("mask_token", "[MASK]")},
+               tokenizer);
+}
+
+// Pieces whose unknown one the class knows by its text, and of whose file it takes nothing else.
+absl::Status ApplyDebertaV2(const TokenizerConfig& config, json& tokenizer) {
+  constexpr int64_t kUnknownId = 1;  // where the file does not say
+  const JsonNode settings(config.json, config.place);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", false));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool splits, settings.BoolOr("split_by_punct", false));
+  BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", true));
+  json steps = json::array();
+  if (lowercase) steps.push_back({{"type", "Lowercase"}});
+  steps.push_back(
+      {{"type", "Replace"}, {"pattern", {{"Regex", R"(\s{2,}|[\n\r\t])"}}}, {"content", " "}});
+  steps.push_back({{"type", "NFC"}});
+  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  const json metaspace = {{"type", "Metaspace"},
+                          {"replacement", "▁"},
+                          {"prepend_scheme", prefix_space ? "always" : "first"},
+                          {"split", true}};
+  json cuts = json::array();
+  if (splits) cuts.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
+  cuts.push_back(metaspace);
+  tokenizer["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(cuts)}};
+  tokenizer["decoder"] = metaspace;
+  json& model = tokenizer["model"];
+  const json unknown = json::array({config.Role("unk_token", "[UNK]"), 0.0});
+  const json& vocab = model["vocab"];
+  const auto found = std::find(vocab.begin(), vocab.end(), unknown);
+  BEAMLINE_ASSIGN_OR_RETURN(const int64_t of_file,
+                            settings.IntOr("unk_id", kUnknownId, 0, kMaxTokens));
+  model["unk_id"] = found == vocab.end() ? of_file : found - vocab.begin();
+  model["byte_fallback"] = false;
+  model["exact_scores"] = true;
+  MarkDebertaTokens(config, tokenizer);
+  return SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"}, "BertProcessing",
+                     tokenizer);
+}
+
 // A BPE over characters or bytes as its class makes it, of which the file has words and merges.
 void SetBpe(bool over_characters, json& model) {
   model["unk_token"] = nullptr;
@@ -208,6 +254,19 @@ void SetBpe(bool over_characters, json& model) {
   model["dropout"] = nullptr;
   model["continuing_subword_prefix"] = nullptr;
   model["end_of_word_suffix"] = nullptr;
+}
+
+// GPT-2's words between BERT's tokens, without types.
+absl::Status ApplyDeberta(const TokenizerConfig& config, json& tokenizer) {
+  BEAMLINE_RETURN_IF_ERROR(ApplyGpt2(config, tokenizer));
+  SetBpe(/*over_characters=*/false, tokenizer["model"]);
+  MarkDebertaTokens(config, tokenizer);
+  json& post_processor = tokenizer["post_processor"];
+  const json of_file = std::exchange(post_processor, json());
+  BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"},
+                                       "BertProcessing", tokenizer));
+  post_processor = post_processor.is_null() ? of_file : Untyped(post_processor, 2);
+  return absl::OkStatus();
 }
 
 // Whether bytes have spellings in this part of the file.
@@ -300,7 +359,7 @@ absl::Status ApplyGemma(const TokenizerConfig& config, json& tokenizer) {
 }
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
-constexpr std::array<TokenizerClass, 19> kClasses = {{
+constexpr std::array<TokenizerClass, 21> kClasses = {{
     {"bert", "BertTokenizer", "WordPiece", ApplyBert},
     {"distilbert", "DistilBertTokenizer", "WordPiece", ApplyBert},
     {"electra", "ElectraTokenizer", "WordPiece", ApplyBert},
@@ -320,6 +379,8 @@ constexpr std::array<TokenizerClass, 19> kClasses = {{
     {"", kNllbTokenizer, "BPE", ApplyNllb},
     {"gpt_neox", "GPTNeoXTokenizer", "BPE", ApplyGptNeoX, kEndOfText, kEndOfText},
     {"gemma", kGemmaTokenizer, "BPE", ApplyGemma, "<bos>", "<eos>"},
+    {"deberta-v2", kDebertaV2Tokenizer, "Unigram", ApplyDebertaV2},
+    {"deberta", "DebertaTokenizer", "BPE", ApplyDeberta},
 }};
 
 // Model types that have another one's class for their own.

@@ -13,6 +13,7 @@ namespace beamline::text {
 // Classes that a folder with a SentencePiece model alone may have (legacy_files.h).
 inline constexpr std::string_view kLlamaTokenizer = "LlamaTokenizer";
 inline constexpr std::string_view kGemmaTokenizer = "GemmaTokenizer";
+inline constexpr std::string_view kDebertaV2Tokenizer = "DebertaV2Tokenizer";
 
 // The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
 // else of config.json, else of the model_type; of Mistral, Phi-3 and Qwen 2 by the model_type
@@ -21,7 +22,8 @@ inline constexpr std::string_view kGemmaTokenizer = "GemmaTokenizer";
 std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::json& model_config);
 
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
-// BertTokenizer, RobertaTokenizer, XLMRobertaTokenizer or GPTNeoXTokenizer, and all but the
+// BertTokenizer, RobertaTokenizer, XLMRobertaTokenizer, DebertaV2Tokenizer or GPTNeoXTokenizer, and
+// all but the
 // template of a GPT2Tokenizer, LlamaTokenizer (of words that are not spelled in bytes),
 // CodeLlamaTokenizer, GemmaTokenizer or Qwen2Tokenizer, by the settings of tokenizer_config.json,
 // whatever tokenizer.json has in their place; this does the same to `tokenizer`. Other classes

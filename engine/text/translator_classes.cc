@@ -131,6 +131,10 @@ void MarkSpecials(const OwnTokens& own, json& tokenizer) {
 
 }  // namespace
 
+void MarkSpecials(std::vector<std::string> names, json& tokenizer) {
+  MarkSpecials(OwnTokens{.names = std::move(names)}, tokenizer);
+}
+
 absl::Status ApplyT5(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["normalizer"] = FindPrecompiled(tokenizer.value("normalizer", json()));
   SetMetaspace(/*at_white_space=*/true, tokenizer);

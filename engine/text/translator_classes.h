@@ -2,7 +2,9 @@
 // tokenizer.json, as tokenizer_class.h has it of others. Faults are named.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/text/tokenizer_config.h"
@@ -11,6 +13,10 @@
 namespace beamline::text {
 
 inline constexpr std::string_view kT5Tokenizer = "T5Tokenizer";
+
+// Lists those of these tokens that the vocabulary has, and the file does not list itself, as
+// special.
+void MarkSpecials(std::vector<std::string> names, nlohmann::json& tokenizer);
 
 absl::Status ApplyT5(const TokenizerConfig& config, nlohmann::json& tokenizer);
 absl::Status ApplyPegasus(const TokenizerConfig& config, nlohmann::json& tokenizer);

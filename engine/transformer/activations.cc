@@ -77,6 +77,10 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       parts.push_back({&Activations::key, tokens, key, dtype});
       parts.push_back({&Activations::value, tokens, key, dtype});
     }
+    if (encoder.convolution.kernel_size > 0 && encoder.begins()) {
+      const int64_t width = int64_t{encoder.hidden_size} * encoder.convolution.kernel_size;
+      parts.push_back({&Activations::unfolded, tokens, width, dtype});
+    }
     if (encoder.projected_size > 0 && encoder.begins()) {
       parts.push_back({&Activations::embedded, tokens, encoder.projected_size, dtype});
     }

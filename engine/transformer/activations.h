@@ -32,6 +32,8 @@ struct Activations {
   Tensor key, value;
   // [T, projected_size], where embeddings are projected; the last hidden states where these are.
   Tensor embedded;
+  // [T, hidden_size * kernel_size], where an encoder has a convolution: what it multiplies.
+  Tensor unfolded;
   Tensor inner;  // [T, feed_forward_size]
   // Where layers have experts, of which a row goes through num_chosen.
   Tensor router;          // [T, router_size()] float32

@@ -35,9 +35,12 @@ StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
 
 Tensor StackForward::Encode(const PackedTokens& tokens) const {
   Stream stream = Enter(tokens);
+  const bool convolves = spec_.begins() && spec_.convolution.kernel_size > 0;
+  if (convolves) UnfoldEmbeddings(tokens.rows, stream.hidden);
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
     PackedSelfAttention(layer, tokens, stream);
     FeedForward(layer, stream);
+    if (convolves && layer == 0) Convolve(stream);
   }
   return Leave(stream);
 }
@@ -109,7 +112,7 @@ Tensor StackForward::Embed(const PackedTokens& tokens) const {
   embed.token_scale = spec_.rounds_token_scale
                           ? RoundTo(spec_.token_scale, activations_.hidden.dtype)
                           : spec_.token_scale;
-  embed.norm = WithWeights(weights_.embedding_norm);
+  if (!spec_.norms_projected) embed.norm = WithWeights(weights_.embedding_norm);
   const Tensor hidden = Hidden(tokens.rows);
   const bool projects = spec_.projected_size > 0;
   embed.output =
@@ -136,6 +139,7 @@ void StackForward::ProjectEmbeddings(const PackedTokens& tokens, const Tensor& e
   }
   backend_.MatMul(product);
   if (communicator_ != nullptr) communicator_->AllGather(product.y, hidden);
+  if (spec_.norms_projected) backend_.Norm(NormOf(hidden, weights_.embedding_norm, hidden));
 }
 
 void StackForward::EmbedColumns(EmbedParams embed) const {
@@ -240,6 +244,31 @@ void StackForward::FeedForward(int layer, Stream& stream) const {
               backend_.MatMul(in);
               return Output(in.y, weights.feed_forward_out);
             });
+}
+
+void StackForward::UnfoldEmbeddings(const PackedRows& rows, const Tensor& embedded) const {
+  const int32_t kernel_size = spec_.convolution.kernel_size;
+  UnfoldParams unfold;
+  unfold.input = embedded;
+  unfold.offsets = rows.offsets;
+  unfold.num_sequences = rows.num_sequences;
+  unfold.kernel_size = kernel_size;
+  unfold.output =
+      View(activations_.unfolded, rows.num_rows, int64_t{spec_.hidden_size} * kernel_size);
+  backend_.Unfold(unfold);
+}
+
+void StackForward::Convolve(Stream& stream) const {
+  if (stream.pending != nullptr) {
+    backend_.Norm(NormOf(stream.hidden, *stream.pending, stream.hidden));
+  }
+  const int64_t width = int64_t{spec_.hidden_size} * spec_.convolution.kernel_size;
+  MatMulParams product =
+      Output(View(activations_.unfolded, stream.hidden.dim(0), width), weights_.convolution);
+  product.activation = spec_.convolution.activation;
+  product.residual = product.y = stream.hidden;
+  backend_.MatMul(product);
+  stream.pending = &weights_.convolution_norm;
 }
 
 void StackForward::RoutedFeedForward(int layer, Stream& stream) const {
@@ -389,6 +418,13 @@ void StackForward::EditScores(int layer, AttentionParams& attention) const {
   }
   attention.softcap = spec_.attention_softcap;
   attention.position_bias = weights_.position_bias;
+  if (weights_.distance_rows != nullptr) {
+    RelativePositions& relative = attention.relative;
+    relative.keys = weights_.layers[layer]->position_keys;
+    relative.queries = weights_.layers[layer]->position_queries;
+    relative.rows = weights_.distance_rows;
+    relative.max_distance = weights_.max_distance;
+  }
   attention.rounded_alibi_factor = spec_.rounded_alibi_factor;
   if (!weights_.alibi_slopes.empty()) {
     attention.alibi_slopes = weights_.alibi_slopes.as<float>();

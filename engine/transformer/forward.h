@@ -116,6 +116,10 @@ class StackForward {
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                       Stream& stream) const;
   void FeedForward(int layer, Stream& stream) const;
+  // What a convolution of the embeddings multiplies, and its branch behind the first layer, which
+  // every rank computes whole.
+  void UnfoldEmbeddings(const PackedRows& rows, const Tensor& embedded) const;
+  void Convolve(Stream& stream) const;
   // The same by a few experts of each row.
   void RoutedFeedForward(int layer, Stream& stream) const;
   // What the expert of all rows makes of them.

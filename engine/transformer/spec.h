@@ -14,8 +14,8 @@ namespace beamline {
 // kSinusoidal, kShiftedSinusoidal: sines in the first half of the columns, cosines in the second,
 // not in the file, of the two frequencies that sinusoidal_positions.h has.
 // kRotary: queries and keys are rotated, nothing is added to the embedding.
-// kRelative: scores of self attention have biases by distance, nothing is added to the embedding.
-// Of MPNet they have these besides kLearned.
+// kRelative: scores of self attention depend on distances, by biases or by disentangled attention,
+// nothing is added to the embedding. They may besides kLearned, too.
 // kAlibi: of decoders; a score loses its head's slope times the distance of its key.
 enum class PositionKind : uint8_t {
   kNone,
@@ -52,8 +52,10 @@ struct LinearNames {
   std::vector<std::string> biases;  // empty: no bias; else one per weight
   bool transposed = false;          // stored [in, out], as GPT-2's Conv1D does
   // Of queries, keys and values in one tensor: it has a key-value head's rows at a time, those of
-  // its queries, its key's, its value's.
+  // its queries, its key's, its value's. Biases then are one for all, or one for each of the three,
+  // whose name may be empty: of zeros.
   bool grouped = false;
+  int32_t kernel_size = 0;  // > 0: stored [out, in / kernel_size, kernel_size], as a convolution's
 };
 
 struct NormNames {
@@ -63,6 +65,28 @@ struct NormNames {
   std::string bias;     // empty: none
   float offset = 0.0f;  // added to the stored gain: Gemma's is what it has above 1
   bool plain = false;   // without a gain in the file: it is 1
+};
+
+// Disentangled attention: products of embeddings of distances, the same in all layers, stand
+// against queries and keys (RelativePositions, position_embeddings.h).
+struct DisentangledSpec {
+  bool empty() const { return table.empty(); }
+  int32_t num_rows() const { return 2 * span; }
+
+  std::string table;     // [num_rows(), hidden_size]
+  NormNames table_norm;  // with the stack's epsilon; gain empty: none
+  int32_t span = 0;      // rows on either side of distance 0
+  // Whether long distances share rows with those of about their logarithm, up to max_distance.
+  bool has_buckets = false;
+  int32_t max_distance = 0;
+};
+
+// Behind the first layer: hidden = norm(hidden + activation(convolution(embeddings))).
+struct ConvolutionSpec {
+  int32_t kernel_size = 0;  // tokens around each, odd; 0: no convolution
+  Activation activation = Activation::kTanh;
+  LinearNames linear;  // [hidden_size, hidden_size * kernel_size]
+  NormNames norm;
 };
 
 // Layers whose feed-forward is a mixture of experts.
@@ -78,6 +102,9 @@ struct ExpertsSpec {
 // Names of one layer; "{}" stands for the layer's index.
 struct LayerNames {
   LinearNames qkv, attention_output;
+  // Disentangled attention: what the embeddings of distances are multiplied by to stand against
+  // queries, and against keys; no names: nothing does.
+  LinearNames position_key, position_query;
   // Of each head, before it is rotated, or of all of them (StackSpec::norms_all_heads); gain empty:
   // none.
   NormNames query_norm, key_norm;
@@ -147,6 +174,8 @@ struct StackSpec {
   RotarySpec rotary, local_rotary;
   std::vector<LayerRotary> layer_rotary;  // of each layer of the whole stack; empty: kMain in all
   RelativeSpec relative;
+  DisentangledSpec disentangled;
+  ConvolutionSpec convolution;
   std::vector<float> alibi_slopes;    // kAlibi: of each head of the whole
   float rounded_alibi_factor = 0.0f;  // as AttentionParams
   int32_t max_positions = 0;          // the longest sequence
@@ -162,10 +191,11 @@ struct StackSpec {
 
   // Weight names.
   std::string token_table;
-  std::string position_table;  // learned positions
-  std::string type_table;      // empty: none
-  NormNames embedding_norm;    // of embedding_size; gain empty: none
-  LinearNames projection;      // [hidden_size, projected_size]; of embeddings behind their norm
+  std::string position_table;    // learned positions
+  std::string type_table;        // empty: none
+  NormNames embedding_norm;      // of embedding_size, or behind a projection; gain empty: none
+  LinearNames projection;        // [hidden_size, projected_size]; of embeddings behind their norm
+  bool norms_projected = false;  // the embeddings' norm is behind their projection instead
   // Whether rows of position_table, [.., hidden_size], are added behind the projection.
   bool projects_tokens_alone = false;
   // [projected_size, hidden_size]; of a decoder's last hidden states, which the head then reads; no

@@ -1,3 +1,4 @@
+// Long because every way in which a tensor is stored is read here.
 #include "engine/transformer/tensor_reader.h"
 
 #include <algorithm>
@@ -213,15 +214,21 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
                                             std::span<const OutputRange> ranges,
                                             const LinearScale& scale) {
   BEAMLINE_CHECK(names.size() == sizes.size());
-  std::vector<CheckpointTensor> stored;
+  std::vector<CheckpointTensor> stored(names.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(stored.emplace_back(), Find(names[i], {sizes[i]}));
+    if (names[i].empty()) continue;
+    BEAMLINE_ASSIGN_OR_RETURN(stored[i], Find(names[i], {sizes[i]}));
   }
   if (ranges.empty() || !keeps_) return Tensor();
   std::vector<std::byte> bytes;
   int64_t size = 0;
   for (const OutputRange& range : ranges) {
     const CheckpointTensor& from = stored[range.tensor];
+    if (names[range.tensor].empty()) {
+      bytes.resize(bytes.size() + static_cast<size_t>(range.size) * SizeOf(activation_dtype_));
+      size += range.size;
+      continue;
+    }
     const size_t offset = static_cast<size_t>(range.begin) * SizeOf(from.dtype);
     AppendScaled(static_cast<const std::byte*>(from.data) + offset, range.size, from.dtype,
                  range.tensor >= scale.first_part ? scale.factor : 1.0f, activation_dtype_, bytes);
@@ -239,6 +246,11 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   const std::vector<OutputRange> ranges =
       num_groups > 0 ? GroupedRanges(part_sizes, num_groups)
                      : OutputRanges(part_sizes, names.weights.size(), split);
+  // Of biases that lie apart, whatever the weights do.
+  const bool has_own_biases = num_groups > 0 && names.biases.size() > 1;
+  const std::vector<int64_t> bias_sizes = part_sizes;
+  const std::vector<OutputRange> bias_ranges =
+      has_own_biases ? OutputRanges(part_sizes, names.biases.size(), split) : ranges;
   if (names.weights.size() == 1) {
     part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
   }
@@ -247,7 +259,10 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   for (size_t i = 0; i < part_sizes.size(); ++i) {
     const int64_t rows = names.transposed ? in_features : part_sizes[i];
     const int64_t cols = names.transposed ? part_sizes[i] : in_features;
-    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor found, Find(names.weights[i], {rows, cols}));
+    std::vector<int64_t> shape = {rows, cols};
+    if (names.kernel_size > 0) shape = {rows, cols / names.kernel_size, names.kernel_size};
+    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor found,
+                              Find(names.weights[i], std::move(shape)));
     stored.push_back({found.data, found.dtype, rows, cols, names.transposed});
     tensors.push_back(found);
   }
@@ -274,12 +289,42 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   if (!names.biases.empty()) {
     // Of a sum only the first term has it.
     const bool has_bias = split != LinearSplit::kIn || shard_.rank == 0;
-    BEAMLINE_ASSIGN_OR_RETURN(linear.bias, Vector(names.biases, part_sizes,
-                                                  has_bias ? std::span<const OutputRange>(ranges)
-                                                           : std::span<const OutputRange>(),
-                                                  scale));
+    BEAMLINE_ASSIGN_OR_RETURN(linear.bias,
+                              Vector(names.biases, has_own_biases ? bias_sizes : part_sizes,
+                                     has_bias ? std::span<const OutputRange>(bias_ranges)
+                                              : std::span<const OutputRange>(),
+                                     scale));
   }
   return linear;
+}
+
+absl::StatusOr<Tensor> TensorReader::Product(const Tensor& rows, const LinearNames& names,
+                                             int64_t out_features) {
+  const int64_t bytes_before = weights_.bytes;
+  BEAMLINE_ASSIGN_OR_RETURN(const LinearWeights linear,
+                            Linear(names, {out_features}, rows.dim(-1), LinearSplit::kOut));
+  if (!keeps_) return Tensor();
+  Tensor y(nullptr, activation_dtype_, {rows.dim(0), linear.weight->out_features()});
+  const size_t size = static_cast<size_t>(y.num_elements()) * SizeOf(y.dtype);
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer,
+                            backend_.Allocate(size, MemoryKind::kWeights));
+  y.data = buffer->data();
+  MatMulParams product;
+  product.x = rows;
+  product.weight = linear.weight.get();
+  product.bias = linear.bias;
+  product.y = y;
+  backend_.MatMul(product);
+  BEAMLINE_RETURN_IF_ERROR(backend_.Synchronize());  // before the matrix goes away
+  weights_.bytes = bytes_before + static_cast<int64_t>(size);
+  weights_.buffers.push_back(std::move(buffer));
+  return y;
+}
+
+absl::StatusOr<const int32_t*> TensorReader::UploadIndices(std::span<const int32_t> values) {
+  if (!keeps_) return nullptr;
+  BEAMLINE_ASSIGN_OR_RETURN(void* const data, UploadBytes(std::as_bytes(values)));
+  return static_cast<const int32_t*>(data);
 }
 
 absl::StatusOr<Tensor> TensorReader::LogitsBias(const std::string& name, int64_t size) {

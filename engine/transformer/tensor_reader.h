@@ -51,6 +51,13 @@ class TensorReader {
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
                                        int64_t in_features, LinearSplit split,
                                        int64_t num_groups = 0, const LinearScale& scale = {});
+  // Rows, [num_rows, in_features] on the device, times such a matrix that is stored in one tensor,
+  // with its bias: [num_rows, out_features] in the activation type; of a rank, its outputs. Not
+  // kept: empty.
+  absl::StatusOr<Tensor> Product(const Tensor& rows, const LinearNames& names,
+                                 int64_t out_features);
+  // Numbers that index something, on the device as they are; null where they are not kept.
+  absl::StatusOr<const int32_t*> UploadIndices(std::span<const int32_t> values);
   // The bias of the logits, [size] in float32 as they are, with zeros behind it up to a whole tile
   // (MatMulParams::bias). Empty when all of it is 0: adding it would change nothing. Of a rank, of
   // its columns.
@@ -70,6 +77,7 @@ class TensorReader {
   absl::StatusOr<Tensor> UploadFloats(int64_t rows, int64_t columns, FillRows fill);
 
   const Shard& shard() const { return shard_; }
+  DType activation_dtype() const { return activation_dtype_; }
 
   // INVALID_ARGUMENT naming tensors that nothing has read and `ignored` does not match.
   absl::Status CheckAllRead(std::span<const std::string> ignored) const;
@@ -88,7 +96,7 @@ class TensorReader {
   std::vector<OutputRange> GroupedRanges(std::span<const int64_t> part_sizes,
                                          int64_t num_groups) const;
   // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
-  // without ranges. Each may be stored with leading dimensions of 1.
+  // without ranges. Each may be stored with leading dimensions of 1; one without a name is zeros.
   absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,
                                 std::span<const OutputRange> ranges, const LinearScale& scale = {});
   // The rank's columns of a table, times `scale`.

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/transformer/position_embeddings.h"
 #include "engine/transformer/relative_bias.h"
 #include "engine/transformer/rotary_table.h"
 #include "engine/transformer/sinusoidal_positions.h"
@@ -109,8 +110,9 @@ absl::Status LoadFeedForward(const StackSpec& spec, const std::string& layer_id,
   return absl::OkStatus();
 }
 
+// `positions`: the embeddings of distances, [num_rows, hidden_size]; may be empty.
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_index,
-                                       TensorReader& reader) {
+                                       const Tensor& positions, TensorReader& reader) {
   const std::string index = IdOf(spec, layer_index);
   const LayerNames& names = spec.layers;
   const int64_t hidden = spec.hidden_size;
@@ -138,6 +140,12 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   BEAMLINE_ASSIGN_OR_RETURN(
       layer.key_norm,
       reader.Norm(OfLayer(names.key_norm, index), spec.norms_all_heads ? key : spec.head_dim));
+  for (const auto& [stored, product] :
+       {std::pair(&names.position_key, &layer.position_keys),
+        std::pair(&names.position_query, &layer.position_queries)}) {
+    if (stored->weights.empty()) continue;
+    BEAMLINE_ASSIGN_OR_RETURN(*product, reader.Product(positions, OfLayer(*stored, index), query));
+  }
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output, linear(names.attention_output, {hidden}, query,
                                                            LinearSplit::kIn, to_stream));
   if (spec.cross_attention) {
@@ -225,25 +233,57 @@ absl::Status LoadEmbeddings(const StackSpec& spec, TensorReader& reader, StackWe
     BEAMLINE_ASSIGN_OR_RETURN(stack.type_table,
                               reader.Table(spec.type_table, spec.num_types, width));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(stack.embedding_norm, reader.Norm(spec.embedding_norm, width));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      stack.embedding_norm,
+      reader.Norm(spec.embedding_norm, spec.norms_projected ? spec.hidden_size : width));
   if (spec.projected_size == 0) return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(stack.projection, reader.Linear(spec.projection, {spec.hidden_size},
                                                             width, LinearSplit::kOut));
   return absl::OkStatus();
 }
 
+// The norm that a layer leaves to be applied to hidden states.
+const NormNames& NormBehind(const StackSpec& spec, int32_t layer) {
+  return layer == 0 && spec.convolution.kernel_size > 0 ? spec.convolution.norm
+                                                        : spec.layers.feed_forward_norm;
+}
+
+// Every rank has all of it.
+absl::Status LoadConvolution(const StackSpec& spec, TensorReader& reader, StackWeights& stack) {
+  const ConvolutionSpec& convolution = spec.convolution;
+  BEAMLINE_ASSIGN_OR_RETURN(
+      stack.convolution,
+      reader.Linear(convolution.linear, {spec.hidden_size},
+                    int64_t{spec.hidden_size} * convolution.kernel_size, LinearSplit::kWhole));
+  BEAMLINE_ASSIGN_OR_RETURN(stack.convolution_norm,
+                            reader.Norm(convolution.norm, spec.hidden_size));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
-                                       TensorReader& reader) {
+                                       TensorReader& reader, Backend& backend) {
   StackWeights stack;
   reader.Keep(own.size() > 0 && own.begin == 0);
   BEAMLINE_RETURN_IF_ERROR(LoadEmbeddings(spec, reader, stack));
+  if (spec.convolution.kernel_size > 0) {
+    BEAMLINE_RETURN_IF_ERROR(LoadConvolution(spec, reader, stack));
+  }
+  PositionEmbeddings positions;
+  if (!spec.disentangled.empty()) {
+    reader.Keep(own.size() > 0);
+    BEAMLINE_ASSIGN_OR_RETURN(positions, LoadPositionEmbeddings(spec, reader, backend));
+    const std::vector<int32_t> rows = DistanceRows(spec.disentangled, spec.max_positions);
+    BEAMLINE_ASSIGN_OR_RETURN(stack.distance_rows, reader.UploadIndices(rows));
+    stack.max_distance = static_cast<int32_t>(rows.size() / 2);
+  }
   std::map<std::string, std::shared_ptr<const LayerWeights>> known;  // by id; of others null
   for (int32_t index = 0; index < spec.num_layers; ++index) {
     const bool is_own = index >= own.begin && index < own.end;
     std::shared_ptr<const LayerWeights>& layer = known[IdOf(spec, index)];
     if (layer == nullptr) {
       reader.Keep(is_own);
-      BEAMLINE_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(spec, index, reader));
+      BEAMLINE_ASSIGN_OR_RETURN(LayerWeights loaded,
+                                LoadLayer(spec, index, positions.rows, reader));
       if (is_own) layer = std::make_shared<const LayerWeights>(std::move(loaded));
     }
     if (is_own) stack.layers.push_back(layer);
@@ -264,7 +304,7 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);
-    const NormNames& before = spec.layers.feed_forward_norm;
+    const NormNames& before = NormBehind(spec, own.begin - 1);
     BEAMLINE_ASSIGN_OR_RETURN(
         stack.entry_norm,
         reader.Norm(OfLayer(before, IdOf(spec, own.begin - 1)), spec.hidden_size));
@@ -288,10 +328,12 @@ absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, cons
   TransformerWeights weights;
   TensorReader reader(checkpoint, shard, precision, backend, weights);
   if (spec.encoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(weights.encoder, LoadStack(*spec.encoder, stage.encoder, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.encoder,
+                              LoadStack(*spec.encoder, stage.encoder, reader, backend));
   }
   if (spec.decoder.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(weights.decoder, LoadStack(*spec.decoder, stage.decoder, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(weights.decoder,
+                              LoadStack(*spec.decoder, stage.decoder, reader, backend));
     // The stage that has the last layer has the head.
     const StackSpec& decoder = *spec.decoder;
     const int32_t head_input =

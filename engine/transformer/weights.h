@@ -37,6 +37,9 @@ struct LayerWeights {
   NormWeights attention_norm;
   LinearWeights qkv;                 // queries' rows, then keys', then values'
   NormWeights query_norm, key_norm;  // gain [head_dim], or of all heads; may be empty
+  // [StackSpec::disentangled.num_rows(), num_heads * head_dim], what distances stand for against
+  // queries and against keys (RelativePositions); may be empty.
+  Tensor position_keys, position_queries;
   LinearWeights attention_output;
   NormWeights cross_norm;
   LinearWeights cross_query, cross_key_value, cross_output;
@@ -58,6 +61,11 @@ struct StackWeights {
   // [num_heads, 2 * max_distance + 1] by key - query, float32; empty where scores have no biases.
   Tensor position_bias;
   Tensor alibi_slopes;  // [num_heads] float32; may be empty
+  // RelativePositions::rows and max_distance; null without disentangled attention.
+  const int32_t* distance_rows = nullptr;
+  int32_t max_distance = 0;
+  LinearWeights convolution;  // behind the first layer; may be empty
+  NormWeights convolution_norm;
   NormWeights embedding_norm;
   LinearWeights projection;  // of embeddings, [hidden_size, projected_size]; may be empty
   // Post-norm: what the layer before the first one here leaves to be applied; empty where there is

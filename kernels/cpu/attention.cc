@@ -43,6 +43,7 @@ class TileMaker {
       FillRow(first_query + query, head, context - query_length + query, context, tile_.rows[r]);
     }
     FillKeys(sequence, kv_head, first_query);
+    FillPositions(kv_head);
     return &tile_;
   }
 
@@ -71,6 +72,24 @@ class TileMaker {
     } else {
       tile_.keys = PagedRows(p_.cache->keys, sequence, kv_head);
       tile_.values = PagedRows(p_.cache->values, sequence, kv_head);
+    }
+  }
+
+  // A key-value head is one of the queries'.
+  void FillPositions(int head) {
+    const RelativePositions& relative = p_.relative;
+    if (relative.empty()) return;
+    const int64_t column = static_cast<int64_t>(head) * p_.head_dim;
+    TilePositions& positions = tile_.positions;
+    positions.rows = relative.rows + relative.max_distance;
+    positions.max_distance = relative.max_distance;
+    if (!relative.keys.empty()) {
+      positions.keys = relative.keys.as<float>() + column;
+      positions.key_stride = relative.keys.row_stride;
+    }
+    if (!relative.queries.empty()) {
+      positions.queries = relative.queries.as<float>() + column;
+      positions.query_stride = relative.queries.row_stride;
     }
   }
 
@@ -106,8 +125,9 @@ void Compute(Context& context, const AttentionParams& params) {
       static_cast<int64_t>(params.num_sequences) * params.num_kv_heads * num_tiles;
   const int max_keys =
       params.cache == nullptr ? params.max_query_length : params.max_context_length;
+  const double products = params.relative.empty() ? 4.0 : 12.0;
   const double flops =
-      4.0 * params.query.num_rows() * params.num_heads * params.head_dim * max_keys;
+      products * params.query.num_rows() * params.num_heads * params.head_dim * max_keys;
   context.Run(num_items, 1, flops / kFlopsPerNs, [&](int64_t begin, int64_t end, Scratch& scratch) {
     TileMaker maker(params);
     for (int64_t item = begin; item < end; ++item) {

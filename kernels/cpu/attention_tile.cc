@@ -1,5 +1,5 @@
 // Blocked attention with an online softmax (Milakov and Gimelshein, arXiv:1805.02867; Dao,
-// arXiv:2205.14135).
+// arXiv:2205.14135). Long because a block of keys goes through all of it while it is in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -24,10 +24,17 @@ inline constexpr int kBlockVectors = 2;  // x 4 rows = 8 of 16 registers
 #endif
 inline constexpr int kBlockRows = 4;
 
+// Distances of a tile's queries and a block's keys, up to whole vectors.
+inline constexpr int kDistances = kTileRows + kKeyBlock;
+
 // Working memory of one tile. head_dim_padded is head_dim rounded up to whole vectors.
 struct Workspace {
-  float* keys;    // [head_dim, kKeyBlock]: the block's keys, transposed
-  float* wide;    // [2, kKeyBlock, head_dim]: keys and values that lie there in 16 bits; else null
+  float* keys;  // [head_dim, kKeyBlock]: the block's keys, transposed
+  float* wide;  // [2, kKeyBlock, head_dim]: keys and values that lie there in 16 bits; else null
+  // [head_dim, kDistances] each: what positions stand against queries, and against keys, by key -
+  // query from that of the block's first key and the tile's last query on. Null without.
+  float* position_keys;
+  float* position_queries;
   float* scores;  // [kTileRows, kKeyBlock]
   float* sums;    // [kTileRows, head_dim_padded]: sum of probability * value
   float* maxima;  // [kTileRows]
@@ -50,7 +57,8 @@ HWY_INLINE hn::Vec<D> LoadFours(D d, const float* const* rows, int column) {
 }
 #endif
 
-// keys[d][j] = rows[j][d] for j < num_keys rounded up to whole vectors.
+// keys[d][j] = rows[j][d] for j < num_keys rounded up to whole vectors; kStride: of keys[d].
+template <int kStride>
 void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* keys) {
   const int lanes = static_cast<int>(NumLanes());
   for (int j = 0; j < num_keys; j += lanes) {
@@ -66,15 +74,15 @@ void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* 
       const VF low13 = hn::InterleaveLower(kF32, v1, v3);
       const VF high02 = hn::InterleaveUpper(kF32, v0, v2);
       const VF high13 = hn::InterleaveUpper(kF32, v1, v3);
-      float* to = keys + d * kKeyBlock + j;
+      float* to = keys + d * kStride + j;
       hn::Store(hn::InterleaveLower(kF32, low02, low13), kF32, to);
-      hn::Store(hn::InterleaveUpper(kF32, low02, low13), kF32, to + kKeyBlock);
-      hn::Store(hn::InterleaveLower(kF32, high02, high13), kF32, to + 2 * kKeyBlock);
-      hn::Store(hn::InterleaveUpper(kF32, high02, high13), kF32, to + 3 * kKeyBlock);
+      hn::Store(hn::InterleaveUpper(kF32, low02, low13), kF32, to + kStride);
+      hn::Store(hn::InterleaveLower(kF32, high02, high13), kF32, to + 2 * kStride);
+      hn::Store(hn::InterleaveUpper(kF32, high02, high13), kF32, to + 3 * kStride);
     }
 #endif
     for (; d < head_dim; ++d) {
-      for (int i = 0; i < lanes; ++i) keys[d * kKeyBlock + j + i] = rows[j + i][d];
+      for (int i = 0; i < lanes; ++i) keys[d * kStride + j + i] = rows[j + i][d];
     }
   }
 }
@@ -128,6 +136,85 @@ void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Wor
     for (; j + 2 * lanes <= num_keys; j += 2 * lanes) ScoreBlock<kRows, 2>(tile, first_row, j, w);
   }
   for (; j < num_keys; j += lanes) ScoreBlock<kRows, 1>(tile, first_row, j, w);
+}
+
+// The rows of `from` that stand at the block's distances, transposed.
+void ReadPositions(const AttentionTile& tile, const float* from, int64_t stride, int first_key,
+                   int padded_keys, float* to) {
+  const TilePositions& positions = tile.positions;
+  const int lowest = first_key - tile.rows[tile.num_rows - 1].position;
+  const int count = RoundUp(padded_keys + tile.num_rows - 1, static_cast<int>(NumLanes()));
+  const float* rows[kDistances];
+  for (int i = 0; i < count; ++i) {
+    const int distance = std::clamp(lowest + i, -positions.max_distance, positions.max_distance);
+    rows[i] = from + positions.rows[distance] * stride;
+  }
+  TransposeKeys<kDistances>(rows, count, tile.head_dim, to);
+}
+
+// Adds to a row's scores of kVectors vectors of keys what positions stand against: a chain of
+// multiply-adds over head_dim for its query, one for the keys.
+template <int kVectors, bool kHasKeys, bool kHasQueries>
+HWY_INLINE void AddPositionBlock(const AttentionTile& tile, int row, int first_column,
+                                 const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  const int first_distance = first_column + tile.num_rows - 1 - row;
+  const float* const query = tile.rows[row].query;
+  VF of_query[kVectors], of_keys[kVectors];
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) of_query[c] = of_keys[c] = hn::Zero(kF32);
+  for (int d = 0; d < tile.head_dim; ++d) {
+    const VF q = hn::Set(kF32, query[d]);
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      const int distance = d * kDistances + first_distance + c * lanes;
+      if constexpr (kHasKeys) {
+        of_query[c] = hn::MulAdd(q, hn::LoadU(kF32, w.position_keys + distance), of_query[c]);
+      }
+      if constexpr (kHasQueries) {
+        const VF k = hn::Load(kF32, w.keys + d * kKeyBlock + first_column + c * lanes);
+        of_keys[c] = hn::MulAdd(k, hn::LoadU(kF32, w.position_queries + distance), of_keys[c]);
+      }
+    }
+  }
+  const VF scale = hn::Set(kF32, tile.scale);
+  float* const scores = w.scores + row * kKeyBlock + first_column;
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) {
+    float* const at = scores + c * lanes;
+    const VF added = hn::Mul(hn::Add(of_query[c], of_keys[c]), scale);
+    hn::Store(hn::Add(hn::Load(kF32, at), added), kF32, at);
+  }
+}
+
+template <bool kHasKeys, bool kHasQueries>
+void AddPositionsOf(const AttentionTile& tile, int padded_keys, const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  for (int row = 0; row < tile.num_rows; ++row) {
+    int j = 0;
+    for (; j + kBlockVectors * lanes <= padded_keys; j += kBlockVectors * lanes) {
+      AddPositionBlock<kBlockVectors, kHasKeys, kHasQueries>(tile, row, j, w);
+    }
+    for (; j < padded_keys; j += lanes) {
+      AddPositionBlock<1, kHasKeys, kHasQueries>(tile, row, j, w);
+    }
+  }
+}
+
+// Adds what positions stand against to the scores of a block of keys.
+void AddPositions(const AttentionTile& tile, int first_key, int padded_keys, const Workspace& w) {
+  const TilePositions& positions = tile.positions;
+  if (positions.keys != nullptr) {
+    ReadPositions(tile, positions.keys, positions.key_stride, first_key, padded_keys,
+                  w.position_keys);
+  }
+  if (positions.queries != nullptr) {
+    ReadPositions(tile, positions.queries, positions.query_stride, first_key, padded_keys,
+                  w.position_queries);
+  }
+  if (positions.queries == nullptr) return AddPositionsOf<true, false>(tile, padded_keys, w);
+  if (positions.keys == nullptr) return AddPositionsOf<false, true>(tile, padded_keys, w);
+  AddPositionsOf<true, true>(tile, padded_keys, w);
 }
 
 void AddBiases(const AttentionTile& tile, const AttentionTileRow& row, int first_key, int num_keys,
@@ -294,12 +381,13 @@ void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
   ReadRows(tile.keys, first_key, num_keys, padded_keys, head_dim, w.wide, key_rows);
   ReadRows(tile.values, first_key, num_keys, num_keys, head_dim, w.wide + kKeyBlock * head_dim,
            value_rows);
-  TransposeKeys(key_rows, padded_keys, tile.head_dim, w.keys);
+  TransposeKeys<kKeyBlock>(key_rows, padded_keys, tile.head_dim, w.keys);
   int r = 0;
   for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
     ScoreRows<kBlockRows>(tile, r, padded_keys, w);
   }
   for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, r, padded_keys, w);
+  if (!tile.positions.empty()) AddPositions(tile, first_key, padded_keys, w);
   for (r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, padded_keys, w);
   for (r = 0; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
     AccumulateRows<kBlockRows>(tile, value_rows, r, first_key, w);
@@ -312,7 +400,10 @@ void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   const int64_t padded = RoundUp(tile.head_dim, lanes);
   const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
   const size_t wide_size = tile.keys.dtype == DType::kFloat32 ? 0 : 2 * keys_size;
+  const size_t positions_size =
+      tile.positions.empty() ? 0 : static_cast<size_t>(tile.head_dim) * kDistances;
   scratch.Reset(Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(wide_size) +
+                2 * Scratch::BytesFor<float>(positions_size) +
                 Scratch::BytesFor<float>(kTileRows * kKeyBlock) +
                 Scratch::BytesFor<float>(kTileRows * padded) +
                 3 * Scratch::BytesFor<float>(kTileRows));
@@ -320,6 +411,8 @@ void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   w.head_dim_padded = padded;
   w.keys = scratch.Take<float>(keys_size);
   w.wide = scratch.Take<float>(wide_size);
+  w.position_keys = scratch.Take<float>(positions_size);
+  w.position_queries = scratch.Take<float>(positions_size);
   w.scores = scratch.Take<float>(kTileRows * kKeyBlock);
   w.sums = scratch.Take<float>(kTileRows * padded);
   w.maxima = scratch.Take<float>(kTileRows);

@@ -63,6 +63,17 @@ struct AttentionTileRow {
   const float* position_bias = nullptr;
 };
 
+// A head's part of RelativePositions.
+struct TilePositions {
+  bool empty() const { return keys == nullptr && queries == nullptr; }
+
+  const float* keys = nullptr;  // row 0, [head_dim]; null: none
+  const float* queries = nullptr;
+  int64_t key_stride = 0, query_stride = 0;
+  const int32_t* rows = nullptr;  // at distance 0
+  int max_distance = 0;
+};
+
 struct AttentionTile {
   AttentionTileRow rows[kTileRows];
   int num_rows = 0;
@@ -73,6 +84,7 @@ struct AttentionTile {
   float rounded_alibi_factor = 0.0f;
   KvRows keys;
   KvRows values;
+  TilePositions positions;  // of rows whose positions are consecutive
 };
 
 void ComputeAttentionTile(const AttentionTile& tile, Scratch& scratch);

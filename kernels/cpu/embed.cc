@@ -1,4 +1,4 @@
-// Operators that move rows: embedding, gathering, block copies.
+// Operators that move rows: embedding, gathering, unfolding, block copies.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/embed.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -75,6 +75,33 @@ void Compute(Context& context, const GatherRowsParams& params) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(output.as<char>() + i * output.row_stride * element_bytes,
                   input.as<char>() + rows[i] * input.row_stride * element_bytes, row_bytes);
+    }
+  });
+}
+
+void Compute(Context& context, const UnfoldParams& params) {
+  const Tensor& input = params.input;
+  const Tensor& output = params.output;
+  const int64_t width = input.dim(-1);
+  const int kernel_size = params.kernel_size;
+  const double cost_ns =
+      static_cast<double>(output.num_elements()) * sizeof(float) / kCopyBytesPerNs;
+  const auto unfold = [&](int64_t row, int64_t first, int64_t last, float* to) {
+    for (int t = 0; t < kernel_size; ++t) {
+      const int64_t from = row + t - kernel_size / 2;
+      const bool exists = from >= first && from < last;
+      const float* const values = exists ? input.row<float>(from) : nullptr;
+      for (int64_t c = 0; c < width; ++c) {
+        to[c * kernel_size + t] = exists ? values[c] : 0.0f;
+      }
+    }
+  };
+  context.Run(params.num_sequences, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+    for (int64_t s = begin; s < end; ++s) {
+      const int64_t first = params.offsets[s], last = params.offsets[s + 1];
+      for (int64_t row = first; row < last; ++row) {
+        unfold(row, first, last, output.row<float>(row));
+      }
     }
   });
 }

@@ -21,5 +21,6 @@ void Compute(Context& context, const SampleParams& params);
 void Compute(Context& context, const AdvanceBeamsParams& params);
 void Compute(Context& context, const ReorderBeamsParams& params);
 void Compute(Context& context, const ExpertsParams& params);
+void Compute(Context& context, const UnfoldParams& params);
 
 }  // namespace beamline::cpu

@@ -194,7 +194,9 @@ INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyGoldenTest,
                                            Model{"xlm-roberta-2x12-rank"}, Model{"electra-3x8"},
                                            Model{"distilbert-5x6"}, Model{"albert-3x8"},
                                            Model{"mpnet-3x8"}, Model{"modernbert-3x8-rank"},
-                                           Model{"modernbert-2x10-bias"}, Model{"nomic_bert-2x8"}));
+                                           Model{"modernbert-2x10-bias"}, Model{"nomic_bert-2x8"},
+                                           Model{"deberta-v2-3x8"}, Model{"deberta-v2-2x10-rank"},
+                                           Model{"deberta-3x8"}));
 INSTANTIATE_TEST_SUITE_P(
     Decoders, ClassifyGoldenTest,
     ::testing::Values(Model{"llama-4of2x6"}, Model{"mistral-4of2x6-rank"}, Model{"qwen2-4of2x6"},
@@ -210,7 +212,8 @@ INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8", 3, 1}, Model{"roberta-3x8", 1, 2},
                                            Model{"bert-2x10-rank", 2, 2},
                                            Model{"llama-4of2x6", 2, 2},
-                                           Model{"opt-3x8-projected", 3, 1}));
+                                           Model{"opt-3x8-projected", 3, 1},
+                                           Model{"deberta-v2-2x10-rank", 2, 2}));
 
 }  // namespace
 }  // namespace beamline::classify_golden_test

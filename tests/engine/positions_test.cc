@@ -205,11 +205,13 @@ TEST_P(EncoderPositionsTest, OfAnInputThatIsCutOnRequestAlone) {
   }
 }
 
-// Learned, behind an offset, besides biases by distance, and rotary.
+// Learned, behind an offset, besides biases by distance, rotary, and distances alone.
 INSTANTIATE_TEST_SUITE_P(Kinds, EncoderPositionsTest,
                          ::testing::Values(Model{"bert-3x40", 131}, Model{"roberta-3x16", 89},
                                            Model{"mpnet-3x8", 73}, Model{"modernbert-3x8", 79},
-                                           Model{"nomic_bert-3x8", 71}),
+                                           Model{"nomic_bert-3x8", 71},
+                                           Model{"deberta-v2-3x8-buckets", 73},
+                                           Model{"deberta-v2-5x6-conv", 73}),
                          NameOf);
 
 // Classifiers of texts and of tokens, and masks: their checkpoints have tokenizers of their own.
@@ -259,6 +261,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TextPositionsTest,
                          NameOf);
 
 // Where only distances count, max_model_len may pass what the file says.
+TEST(LongerPositionsTest, OfEncodersWithoutPositionsOfTheirOwn) {
+  const RandomStack deberta("deberta-v2-3x8-buckets", 73, /*with_template=*/true);
+  const RandomStack told("deberta-v2-3x8-buckets", 73, /*with_template=*/true);
+  told.Change("config.json", {{"max_position_embeddings", 128}, {"max_relative_positions", 64}});
+  EncodeRequest request;
+  request.model = "model";
+  request.inputs = {TokenIds(100, 5)};
+  std::vector<std::vector<float>> answers;
+  for (const RandomStack* model : {&deberta, &told}) {
+    ModelOptions options = model->Options("model");
+    options.max_model_len = 128;
+    const auto engine = Serve({options});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_EQ((*engine)->FindModel("model")->max_input_tokens, 128);
+    const auto answer = (*engine)->EncodeAndWait(request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    answers.push_back(answer->embeddings[0].values);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
 TEST(LongerPositionsTest, OfModelsWithoutPositionsOfTheirOwn) {
   const RandomTranslator t5("t5-3x40", 97, 97);
   const RandomTranslator told("t5-3x40", 97, 97);

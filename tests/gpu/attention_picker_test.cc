@@ -71,6 +71,26 @@ TEST_F(AttentionPickerTest, WindowsAreForRows) {
   EXPECT_EQ(PickAttention(odd, kMultiprocessors).kernel, AttentionKernel::kMath);
 }
 
+// Few kernels multiply by positions, whatever the sizes are.
+TEST_F(AttentionPickerTest, PositionsHaveKernelsOfTheirOwn) {
+  const auto pick = [&](DType dtype, int head_dim, int query_length) {
+    AttentionParams params = Paged(dtype, head_dim, 12, 12, 4, query_length, query_length);
+    params.cache = nullptr;
+    params.key = params.value = params.relative.keys = params.query;
+    return PickAttention(params, kMultiprocessors, /*has_wgmma=*/true);
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    for (const int head_dim : {7, 64, 256}) {
+      EXPECT_EQ(pick(dtype, head_dim, 9).kernel, AttentionKernel::kDisentangled);
+      EXPECT_EQ(pick(dtype, head_dim, 8).kernel, AttentionKernel::kMath);
+      EXPECT_EQ(pick(dtype, head_dim, 8).reason, AttentionReason::kPositions);
+    }
+  }
+  EXPECT_EQ(pick(DType::kBFloat16, 64, 128).Describe(),
+            "attention in bfloat16, heads of 64: the disentangled kernel, 64 query rows a block: "
+            "queries and keys are multiplied by positions");
+}
+
 // Blocks that fill the GPU once get more warps, and then need no splits.
 TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   const auto pick = [&](int num_kv_heads, int num_sequences, int context) {

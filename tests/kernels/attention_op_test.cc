@@ -231,6 +231,56 @@ TEST_P(AttentionTest, SoftcapsMatchReference) {
   }
 }
 
+// Distances that have rows of their own and longer ones, of fewer rows than distances; either
+// product alone, both, and with what else is done to scores.
+TEST_P(AttentionTest, RelativePositionsMatchReference) {
+  for (const Shape& shape :
+       {kShapes[0], kShapes[3], kShapes[4], Shape{2, 2, 64}, Shape{1, 1, 160}}) {
+    for (const int max_distance : {0, 5, 40, 131}) {
+      SCOPED_TRACE(testing::Message() << shape.head_dim << " a head, " << max_distance);
+      const int width = shape.num_heads * shape.head_dim;
+      const int num_rows = max_distance + 2;
+      const float size = 1.0f / std::sqrt(float(shape.head_dim));
+      const auto keys = RandomArray(num_rows * width, size);
+      const auto queries = RandomArray(num_rows * width, size);
+      const auto rows = UploadIds(RandomIds(2 * max_distance + 1, num_rows));
+      Arrays arrays;
+      AttentionParams params = MakePacked({shape, {1, 70, 33, 2, 130, 64}, {}}, arrays);
+      params.relative.rows = rows.data();
+      params.relative.max_distance = max_distance;
+      params.relative.keys = keys.tensor({num_rows, width});
+      Compare(params);
+      params.relative.queries = queries.tensor({num_rows, width});
+      Compare(params);
+      params.relative.keys = Tensor();
+      Compare(params);
+      params.causal = true;
+      params.softcap = 2.0f;
+      Compare(params);
+    }
+  }
+}
+
+// A query's result is the same alone and beside other sequences.
+TEST_P(AttentionTest, RelativePositionsAreTheSameInAnyBatch) {
+  const Shape shape = {3, 3, 40};
+  const int width = 120, max_distance = 30, length = 75;
+  const auto keys = RandomArray((max_distance + 1) * width, 0.2f);
+  const auto rows = UploadIds(RandomIds(2 * max_distance + 1, max_distance + 1));
+  Arrays arrays;
+  AttentionParams params = MakePacked({shape, {length, 3, 130}, {}}, arrays);
+  params.relative = {.keys = keys.tensor({max_distance + 1, width}),
+                     .queries = keys.tensor({max_distance + 1, width}),
+                     .rows = rows.data(),
+                     .max_distance = max_distance};
+  const std::vector<float> all = Run(params);
+  params.num_sequences = 1;
+  params.max_query_length = length;
+  for (Tensor* tensor : {&params.query, &params.key, &params.value})
+    *tensor = tensor->First(length);
+  ExpectSameBits(Run(params), std::span(all).first(length * width));
+}
+
 TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   Arrays arrays;
   AttentionParams params = MakePacked({{2, 2, 32}, {100}, {}}, arrays);

@@ -1,3 +1,4 @@
+// Long because every operator has its twin here.
 #include "tests/kernels/reference_ops.h"
 
 #include <algorithm>
@@ -89,6 +90,21 @@ const float* HeadAt(const AttentionParams& p, const Tensor& packed, const Tensor
   return paged->as<float>() + row * p.head_dim;
 }
 
+// What disentangled attention adds to the product of a query and a key.
+double PositionScore(const AttentionParams& p, const float* query, const float* key, int head,
+                     int distance) {
+  const RelativePositions& relative = p.relative;
+  const int clamped = std::clamp(distance, -relative.max_distance, relative.max_distance);
+  const int row = relative.rows[clamped + relative.max_distance];
+  double sum = 0;
+  for (int d = 0; d < p.head_dim; ++d) {
+    const int column = head * p.head_dim + d;
+    if (!relative.keys.empty()) sum += query[d] * At(relative.keys, row, column);
+    if (!relative.queries.empty()) sum += key[d] * At(relative.queries, row, column);
+  }
+  return sum;
+}
+
 // One query of one head.
 void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matrix& output) {
   const int first = p.query_offsets[sequence];
@@ -104,6 +120,7 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   for (int j = 0; j < num_keys; ++j) {
     const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head);
     for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
+    if (!p.relative.empty()) scores[j] += PositionScore(p, q, key, head, j - position);
     scores[j] *= p.scale;
     if (p.softcap > 0) scores[j] = p.softcap * std::tanh(scores[j] / p.softcap);
     if (p.alibi_slopes != nullptr) scores[j] += Alibi(p, head, position, j);
@@ -319,6 +336,20 @@ Matrix Experts(const ExpertsParams& p, const std::vector<Matrix>& in,
     }
   }
   return y;
+}
+
+Matrix Unfold(const UnfoldParams& p) {
+  Matrix output(p.input.num_rows(), p.input.dim(-1) * p.kernel_size);
+  for (int s = 0; s < p.num_sequences; ++s) {
+    for (int64_t i = p.offsets[s]; i < p.offsets[s + 1]; ++i) {
+      for (int64_t c = 0; c < output.cols; ++c) {
+        const int64_t row = i + c % p.kernel_size - p.kernel_size / 2;
+        const bool exists = row >= p.offsets[s] && row < p.offsets[s + 1];
+        output.at(i, c) = exists ? At(p.input, row, c / p.kernel_size) : 0.0;
+      }
+    }
+  }
+  return output;
 }
 
 Matrix Pool(const PoolParams& p) {

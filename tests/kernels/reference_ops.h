@@ -45,6 +45,8 @@ HeadsResult ProjectHeads(const ProjectHeadsParams& params, const Matrix& weight)
 
 Matrix Attention(const AttentionParams& params);
 
+Matrix Unfold(const UnfoldParams& params);
+
 Matrix Pool(const PoolParams& params);
 
 // The experts' weights; params.in, params.out, params.inner, params.outputs and params.y are not

@@ -162,6 +162,28 @@ TEST_P(RowOpTest, NormMayWriteOverItsInputs) {
   ExpectNear(residual.Read(), expected.sum, kTolerance);
 }
 
+// Sequences shorter than a kernel, empty ones, and rows with gaps between them.
+TEST_P(RowOpTest, UnfoldMatchesReference) {
+  for (const int width : {1, 24, 257}) {
+    for (const int kernel_size : {1, 3, 5, 9}) {
+      SCOPED_TRACE(testing::Message() << width << " wide, kernel " << kernel_size);
+      const std::vector<int32_t> offsets = OffsetsOf({1, 7, 0, 2, 40, 0});
+      const int64_t num_tokens = offsets.back();
+      const auto input = RandomArray(num_tokens * (width + 3));
+      const auto device_offsets = UploadIds(offsets);
+      const auto output = Output(num_tokens * width * kernel_size);
+      UnfoldParams params;
+      params.input = input.tensor({num_tokens, width + 3}).Columns(0, width);
+      params.offsets = device_offsets.data();
+      params.num_sequences = static_cast<int>(offsets.size()) - 1;
+      params.kernel_size = kernel_size;
+      params.output = output.tensor({num_tokens, int64_t{width} * kernel_size});
+      backend().Unfold(params);
+      ExpectNear(output.Read(), reference::Unfold(params), 0.0);
+    }
+  }
+}
+
 TEST_P(RowOpTest, GatherRowsCopies) {
   const std::vector<float> input = RandomFloats(50 * 37);
   const std::vector<int32_t> rows = RandomIds(90, 50);

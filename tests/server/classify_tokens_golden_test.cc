@@ -142,7 +142,9 @@ INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyTokensGoldenTest,
                                            GoldenClassifier{"albert-3x8-tokens"},
                                            GoldenClassifier{"mpnet-3x8-tokens"},
                                            GoldenClassifier{"modernbert-3x8-tokens"},
-                                           GoldenClassifier{"nomic_bert-2x8-tokens"}));
+                                           GoldenClassifier{"nomic_bert-2x8-tokens"},
+                                           GoldenClassifier{"deberta-v2-3x8-tokens"},
+                                           GoldenClassifier{"deberta-5x6-tokens"}));
 INSTANTIATE_TEST_SUITE_P(Decoders, ClassifyTokensGoldenTest,
                          ::testing::Values(GoldenClassifier{"llama-4of2x6-tokens"},
                                            GoldenClassifier{"qwen3-4of2x6-tokens"},

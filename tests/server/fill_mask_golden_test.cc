@@ -114,17 +114,16 @@ TEST_P(FillMaskGoldenTest, TheModelEncodesToo) {
   EXPECT_TRUE(result->masks.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FillMaskGoldenTest,
-                         ::testing::Values(GoldenClassifier{"bert-3x8-masks"},
-                                           GoldenClassifier{"roberta-3x8-masks"},
-                                           GoldenClassifier{"xlm-roberta-2x12-masks"},
-                                           GoldenClassifier{"electra-3x8-masks"},
-                                           GoldenClassifier{"distilbert-5x6-masks"},
-                                           GoldenClassifier{"albert-3x8-masks"},
-                                           GoldenClassifier{"mpnet-3x8-masks"},
-                                           GoldenClassifier{"modernbert-3x8-masks"},
-                                           GoldenClassifier{"modernbert-2x10-masks"},
-                                           GoldenClassifier{"nomic_bert-2x8-masks"}));
+INSTANTIATE_TEST_SUITE_P(
+    Models, FillMaskGoldenTest,
+    ::testing::Values(
+        GoldenClassifier{"bert-3x8-masks"}, GoldenClassifier{"roberta-3x8-masks"},
+        GoldenClassifier{"xlm-roberta-2x12-masks"}, GoldenClassifier{"electra-3x8-masks"},
+        GoldenClassifier{"distilbert-5x6-masks"}, GoldenClassifier{"albert-3x8-masks"},
+        GoldenClassifier{"mpnet-3x8-masks"}, GoldenClassifier{"modernbert-3x8-masks"},
+        GoldenClassifier{"modernbert-2x10-masks"}, GoldenClassifier{"nomic_bert-2x8-masks"},
+        GoldenClassifier{"deberta-v2-3x8-masks"}, GoldenClassifier{"deberta-v2-2x8-masks"},
+        GoldenClassifier{"deberta-3x8-masks"}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, FillMaskGoldenTest,
                          ::testing::Values(GoldenClassifier{"bert-3x8-masks", 3, 1},
                                            GoldenClassifier{"bert-3x8-masks", 1, 2}));

@@ -10,6 +10,16 @@ namespace beamline::cuda {
 namespace {
 
 template <typename T>
+void SetPositions(const RelativePositions& relative, AttentionArgs<T>& args) {
+  args.position_keys = relative.keys.as<T>();
+  args.position_queries = relative.queries.as<T>();
+  args.position_key_stride = relative.keys.row_stride;
+  args.position_query_stride = relative.queries.row_stride;
+  args.position_rows = relative.rows;
+  args.max_position_distance = relative.max_distance;
+}
+
+template <typename T>
 AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   AttentionArgs<T> args = {};
   args.query = params.query.as<T>();
@@ -50,6 +60,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
     args.bias_stride = params.position_bias.row_stride;
     args.max_distance = static_cast<int>(params.position_bias.dim(-1) / 2);
   }
+  SetPositions(params.relative, args);
   args.log2_factor = std::numbers::log2e_v<float> * (EditsScores(args) ? 1.0f : params.scale);
   return args;
 }
@@ -81,6 +92,9 @@ void Compute(Device& device, const AttentionParams& params, const AttentionChoic
         if constexpr (sizeof(T) == 2) {
           return AttendWgmma<T>(device, args, params, choice.rows_per_block);
         }
+        break;
+      case AttentionKernel::kDisentangled:
+        return AttendDisentangled<T>(device, args, params);
     }
   });
 }

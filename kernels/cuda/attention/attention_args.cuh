@@ -41,7 +41,20 @@ struct AttentionArgs {
   int64_t bias_stride;
   int max_distance;
   float softcap;  // 0: none
+  // RelativePositions; null: none.
+  const T* position_keys;
+  const T* position_queries;
+  int64_t position_key_stride, position_query_stride;
+  const int32_t* position_rows;
+  int max_position_distance;
 };
+
+// The row of RelativePositions for a query at `position` and a key.
+template <typename T>
+__device__ int PositionRow(const AttentionArgs<T>& args, int position, int key) {
+  const int most = args.max_position_distance;
+  return args.position_rows[most + min(max(key - position, -most), most)];
+}
 
 // The keys that the query at `position` sees are those from KeysBegin, which may be below 0, to
 // before KeysEnd.
@@ -153,6 +166,9 @@ void AttendTiles(Device& device, const AttentionArgs<float>& args, const Attenti
 template <typename T>
 void AttendTensorCore(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                       int rows_per_block);
+template <typename T>
+void AttendDisentangled(Device& device, const AttentionArgs<T>& args,
+                        const AttentionParams& params);
 template <typename T>
 void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionParams& params,
                  int rows_per_block);

@@ -8,6 +8,26 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMostDimsPerLane = kMostHeadDim / kWarpSize;
 
+// A lane's part of what positions stand against, of its elements q and those of the key at k.
+template <typename T>
+__device__ float PositionPart(const AttentionArgs<T>& args, const float (&q)[kMostDimsPerLane],
+                              const T* k, int position, int key, int64_t column) {
+  const int64_t row = PositionRow(args, position, key);
+  const int64_t of_query = row * args.position_key_stride + column;
+  const int64_t of_key = row * args.position_query_stride + column;
+  float part = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kMostDimsPerLane; ++i) {
+    const int d = static_cast<int>(threadIdx.x) % kWarpSize + i * kWarpSize;
+    if (d >= args.head_dim) continue;
+    if (args.position_keys != nullptr) part += q[i] * ToFloat(args.position_keys[of_query + d]);
+    if (args.position_queries != nullptr) {
+      part += ToFloat(k[d]) * ToFloat(args.position_queries[of_key + d]);
+    }
+  }
+  return part;
+}
+
 // A warp takes every fourth key of one query and head, a lane the head's elements lane, lane + 32,
 // ...; the warps' softmaxes are merged at the end.
 // Grid: (queries of the longest sequence, heads, sequences). Bound by latency: one key at a time.
@@ -47,6 +67,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T>
       const int d = lane + i * kWarpSize;
       if (d < args.head_dim) score += q[i] * ToFloat(k[d]);
     }
+    if (args.position_rows != nullptr) score += PositionPart(args, q, k, position, key, column);
     score = WarpSum(score) * args.scale;
     if (EditsScores(args)) score = EditedScore(args, head, position, key, score);
     const float new_maximum = fmaxf(maximum, score);

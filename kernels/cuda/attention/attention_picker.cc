@@ -66,6 +66,8 @@ const char* Name(AttentionKernel kernel) {
       return "tensor core";
     case AttentionKernel::kWgmma:
       return "wgmma";
+    case AttentionKernel::kDisentangled:
+      return "disentangled";
   }
   return "";
 }
@@ -90,6 +92,8 @@ std::string Describe(const AttentionChoice& choice) {
                          num_rows);
     case AttentionReason::kWindow:
       return "the others read all keys before a query, not those in its window";
+    case AttentionReason::kPositions:
+      return "queries and keys are multiplied by positions";
     case AttentionReason::kLargeHeads:
       return fmt::format("tiles compute heads of at most {} in float32", kMostFloatTileHeadDim);
   }
@@ -225,6 +229,13 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors,
   choice.dtype = p.query.dtype;
   choice.head_dim = p.head_dim;
   choice.num_rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
+  if (!p.relative.empty()) {
+    choice.reason = AttentionReason::kPositions;
+    if (choice.num_rows < kFewestDisentangledRows) return choice;
+    choice.kernel = AttentionKernel::kDisentangled;
+    choice.rows_per_block = kDisentangledRows;
+    return choice;
+  }
   if (p.head_dim * SizeOf(p.query.dtype) % 16 != 0) return choice;
   if (!IsAligned(p)) {
     choice.reason = AttentionReason::kAlignment;

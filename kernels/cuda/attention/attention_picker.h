@@ -17,6 +17,7 @@ enum class AttentionKernel : uint8_t {
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
   kWgmma,  // attention_wgmma.cu: the same on Hopper, heads of 64 and 128 without biases and caps
+  kDisentangled  // attention_disentangled.cu: blocks of 64 query rows that meet positions
 };
 
 enum class AttentionReason : uint8_t {
@@ -27,7 +28,8 @@ enum class AttentionReason : uint8_t {
   kShort,       // one row each, of contexts that a warp reads at once
   kFewTiles,    // they do, but the tiles are too few to fill the GPU
   kLargeHeads,  // they do, but heads of this size do not fit a float32 tile
-  kWindow       // the others read all keys before a query
+  kWindow,      // the others read all keys before a query
+  kPositions    // the others have no products with positions, but for kMath of a few rows
 };
 
 struct AttentionChoice {
@@ -63,6 +65,9 @@ inline constexpr int kFewestKeysPerGroupSplit = 256;
 constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }
 // kGroups numbers the 16-byte parts of the cache's keys with 32 bits.
 inline constexpr int64_t kMostGroupCacheBytes = int64_t{16} << 32;
+inline constexpr int kDisentangledRows = 64;
+// Of fewer rows most of such a block would wait: kMath has a block for each.
+inline constexpr int kFewestDisentangledRows = 9;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;

@@ -1,4 +1,4 @@
-// Operators that move rows: embedding, gathering, block copies.
+// Operators that move rows: embedding, gathering, unfolding, block copies.
 #include <type_traits>
 
 #include "base/math.h"
@@ -131,6 +131,39 @@ __global__ void GatherKernel(const char* from, int64_t from_stride, const int32_
   for (int i = threadIdx.x; i < units_per_row; i += blockDim.x) target[i] = source[i];
 }
 
+// The sequence whose rows hold this one: offsets[s] <= row < offsets[s + 1].
+__device__ int SequenceOf(const int32_t* offsets, int num_sequences, int row) {
+  int low = 0, high = num_sequences;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (offsets[middle] <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Elements are moved as they are: Unit has their size.
+// Grid: a block per token. Bound by memory: the input read kernel_size times, from the second on
+// out of a cache, the output written once.
+template <typename Unit>
+__global__ void UnfoldKernel(const Unit* input, int64_t input_stride, const int32_t* offsets,
+                             int num_sequences, int kernel_size, Unit* output,
+                             int64_t output_stride, int width) {
+  WaitForEarlierKernels();
+  const int row = static_cast<int>(blockIdx.x);
+  const int sequence = SequenceOf(offsets, num_sequences, row);
+  const int first = offsets[sequence], last = offsets[sequence + 1];
+  Unit* const to = output + row * output_stride;
+  for (int i = threadIdx.x; i < width * kernel_size; i += blockDim.x) {
+    const int column = i / kernel_size;
+    const int from = row + i % kernel_size - kernel_size / 2;
+    to[i] = from >= first && from < last ? input[from * input_stride + column] : Unit(0);
+  }
+}
+
 // Grid: (pieces of a block, copies, keys and values). Bound by memory.
 template <typename Unit>
 __global__ void CopyBlocksKernel(char* keys, char* values, const BlockCopy* copies,
@@ -210,6 +243,24 @@ void Compute(Device& device, const GatherRowsParams& params) {
     launch.template operator()<uint16_t>();
   } else {
     launch.template operator()<uint8_t>();
+  }
+}
+
+void Compute(Device& device, const UnfoldParams& params) {
+  const int64_t num_tokens = params.input.num_rows();
+  if (num_tokens == 0 || params.num_sequences == 0) return;
+  const auto launch = [&]<typename Unit>() {
+    const auto width = static_cast<int>(params.input.dim(-1));
+    LaunchOverlapped(device, "Unfold", UnfoldKernel<Unit>, num_tokens,
+                     ThreadsFor(width * params.kernel_size, kMostThreads), /*shared_bytes=*/0,
+                     params.input.as<Unit>(), params.input.row_stride, params.offsets,
+                     params.num_sequences, params.kernel_size, params.output.as<Unit>(),
+                     params.output.row_stride, width);
+  };
+  if (SizeOf(params.input.dtype) == 4) {
+    launch.template operator()<uint32_t>();
+  } else {
+    launch.template operator()<uint16_t>();
   }
 }
 

@@ -184,6 +184,15 @@ TEST(MemoryPlanTest, BiasesByDistanceAreCounted) {
   ExpectPartsCounted(RandomTranslator("t5-5x6-gated", 83, 83), {{2, 1}, {4, 1}, {1, 5}, {3, 5}});
   ExpectPartsCounted(RandomStack("mpnet-3x8", 73, /*with_template=*/true),
                      {{2, 1}, {1, 3}, {2, 3}});
+  ExpectPartsCounted(RandomStack("deberta-v2-3x8-buckets", 73, /*with_template=*/true),
+                     {{3, 1}, {1, 3}, {2, 3}});
+}
+
+// Every rank has the convolution behind the first layer whole.
+TEST(MemoryPlanTest, ConvolutionsAreCounted) {
+  ExpectPartsCounted(RandomStack("deberta-v2-5x6-conv", 73, /*with_template=*/true), {{2, 1}});
+  ExpectPartsCounted(RandomStack("deberta-v2-3x10-c2p", 73, /*with_template=*/true),
+                     {{2, 1}, {1, 3}, {2, 3}});
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {

@@ -1,7 +1,8 @@
-// ALBERT, ELECTRA, MPNet and ModernBERT, and decoders whose hidden states are embeddings.
+// ALBERT, ELECTRA, MPNet, ModernBERT and DeBERTa, and decoders whose hidden states are embeddings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -206,6 +207,103 @@ TEST(ModernBertTest, NamesFieldsThatItDoesNotKnow) {
               HasSubstr("local_attention is 0; a whole number from 1"));
   EXPECT_THAT(Error(Config("modernbert", {{"architectures", {"ModernBertForQuestionAnswering"}}})),
               HasSubstr("served are ModernBertModel, ModernBertForMaskedLM"));
+}
+
+TEST(DebertaTest, ReadsDistances) {
+  const json sizes = {{"hidden_size", 16}, {"num_attention_heads", 2}};
+  json config = Config("deberta-v2", sizes);
+  StackSpec encoder = *Spec(config).encoder;  // what transformers has where the file is silent
+  EXPECT_TRUE(encoder.disentangled.empty());
+  EXPECT_EQ(encoder.positions, PositionKind::kLearned);
+  EXPECT_FLOAT_EQ(encoder.attention_scale, 1.0f / std::sqrt(8.0f));
+  config.update({{"relative_attention", true},
+                 {"pos_att_type", "P2C | c2p"},
+                 {"position_buckets", 256},
+                 {"share_att_key", true},
+                 {"norm_rel_ebd", "layer_norm"},
+                 {"position_biased_input", false}});
+  encoder = *Spec(config).encoder;
+  EXPECT_EQ(encoder.positions, PositionKind::kRelative);
+  EXPECT_EQ(encoder.disentangled.span, 256);
+  EXPECT_EQ(encoder.disentangled.max_distance, 512);
+  EXPECT_EQ(encoder.disentangled.table_norm.gain, "encoder.LayerNorm.weight");
+  EXPECT_FLOAT_EQ(encoder.attention_scale, 1.0f / std::sqrt(24.0f));
+  EXPECT_THAT(encoder.layers.position_key.weights,
+              ElementsAre("encoder.layer.{}.attention.self.key_proj.weight"));
+  config.update({{"share_att_key", false},
+                 {"pos_att_type", {"c2p"}},
+                 {"max_relative_positions", 300},
+                 {"position_buckets", -1}});
+  encoder = *Spec(config).encoder;
+  EXPECT_EQ(encoder.disentangled.num_rows(), 600);
+  EXPECT_THAT(encoder.layers.position_key.weights,
+              ElementsAre("encoder.layer.{}.attention.self.pos_key_proj.weight"));
+  EXPECT_THAT(encoder.layers.position_query.weights, IsEmpty());
+  // Without distances the number of scores still counts.
+  config["relative_attention"] = false;
+  encoder = *Spec(config).encoder;
+  EXPECT_TRUE(encoder.disentangled.empty() && encoder.layers.position_key.weights.empty());
+  EXPECT_EQ(encoder.positions, PositionKind::kNone);
+  EXPECT_FLOAT_EQ(encoder.attention_scale, 1.0f / 4.0f);
+}
+
+TEST(DebertaTest, ReadsTheFirstVersion) {
+  const json config = Config("deberta", {{"hidden_size", 16},
+                                         {"num_attention_heads", 2},
+                                         {"relative_attention", true},
+                                         {"pos_att_type", {"c2p", "p2c"}},
+                                         {"position_buckets", 8}});
+  const StackSpec encoder = *Spec(config).encoder;
+  EXPECT_FALSE(encoder.disentangled.has_buckets);
+  EXPECT_EQ(encoder.disentangled.span, 512);
+  EXPECT_TRUE(encoder.layers.qkv.grouped);
+  EXPECT_THAT(encoder.layers.qkv.biases, ElementsAre("encoder.layer.{}.attention.self.q_bias", "",
+                                                     "encoder.layer.{}.attention.self.v_bias"));
+  EXPECT_THAT(encoder.layers.position_key.biases, IsEmpty());
+  EXPECT_EQ(encoder.vocab_size, 50265);
+}
+
+TEST(DebertaTest, NamesFieldsThatItDoesNotKnow) {
+  const auto error = [](const json& fields, const char* model_type = "deberta-v2") {
+    json config =
+        Config(model_type,
+               {{"relative_attention", true}, {"pos_att_type", "c2p"}, {"position_buckets", 256}});
+    config.update(fields);
+    return Error(config);
+  };
+  EXPECT_EQ(error(json::object()), "");
+  EXPECT_THAT(error({{"pos_att_type", "c2p|p2p"}}),
+              HasSubstr("pos_att_type is \"c2p|p2p\"; supported are c2p, p2c"));
+  EXPECT_THAT(error({{"pos_att_type", {"c2p", 3}}}), HasSubstr("pos_att_type is [\"c2p\",3]"));
+  EXPECT_THAT(error({{"pos_att_type", {{"c2p", true}}}}), HasSubstr("pos_att_type is"));
+  EXPECT_THAT(error({{"norm_rel_ebd", "batch_norm"}}),
+              HasSubstr("norm_rel_ebd is \"batch_norm\"; supported are none, layer_norm"));
+  EXPECT_THAT(error({{"position_buckets", 1}}),
+              HasSubstr("position_buckets is 1; 2 or more are expected, and "
+                        "max_relative_positions (512) above half of them and 1"));
+  EXPECT_THAT(error({{"max_relative_positions", 129}}), HasSubstr("position_buckets is 256; 2 or"));
+  EXPECT_THAT(error({{"max_relative_positions", 1 << 21}}),
+              HasSubstr("max_relative_positions is 2097152; a whole number from -1 to 1048576"));
+  EXPECT_THAT(error({{"conv_kernel_size", 4}}),
+              HasSubstr("conv_kernel_size is 4; odd ones are supported"));
+  EXPECT_THAT(error({{"conv_kernel_size", 65}}), HasSubstr("conv_kernel_size is 65; a whole"));
+  EXPECT_THAT(error({{"conv_kernel_size", 3}, {"conv_groups", 2}}),
+              HasSubstr("conv_groups is 2; supported is 1"));
+  EXPECT_THAT(error({{"conv_kernel_size", 3}, {"conv_act", "mish"}}),
+              HasSubstr("conv_act is \"mish\""));
+  EXPECT_THAT(error({{"attention_head_size", 32}}),
+              HasSubstr("attention_head_size is 32; supported is 64"));
+  EXPECT_THAT(error({{"pooler_hidden_size", 8}}),
+              HasSubstr("pooler_hidden_size is 8; supported is 1536"));
+  EXPECT_THAT(error({{"position_biased_input", false}, {"max_position_embeddings", 20000}}),
+              HasSubstr("max_position_embeddings is 20000; a whole number from 1 to 16384"));
+  EXPECT_THAT(error({{"type_vocab_size", -1}}), HasSubstr("type_vocab_size is -1"));
+  EXPECT_THAT(error({{"talking_head", true}}, "deberta"),
+              HasSubstr("talking_head is true; only false is supported"));
+  EXPECT_THAT(error({{"pooler_hidden_size", 8}}, "deberta"),
+              HasSubstr("pooler_hidden_size is 8; supported is 768"));
+  EXPECT_THAT(error({{"architectures", {"DebertaV2ForQuestionAnswering"}}}),
+              HasSubstr("served are DebertaV2Model, DebertaV2ForMaskedLM"));
 }
 
 TEST(NomicBertTest, ReadsOlderFieldsAndRefusesWhatTheyMayAskFor) {

@@ -1,5 +1,5 @@
-// What transformers' tokenizer classes of encoder-decoders answer (tests/engine/text/translators,
-// by tools/make_translator_fixtures.py), and what is refused.
+// What transformers' tokenizer classes of encoder-decoders and of DeBERTa answer
+// (tests/engine/text/translators, by tools/make_translator_fixtures.py), and what is refused.
 #include "engine/text/translator_classes.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,8 @@ TEST_P(TranslatorClassesTest, RowsAreTheReferences) {
 INSTANTIATE_TEST_SUITE_P(Classes, TranslatorClassesTest,
                          ::testing::Values("bart", "t5", "t5_model", "pegasus", "mbart",
                                            "mbart_model", "mbart50", "mbart50_model", "nllb",
-                                           "m2m100", "m2m100_bpe"),
+                                           "m2m100", "m2m100_bpe", "deberta_v2", "deberta_v2_punct",
+                                           "deberta_v2_model", "deberta", "deberta_files"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(TranslatorLanguagesTest, AreThoseOfTheVocabulary) {

@@ -104,6 +104,14 @@ INSTANTIATE_TEST_SUITE_P(MpNet, RandomEncoderTest,
 INSTANTIATE_TEST_SUITE_P(ModernBert, RandomEncoderTest,
                          ::testing::Values(Model{"modernbert-3x8"}, Model{"modernbert-4x6-biases"},
                                            Model{"nomic_bert-3x8"}));
+// Scores by distance: of queries, of keys, and both; convolutions.
+INSTANTIATE_TEST_SUITE_P(Deberta, RandomEncoderTest,
+                         ::testing::Values(Model{"deberta-v2-3x8-buckets"},
+                                           Model{"deberta-v2-5x6-conv"},
+                                           Model{"deberta-v2-3x10-c2p"},
+                                           Model{"deberta-v2-2x12-p2c"},
+                                           Model{"deberta-v2-3x8-absolute"}, Model{"deberta-3x8"},
+                                           Model{"deberta-5x6-near"}));
 // Decoders whose hidden states are embeddings.
 INSTANTIATE_TEST_SUITE_P(Decoders, RandomEncoderTest,
                          ::testing::Values(Model{"qwen3-6of2x6-embed"},
@@ -116,7 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"qwen3-6of2x6-embed", 2, 2}, Model{"electra-4x8-projected", 4},
                       Model{"albert-3x8", 1, 3}, Model{"albert-2x12-groups", 2, 4},
                       Model{"mpnet-3x8", 3, 2}, Model{"modernbert-3x8", 3, 2},
-                      Model{"nomic_bert-3x8", 3, 2}));
+                      Model{"nomic_bert-3x8", 3, 2}, Model{"deberta-v2-3x8-buckets", 3, 3},
+                      Model{"deberta-v2-5x6-conv", 1, 2}, Model{"deberta-v2-3x10-c2p", 3, 2},
+                      Model{"deberta-3x8", 3, 2}, Model{"deberta-5x6-near", 5}));
 
 // Forced decoder inputs and the greedy continuation, whole and in chunks.
 TEST_P(RandomDecoderTest, LogitsAreTheReferences) {
