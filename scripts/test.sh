@@ -104,7 +104,7 @@ if [[ $sanitizers == yes ]]; then
   printf 'subdirs("../%s")\n' "${asan_parts[@]}" >build/asan/tests/sanitized/CTestTestfile.cmake
   run_tests asan 1800 --test-dir build/asan/tests/sanitized -j $((jobs > slots ? jobs : slots))
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
-  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test thread_pool_test
+  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test lent_step_test thread_pool_test
     base_test replica_pool_test thread_communicator_test rank_group_test pipeline_test decode_threads_test)
   step "configure tsan" 120 cmake --preset tsan
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"

@@ -1,5 +1,6 @@
 #include "server/inference_service.h"
 
+#include "base/lent_thread.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/many_call.h"
@@ -20,6 +21,7 @@ grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
   const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<Method>(services, rpc, response);
+  const LentThread lent;  // one of gRPC's, which holds nothing here
   call->Start(CallerOf(context, *identity), request);
   return call;
 }

@@ -90,25 +90,40 @@ std::vector<std::pair<int32_t, float>> Likeliest(std::span<const float> logits, 
 
 void EncodeLoop::Run() {
   WorkBatch posted;  // of all that sinks post
-  while (Receive(/*wait=*/jobs_.empty(), posted, jobs_)) {
-    const Clock::time_point now = Clock::now();
-    EndOverdue(now, jobs_, /*may_give_up=*/HasBegun());
-    RemoveFinished();
-    posted.HandOver();
-    builder_.Build(jobs_, now);
-    SetLeftWaiting(std::ranges::any_of(
-        jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
-    if (!builder_.slices().empty()) {
-      if (absl::Status status = Compute(); status.ok()) {
-        FinishCompleteJobs();
-      } else {
-        FailStep(status, jobs_);
-      }
-      ReportBatch(now);
-    }
-    RemoveFinished();
-  }
+  while (Receive(/*wait=*/jobs_.empty(), posted, jobs_)) Step(posted);
   jobs_.FailAll(context().fault.EndStatus());
+  RemoveFinished();
+}
+
+void EncodeLoop::RunInPlace() {
+  WorkBatch posted;
+  for (int step = 0; step < kMostStepsInPlace; ++step) {
+    if (!Receive(/*wait=*/false, posted, jobs_)) break;
+    Step(posted);
+    posted.RunWhile([] { return true; });
+    if (jobs_.empty() && inbox().TryGiveBack()) return;
+  }
+  inbox().GiveBack();
+}
+
+void EncodeLoop::Step(WorkBatch& posted) {
+  const Clock::time_point now = received_at();
+  EndOverdue(now, jobs_, /*may_give_up=*/HasBegun());
+  RemoveFinished();
+  posted.HandOver();
+  builder_.Build(jobs_, now);
+  SetLeftWaiting(std::ranges::any_of(
+      jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
+  if (!builder_.slices().empty()) {
+    const absl::Status status = Compute();
+    const Clock::time_point end = Clock::now();
+    if (status.ok()) {
+      FinishCompleteJobs(end);
+    } else {
+      FailStep(status, jobs_);
+    }
+    ReportBatch(now, end);
+  }
   RemoveFinished();
 }
 
@@ -245,8 +260,7 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
   return values;
 }
 
-void EncodeLoop::FinishCompleteJobs() {
-  const Clock::time_point now = Clock::now();
+void EncodeLoop::FinishCompleteJobs(Clock::time_point now) {
   for (const EncodeSlice& slice : builder_.slices()) {
     EncodeJob& job = *slice.job;
     if (job.done) continue;
@@ -268,13 +282,14 @@ void EncodeLoop::RemoveFinished() {
   jobs_.RemoveDone([](std::unique_ptr<EncodeJob>) {});
 }
 
-void EncodeLoop::ReportBatch(Clock::time_point started) {
+void EncodeLoop::ReportBatch(Clock::time_point started, Clock::time_point ended) {
   const EncoderBatch& batch = builder_.batch();
   stats().encoded_tokens += batch.token_ids.size();
   Report({.phase = StepReport::Phase::kEncode,
-          .duration = Clock::now() - started,
+          .duration = ended - started,
           .num_tokens = static_cast<int32_t>(batch.token_ids.size()),
-          .num_sequences = batch.num_sequences()});
+          .num_sequences = batch.num_sequences()},
+         ended);
 }
 
 }  // namespace beamline

@@ -25,8 +25,15 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
   void Run();
+  // A few steps by another thread, which has come into the place of Run's (Inbox::PutInPlace) and
+  // has no WorkBatch; gives the place back. The thread carries out brief answers itself.
+  void RunInPlace();
 
  private:
+  // Between two batches of what another thread waits for in the meantime.
+  static constexpr int kMostStepsInPlace = 8;
+
+  void Step(WorkBatch& posted);
   absl::Status Compute();
   // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
   // transfer waits for the device, so there are as few as can be.
@@ -43,11 +50,11 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // Gives every input of a slice its vectors, which begin at `values`, and returns where the next
   // slice's begin. A job whose values are not finite fails.
   const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);
-  void FinishCompleteJobs();
+  void FinishCompleteJobs(Clock::time_point now);
   // Whether some job waits for the rest of its inputs alone.
   bool HasBegun() const;
   void RemoveFinished();
-  void ReportBatch(Clock::time_point started);
+  void ReportBatch(Clock::time_point started, Clock::time_point ended);
 
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;

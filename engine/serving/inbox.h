@@ -1,7 +1,8 @@
-// What other threads hand to a replica's thread.
+// What other threads hand to a replica's thread, and how one of them takes that thread's place.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -10,7 +11,9 @@
 
 namespace beamline {
 
-// Any thread puts; one thread takes everything at once.
+// Any thread puts; one thread, the taker, takes everything at once. While the taker sleeps, a
+// thread that puts may take its place instead of waking it, until it gives the place back: one
+// thread at a time takes, and sees all that the one before it did.
 template <typename T>
 class Inbox {
  public:
@@ -25,6 +28,33 @@ class Inbox {
     }
     if (wake) wake_up_.Release();
     return true;
+  }
+
+  enum class PutResult : uint8_t { kClosed, kPut, kInPlace };
+  // As Put; a taker that sleeps is not woken: the caller is in its place then (kInPlace), and owes
+  // GiveBack or a TryGiveBack that succeeds. The place's holder calls Take without `wait`.
+  PutResult PutInPlace(T& item) {
+    std::lock_guard lock(mutex_);
+    if (closed_) return PutResult::kClosed;
+    items_.push_back(std::move(item));
+    return FillLocked() ? PutResult::kInPlace : PutResult::kPut;
+  }
+
+  // The taker, who sleeps, has its place again. False, and the caller stays in it, when there is
+  // something to take, or the end.
+  bool TryGiveBack() {
+    if (HasSomething()) return false;
+    std::lock_guard lock(mutex_);
+    asleep_ = !HasSomething();
+    return asleep_;
+  }
+  // The same, and the taker is woken: it returns with what there is, perhaps nothing.
+  void GiveBack() {
+    {
+      std::lock_guard lock(mutex_);
+      filled_.store(true, std::memory_order_relaxed);
+    }
+    wake_up_.Release();
   }
 
   // A taker that waits returns, with what there is.
@@ -51,16 +81,19 @@ class Inbox {
   // Whether Take finds anything, or the end. For the taker; items of this moment may be missed.
   bool HasSomething() const { return filled_.load(std::memory_order_relaxed); }
 
-  // Moves what has come into `items` (which is emptied first). With `wait`, sleeps until there is
+  // Moves what has come into `items`, in place of what is there. With `wait`, sleeps until there is
   // something, or the end. False when closed.
   bool Take(bool wait, std::vector<T>& items) {
-    items.clear();
-    if (!wait && !HasSomething()) return true;
+    if (!wait && !HasSomething()) {
+      items.clear();
+      return true;
+    }
     while (true) {
       {
         std::lock_guard lock(mutex_);
         asleep_ = wait && !HasSomething();
         if (!asleep_) {
+          items.clear();  // not before: who was in the taker's place has used them
           std::swap(items, items_);
           filled_.store(closed_, std::memory_order_relaxed);
           return !closed_;
@@ -78,9 +111,10 @@ class Inbox {
   }
 
   std::mutex mutex_;
-  std::vector<T> items_;             // guarded by mutex_
-  bool closed_ = false;              // guarded by mutex_
-  bool asleep_ = false;              // guarded by mutex_; the taker, until it is to be woken
+  std::vector<T> items_;  // guarded by mutex_
+  bool closed_ = false;   // guarded by mutex_
+  // Guarded by mutex_: the taker sleeps, nobody is in its place, and nobody wakes it.
+  bool asleep_ = false;
   std::atomic<bool> filled_{false};  // items or the end; written with mutex_ held
   Semaphore wake_up_;
 };

@@ -1,11 +1,29 @@
 #include "engine/serving/replica.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/lent_thread.h"
+
 namespace beamline {
+namespace {
+
+// A thread that lends itself computes steps that are expected to take so long: about what waking
+// another thread takes.
+constexpr double kMostSecondsInPlace = 20e-6;
+
+// The host computes it, with threads that belong to nobody.
+bool AnyThreadMayCompute(const LoadedModel& model) {
+  return !model.on_gpu && model.cores.empty() && model.num_processes == 1 &&
+         model.transformer->ranked() == nullptr;
+}
+
+}  // namespace
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
-    : model_(std::move(model)), fault_(model_->options.name) {
+    : model_(std::move(model)),
+      may_borrow_(AnyThreadMayCompute(*model_)),
+      fault_(model_->options.name) {
   const LoopContext context = {model_->options.name,
                                model_->info.dtype,
                                *model_->transformer,
@@ -23,6 +41,27 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     generate_.emplace(model_->limits, model_->options.prefix_cache, context);
     thread_ = std::thread([this] { Compute(*generate_); });
   }
+}
+
+void Replica::Submit(std::unique_ptr<EncodeJob> job) {
+  LentThread* const lent = MayBorrowFor(*job) ? LentThread::OfThisThread() : nullptr;
+  if (lent == nullptr) return Put(encode_, std::move(job));
+  switch (encode_->inbox().PutInPlace(job)) {
+    case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kInPlace:
+      // Who is in the thread's place keeps the replica.
+      return lent->Leave([self = shared_from_this()] { self->encode_->RunInPlace(); });
+    case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kPut:
+      return;
+    case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kClosed:
+      return job->Answer(fault_.EndStatus());
+  }
+}
+
+bool Replica::MayBorrowFor(const EncodeJob& job) const {
+  if (!may_borrow_ || weak_from_this().expired()) return false;
+  const double per_token = stats_.rate.seconds_per_token();
+  const int64_t tokens = std::max(stats_.work.tokens(), job.cost);
+  return per_token > 0 && per_token * static_cast<double>(tokens) <= kMostSecondsInPlace;
 }
 
 void Replica::Stop(const absl::Status& why) {

@@ -19,7 +19,7 @@
 
 namespace beamline {
 
-class Replica {
+class Replica : public std::enable_shared_from_this<Replica> {
  public:
   // Starts the thread. The observer may be null; otherwise it outlives the replica.
   Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer);
@@ -33,7 +33,9 @@ class Replica {
   // Hands a request over; when the replica is ending, it is answered CANCELLED, and when its device
   // has failed, with that fault. REQUIRES: the model's task.
   void Submit(std::unique_ptr<Group> group) { Put(generate_, std::move(group)); }
-  void Submit(std::unique_ptr<EncodeJob> job) { Put(encode_, std::move(job)); }
+  // A thread that lends itself (base/lent_thread.h) may be left the step, where the replica sleeps
+  // and steps are short.
+  void Submit(std::unique_ptr<EncodeJob> job);
 
   // What its thread has; nullopt when it does not tell by `until`.
   std::optional<std::vector<JobSnapshot>> Snapshot(Clock::time_point until) {
@@ -62,7 +64,11 @@ class Replica {
     if (!loop->inbox().Put(job)) job->Answer(fault_.EndStatus());
   }
 
+  // Whether a thread that lends itself computes what the replica has now, and this job.
+  bool MayBorrowFor(const EncodeJob& job) const;
+
   std::unique_ptr<LoadedModel> model_;
+  const bool may_borrow_;  // at all
   ReplicaStats stats_;
   ReplicaFault fault_;
   std::optional<GenerateLoop> generate_;

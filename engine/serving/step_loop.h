@@ -51,6 +51,8 @@ class StepLoop {
 
   const LoopContext& context() const { return context_; }
   ReplicaStats& stats() { return context_.stats; }
+  // When Receive last returned.
+  Clock::time_point received_at() const { return received_at_; }
 
   // Adds what has come to `jobs`; with `wait`, sleeps until there is something, or the end. False
   // at the end. What sinks have posted since the last call is carried out or handed over before.
@@ -90,7 +92,7 @@ class StepLoop {
     if (!fault.ok()) inbox_.Close();
     jobs.FailAll(fault.ok() ? error : fault);
   }
-  void Report(const StepReport& report) {
+  void Report(const StepReport& report, Clock::time_point now = Clock::now()) {
     ++stats().steps;
     const double seconds = std::chrono::duration<double>(report.duration).count();
     stats().rate.Add(report.num_tokens, seconds);
@@ -98,7 +100,7 @@ class StepLoop {
                              .served = std::exchange(served_, 0),
                              .answers = std::exchange(answers_, 0),
                              .left_waiting = left_waiting_},
-                            Clock::now());
+                            now);
     if (context_.observer != nullptr) context_.observer->OnStep(context_.model, report);
   }
 

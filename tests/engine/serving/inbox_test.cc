@@ -76,6 +76,88 @@ TEST(InboxTest, TellsWhetherThereIsSomething) {
   EXPECT_TRUE(inbox.HasSomething());  // the end stays
 }
 
+TEST(InboxTest, AThreadThatPutsTakesThePlaceOfATakerThatSleeps) {
+  using Result = Inbox<int>::PutResult;
+  Inbox<int> inbox;
+  int item = 1;
+  EXPECT_EQ(inbox.PutInPlace(item), Result::kPut);  // nobody sleeps
+  auto taker = AsyncUntilAsleep([&inbox] {
+    std::vector<int> items;
+    inbox.Take(/*wait=*/true, items);  // what there is already
+    inbox.Take(/*wait=*/true, items);
+    return items;
+  });
+  item = 2;
+  EXPECT_EQ(inbox.PutInPlace(item), Result::kInPlace);
+  item = 3;
+  EXPECT_EQ(inbox.PutInPlace(item), Result::kPut);  // somebody is in its place
+  item = 4;
+  EXPECT_TRUE(inbox.Put(item));  // wakes nobody
+  EXPECT_FALSE(inbox.TryGiveBack());
+  std::vector<int> items;
+  EXPECT_TRUE(inbox.Take(/*wait=*/false, items));
+  EXPECT_EQ(items, (std::vector<int>{2, 3, 4}));
+  EXPECT_TRUE(inbox.TryGiveBack());
+  item = 5;
+  EXPECT_EQ(inbox.PutInPlace(item), Result::kInPlace);  // once more
+  EXPECT_EQ(taker.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  inbox.GiveBack();
+  EXPECT_EQ(taker.get(), (std::vector<int>{5}));
+}
+
+TEST(InboxTest, TheEndComesToTheTakerWhosePlaceWasTaken) {
+  Inbox<int> inbox;
+  auto taker = AsyncUntilAsleep([&inbox] {
+    std::vector<int> items;
+    return inbox.Take(/*wait=*/true, items);
+  });
+  int item = 1;
+  ASSERT_EQ(inbox.PutInPlace(item), Inbox<int>::PutResult::kInPlace);
+  inbox.Close();
+  std::vector<int> items;
+  EXPECT_FALSE(inbox.Take(/*wait=*/false, items));
+  EXPECT_EQ(items.size(), 1u);
+  EXPECT_FALSE(inbox.TryGiveBack());
+  EXPECT_EQ(inbox.PutInPlace(item), Inbox<int>::PutResult::kClosed);
+  EXPECT_EQ(taker.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  inbox.GiveBack();
+  EXPECT_FALSE(taker.get());
+}
+
+// Threads that put take in the taker's place now and then; the taker itself at times.
+TEST(InboxTest, LosesNothingWhoeverTakes) {
+  constexpr int kThreads = 4, kItems = 5000;
+  Inbox<int> inbox;
+  std::vector<int> all, items;  // of whoever takes
+  const auto take_all = [&](bool wait) {
+    const bool open = inbox.Take(wait, items);
+    all.insert(all.end(), items.begin(), items.end());
+    return open;
+  };
+  std::thread taker([&] {
+    while (take_all(/*wait=*/true)) {
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kItems; ++i) {
+        int item = t * kItems + i;
+        if (inbox.PutInPlace(item) != Inbox<int>::PutResult::kInPlace) continue;
+        do take_all(/*wait=*/false);
+        while (i % 7 != 0 && !inbox.TryGiveBack());
+        if (i % 7 == 0) inbox.GiveBack();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  inbox.Close();
+  taker.join();
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), static_cast<size_t>(kThreads * kItems));
+  for (int i = 0; i < kThreads * kItems; ++i) ASSERT_EQ(all[static_cast<size_t>(i)], i);
+}
+
 TEST(InboxTest, LosesNothingOfManyThreads) {
   constexpr int kThreads = 4, kItems = 5000;
   Inbox<int> inbox;

@@ -1,0 +1,34 @@
+#include "base/lent_thread.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/work_batch.h"
+
+namespace beamline {
+namespace {
+
+thread_local LentThread* lent_thread = nullptr;
+
+}  // namespace
+
+LentThread::LentThread() {
+  BEAMLINE_CHECK(lent_thread == nullptr && WorkBatch::OfThisThread() == nullptr);
+  lent_thread = this;
+}
+
+LentThread::~LentThread() {
+  lent_thread = nullptr;
+  if (work_) work_();
+}
+
+LentThread* LentThread::OfThisThread() {
+  return lent_thread == nullptr || lent_thread->work_ ? nullptr : lent_thread;
+}
+
+void LentThread::Leave(Work work) {
+  BEAMLINE_CHECK(!work_);
+  work_ = std::move(work);
+}
+
+}  // namespace beamline

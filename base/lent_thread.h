@@ -1,0 +1,32 @@
+// A thread that lends itself: whom it calls may leave it work, where that spares the waking of
+// another thread, and it does the work when it holds nothing of its callers' any more.
+#pragma once
+
+#include "absl/functional/any_invocable.h"
+
+namespace beamline {
+
+// On the stack of the thread that lends itself. Whoever makes one says that the thread holds no
+// lock at its end and may spend some ten microseconds there.
+class LentThread {
+ public:
+  using Work = absl::AnyInvocable<void()>;
+
+  // REQUIRES: the thread has neither another one nor a WorkBatch (base/work_batch.h).
+  LentThread();
+  // Does what was left. The thread lends itself no more then, so that the work can leave nothing.
+  ~LentThread();
+  LentThread(const LentThread&) = delete;
+  LentThread& operator=(const LentThread&) = delete;
+
+  // Null: the calling thread does not lend itself, or has been left work already.
+  static LentThread* OfThisThread();
+
+  // REQUIRES: nothing was left before.
+  void Leave(Work work);
+
+ private:
+  Work work_;
+};
+
+}  // namespace beamline

@@ -1,0 +1,198 @@
+// Steps of a replica on threads that lend themselves.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/lent_thread.h"
+#include "base/worker_pool.h"
+#include "engine/intake/encode_intake.h"
+#include "engine/serving/replica.h"
+#include "tests/engine/demo_engine.h"
+#include "tests/engine/hand_in.h"
+
+namespace beamline::lent_step_test {
+namespace {
+
+constexpr std::chrono::seconds kLong(60);
+
+// Where a request was answered, and with what.
+class Answer final : public EncodeSink {
+ public:
+  explicit Answer(WorkerPool* posts_to = nullptr) : posts_to_(posts_to) {}
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    result_ = std::move(result);
+    thread_ = std::this_thread::get_id();
+    EXPECT_EQ(calls_.fetch_add(1), 0);
+    const auto done = [this] {
+      brief_thread_ = std::this_thread::get_id();
+      done_.set_value();
+    };
+    posts_to_ == nullptr ? done() : posts_to_->PostBrief(done);
+  }
+
+  bool IsThere() const {
+    return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  bool Wait() const { return future_.wait_for(kLong) == std::future_status::ready; }
+  bool IsOfThisThread() const { return thread_ == std::this_thread::get_id(); }
+  bool IsPostedToThisThread() const { return brief_thread_ == std::this_thread::get_id(); }
+  const absl::StatusOr<EncodeResult>& result() const { return result_; }
+
+ private:
+  WorkerPool* const posts_to_;
+  absl::StatusOr<EncodeResult> result_ = absl::UnknownError("no answer");
+  std::thread::id thread_, brief_thread_;
+  std::atomic<int> calls_ = 0;
+  std::promise<void> done_;
+  std::shared_future<void> future_ = done_.get_future().share();
+};
+
+class LentStepTest : public testing::Test {
+ protected:
+  void Start(ModelOptions options) {
+    options.device = "cpu";
+    auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+    ASSERT_TRUE(model.ok()) << model.status();
+    replica_ = std::make_shared<Replica>(*std::move(model), nullptr);
+  }
+  // As steps of such a length show it, from now on. REQUIRES: none was computed.
+  void SetRate(double seconds_per_token) {
+    constexpr double kTokens = 1e9;
+    replica_->stats().rate.Add(kTokens, kTokens * seconds_per_token);
+  }
+  void Submit(const EncodeRequest& request, std::shared_ptr<Answer> answer) {
+    HandIn<EncodeIntake>(request, std::move(answer), tickets_, waiting_, *replica_);
+  }
+  // The answer was there when the thread had lent itself.
+  bool IsAnsweredHere(const EncodeRequest& request, const std::shared_ptr<Answer>& answer) {
+    {
+      const LentThread lent;
+      Submit(request, answer);
+    }
+    const bool is_there = answer->IsThere();
+    EXPECT_TRUE(answer->Wait());
+    EXPECT_TRUE(answer->result().ok()) << answer->result().status();
+    return is_there && answer->IsOfThisThread();
+  }
+  // Its thread is asleep then, so that the next request finds it so.
+  void WaitUntilOneIsAnsweredHere(const EncodeRequest& request) {
+    for (int i = 0; i < 10'000; ++i) {
+      if (IsAnsweredHere(request, std::make_shared<Answer>())) return;
+    }
+    FAIL() << "the replica's thread never slept";
+  }
+
+  EncodeRequest request_{.inputs = {TokenIds{2, 9, 3}}};
+  TicketCounter tickets_;
+  WaitingCounter waiting_;
+  std::shared_ptr<Replica> replica_;
+};
+
+TEST_F(LentStepTest, AThreadThatLendsItselfComputesWhereTheReplicaSleeps) {
+  Start(Demo("embed-en"));
+  SetRate(1e-9);
+  WaitUntilOneIsAnsweredHere(request_);
+  WorkerPool pool(1);
+  for (int i = 0; i < 3; ++i) {
+    auto answer = std::make_shared<Answer>(&pool);
+    EXPECT_TRUE(IsAnsweredHere(request_, answer));
+    EXPECT_TRUE(answer->IsPostedToThisThread());
+    ASSERT_EQ(answer->result()->embeddings.size(), 1u);
+    EXPECT_EQ(answer->result()->embeddings[0].num_tokens, 3);
+  }
+  auto answer = std::make_shared<Answer>();
+  Submit(request_, answer);  // from a thread that does not lend itself
+  EXPECT_TRUE(answer->Wait());
+  EXPECT_FALSE(answer->IsOfThisThread());
+  EXPECT_TRUE(tickets_.WaitForNone(kLong));
+  EXPECT_EQ(replica_->stats().work.requests(), 0);
+}
+
+TEST_F(LentStepTest, NoThreadIsLentToLongSteps) {
+  Start(Demo("embed-en"));
+  SetRate(1e-3);
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(IsAnsweredHere(request_, std::make_shared<Answer>()));
+}
+
+TEST_F(LentStepTest, NoThreadIsLentBeforeStepsAreMeasured) {
+  Start(Demo("embed-en"));
+  EXPECT_FALSE(IsAnsweredHere(request_, std::make_shared<Answer>()));
+}
+
+TEST_F(LentStepTest, TheReplicasThreadComputesWhatIsLeft) {
+  ModelOptions options = Demo("embed-en");
+  options.max_sequences = 1;
+  Start(options);
+  SetRate(1e-9);
+  WaitUntilOneIsAnsweredHere(request_);
+  EncodeRequest many;
+  for (int32_t i = 0; i < 40; ++i) many.inputs.push_back(TokenIds{2, 9 + i, 3});
+  auto answer = std::make_shared<Answer>();
+  EXPECT_FALSE(IsAnsweredHere(many, answer));  // 40 steps are more than a thread is lent for
+  ASSERT_EQ(answer->result()->embeddings.size(), many.inputs.size());
+  for (size_t i = 0; i < many.inputs.size(); ++i) {
+    EncodeRequest one{.inputs = {many.inputs[i]}};
+    auto alone = std::make_shared<Answer>();
+    Submit(one, alone);
+    ASSERT_TRUE(alone->Wait());
+    EXPECT_EQ(alone->result()->embeddings[0].values, answer->result()->embeddings[i].values);
+  }
+}
+
+TEST_F(LentStepTest, ManyThreadsThatLendThemselvesGetOneAnswerEach) {
+  Start(Demo("embed-en"));
+  SetRate(1e-9);
+  constexpr int kThreads = 4, kRequests = 300;
+  std::atomic<int> here = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRequests; ++i) {
+        auto answer = std::make_shared<Answer>();
+        if (IsAnsweredHere(request_, answer)) ++here;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(here, 0);
+  EXPECT_TRUE(tickets_.WaitForNone(kLong));
+  EXPECT_EQ(waiting_.count(), 0);
+  EXPECT_EQ(replica_->stats().work.requests(), 0);
+}
+
+TEST_F(LentStepTest, TheEndComesToWhatRunsOnLentThreads) {
+  for (int round = 0; round < 5; ++round) {
+    Start(Demo("embed-en"));
+    SetRate(1e-9);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        while (true) {
+          auto answer = std::make_shared<Answer>();
+          {
+            const LentThread lent;
+            Submit(request_, answer);
+          }
+          ASSERT_TRUE(answer->Wait());
+          if (!answer->result().ok()) {
+            EXPECT_TRUE(absl::IsCancelled(answer->result().status()));
+            return;
+          }
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    replica_->Stop();
+    for (std::thread& thread : threads) thread.join();  // each has met the end
+    EXPECT_TRUE(tickets_.WaitForNone(kLong));
+    replica_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace beamline::lent_step_test
