@@ -1,5 +1,6 @@
 #include "server/wire.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -18,6 +19,8 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/proto_buffer_writer.h"
+#include "grpcpp/support/slice.h"
+#include "server/by_type.h"
 
 namespace beamline {
 namespace {
@@ -28,6 +31,7 @@ using google::protobuf::Message;
 using google::protobuf::internal::WireFormatLite;
 
 constexpr int kMaxDepth = 16;  // the contract nests four deep
+constexpr size_t kMostSliceBytes = 16 << 10;
 
 // One length-delimited field: a text or a message.
 struct WireField {
@@ -120,13 +124,43 @@ absl::Status InMapEntry(const absl::Status& status, const Path& path, const Mess
   return FieldError(*fault);
 }
 
+bool HasCheckedValues(const Descriptor& type, std::vector<const Descriptor*>& outer);
+
+// Whether some value of the field is not as the contract says, or of what it holds. A type that
+// holds itself is taken to.
+bool IsChecked(const FieldDescriptor& field, std::vector<const Descriptor*>& outer) {
+  if (field.message_type() != nullptr) return HasCheckedValues(*field.message_type(), outer);
+  return !field.is_repeated() && (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM ||
+                                  field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT);
+}
+
+bool HasCheckedValues(const Descriptor& type, std::vector<const Descriptor*>& outer) {
+  if (std::ranges::find(outer, &type) != outer.end()) return true;
+  outer.push_back(&type);
+  bool has = false;
+  for (int i = 0; i < type.field_count(); ++i) has = has || IsChecked(*type.field(i), outer);
+  outer.pop_back();
+  return has;
+}
+
+// The fields of a type that CheckValues looks at, by their numbers.
+struct CheckedFields {
+  explicit CheckedFields(const Descriptor& type) {
+    std::vector<const Descriptor*> outer = {&type};
+    for (int i = 0; i < type.field_count(); ++i) {
+      if (IsChecked(*type.field(i), outer)) fields.push_back(type.field(i));
+    }
+    std::ranges::sort(fields, {}, &FieldDescriptor::number);
+  }
+  std::vector<const FieldDescriptor*> fields;
+};
+
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float. (Tensors
 // are looked at where they are read.)
 absl::Status CheckValues(const Message& message, const Path* outer) {
   const auto& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
+  for (const FieldDescriptor* field : ByType<CheckedFields>(*message.GetDescriptor()).fields) {
+    if (!field->is_repeated() && !reflection.HasField(message, field)) continue;
     Path path = {outer, field};
     if (field->message_type() != nullptr) {
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
@@ -139,15 +173,23 @@ absl::Status CheckValues(const Message& message, const Path* outer) {
         if (field->is_map()) status = InMapEntry(status, path, part);
         BEAMLINE_RETURN_IF_ERROR(status);
       }
-    } else if (field->is_repeated()) {
-      continue;
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
       BEAMLINE_RETURN_IF_ERROR(CheckEnum(path, reflection.GetEnumValue(message, field)));
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
+    } else {
       BEAMLINE_RETURN_IF_ERROR(CheckFinite(path, reflection.GetFloat(message, field)));
     }
   }
   return absl::OkStatus();
+}
+
+bool Parse(const grpc::ByteBuffer& buffer, Message& message) {
+  grpc::Slice whole;  // shares the bytes
+  if (buffer.TrySingleSlice(&whole).ok()) {
+    return message.ParseFromArray(whole.begin(), static_cast<int>(whole.size()));
+  }
+  grpc::ByteBuffer copy(buffer);  // the reader takes a mutable buffer
+  grpc::ProtoBufferReader reader(&copy);
+  return reader.status().ok() && message.ParseFromZeroCopyStream(&reader);
 }
 
 std::string Flatten(const grpc::ByteBuffer& buffer) {
@@ -163,11 +205,7 @@ std::string Flatten(const grpc::ByteBuffer& buffer) {
 }  // namespace
 
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
-  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
-  grpc::ProtoBufferReader reader(&copy);
-  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
-    return CheckValues(message, nullptr);
-  }
+  if (Parse(buffer, message)) return CheckValues(message, nullptr);
   BEAMLINE_RETURN_IF_ERROR(FindInvalidText(*message.GetDescriptor(), Flatten(buffer), "", 0));
   return absl::InvalidArgumentError(
       fmt::format("the request is not a {} message", message.GetDescriptor()->full_name()));
@@ -184,11 +222,16 @@ std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
   return FindInvalidUtf8(value).has_value() ? "" : value;
 }
 
-grpc::ByteBuffer SerializeMessage(const Message& message) {
+grpc::ByteBuffer SerializeMessage(const Message& message, size_t size) {
+  if (size <= kMostSliceBytes) {
+    grpc::Slice slice(size);
+    message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+    return {&slice, 1};
+  }
   grpc::ByteBuffer buffer;
   {
     grpc::ProtoBufferWriter writer(&buffer, grpc::kProtoBufferWriterMaxBufferLength,
-                                   static_cast<int>(message.ByteSizeLong()));
+                                   static_cast<int>(size));
     message.SerializeToZeroCopyStream(&writer);
   }
   return buffer;

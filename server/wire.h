@@ -3,6 +3,7 @@
 // UNIMPLEMENTED.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,10 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Mess
 std::string FindText(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor& type,
                      std::string_view name);
 
-grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);
+// `size`: what message.ByteSizeLong() has just returned.
+grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message, size_t size);
+inline grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message) {
+  return SerializeMessage(message, message.ByteSizeLong());
+}
 
 }  // namespace beamline

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -17,6 +18,11 @@
 #include "fmt/ranges.h"
 
 namespace beamline {
+namespace {
+
+std::string InputField(size_t i) { return absl::StrCat("inputs[", i, "]"); }
+
+}  // namespace
 
 absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const ModelFacts& model) {
   if (model.info.task != ModelTask::kEncode) {
@@ -27,8 +33,8 @@ absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const Mo
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("inputs"), request.inputs.size()));
   for (size_t i = 0; i < request.inputs.size(); ++i) {
-    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(fmt::format("inputs[{}]", i), request.inputs[i],
-                                         PromptSide::kInput, /*may_be_empty=*/true, model));
+    BEAMLINE_RETURN_IF_ERROR(CheckPrompt(InputField(i), request.inputs[i], PromptSide::kInput,
+                                         /*may_be_empty=*/true, model));
   }
   if (request.dimensions.has_value()) {
     // Dense modules make a text's vector, none of a token's.
@@ -75,12 +81,12 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
   for (const auto& [name, text] : defaults.prompts) {
     if (!prompt_name.empty() && name == prompt_name) prefix = text;
   }
+  job.inputs.reserve(request_.inputs.size());
   for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    Prompt input = request_.inputs[i];
+    Prompt input = std::move(request_.inputs[i]);
     if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
-                              TokenizeWithin(fmt::format("inputs[{}]", i), input, request_.truncate,
-                                             "; set truncate to cut it", *model_));
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids, TokenizeWithin(InputField(i), input, request_.truncate,
+                                                           "; set truncate to cut it", *model_));
     job.inputs.push_back(std::move(ids));
   }
   SetCost(job, *model_);

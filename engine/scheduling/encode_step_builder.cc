@@ -35,6 +35,7 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now) {
 }
 
 void EncodeStepBuilder::Sort(JobList<EncodeJob>& jobs, Clock::time_point now) const {
+  if (jobs.jobs().size() < 2) return;
   WaitingOrder order(now);
   for (const auto& job : jobs.jobs()) order.Add(job->rank);
   std::ranges::stable_sort(jobs.jobs(),

@@ -23,7 +23,7 @@ namespace beamline {
 
 // What a request gets when it is accepted, whatever it asks for.
 struct Acceptance {
-  std::unique_ptr<Ticket> ticket;
+  Ticket ticket;
   WaitingCount waiting;
   std::shared_ptr<const std::atomic<bool>> cancelled;
   Clock::time_point arrival;
@@ -45,9 +45,9 @@ struct Job {
   using Sink = SinkType;
   using Result = ResultType;
 
-  std::unique_ptr<Ticket> ticket;  // declared first, given back last
-  WaitingCount waiting;            // until its first step or its answer
-  WorkShare work;                  // of its replica's
+  Ticket ticket;         // declared first, given back last
+  WaitingCount waiting;  // until its first step or its answer
+  WorkShare work;        // of its replica's
   std::shared_ptr<Sink> sink;
   std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
   std::optional<Clock::time_point> deadline;

@@ -1,11 +1,12 @@
 // Counts the requests that are accepted and not yet answered, so that a drain can wait for them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
+#include <utility>
 
 namespace beamline {
 
@@ -14,37 +15,46 @@ class TicketCounter {
   // Waits until no ticket is out. False when that takes longer than `timeout`.
   bool WaitForNone(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    return none_.wait_for(lock, timeout, [this] { return count_ == 0; });
+    return none_.wait_for(lock, timeout, [this] { return count() == 0; });
   }
 
-  int64_t count() const {
-    std::lock_guard lock(mutex_);
-    return count_;
-  }
+  int64_t count() const { return count_.load(std::memory_order_acquire); }
 
  private:
   friend class Ticket;
-  void Add(int64_t change) {
+  void Add() { count_.fetch_add(1, std::memory_order_relaxed); }
+  // Who gives back the last one does it with the mutex held: whoever waits for that may end the
+  // counter as soon as it sees it.
+  void Remove() {
+    int64_t count = count_.load(std::memory_order_relaxed);
+    while (count > 1) {
+      if (count_.compare_exchange_weak(count, count - 1, std::memory_order_acq_rel)) return;
+    }
     std::lock_guard lock(mutex_);
-    count_ += change;
-    if (count_ == 0) none_.notify_all();
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) none_.notify_all();
   }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable none_;
-  int64_t count_ = 0;
+  std::atomic<int64_t> count_ = 0;  // becomes 0 with mutex_ held
 };
 
 // Held by a request from its acceptance until after its sink's last call. The counter outlives it.
 class Ticket {
  public:
-  explicit Ticket(TicketCounter& counter) : counter_(counter) { counter_.Add(1); }
-  ~Ticket() { counter_.Add(-1); }
-  Ticket(const Ticket&) = delete;
-  Ticket& operator=(const Ticket&) = delete;
+  Ticket() = default;  // of nobody
+  explicit Ticket(TicketCounter& counter) : counter_(&counter) { counter.Add(); }
+  ~Ticket() {
+    if (counter_ != nullptr) counter_->Remove();
+  }
+  Ticket(Ticket&& other) noexcept : counter_(std::exchange(other.counter_, nullptr)) {}
+  Ticket& operator=(Ticket&& other) noexcept {
+    std::swap(counter_, other.counter_);
+    return *this;
+  }
 
  private:
-  TicketCounter& counter_;
+  TicketCounter* counter_ = nullptr;
 };
 
 }  // namespace beamline

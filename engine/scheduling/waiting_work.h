@@ -42,7 +42,11 @@ class WaitingWork {
     const auto account = of->second.clients.find(waiter.client);
     account->second.cost -= waiter.cost;
     if (--account->second.requests == 0) of->second.clients.erase(account);
-    if (of->second.clients.empty()) classes_.erase(of);
+    // One is kept for its memory, as long as that is little.
+    if (of->second.clients.empty() &&
+        (classes_.size() > 1 || of->second.clients.capacity() > kMostKept)) {
+      classes_.erase(of);
+    }
     input_tokens_ -= waiter.input_tokens;
     arrivals_.erase(arrivals_.find(waiter.arrival));
   }
@@ -92,6 +96,8 @@ class WaitingWork {
     int64_t cost = 0;
     absl::flat_hash_map<std::string, Account> clients;
   };
+
+  static constexpr size_t kMostKept = 128;
 
   std::map<int32_t, Class> classes_;  // by priority
   int64_t input_tokens_ = 0;

@@ -103,7 +103,7 @@ class EngineImpl : public Engine {
  private:
   template <typename Intake>
   absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(
-      typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink) {
+      typename Intake::Request&& request, std::shared_ptr<typename Intake::Sink> sink) {
     BEAMLINE_ASSIGN_OR_RETURN(Place place, registry_.Enter(request.model));
     return entrance_.Accept<Intake>(std::move(request), std::move(sink), std::move(place));
   }

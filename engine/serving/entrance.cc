@@ -6,8 +6,7 @@
 
 namespace beamline {
 
-absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, std::unique_ptr<Ticket> ticket,
-                                             const Asker& asker) {
+absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker) {
   Acceptance acceptance;
   acceptance.arrival = asker.arrival;
   // Who drains sets draining_ before it waits for tickets, so that it misses nobody.

@@ -26,7 +26,7 @@ class Entrance {
   // Intake: of the shape of GenerateIntake (engine/intake/generate_intake.h). Errors are those of
   // Engine::Generate; after one, `sink` is not called.
   template <typename Intake>
-  absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(typename Intake::Request request,
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(typename Intake::Request&& request,
                                                         std::shared_ptr<typename Intake::Sink> sink,
                                                         Place place);
 
@@ -39,11 +39,7 @@ class Entrance {
  private:
   class Handle;
 
-  absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, std::unique_ptr<Ticket> ticket,
-                                     const Asker& asker);
-  // Runs now or on a tokenizer thread, by size.
-  template <typename Work>
-  void RunTokenizing(size_t bytes, Work work);
+  absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker);
 
   // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
   static constexpr size_t kInlineTextBytes = 512;
@@ -54,41 +50,39 @@ class Entrance {
 
 class Entrance::Handle : public RequestHandle {
  public:
-  void Cancel() override { cancelled_->store(true, std::memory_order_relaxed); }
-  std::shared_ptr<const std::atomic<bool>> cancelled() const { return cancelled_; }
+  void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  // Keeps the handle.
+  static std::shared_ptr<const std::atomic<bool>> CancelledOf(
+      const std::shared_ptr<Handle>& handle) {
+    return {handle, &handle->cancelled_};
+  }
 
  private:
-  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> cancelled_ = false;
 };
 
 template <typename Intake>
 absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
-    typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink, Place place) {
+    typename Intake::Request&& request, std::shared_ptr<typename Intake::Sink> sink, Place place) {
   const Clock::time_point arrival = Clock::now();
   const Asker asker = {request.priority, request.client, request.deadline, arrival};
   const std::shared_ptr<ReplicaPool> pool = std::move(place.pool);
   auto handle = std::make_shared<Handle>();
   auto guard = std::make_shared<RerunSink<Intake>>(
       pool, std::move(sink), request,
-      typename RerunSink<Intake>::Kept{handle->cancelled(), arrival});
+      typename RerunSink<Intake>::Kept{Handle::CancelledOf(handle), arrival});
   BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), pool->facts()));
   BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker));
-  acceptance.cancelled = handle->cancelled();
+  acceptance.cancelled = Handle::CancelledOf(handle);
   auto job = intake.Start(std::move(acceptance), std::move(guard));
-  const size_t bytes = intake.text_bytes();
-  RunTokenizing(bytes, [pool, intake = std::move(intake), job = std::move(job)]() mutable {
+  if (intake.text_bytes() <= kInlineTextBytes) {
     Begin(*pool, intake, std::move(job), QueueLimits::kAll);
-  });
-  return handle;
-}
-
-template <typename Work>
-void Entrance::RunTokenizing(size_t bytes, Work work) {
-  if (bytes <= kInlineTextBytes) {
-    work();
   } else {
-    tokenizers_->Post(std::move(work));
+    tokenizers_->Post([pool, intake = std::move(intake), job = std::move(job)]() mutable {
+      Begin(*pool, intake, std::move(job), QueueLimits::kAll);
+    });
   }
+  return handle;
 }
 
 }  // namespace beamline

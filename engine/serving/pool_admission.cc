@@ -23,12 +23,14 @@ absl::Status Refusal(std::string_view reason, double retry_after, const std::str
 
 }  // namespace
 
-Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand, Clock::time_point now) const {
+Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand,
+                            std::optional<Clock::time_point> when) const {
   Outlook outlook;
   outlook.cost_ahead = waiting_.Look([&](const WaitingWork& work) {
     return work.Ahead(asker.priority, asker.client, demand.cost);
   });
   if (outlook.cost_ahead == 0) return outlook;
+  const Clock::time_point now = when.has_value() ? *when : Clock::now();
   std::lock_guard lock(mutex_);
   double sum = 0;
   bool all_known = true;
@@ -54,9 +56,9 @@ Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
 }
 
 absl::StatusOr<Outlook> ReplicaPool::CheckDeadline(const Asker& asker, const Demand& demand) const {
+  if (!asker.deadline.has_value()) return Expect(asker, demand);
   const Clock::time_point now = Clock::now();
   const Outlook outlook = Expect(asker, demand, now);
-  if (!asker.deadline.has_value()) return outlook;
   const double left = std::chrono::duration<double>(*asker.deadline - now).count();
   if (left <= 0 || outlook.Meets(left)) return outlook;
   return Refusal(

@@ -74,7 +74,7 @@ absl::StatusOr<Place> Registry::Enter(std::string_view model) const {
   if (!entry.ok()) return entry.status();
   Place place;
   place.pool = (*entry)->pool;
-  place.ticket = std::make_unique<Ticket>(place.pool->tickets());
+  place.ticket = Ticket(place.pool->tickets());
   return place;
 }
 

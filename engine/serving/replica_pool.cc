@@ -93,8 +93,7 @@ void ReplicaPool::Route(std::unique_ptr<JobType> job, std::span<const Beginning>
   absl::Status error;
   {
     std::lock_guard lock(mutex_);
-    std::vector<ReplicaView> views = Views();
-    const auto chosen = end_.ok() ? state_.Choose(views, beginnings) : std::nullopt;
+    const auto chosen = end_.ok() ? Choose(beginnings) : std::nullopt;
     if (chosen.has_value()) {
       replica = slots_[static_cast<size_t>(*chosen)].replica;
       job->work = WorkShare(replica->stats().work, job->cost);

@@ -75,8 +75,9 @@ class ReplicaPool {
   // OK while a replica can answer; else UNAVAILABLE, with kReplicaEndedPayload when one will again
   // without anybody's doing.
   absl::Status status() const;
-  // What a request that comes at `now` has before it.
-  Outlook Expect(const Asker& asker, const Demand& demand, Clock::time_point now) const;
+  // What a request that comes at `now` has before it; without it, at this moment.
+  Outlook Expect(const Asker& asker, const Demand& demand,
+                 std::optional<Clock::time_point> now = std::nullopt) const;
   // Of one that everybody who waits goes before.
   Outlook ExpectBehindAll(Clock::time_point now) const;
   // The outlook; RESOURCE_EXHAUSTED with kRefusedByDeadline when it does not meet the deadline.
@@ -131,7 +132,13 @@ class ReplicaPool {
   void Route(std::unique_ptr<JobType> job, std::span<const Beginning> beginnings);
   absl::Status TooManyTokens(int64_t tokens, int64_t sum) const;
   std::vector<ReplicaView> Views() const;  // REQUIRES: mutex_
-  absl::Status StatusLocked() const;       // REQUIRES: mutex_
+  // Of those that are up; nullopt: none. REQUIRES: mutex_.
+  std::optional<int> Choose(std::span<const Beginning> beginnings) {
+    if (size() == 1) return state_.num_up() > 0 ? std::optional(0) : std::nullopt;
+    std::vector<ReplicaView> views = Views();
+    return state_.Choose(views, beginnings);
+  }
+  absl::Status StatusLocked() const;  // REQUIRES: mutex_
   // REQUIRES: mutex_, or nobody else knows the pool.
   void Install(int number, std::unique_ptr<LoadedModel> model);
   void OnFault(int number, const Replica* failed, const absl::Status& fault);
@@ -186,7 +193,7 @@ absl::Status ReplicaPool::Queue(JobType& job, QueueLimits limits) {
 // What a request has at a model from its acceptance until after its answer.
 struct Place {
   std::shared_ptr<ReplicaPool> pool;
-  std::unique_ptr<Ticket> ticket;
+  Ticket ticket;
 };
 
 }  // namespace beamline

@@ -93,7 +93,7 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
     absl::StatusOr<Intake> intake = Intake::Check(std::move(*request_), pool_->facts());
     if (!intake.ok()) return this->of_.client->OnFinish(error);  // it passed once
     Acceptance acceptance;
-    acceptance.ticket = std::make_unique<Ticket>(pool_->tickets());
+    acceptance.ticket = Ticket(pool_->tickets());
     acceptance.arrival = kept_.arrival;
     acceptance.cancelled = kept_.cancelled;
     // It was counted in once, so that no limit refuses it now.

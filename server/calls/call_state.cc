@@ -6,11 +6,14 @@
 
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
+#include "server/by_type.h"
 #include "server/errors.h"
 #include "server/wire.h"
 
 namespace beamline {
 namespace {
+
+using google::protobuf::FieldDescriptor;
 
 void Describe(const Caller& caller, CallRecord& record) {
   record.client = caller.client;
@@ -18,6 +21,27 @@ void Describe(const Caller& caller, CallRecord& record) {
   record.peer = caller.peer;
   record.trace = caller.trace;
 }
+
+// The first of these fields that the request has, where it is a text; else null.
+const FieldDescriptor* FirstText(const google::protobuf::Descriptor& type,
+                                 std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const FieldDescriptor* field = type.FindFieldByName(name);
+    const bool is_text = field != nullptr && !field->is_repeated() &&
+                         field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    if (is_text) return field;
+  }
+  return nullptr;
+}
+
+// Where a request of this type says what it is called, and which model it is for.
+struct NamingFields {
+  explicit NamingFields(const google::protobuf::Descriptor& type)
+      : request_id(FirstText(type, {"request_id", "id"})),
+        model(FirstText(type, {"model", "model_name", "name"})) {}
+  const FieldDescriptor* request_id;
+  const FieldDescriptor* model;
+};
 
 }  // namespace
 
@@ -53,6 +77,13 @@ absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, 
 
 void CallState::SetCaller(const Caller& caller) { beamline::Describe(caller, record_); }
 
+void CallState::TakeCaller(Caller& caller) {
+  record_.client = caller.client;
+  record_.is_identity = caller.is_identity;
+  record_.peer = std::move(caller.peer);
+  record_.trace = std::move(caller.trace);
+}
+
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
   SetRequestBytes(buffer.Length());
   const absl::Status parsed = ParseMessage(buffer, message);
@@ -60,32 +91,23 @@ absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::
     Describe(message);
   } else {
     const auto& type = *message.GetDescriptor();
-    DescribeBy(type, [&](const char* field) { return FindText(buffer, type, field); });
+    DescribeBy(type,
+               [&](const FieldDescriptor& field) { return FindText(buffer, type, field.name()); });
   }
   return parsed;
 }
 
 void CallState::Describe(const google::protobuf::Message& message) {
-  const auto& type = *message.GetDescriptor();
-  DescribeBy(type, [&](const char* field) {
-    return message.GetReflection()->GetString(message, type.FindFieldByName(field));
+  DescribeBy(*message.GetDescriptor(), [&](const FieldDescriptor& field) {
+    return message.GetReflection()->GetString(message, &field);
   });
 }
 
 void CallState::DescribeBy(const google::protobuf::Descriptor& type,
-                           const std::function<std::string(const char* field)>& text) {
-  // The first of these fields that the request has.
-  const auto first = [&](std::initializer_list<const char*> names) -> std::string {
-    for (const char* name : names) {
-      const auto* field = type.FindFieldByName(name);
-      const bool is_text = field != nullptr && !field->is_repeated() &&
-                           field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING;
-      if (is_text) return text(name);
-    }
-    return "";
-  };
-  record_.request_id = first({"request_id", "id"});
-  const auto named = services_.models.Find(first({"model", "model_name", "name"}));
+                           absl::FunctionRef<std::string(const FieldDescriptor&)> text) {
+  const auto& [request_id, model] = ByType<NamingFields>(type);
+  if (request_id != nullptr) record_.request_id = text(*request_id);
+  const auto named = services_.models.Find(model != nullptr ? text(*model) : std::string());
   if (named != nullptr) SetModel(named->name);
 }
 

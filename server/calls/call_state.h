@@ -3,17 +3,18 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/field_error.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "engine/api/request_limits.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -110,12 +111,14 @@ class CallState {
   // So many bytes more are sent.
   void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
   void SetCaller(const Caller& caller);
+  // The same; who calls from where, and in which trace, the caller does not know any more.
+  void TakeCaller(Caller& caller);
   // The call is over: gives its place back, records it and logs it.
   void Done();
 
  private:
   void DescribeBy(const google::protobuf::Descriptor& type,
-                  const std::function<std::string(const char* field)>& text);
+                  absl::FunctionRef<std::string(const google::protobuf::FieldDescriptor&)> text);
   void RecordRefusal(const absl::Status& refusal);
 
   ServiceContext& services_;

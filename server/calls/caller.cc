@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace beamline {
 namespace {
@@ -18,6 +19,7 @@ std::string HostOf(const std::string& peer) {
 }  // namespace
 
 std::optional<Clock::time_point> DeadlineOf(gpr_timespec deadline) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return std::nullopt;
   const gpr_timespec left = gpr_time_sub(gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC),
                                          gpr_now(GPR_CLOCK_MONOTONIC));
   constexpr int64_t kFarthestSeconds = kFarthestHours * 3600;
@@ -41,9 +43,9 @@ Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& i
   if (const auto named = metadata.find(kClientKey); named != metadata.end()) {
     name = std::string_view(named->second.data(), named->second.size());
   }
-  const std::string peer = context.peer();
+  std::string peer = context.peer();
   Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, HostOf(peer));
-  caller.peer = peer;
+  caller.peer = std::move(peer);
   if (const auto parent = metadata.find(kTraceParentKey); parent != metadata.end()) {
     caller.trace =
         ParseTraceParent({parent->second.data(), parent->second.size()}).value_or(TraceContext());

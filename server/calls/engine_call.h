@@ -20,7 +20,8 @@ class EngineCall final : public UnaryCall {
   using UnaryCall::UnaryCall;
 
   // To be called once, within the service's method.
-  void Start(const Caller& caller, const grpc::ByteBuffer& buffer) {
+  void Start(Caller caller, const grpc::ByteBuffer& buffer) {
+    state().TakeCaller(caller);
     const absl::Status status = Submit(caller, buffer);
     if (!status.ok()) Fail(status);
   }
@@ -51,7 +52,6 @@ class EngineCall final : public UnaryCall {
   };
 
   absl::Status Submit(const Caller& caller, const grpc::ByteBuffer& buffer) {
-    SetCaller(caller);
     BEAMLINE_RETURN_IF_ERROR(state().Admit(buffer));
     BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
     // OnCancel is not called before the service's method has returned, so it sees the handle.

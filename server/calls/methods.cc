@@ -73,7 +73,9 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
     request->priority = std::min(request->priority, most);
   }
   request->max_answer_bytes = call.services().stream_limits.max_send_bytes;
-  request->deadline = EngineDeadline(caller.deadline, Clock::now());
+  if (caller.deadline.has_value()) {
+    request->deadline = EngineDeadline(caller.deadline, Clock::now());
+  }
   return request;
 }
 

@@ -36,9 +36,10 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
   // One of the two, once; the call must not be touched after it.
   void Reply(const google::protobuf::Message& message) {
-    const absl::Status checked = CheckSize(static_cast<int64_t>(message.ByteSizeLong()));
+    const size_t size = message.ByteSizeLong();
+    const absl::Status checked = CheckSize(static_cast<int64_t>(size));
     if (!checked.ok()) return Fail(checked);
-    *response_ = SerializeMessage(message);
+    *response_ = SerializeMessage(message, size);
     Finish(grpc::Status::OK);
   }
   // The same with a message that is serialized already.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "fmt/format.h"
@@ -249,7 +250,7 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
   for (int i = 0; i < message.inputs_size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(Prompt input,
-                              ToPrompt(message.inputs(i), fmt::format("inputs[{}]", i)));
+                              ToPrompt(message.inputs(i), absl::StrCat("inputs[", i, "]")));
     request.inputs.push_back(std::move(input));
   }
   SetPooling(message.pooling(), request);

@@ -22,7 +22,7 @@ std::shared_ptr<std::atomic<bool>> HandIn(typename Intake::Request request,
   EXPECT_TRUE(intake.ok()) << intake.status();
   auto cancelled = std::make_shared<std::atomic<bool>>(false);
   Acceptance acceptance;
-  acceptance.ticket = std::make_unique<Ticket>(tickets);
+  acceptance.ticket = Ticket(tickets);
   acceptance.waiting = *WaitingCount::Enter(waiting, std::numeric_limits<int64_t>::max());
   acceptance.cancelled = cancelled;
   acceptance.arrival = Clock::now();

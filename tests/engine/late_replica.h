@@ -64,7 +64,7 @@ class LateReplica {
   bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }
   Replica& replica() { return *replica_; }
   ReplicaPool& pool() { return *pool_; }
-  Place Enter() { return {pool_, std::make_unique<Ticket>(pool_->tickets())}; }
+  Place Enter() { return {pool_, Ticket(pool_->tickets())}; }
   const WaitingCounter& waiting() const { return waiting_; }
   const ReplicaStats& stats() const { return replica_->stats(); }
   ReplicaFault& fault() { return replica_->fault(); }

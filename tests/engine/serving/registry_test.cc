@@ -208,7 +208,7 @@ TEST_F(RegistryTest, WhatLeavesIsFoundByNoNewRequest) {
   // Who unloads it too waits for the end.
   auto second = AsyncUntilAsleep([&] { return registry_.BeginUnload("a", 0); });
   EXPECT_FALSE(registry_.WaitForAll(std::chrono::steady_clock::now()));
-  place->ticket.reset();
+  place->ticket = Ticket();
   EXPECT_TRUE(registry_.WaitForAll(std::chrono::steady_clock::now()));
   EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   leaving->pool->Stop(absl::UnavailableError("unloaded"));

@@ -62,8 +62,8 @@ class ReplicaPoolTest : public testing::Test {
 
   std::shared_ptr<RequestHandle> Submit(GenerateRequest request,
                                         std::shared_ptr<RecordingSink> sink) {
-    auto handle = entrance_.Accept<GenerateIntake>(
-        std::move(request), std::move(sink), {pool_, std::make_unique<Ticket>(pool_->tickets())});
+    auto handle = entrance_.Accept<GenerateIntake>(std::move(request), std::move(sink),
+                                                   {pool_, Ticket(pool_->tickets())});
     EXPECT_TRUE(handle.ok()) << handle.status();
     return handle.ok() ? *std::move(handle) : nullptr;
   }
