@@ -16,7 +16,7 @@ import textwrap
 
 CPU_PEERS = ("2026-11-20-peers-generation-cpu", "2026-11-20-peers-embed-cpu")
 SCHEDULER = "2026-11-21-scheduler-cpu"
-RPC = "2026-11-23-rpc-cpu"
+RPC = "2026-11-25-rpc-cpu"
 GPU_PEERS, GPU_PEERS_SECOND = "2026-11-24-peers-h200", "2026-11-22-peers-first-h200"
 GPU_MODELS = "2026-11-21-cuda-models-h200"
 
