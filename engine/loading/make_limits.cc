@@ -24,7 +24,8 @@ int32_t NumCacheBlocks(const ModelOptions& options, const ModelDescription& desc
     return WorstCaseBlocks(spec.encoder.has_value() ? spec.encoder->max_positions : 0, sequences,
                            spec.decoder->max_positions, limits.block_size);
   };
-  const int64_t block_bytes = Transformer::BlockBytes(spec, cache_dtype, limits.block_size);
+  const int64_t block_bytes =
+      Transformer::BlockBytes(spec, cache_dtype, limits.block_size, options.tensor_parallel);
   const int64_t wanted = options.cache_bytes > 0 ? options.cache_bytes / block_bytes
                                                  : std::min(blocks_of(1) * limits.max_sequences,
                                                             default_cache_bytes / block_bytes);

@@ -146,6 +146,19 @@ int64_t WholeElements(const TransformerSpec& spec) {
   return elements;
 }
 
+// Of the key/value heads that several ranks have.
+int64_t RepeatedKvElements(const TransformerSpec& spec, int num_ranks) {
+  int64_t elements = 0;
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (!stack.has_value()) continue;
+    const int64_t repeated = HeldKvHeads(stack->num_kv_heads, num_ranks) - stack->num_kv_heads;
+    const int64_t products = stack->cross_attention ? 4 : 2;
+    elements += NumStoredLayers(*stack) * products * repeated * stack->head_dim *
+                (int64_t{stack->hidden_size} + (stack->layers.qkv.biases.empty() ? 0 : 1));
+  }
+  return elements;
+}
+
 // Of the norms that a stage has besides those of its layers.
 int64_t EntryNormElements(const TransformerSpec& part) {
   int64_t elements = 0;
@@ -179,10 +192,11 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   // A table that is the output's matrix too is stored once more, as a matrix.
   if (tables.contains(spec.head)) plan.weights += NumElements(checkpoint, spec.head) * of_weight;
   plan.cache =
-      limits.num_blocks *
-      Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype), limits.block_size);
+      limits.num_blocks * Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype),
+                                                  limits.block_size, num_ranks);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
   plan.weights += (num_ranks - 1) * WholeElements(spec) * of_weight;
+  plan.weights += RepeatedKvElements(spec, num_ranks) * of_weight;
   // Stages that share layers have them each.
   if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {
     plan.weights += (num_stages - 1) * WeightBytes(checkpoint, dtype);

@@ -16,6 +16,11 @@ namespace {
 struct Divided {
   std::string_view stack, what;
   int32_t size = 0;
+  bool may_repeat = false;  // or is there several times
+
+  bool Divides(int32_t num_ranks) const {
+    return size % num_ranks == 0 || (may_repeat && num_ranks % size == 0);
+  }
 };
 
 std::vector<Divided> DividedOf(const TransformerSpec& spec) {
@@ -23,7 +28,7 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
   const auto add = [&](std::string_view name, const std::optional<StackSpec>& stack) {
     if (!stack.has_value()) return;
     sizes.push_back({name, "attention heads", stack->num_heads});
-    sizes.push_back({name, "key/value heads", stack->num_kv_heads});
+    sizes.push_back({name, "key/value heads", stack->num_kv_heads, true});
     sizes.push_back({name, "inner features of the feed-forward", stack->feed_forward_size});
     if (stack->experts.num_experts > 0) {
       sizes.push_back({name, "inner features of an expert", stack->experts.inner_size});
@@ -40,7 +45,7 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
 // The first size that so many ranks cannot divide; null: none.
 const Divided* FirstUndivided(const std::vector<Divided>& sizes, int32_t num_ranks) {
   for (const Divided& divided : sizes) {
-    if (divided.size % num_ranks != 0) return &divided;
+    if (!divided.Divides(num_ranks)) return &divided;
   }
   return nullptr;
 }
@@ -61,11 +66,13 @@ absl::Status CheckDivides(const TransformerSpec& spec, int32_t num_ranks) {
   fault.field = "tensor_parallel";
   fault.value = std::to_string(num_ranks);
   fault.accepted = fmt::format("{}", fmt::join(accepted, ", "));
-  fault.text = undivided != nullptr
-                   ? fmt::format("tensor_parallel is {}, which does not divide the {} {} of the {}",
-                                 num_ranks, undivided->size, undivided->what, undivided->stack)
-                   : fmt::format("tensor_parallel is {}, more than the {} tokens of the vocabulary",
-                                 num_ranks, spec.vocab_size);
+  fault.text =
+      undivided != nullptr
+          ? fmt::format("tensor_parallel is {}, which does not divide the {} {} of the {}{}",
+                        num_ranks, undivided->size, undivided->what, undivided->stack,
+                        undivided->may_repeat ? " and is no multiple of them" : "")
+          : fmt::format("tensor_parallel is {}, more than the {} tokens of the vocabulary",
+                        num_ranks, spec.vocab_size);
   return FieldError(fault);
 }
 
@@ -74,7 +81,7 @@ TransformerSpec SpecOf(const TransformerSpec& spec, const Shard& shard) {
   for (std::optional<StackSpec>* stack : {&part.encoder, &part.decoder}) {
     if (!stack->has_value()) continue;
     (*stack)->num_heads /= shard.size;
-    (*stack)->num_kv_heads /= shard.size;
+    (*stack)->num_kv_heads = static_cast<int32_t>(shard.KvWidth((*stack)->num_kv_heads));
     (*stack)->feed_forward_size /= shard.size;
     (*stack)->experts.inner_size /= shard.size;
     (*stack)->experts.shared_size /= shard.size;

@@ -170,7 +170,8 @@ absl::StatusOr<Tensor> TensorReader::UploadColumns(const void* values, DType dty
 }
 
 std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
-    std::span<const int64_t> part_sizes, size_t num_tensors, LinearSplit split) const {
+    std::span<const int64_t> part_sizes, size_t num_tensors, LinearSplit split,
+    const KvParts& kv) const {
   BEAMLINE_CHECK(num_tensors == 1 || num_tensors == part_sizes.size());
   std::vector<OutputRange> ranges;
   int64_t begin = 0;  // in the tensor
@@ -178,7 +179,11 @@ std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
     const int64_t size = part_sizes[part];
     if (num_tensors > 1) begin = 0;
     OutputRange range = {num_tensors > 1 ? part : 0, begin, size};
-    if (split == LinearSplit::kOut) {
+    if (split == LinearSplit::kOut && kv.num_heads > 0 && part >= kv.first_part) {
+      const int64_t head_rows = size / kv.num_heads;
+      range.begin += shard_.KvBegin(kv.num_heads) * head_rows;
+      range.size = shard_.KvWidth(kv.num_heads) * head_rows;
+    } else if (split == LinearSplit::kOut) {
       range.begin += shard_.Begin(size);
       range.size = shard_.Width(size);
     }
@@ -195,14 +200,19 @@ std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
 }
 
 std::vector<TensorReader::OutputRange> TensorReader::GroupedRanges(
-    std::span<const int64_t> part_sizes, int64_t num_groups) const {
+    std::span<const int64_t> part_sizes, const KvParts& kv) const {
   const int64_t rows = std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0});
   std::vector<OutputRange> ranges;
+  // The ranks that have the same group divide its queries.
+  const int64_t sharing = kv.num_heads < shard_.size ? shard_.size / kv.num_heads : 1;
+  const int64_t first = shard_.KvBegin(kv.num_heads);
   int64_t offset = 0;  // of the part in a group
-  for (const int64_t part_size : part_sizes) {
-    const int64_t size = part_size / num_groups;
-    for (int64_t group = shard_.Begin(num_groups); group < shard_.End(num_groups); ++group) {
-      ranges.push_back({0, group * (rows / num_groups) + offset, size});
+  for (size_t part = 0; part < part_sizes.size(); ++part) {
+    const int64_t size = part_sizes[part] / kv.num_heads;
+    const int64_t own = part < kv.first_part ? size / sharing : size;
+    const int64_t skipped = part < kv.first_part ? shard_.rank % sharing * own : 0;
+    for (int64_t group = first; group < first + shard_.KvWidth(kv.num_heads); ++group) {
+      ranges.push_back({0, group * (rows / kv.num_heads) + offset + skipped, own});
     }
     offset += size;
   }
@@ -241,16 +251,16 @@ absl::StatusOr<Tensor> TensorReader::Vector(std::span<const std::string> names,
 absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
                                                    std::vector<int64_t> part_sizes,
                                                    int64_t in_features, LinearSplit split,
-                                                   int64_t num_groups, const LinearScale& scale) {
+                                                   const KvParts& kv, const LinearScale& scale) {
   BEAMLINE_CHECK(scale.first_part == 0 || names.weights.size() > 1);
   const std::vector<OutputRange> ranges =
-      num_groups > 0 ? GroupedRanges(part_sizes, num_groups)
-                     : OutputRanges(part_sizes, names.weights.size(), split);
+      names.grouped ? GroupedRanges(part_sizes, kv)
+                    : OutputRanges(part_sizes, names.weights.size(), split, kv);
   // Of biases that lie apart, whatever the weights do.
-  const bool has_own_biases = num_groups > 0 && names.biases.size() > 1;
+  const bool has_own_biases = names.grouped && names.biases.size() > 1;
   const std::vector<int64_t> bias_sizes = part_sizes;
   const std::vector<OutputRange> bias_ranges =
-      has_own_biases ? OutputRanges(part_sizes, names.biases.size(), split) : ranges;
+      has_own_biases ? OutputRanges(part_sizes, names.biases.size(), split, kv) : ranges;
   if (names.weights.size() == 1) {
     part_sizes = {std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0})};
   }

@@ -31,6 +31,14 @@ struct LinearScale {
   size_t first_part = 0;
 };
 
+// Which parts of a matrix are key/value heads: those from `first_part` on, `num_heads` each; 0:
+// none. Ranks divide such a part by heads, and several have the same one where there are more ranks
+// than heads.
+struct KvParts {
+  int64_t num_heads = 0;
+  size_t first_part = 0;
+};
+
 class TensorReader {
  public:
   // Matrices get the precision's types. `weights` receives the buffers and the totals. Sizes and
@@ -46,11 +54,11 @@ class TensorReader {
   // it. Of a rank, its columns.
   absl::StatusOr<Tensor> Table(const std::string& name, int64_t rows, int64_t columns,
                                float scale = 1.0f);
-  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part. With groups it is
-  // one tensor that has a group of every part's rows at a time (LinearNames::grouped).
+  // [sum of part_sizes, in_features]: stored as one tensor, or as one per part; or as one tensor
+  // that has for each key/value head its rows of every part (LinearNames::grouped).
   absl::StatusOr<LinearWeights> Linear(const LinearNames& names, std::vector<int64_t> part_sizes,
                                        int64_t in_features, LinearSplit split,
-                                       int64_t num_groups = 0, const LinearScale& scale = {});
+                                       const KvParts& kv = {}, const LinearScale& scale = {});
   // Rows, [num_rows, in_features] on the device, times such a matrix that is stored in one tensor,
   // with its bias: [num_rows, out_features] in the activation type; of a rank, its outputs. Not
   // kept: empty.
@@ -91,10 +99,10 @@ class TensorReader {
 
   // What this rank takes of parts that lie in `num_tensors` tensors, one for each, or one for all.
   std::vector<OutputRange> OutputRanges(std::span<const int64_t> part_sizes, size_t num_tensors,
-                                        LinearSplit split) const;
-  // The same of parts that lie in one tensor in groups.
+                                        LinearSplit split, const KvParts& kv) const;
+  // The same of parts that lie in one tensor in groups, one for each key/value head.
   std::vector<OutputRange> GroupedRanges(std::span<const int64_t> part_sizes,
-                                         int64_t num_groups) const;
+                                         const KvParts& kv) const;
   // `ranges` of vectors of `sizes`, one behind the other, in the activation type; empty
   // without ranges. Each may be stored with leading dimensions of 1; one without a name is zeros.
   absl::StatusOr<Tensor> Vector(std::span<const std::string> names, std::span<const int64_t> sizes,

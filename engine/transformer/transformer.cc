@@ -205,12 +205,12 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
                                               stage == nullptr ? nullptr : stage->stages);
 }
 
-int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype,
-                                int32_t block_size) {
+int64_t Transformer::BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size,
+                                int32_t num_ranks) {
   if (!spec.decoder.has_value()) return 0;
   const StackSpec& decoder = *spec.decoder;
-  return int64_t{2} * decoder.num_layers * decoder.num_kv_heads * block_size * decoder.head_dim *
-         static_cast<int64_t>(SizeOf(cache_dtype));
+  return int64_t{2} * decoder.num_layers * HeldKvHeads(decoder.num_kv_heads, num_ranks) *
+         block_size * decoder.head_dim * static_cast<int64_t>(SizeOf(cache_dtype));
 }
 
 int64_t Transformer::BufferBytes(const TransformerSpec& spec, DType activation_dtype,

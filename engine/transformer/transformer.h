@@ -116,8 +116,9 @@ class Transformer {
   virtual const TransformerSpec& spec() const = 0;
   virtual int64_t num_parameters() const = 0;
   virtual int64_t weight_bytes() const = 0;
-  // Bytes that one cache block takes over all layers.
-  static int64_t BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size);
+  // Bytes that one cache block takes over all layers, of so many ranks to a stage in all of them.
+  static int64_t BlockBytes(const TransformerSpec& spec, DType cache_dtype, int32_t block_size,
+                            int32_t num_ranks = 1);
   // Bytes that Create takes of the device besides weights and cache.
   static int64_t BufferBytes(const TransformerSpec& spec, DType activation_dtype,
                              const StepLimits& limits);

@@ -103,10 +103,10 @@ absl::Status LoadFeedForward(const StackSpec& spec, const std::string& layer_id,
   const FeedForwardScales scales = ScalesOf(spec);
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_in,
                             reader.Linear(OfLayer(spec.layers.feed_forward_in, layer_id), parts,
-                                          hidden, LinearSplit::kOut, 0, scales.in));
+                                          hidden, LinearSplit::kOut, {}, scales.in));
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_out,
                             reader.Linear(OfLayer(spec.layers.feed_forward_out, layer_id), {hidden},
-                                          inner, LinearSplit::kIn, 0, scales.out));
+                                          inner, LinearSplit::kIn, {}, scales.out));
   return absl::OkStatus();
 }
 
@@ -119,10 +119,13 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
   const LinearScale to_stream = {spec.stream_scale, 0};
+  // Of queries, keys and values; of keys and values.
+  const KvParts behind_queries = {spec.num_kv_heads, 1}, all = {spec.num_kv_heads, 0};
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
-                          int64_t in_features, LinearSplit split, const LinearScale& scale = {}) {
-    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split,
-                         stored.grouped ? spec.num_kv_heads : 0, scale);
+                          int64_t in_features, LinearSplit split, const KvParts& kv = {},
+                          const LinearScale& scale = {}) {
+    return reader.Linear(OfLayer(stored, index), std::move(part_sizes), in_features, split, kv,
+                         scale);
   };
   const auto norm = [&](const NormNames& stored) {
     return reader.Norm(OfLayer(stored, index), hidden);
@@ -132,8 +135,8 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   if (layer_index > 0 || spec.first_is_normed) {
     BEAMLINE_ASSIGN_OR_RETURN(layer.attention_norm, norm(names.attention_norm));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(layer.qkv,
-                            linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      layer.qkv, linear(names.qkv, {query, key, key}, hidden, LinearSplit::kOut, behind_queries));
   BEAMLINE_ASSIGN_OR_RETURN(
       layer.query_norm,
       reader.Norm(OfLayer(names.query_norm, index), spec.norms_all_heads ? query : spec.head_dim));
@@ -147,15 +150,15 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
     BEAMLINE_ASSIGN_OR_RETURN(*product, reader.Product(positions, OfLayer(*stored, index), query));
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.attention_output, linear(names.attention_output, {hidden}, query,
-                                                           LinearSplit::kIn, to_stream));
+                                                           LinearSplit::kIn, {}, to_stream));
   if (spec.cross_attention) {
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_norm, norm(names.cross_norm));
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_query,
                               linear(names.cross_query, {query}, hidden, LinearSplit::kOut));
-    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_key_value,
-                              linear(names.cross_key_value, {key, key}, hidden, LinearSplit::kOut));
+    BEAMLINE_ASSIGN_OR_RETURN(layer.cross_key_value, linear(names.cross_key_value, {key, key},
+                                                            hidden, LinearSplit::kOut, all));
     BEAMLINE_ASSIGN_OR_RETURN(layer.cross_output, linear(names.cross_output, {hidden}, query,
-                                                         LinearSplit::kIn, to_stream));
+                                                         LinearSplit::kIn, {}, to_stream));
   }
   BEAMLINE_ASSIGN_OR_RETURN(layer.feed_forward_norm, norm(names.feed_forward_norm));
   if (spec.has_experts(layer_index)) {

@@ -219,19 +219,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Decoder{"qwen3_moe-4of2x6", 0, 89, -1, 2}, Decoder{"olmoe-4of2x8", 0, 79},
                       Decoder{"qwen2_moe-4of2x8", 0, 73}),
     NameOf);
-INSTANTIATE_TEST_SUITE_P(Ranks, RandomDecodersTest,
-                         ::testing::Values(Decoder{"gpt2-3x40", 0, 131, -1, 3},
-                                           Decoder{"gpt2-5x8-deep", 0, 97, -1, 5},
-                                           Decoder{"marian-2x16-target", 61, 97, 60, 2},
-                                           Decoder{"marian-2x16-untied", 61, 61, 60, 2},
-                                           Decoder{"t5-5x6-gated", 83, 83, -1, 5},
-                                           Decoder{"qwen2-6of2x4-window", 0, 77, -1, 2},
-                                           Decoder{"qwen3-6of3x10-yarn", 0, 93, -1, 3},
-                                           Decoder{"phi3-3x40-longrope", 0, 71, -1, 3},
-                                           Decoder{"gpt_neox-3x16-parallel", 0, 101, -1, 3},
-                                           Decoder{"gemma3-4of2x10", 0, 91, -1, 2},
-                                           Decoder{"falcon-6of2x8-norms", 0, 97, -1, 2}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, RandomDecodersTest,
+    ::testing::Values(
+        Decoder{"gpt2-3x40", 0, 131, -1, 3}, Decoder{"gpt2-5x8-deep", 0, 97, -1, 5},
+        Decoder{"marian-2x16-target", 61, 97, 60, 2}, Decoder{"marian-2x16-untied", 61, 61, 60, 2},
+        Decoder{"t5-5x6-gated", 83, 83, -1, 5}, Decoder{"qwen2-6of2x4-window", 0, 77, -1, 2},
+        Decoder{"qwen3-6of3x10-yarn", 0, 93, -1, 3}, Decoder{"phi3-3x40-longrope", 0, 71, -1, 3},
+        Decoder{"gpt_neox-3x16-parallel", 0, 101, -1, 3}, Decoder{"gemma3-4of2x10", 0, 91, -1, 2},
+        Decoder{"falcon-6of2x8-norms", 0, 97, -1, 2}, Decoder{"llama-5of1x8-tied", 0, 83, -1, 5},
+        Decoder{"qwen2-6of2x4-window", 0, 77, -1, 6}, Decoder{"gemma3-4of2x10", 0, 91, -1, 4}),
+    NameOf);
 
 }  // namespace
 }  // namespace beamline::random_decoders_test

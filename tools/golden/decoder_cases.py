@@ -125,6 +125,9 @@ DECODER_CASES = {
     "qwen2_moe-4of2x8": ("Qwen2MoeForCausalLM", decoder(
         "Qwen2Moe", 32, 4, 3, 73, {}, num_key_value_heads=2, intermediate_size=26, moe_intermediate_size=10,
         shared_expert_intermediate_size=22, num_experts=5, num_experts_per_tok=2, mlp_only_layers=[2]), torch.bfloat16, None),
+    # Groups of queries that more ranks than groups divide.
+    "falcon-4of2x6-groups": ("FalconForCausalLM", decoder("Falcon", 24, 4, 1, 61, {}, num_kv_heads=2, new_decoder_architecture=True,
+                                                          bias=True, ffn_hidden_size=36), torch.float32, None),
 }
 
 # What transformers before 5 wrote: these fields of config.json instead of rope_parameters; None: none of that name.

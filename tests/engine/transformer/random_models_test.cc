@@ -267,6 +267,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"marian-2x16-target", 2, 2}, Model{"bart-3x24", 1, 2},
                       Model{"mbart-5x8", 5, 3}, Model{"m2m_100-5x7", 1, 3},
                       Model{"t5-5x6-gated", 5, 4}, Model{"mt5-2x7", 1, 2}));
+// More ranks than key/value heads.
+INSTANTIATE_TEST_SUITE_P(
+    RepeatedHeads, RandomDecoderTest,
+    ::testing::Values(Model{"llama-5of1x8-tied", 5}, Model{"falcon-5of1x8", 5, 2},
+                      Model{"gemma2-3x8-uncapped", 3}, Model{"gemma3-4of2x10", 4},
+                      Model{"qwen2-2of1x12", 2}, Model{"qwen2-6of2x4-window", 6},
+                      Model{"mistral-4of2x6-dynamic", 4}, Model{"qwen3_moe-4of2x6", 4},
+                      Model{"falcon-4of2x6-groups", 4}, Model{"falcon-4of2x6-groups", 2},
+                      Model{"falcon-4of2x6-groups"}));
+INSTANTIATE_TEST_SUITE_P(RepeatedHeads, RandomEncoderTest,
+                         ::testing::Values(Model{"qwen2-3of1x8-embed", 3}));
 
 }  // namespace
 }  // namespace beamline::random_models_test

@@ -215,9 +215,10 @@ TEST(ShardTest, SizesThatDoNotDivideAreNamed) {
   EXPECT_EQ(CheckDivides(Decoder(6, 6, 64), 4).message(),
             "tensor_parallel is 4, which does not divide the 6 attention heads of the decoder; "
             "accepted: 1, 2");
-  EXPECT_EQ(CheckDivides(Decoder(8, 2, 64), 4).message(),
-            "tensor_parallel is 4, which does not divide the 2 key/value heads of the decoder; "
-            "accepted: 1, 2");
+  EXPECT_TRUE(CheckDivides(Decoder(8, 2, 64), 4).ok());
+  EXPECT_EQ(CheckDivides(Decoder(12, 4, 48), 6).message(),
+            "tensor_parallel is 6, which does not divide the 4 key/value heads of the decoder and "
+            "is no multiple of them; accepted: 1, 2, 4");
   EXPECT_EQ(CheckDivides(Decoder(8, 8, 100), 8).message(),
             "tensor_parallel is 8, which does not divide the 100 inner features of the "
             "feed-forward of the decoder; accepted: 1, 2, 4");
@@ -249,6 +250,15 @@ TEST(ShardTest, ARankHasItsPartOfEveryLayer) {
   EXPECT_EQ(part.decoder->hidden_size, 64);
   EXPECT_EQ(part.vocab_size, 251);
   EXPECT_EQ(SpecOf(spec, Shard{0, 4}).vocab_size, 250);
+}
+
+TEST(ShardTest, RanksBesideEachOtherHaveTheSameKeyHead) {
+  EXPECT_EQ(SpecOf(Decoder(8, 2, 64), Shard{3, 8}).decoder->num_kv_heads, 1);
+  std::vector<int64_t> heads;
+  for (int rank = 0; rank < 6; ++rank) heads.push_back(Shard{rank, 6}.KvBegin(3));
+  EXPECT_THAT(heads, testing::ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_EQ(HeldKvHeads(2, 8), 8);
+  EXPECT_EQ(HeldKvHeads(8, 2), 8);
 }
 
 }  // namespace
