@@ -30,6 +30,8 @@ struct Module {
   CudaCreateFunction* create = nullptr;
   CudaCountFunction* count = nullptr;
   CudaConnectFunction* connect = nullptr;
+  CudaNameRanksFunction* name_ranks = nullptr;
+  CudaJoinFunction* join = nullptr;
 };
 
 absl::StatusOr<std::filesystem::path> FindModule() {
@@ -87,7 +89,10 @@ absl::StatusOr<Module> OpenModule() {
   module.create = reinterpret_cast<CudaCreateFunction*>(dlsym(handle, kCudaCreateName));
   module.count = reinterpret_cast<CudaCountFunction*>(dlsym(handle, kCudaCountName));
   module.connect = reinterpret_cast<CudaConnectFunction*>(dlsym(handle, kCudaConnectName));
-  if (module.create == nullptr || module.count == nullptr || module.connect == nullptr) {
+  module.name_ranks = reinterpret_cast<CudaNameRanksFunction*>(dlsym(handle, kCudaNameRanksName));
+  module.join = reinterpret_cast<CudaJoinFunction*>(dlsym(handle, kCudaJoinName));
+  if (module.create == nullptr || module.count == nullptr || module.connect == nullptr ||
+      module.name_ranks == nullptr || module.join == nullptr) {
     return absl::FailedPreconditionError(
         fmt::format("{} is not a Beamline CUDA backend: {}", path.string(), dlerror()));
   }
@@ -119,6 +124,31 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCudaCommunicators
                               static_cast<int>(backends.size()), made.data(), error, sizeof(error)),
                error));
   return std::vector<std::unique_ptr<Communicator>>(made.begin(), made.end());
+}
+
+absl::StatusOr<std::string> NameCudaRanks() {
+  BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
+  std::string name(kRanksNameBytes, '\0');
+  char error[kErrorSize] = "";
+  BEAMLINE_RETURN_IF_ERROR(
+      ToStatus(module.name_ranks(kCudaModuleVersion, name.data(), error, sizeof(error)), error));
+  return name;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JoinCudaRanks(Backend& backend, RankTraffic traffic,
+                                                            int rank, int size,
+                                                            const std::string& name) {
+  BEAMLINE_ASSIGN_OR_RETURN(const Module module, OpenModule());
+  if (name.size() != kRanksNameBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("the name of ranks has {} bytes; accepted: {}", name.size(), kRanksNameBytes));
+  }
+  const CudaRank own = {.traffic = traffic, .rank = rank, .size = size, .name = name.data()};
+  Communicator* made = nullptr;
+  char error[kErrorSize] = "";
+  BEAMLINE_RETURN_IF_ERROR(ToStatus(
+      module.join(kCudaModuleVersion, &backend, &own, &made, error, sizeof(error)), error));
+  return std::unique_ptr<Communicator>(made);
 }
 
 absl::StatusOr<int> CountCudaDevices() {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device,
 // reach each other's memory.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCudaCommunicators(
     std::span<Backend* const> backends, RankTraffic traffic);
+
+// A name by which ranks of different processes join, for one time.
+absl::StatusOr<std::string> NameCudaRanks();
+// Connects the GPU of this backend, which MakeCudaBackend made, as rank `rank` of `size` with those
+// of other processes, on this host or others, that join by the same name: returns when all have.
+// UNAVAILABLE where they do not within kRankTimeLimit; else as MakeCudaCommunicators. The backend
+// goes before the communicator does.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinCudaRanks(Backend& backend, RankTraffic traffic,
+                                                            int rank, int size,
+                                                            const std::string& name);
 
 // The number of GPUs that MakeCudaBackend would accept as `device`. Errors as there.
 absl::StatusOr<int> CountCudaDevices();

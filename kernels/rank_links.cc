@@ -75,7 +75,14 @@ struct RankLinks::Progress {
 };
 
 absl::StatusOr<std::shared_ptr<RankLinks>> RankLinks::Gather(const RankDoor& door) {
-  auto sockets = AcceptRanks(door);
+  auto listener = ListenAt(door);
+  if (!listener.ok()) return listener.status();
+  return Gather(door, *std::move(listener));
+}
+
+absl::StatusOr<std::shared_ptr<RankLinks>> RankLinks::Gather(const RankDoor& door,
+                                                             RankSocket listener) {
+  auto sockets = AcceptRanks(door, std::move(listener));
   if (!sockets.ok()) return sockets.status();
   std::vector<Link> links;
   for (int rank = 1; rank < door.size; ++rank) {
@@ -96,10 +103,11 @@ absl::StatusOr<std::shared_ptr<RankLinks>> RankLinks::Join(const RankDoor& door,
 RankLinks::RankLinks(const RankDoor& door, int rank, std::vector<Link> links)
     : rank_(rank),
       size_(door.size),
+      names_(door.names),
       time_limit_(door.time_limit),
       links_(std::move(links)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  BEAMLINE_CHECK(wake_ >= 0);
+  BEAMLINE_CHECK(wake_ >= 0 && (names_.empty() || static_cast<int>(names_.size()) == size_));
   watch_ = std::thread([this] { Watch(); });
 }
 
@@ -110,14 +118,22 @@ RankLinks::~RankLinks() {
   }
   changed_.notify_all();
   watch_.join();
-  SetFault(absl::CancelledError(fmt::format("rank {} has ended", rank_)));
-  {
-    std::lock_guard moving(moving_);
-    TellFault();
-  }
+  End();
   for (const Link& link : links_) close(link.socket);
   close(wake_);
 }
+
+void RankLinks::End() {
+  SetFault(absl::CancelledError(fmt::format("rank {} has ended", NumberOf(rank_))));
+  std::lock_guard moving(moving_);
+  TellFault();
+}
+
+int RankLinks::NumberOf(int rank) const {
+  return names_.empty() ? rank : names_[static_cast<size_t>(rank)];
+}
+
+std::string RankLinks::own_host() const { return HostOf(links_.front().socket); }
 
 std::vector<int> RankLinks::others() const {
   std::vector<int> ranks;
@@ -136,7 +152,7 @@ const RankLinks::Link& RankLinks::LinkOf(int rank) const {
 }
 
 std::string RankLinks::NameOf(int rank) const {
-  return fmt::format("rank {} at {}", rank, LinkOf(rank).address);
+  return fmt::format("rank {} at {}", NumberOf(rank), LinkOf(rank).address);
 }
 
 absl::Status RankLinks::fault() const {
@@ -192,7 +208,7 @@ void RankLinks::TellFault() {
 }
 
 void RankLinks::Lose(const Link& link, std::string_view how) {
-  const std::string why = fmt::format("rank {} at {} {}", link.rank, link.address, how);
+  const std::string why = fmt::format("rank {} at {} {}", NumberOf(link.rank), link.address, how);
   SetFault(absl::UnavailableError(why));
 }
 
@@ -200,7 +216,9 @@ void RankLinks::TakeFault(const Link& link, const std::string& why, Kind kind) {
   if (kind == Kind::kFault) return SetFault(absl::UnavailableError(why));
   // The front ends when nothing more is to be done; a follower that ends takes its part along.
   if (link.rank != 0) return Lose(link, "has ended");
-  SetFault(absl::CancelledError(fmt::format("the front at {} has ended", link.address)));
+  SetFault(absl::CancelledError(fmt::format(
+      "{} at {} has ended", names_.empty() ? "the front" : fmt::format("rank {}", NumberOf(0)),
+      link.address)));
 }
 
 bool RankLinks::Move(std::span<const Transfer> transfers, const Patience& patience) {
@@ -250,7 +268,8 @@ bool RankLinks::MoveAll(std::span<Progress> moving, const Patience& patience) {
     const int num_ready = poll(waits.data(), waits.size(), static_cast<int>(kLook.count()));
     if (!fault().ok()) return false;
     if (patience.stop != nullptr && *patience.stop) {
-      SetFault(absl::UnavailableError(fmt::format("rank {} was stopped while it waited", rank_)));
+      SetFault(absl::UnavailableError(
+          fmt::format("rank {} was stopped while it waited", NumberOf(rank_))));
       return false;
     }
     if (num_ready != 0) continue;

@@ -22,6 +22,8 @@
 
 namespace beamline {
 
+class RankSocket;  // kernels/rank_sockets.h
+
 // Where processes come together, and who may.
 struct RankDoor {
   static constexpr size_t kFewestSecretBytes = 16;
@@ -31,6 +33,8 @@ struct RankDoor {
   int port = 0;        // of the front
   int size = 0;        // ranks, at least two
   std::string secret;  // of all of them, kFewestSecretBytes to kMostSecretBytes
+  // What the ranks are called in messages, where that is not their number here; else empty.
+  std::vector<int> names = {};
   std::chrono::nanoseconds join_limit = kRankTimeLimit;  // until all are there
   // How long a rank waits for one that does not go on, once they are connected.
   std::chrono::nanoseconds time_limit = kRankTimeLimit;
@@ -74,10 +78,13 @@ class RankLinks {
   // size and a rank that is missing is sent away. UNAVAILABLE naming the ranks that are missing;
   // INVALID_ARGUMENT naming an address that cannot be listened at; CANCELLED.
   static absl::StatusOr<std::shared_ptr<RankLinks>> Gather(const RankDoor& door);
+  // The same at a socket that listens already (ListenAt).
+  static absl::StatusOr<std::shared_ptr<RankLinks>> Gather(const RankDoor& door,
+                                                           RankSocket listener);
   // A follower: asks for the front until it is there. UNAVAILABLE when it does not come;
   // FAILED_PRECONDITION with the front's reason to send this rank away; CANCELLED.
   static absl::StatusOr<std::shared_ptr<RankLinks>> Join(const RankDoor& door, int rank);
-  // Tells the others that there was no fault, where that is so.
+  // As End.
   ~RankLinks();
   RankLinks(const RankLinks&) = delete;
   RankLinks& operator=(const RankLinks&) = delete;
@@ -88,6 +95,8 @@ class RankLinks {
   std::vector<int> others() const;
   // "rank 1 at 10.0.0.2:40312".
   std::string NameOf(int rank) const;
+  // This process's address on its connection with the first of the others.
+  std::string own_host() const;
 
   // How long to wait for messages.
   struct Patience {
@@ -106,6 +115,8 @@ class RankLinks {
   absl::Status fault() const;
   // Fails all ranks for good. Only the first fault counts. Thread-safe.
   void Fail(const absl::Status& why);
+  // Tells the others that there was no fault, where that is so: nothing moves afterwards.
+  void End();
 
  private:
   struct Link {
@@ -118,6 +129,7 @@ class RankLinks {
   struct Progress;
 
   RankLinks(const RankDoor& door, int rank, std::vector<Link> links);
+  int NumberOf(int rank) const;  // in messages
   Link& LinkOf(int rank);
   const Link& LinkOf(int rank) const;
   // With the connections its own alone; tells the others of a fault that came up meanwhile.
@@ -137,6 +149,7 @@ class RankLinks {
 
   const int rank_;
   const int size_;
+  const std::vector<int> names_;
   const std::chrono::nanoseconds time_limit_;
   std::mutex moving_;                // held while messages move; guards links_ and told_
   std::vector<Link> links_;          // ascending ranks

@@ -119,25 +119,8 @@ int64_t InMs(std::chrono::nanoseconds time) {
 // The front while followers come.
 class Reception {
  public:
-  explicit Reception(const RankDoor& door)
-      : door_(door), ranks_(static_cast<size_t>(door.size) - 1) {}
-
-  absl::Status Listen() {
-    auto addresses = Resolve(door_);
-    if (!addresses.ok())
-      return absl::InvalidArgumentError(std::string(addresses.status().message()));
-    const addrinfo& address = **addresses;
-    RankSocket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                      "");
-    if (socket.is_open()) SetOption(socket.socket(), SOL_SOCKET, SO_REUSEADDR, 1);
-    if (!socket.is_open() || bind(socket.socket(), address.ai_addr, address.ai_addrlen) != 0 ||
-        listen(socket.socket(), kMostStrangers) != 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} cannot be listened at: {}", NameOfDoor(door_), SystemError(errno)));
-    }
-    listener_ = std::move(socket);
-    return absl::OkStatus();
-  }
+  Reception(const RankDoor& door, RankSocket listener)
+      : door_(door), listener_(std::move(listener)), ranks_(static_cast<size_t>(door.size) - 1) {}
 
   absl::StatusOr<std::vector<RankSocket>> Wait() {
     const Clock::time_point end = Clock::now() + door_.join_limit;
@@ -335,11 +318,43 @@ RankSocket::~RankSocket() {
 
 std::string SystemError(int error) { return std::generic_category().message(error); }
 
-absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door) {
+absl::StatusOr<RankSocket> ListenAt(const RankDoor& door) {
+  auto addresses = Resolve(door);
+  if (!addresses.ok()) {
+    return absl::InvalidArgumentError(std::string(addresses.status().message()));
+  }
+  const addrinfo& address = **addresses;
+  RankSocket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "");
+  if (socket.is_open()) SetOption(socket.socket(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!socket.is_open() || bind(socket.socket(), address.ai_addr, address.ai_addrlen) != 0 ||
+      listen(socket.socket(), kMostStrangers) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} cannot be listened at: {}", NameOfDoor(door), SystemError(errno)));
+  }
+  return socket;
+}
+
+int PortOf(const RankSocket& socket) {
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof(address);
+  BEAMLINE_CHECK(getsockname(socket.socket(), reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+std::string HostOf(int socket) {
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  BEAMLINE_CHECK(getsockname(socket, any, &bytes) == 0);
+  const std::string text = AddressText(any, bytes);
+  return text.substr(0, text.rfind(':'));
+}
+
+absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door, RankSocket listener) {
   CheckDoor(door);
-  Reception reception(door);
-  BEAMLINE_RETURN_IF_ERROR(reception.Listen());
-  return reception.Wait();
+  return Reception(door, std::move(listener)).Wait();
 }
 
 absl::StatusOr<RankSocket> ConnectToFront(const RankDoor& door, int rank) {

@@ -39,8 +39,15 @@ class RankSocket {
 // "Connection refused".
 std::string SystemError(int error);
 
-// As RankLinks::Gather: the followers' sockets, from rank 1 on.
-absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door);
+// A socket that listens at the door's address, which it has as its own; port 0: a free one.
+// INVALID_ARGUMENT naming an address that cannot be listened at.
+absl::StatusOr<RankSocket> ListenAt(const RankDoor& door);
+// Of a socket's own end: the port, and the host as RankDoor::host has it.
+int PortOf(const RankSocket& socket);
+std::string HostOf(int socket);
+
+// As RankLinks::Gather, at a socket of ListenAt: the followers' sockets, from rank 1 on.
+absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door, RankSocket listener);
 // As RankLinks::Join.
 absl::StatusOr<RankSocket> ConnectToFront(const RankDoor& door, int rank);
 

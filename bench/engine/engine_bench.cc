@@ -3,6 +3,7 @@
 // JSON line; its seconds are the median round's.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "base/build_info.h"
 #include "base/command_line.h"
+#include "base/file.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -36,9 +38,30 @@ struct Arguments {
   std::string dtype = "float32";
   int max_new_tokens = 64;
   int threads = 0;
+  std::string rank_address, rank_secret_file;
   int warmup = 1;
   int rounds = 1;
 };
+
+// The front of ranks that are processes, whose followers are beamline-servers.
+absl::StatusOr<ProcessOptions> ReadProcesses(const Arguments& arguments) {
+  ProcessOptions processes;
+  if (arguments.rank_address.empty()) return processes;
+  const size_t colon = arguments.rank_address.rfind(':');
+  const auto number = std::string_view(arguments.rank_address)
+                          .substr(std::min(colon, arguments.rank_address.size() - 1) + 1);
+  const auto read = std::from_chars(number.begin(), number.end(), processes.port);
+  if (colon == std::string::npos || read.ptr != number.end() || processes.port <= 0) {
+    return absl::InvalidArgumentError("--rank-address is '" + arguments.rank_address +
+                                      "'; accepted: HOST:PORT");
+  }
+  processes.host = arguments.rank_address.substr(0, colon);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      processes.secret,
+      ReadFile("--rank-secret-file", arguments.rank_secret_file, ProcessOptions::kMostSecretBytes));
+  while (processes.secret.ends_with('\n')) processes.secret.pop_back();
+  return processes;
+}
 
 absl::Status Run(Arguments arguments) {
   BenchTask& task = arguments.run;
@@ -50,6 +73,7 @@ absl::Status Run(Arguments arguments) {
                             ReadBenchInputs(arguments.input, arguments.max_new_tokens));
   EngineOptions options;
   options.num_threads = arguments.threads;
+  BEAMLINE_ASSIGN_OR_RETURN(options.processes, ReadProcesses(arguments));
   ModelOptions& model = options.models.emplace_back(arguments.model);
   model.dtype = kDTypes.at(arguments.dtype);
   model.folder = arguments.models + "/" + model.name;
@@ -130,6 +154,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
   number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
   number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
+  app.add_option("--rank-address", arguments.rank_address,
+                 "HOST:PORT at which the other ranks, each a beamline-server, come to this one");
+  AddPath(app, "--rank-secret-file", arguments.rank_secret_file, "What all of them know");
   app.add_flag("--outputs", arguments.run.keep_outputs, "Print the ids, embeddings or scores too");
 }
 

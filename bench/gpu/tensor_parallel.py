@@ -2,13 +2,16 @@
 """Times requests on one GPU and on several that compute the model together, by width or by layers.
 
 usage: tensor_parallel.py --bin FOLDER --out FILE [--work FOLDER] [--dtypes float16,bfloat16] [--ways 1,2]
-                          [--batches 1] [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5] [--only-write]
+                          [--batches 1] [--hidden 4096] [--layers 32] [--heads 32] [--tokens 256] [--rounds 5]
+                          [--warmup 1] [--rehearse] [--shape llama-3-8b] [--only-write]
 
 A way is a number of GPUs by width (tensor_parallel), 2nccl the same with every sum made by NCCL, and L2 a number of
-stages (pipeline_parallel).
+stages (pipeline_parallel); 2p and L2p are these with a process for each GPU, the first of which is beamline-bench and the
+others beamline-servers that follow it.
 
-FOLDER holds beamline-bench; NCCL is found as docs/parallelism.md says. The model is a GPT-2 of these sizes with random
-weights, written to the work folder (13 GB by default, in /dev/shm) by torch on the GPU. As many requests as the batch
+FOLDER holds beamline-bench, and beamline-server for ways of processes; NCCL is found as docs/parallelism.md says. The model is a GPT-2 of these sizes with random
+weights, written to the work folder (13 GB by default, in /dev/shm) by torch on the GPU, or with --shape one of
+decoders.py. As many requests as the batch
 says come together, each with a prompt of 16 tokens, and are answered greedily. A step's time is a round's, over the tokens
 of one request; the median round counts. With float32 among the types, each way must give the same tokens there.
 
@@ -22,6 +25,7 @@ import itertools
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -93,29 +97,68 @@ def write_checkpoint(folder, hidden, layers, heads):
     return bytes_of_all // 2
 
 
+def write_decoder(folder, shape):
+    import decoders
+
+    done = os.path.join(folder, "parameters")
+    if os.path.exists(done):
+        with open(done, encoding="utf-8") as file:
+            return int(file.read())
+    os.makedirs(folder, exist_ok=True)
+    model = decoders.make_model(shape, tiny=False, device="cuda")
+    decoders.save(model, folder)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    with open(done, "w", encoding="utf-8") as file:
+        file.write(str(parameters))
+    return parameters
+
+
 def numbers_of(way):
     """(ranks, stages, the environment) of a way."""
-    match = re.fullmatch(r"(\d+)(nccl)?|L(\d+)", way)
+    match = re.fullmatch(r"(?:(\d+)(nccl)?|L(\d+))(p)?", way)
     if not match:
-        sys.exit(f"a way is '{way}'; accepted: 1, 2, ..., 2nccl, L2, ...")
+        sys.exit(f"a way is '{way}'; accepted: 1, 2, ..., 2nccl, 2p, L2, L2p, ...")
     environment = dict(os.environ, BEAMLINE_PEER_SUMS="0") if match[2] else None
     return int(match[1] or 1), int(match[3] or 1), environment
+
+
+def start_followers(options, folder, dtype, ranks, stages):
+    """The processes, and what beamline-bench needs to be their front."""
+    secret = os.path.join(options.work, "secret")
+    with open(secret, "w", encoding="utf-8") as file:
+        file.write("the ranks of a benchmark\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    meeting = ["--rank-address", address, "--rank-secret-file", secret]
+    followers = [subprocess.Popen(
+        [os.path.join(options.bin, "beamline-server"), *meeting, "--rank", str(rank), "--rank-timeout-ms", "60000", "--model",
+         f"m={folder},device=cuda:{rank},dtype={dtype},tensor_parallel={ranks},pipeline_parallel={stages}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for rank in range(1, ranks * stages)]
+    return followers, meeting
 
 
 def bench(options, folder, dtype, way, batch):
     """The line of beamline-bench."""
     ranks, stages, environment = numbers_of(way)
+    followers, meeting = start_followers(options, folder, dtype, ranks, stages) if way.endswith("p") else ([], [])
     prompt = os.path.join(options.work, "prompt.jsonl")
     with open(prompt, "w", encoding="utf-8") as file:
         for request in range(batch):
             ids = [100 + 7 * i + 31 * request for i in range(16)]
             file.write(json.dumps({"ids": ids, "max_new_tokens": options.tokens}) + "\n")
     command = [os.path.join(options.bin, "beamline-bench"), "--models", os.path.dirname(folder), "--model",
-               os.path.basename(folder), "--task", "write-greedy", "--ignore-eos", "--device", "cuda", "--dtype", dtype,
-               "--tensor-parallel", str(ranks), "--pipeline-parallel", str(stages), "--batch", str(batch), "--warmup", "1",
-               "--rounds", str(options.rounds), "--cache-bytes", str(max(2, batch // 4) << 30), "--warm-up", "false",
-               "--input", prompt, "--outputs"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
+               os.path.basename(folder), "--task", "write-greedy", "--ignore-eos", "--device",
+               "cuda:0" if followers else "cuda", "--dtype", dtype,
+               "--tensor-parallel", str(ranks), "--pipeline-parallel", str(stages), "--batch", str(batch), "--warmup", str(options.warmup),
+               "--rounds", str(options.rounds), "--cache-bytes", str(max(2, batch // 4) << 30), "--warm-up",
+               "auto" if options.rehearse else "false", "--input", prompt, "--outputs", *meeting]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
+    finally:
+        for follower in followers:
+            follower.kill()
+            follower.wait()
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -140,14 +183,21 @@ def main():
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shape", default="", help="of decoders.py, instead of a GPT-2 of these sizes")
+    parser.add_argument("--warmup", type=int, default=1, help="rounds before those that are timed")
+    parser.add_argument("--rehearse", action="store_true", help="usual steps are recorded while the model is loaded")
     parser.add_argument("--only-write", action="store_true", help="the checkpoint, which a later call finds")
     options = parser.parse_args()
-    folder = os.path.join(options.work, "model")
-    parameters = write_checkpoint(folder, options.hidden, options.layers, options.heads)
+    folder = os.path.join(options.work, options.shape or "model")
+    if options.shape:
+        parameters = write_decoder(folder, options.shape)
+    else:
+        parameters = write_checkpoint(folder, options.hidden, options.layers, options.heads)
     if options.only_write:
         return 0
     result = {"machine": describe_machine(), "command": " ".join(sys.argv),
-              "model": {"hidden": options.hidden, "layers": options.layers, "heads": options.heads,
+              "model": {**({"shape": options.shape} if options.shape else
+                           {"hidden": options.hidden, "layers": options.layers, "heads": options.heads}),
                         "parameters": parameters, "prompt_tokens": 16, "tokens": options.tokens},
               "rows": []}
     faults = 0

@@ -75,6 +75,8 @@ struct ModelOptions {
   // device does when it meets them: "true", "false"; "auto": on a GPU.
   std::string warm_up = "auto";
 
+  // Of a replica, in all stages together.
+  int32_t num_ranks() const { return tensor_parallel * pipeline_parallel; }
   bool operator==(const ModelOptions&) const = default;
 };
 

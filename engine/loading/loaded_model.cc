@@ -21,9 +21,10 @@
 #include "engine/loading/model_options_check.h"
 #include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
-#include "engine/loading/rank_terms.h"
+#include "engine/loading/rank_meeting.h"
 #include "engine/loading/rehearsal.h"
 #include "engine/text/error_line.h"
+#include "engine/transformer/rank_call.h"
 #include "engine/transformer/ranked_transformer.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/stage.h"
@@ -230,14 +231,20 @@ void TakeCores(const LoadContext& context, bool on_gpu, LoadedModel& model) {
 }
 
 // The front of a model's processes, once all are there.
-absl::StatusOr<Placement> PlaceFront(const LoadContext& context, LoadedModel& model) {
-  BEAMLINE_RETURN_IF_ERROR(CheckProcesses(model.options));
-  TakeCores(context, /*on_gpu=*/false, model);
-  model.num_processes = model.options.tensor_parallel;
-  RankDoor door = DoorOf(*context.processes, model.num_processes);
+absl::StatusOr<Placement> PlaceFront(const ModelNeeds& needs, const Checkpoint& checkpoint,
+                                     const LoadContext& context, LoadedModel& model) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ChosenBackend chosen,
+      MakeProcessDevice(model.options, needs, context.cpu, context.gpu_memory));
+  TakeCores(context, chosen.is_gpu, model);
+  model.num_processes = model.options.num_ranks();
+  RankDoor door = DoorOf(*context.processes, model.options);
   door.stop = context.stop;
   BEAMLINE_ASSIGN_OR_RETURN(auto links, RankLinks::Gather(door));
-  auto rank = MakeProcessRank(std::move(links), context.cpu);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      auto rank,
+      MeetFollowers(std::move(links), door, TermsOf(checkpoint, model.options, chosen.is_gpu),
+                    std::move(chosen.backend), context.stop));
   Placement placement = {"its ranks are processes", &rank->ranks()};
   model.backend = std::move(rank);
   return placement;
@@ -261,16 +268,15 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
 }
 
 // Gives the model its backend.
-absl::StatusOr<Placement> Place(const LoadContext& context, LoadedModel& model) {
+absl::StatusOr<Placement> Place(const Checkpoint& checkpoint, const LoadContext& context,
+                                LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
   const ModelNeeds needs = {PrecisionOf(options), spec.max_head_dim(), spec.max_hidden_size()};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
-  if (context.processes != nullptr) return PlaceFront(context, model);
-  if (options.tensor_parallel * options.pipeline_parallel > 1) {
-    return PlaceRanks(needs, context, model);
-  }
+  if (context.processes != nullptr) return PlaceFront(needs, checkpoint, context, model);
+  if (options.num_ranks() > 1) return PlaceRanks(needs, context, model);
   BEAMLINE_ASSIGN_OR_RETURN(ChosenBackend chosen,
                             MakeBackend(options.device.empty() ? "auto" : options.device, needs,
                                         context.cpu, context.gpu_memory));
@@ -298,13 +304,13 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
   if (ranks != nullptr) {
     RankLinks* const followers = ranks->followers();
     if (followers != nullptr) {
-      RankTerms terms = TermsOf(checkpoint, precision.compute, model.limits);
-      terms.max_model_len = model.options.max_model_len;
-      OfferTerms(terms, *followers);
+      ByteWriter load;
+      load(RankCall::kLoad, model.limits);
+      followers->Tell(RankLinks::Kind::kCall, load.bytes());
     }
     auto transformer = RankedTransformer::Create(spec, checkpoint, precision, model.limits, *ranks);
     if (transformer.ok() && followers != nullptr) {
-      BEAMLINE_RETURN_IF_ERROR(AwaitFollowers(*followers, stop));
+      BEAMLINE_RETURN_IF_ERROR(AwaitReplies(*followers, stop).status());
     }
     return transformer;
   }
@@ -318,7 +324,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, ReadFolder(*model));
   const TransformerSpec& spec = model->description.spec;
-  BEAMLINE_ASSIGN_OR_RETURN(Placement placement, Place(context, *model));
+  BEAMLINE_ASSIGN_OR_RETURN(Placement placement, Place(*checkpoint, context, *model));
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);

@@ -7,12 +7,10 @@
 #include "absl/functional/function_ref.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "engine/loading/placement.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_count.h"
-#include "kernels/cpu/process_communicator.h"
 #include "kernels/cpu/thread_communicator.h"
 #include "kernels/cuda_loader.h"
 
@@ -94,44 +92,8 @@ absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::st
   return Together(std::move(ranks));
 }
 
-std::unique_ptr<RankedBackend> MakeProcessRank(std::shared_ptr<RankLinks> links,
-                                               const CpuShare& cpu) {
-  RankGroup::Rank rank;
-  rank.backend = std::move(MakeCpuDevices(1, cpu).front());
-  rank.communicator = MakeProcessCommunicator(links);
-  return std::make_unique<RankedBackend>(
-      std::make_unique<RankGroup>(std::move(rank), std::move(links)));
-}
-
-RankDoor DoorOf(const ProcessOptions& options, int num_ranks) {
-  return {.host = options.host,
-          .port = options.port,
-          .size = num_ranks,
-          .secret = options.secret,
-          .join_limit = options.time_limit};
-}
-
-absl::Status CheckProcesses(const ModelOptions& options) {
-  if (options.pipeline_parallel > 1) {
-    return absl::UnimplementedError(fmt::format(
-        "pipeline_parallel is {}; accepted with rank_address: 1", options.pipeline_parallel));
-  }
-  for (const auto& [name, value] :
-       {std::pair("weights", &options.weights), std::pair("compute", &options.compute),
-        std::pair("cache", &options.cache)}) {
-    if (value->empty()) continue;
-    return absl::UnimplementedError(
-        fmt::format("{} is {}; accepted with rank_address: dtype alone", name, *value));
-  }
-  BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, /*num_threads=*/1));
-  if (placements.size() > 1) {
-    return absl::UnimplementedError(
-        fmt::format("replicas is {}; accepted with rank_address: 1", placements.size()));
-  }
-  const std::string& device = placements.front().devices.front();
-  if (device == "cpu") return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
-      "device is {}; accepted with rank_address: cpu (GPUs are ranks of one process)", device));
+std::unique_ptr<Backend> MakeCpuRank(const CpuShare& cpu) {
+  return std::move(MakeCpuDevices(1, cpu).front());
 }
 
 std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/api/engine.h"
 #include "engine/loading/make_backend.h"
 #include "engine/transformer/ranked_backend.h"
-#include "kernels/rank_links.h"
 
 namespace beamline {
 
@@ -25,14 +23,8 @@ absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::st
                                                          const GpuMemoryLimit& memory = {},
                                                          int num_stages = 1);
 
-// The one rank of this process on the CPU, with all that `cpu` says.
-std::unique_ptr<RankedBackend> MakeProcessRank(std::shared_ptr<RankLinks> links,
-                                               const CpuShare& cpu);
-
-// Where the processes of a model of so many ranks come together.
-RankDoor DoorOf(const ProcessOptions& options, int num_ranks);
-// UNIMPLEMENTED naming the setting of a model whose ranks cannot be processes.
-absl::Status CheckProcesses(const ModelOptions& options);
+// A rank that has the CPU alone, with all that `cpu` says.
+std::unique_ptr<Backend> MakeCpuRank(const CpuShare& cpu);
 
 // Connects devices of this process, which are those of the stages one behind the other.
 std::vector<RankGroup::Rank> ConnectThreads(std::vector<std::unique_ptr<Backend>> devices,

@@ -177,6 +177,29 @@ absl::StatusOr<std::vector<ReplicaPlacement>> PlaceReplicas(const ModelOptions& 
   return placements;
 }
 
+absl::StatusOr<ReplicaPlacement> PlaceProcess(const ModelOptions& options, int num_threads) {
+  for (const auto& [name, value] :
+       {std::pair("weights", &options.weights), std::pair("compute", &options.compute),
+        std::pair("cache", &options.cache)}) {
+    if (value->empty()) continue;
+    return absl::UnimplementedError(
+        fmt::format("{} is {}; accepted with rank_address: dtype alone", name, *value));
+  }
+  if (AskedReplicas(options) > 1) {
+    return absl::UnimplementedError(
+        fmt::format("replicas is {}; accepted with rank_address: 1", options.replicas));
+  }
+  if (!options.devices.empty() && options.devices != kCpu) {
+    return absl::UnimplementedError(fmt::format(
+        "devices is {}; accepted with rank_address: device, one of each process", options.devices));
+  }
+  ReplicaPlacement placement;
+  placement.devices = {options.devices.empty() ? options.device : options.devices};
+  if (placement.devices.front().empty()) placement.devices = {"auto"};
+  placement.cpu.num_threads = num_threads;
+  return placement;
+}
+
 ModelOptions OptionsThere(const ModelOptions& options, const ReplicaPlacement& placement) {
   ModelOptions there = options;
   there.device.clear();

@@ -32,6 +32,10 @@ absl::Status CheckReplicas(const ModelOptions& options);
 absl::StatusOr<std::vector<ReplicaPlacement>> PlaceReplicas(const ModelOptions& options,
                                                             int num_threads);
 
+// Of a model whose ranks are processes: the one device of this process's, which `device` names, and
+// all threads. UNIMPLEMENTED naming a setting that such a model has not.
+absl::StatusOr<ReplicaPlacement> PlaceProcess(const ModelOptions& options, int num_threads);
+
 // The options of one replica there: LoadedModel::Load gives it these devices and no others.
 ModelOptions OptionsThere(const ModelOptions& options, const ReplicaPlacement& placement);
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/build_info.h"
-#include "engine/transformer/rank_call.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -40,9 +39,9 @@ void AddSamples(const CheckpointTensor& tensor, Fingerprint& fingerprint) {
   }
 }
 
-template <typename Message, typename Terms>
-void VisitTerms(Message& message, Terms& terms) {
-  message(terms.build, terms.checkpoint, terms.dtype, terms.limits, terms.max_model_len);
+template <typename Message, typename Answer>
+void VisitReply(Message& message, Answer& reply) {
+  message(reply.fault, reply.free_bytes, reply.host, reply.share_port, reply.stage_port);
 }
 
 }  // namespace
@@ -61,11 +60,14 @@ uint64_t FingerprintOf(const Checkpoint& checkpoint) {
   return fingerprint.hash();
 }
 
-RankTerms TermsOf(const Checkpoint& checkpoint, DType dtype, const StepLimits& limits) {
+RankTerms TermsOf(const Checkpoint& checkpoint, const ModelOptions& options, bool on_gpu) {
   return {.build = fmt::format("{} ({})", ThisBuild().version, ThisBuild().revision),
           .checkpoint = FingerprintOf(checkpoint),
-          .dtype = dtype,
-          .limits = limits};
+          .dtype = options.dtype,
+          .tensor_parallel = options.tensor_parallel,
+          .pipeline_parallel = options.pipeline_parallel,
+          .on_gpu = on_gpu,
+          .max_model_len = options.max_model_len};
 }
 
 absl::Status CheckSame(const RankTerms& of_front, const RankTerms& own, const std::string& folder) {
@@ -77,6 +79,18 @@ absl::Status CheckSame(const RankTerms& of_front, const RankTerms& own, const st
     return absl::FailedPreconditionError(fmt::format("dtype is {}; accepted: {}, as of the front",
                                                      Name(own.dtype), Name(of_front.dtype)));
   }
+  if (own.tensor_parallel != of_front.tensor_parallel ||
+      own.pipeline_parallel != of_front.pipeline_parallel) {
+    return absl::FailedPreconditionError(fmt::format(
+        "tensor_parallel is {} and pipeline_parallel {}; accepted: {} and {}, as of the front",
+        own.tensor_parallel, own.pipeline_parallel, of_front.tensor_parallel,
+        of_front.pipeline_parallel));
+  }
+  if (own.on_gpu != of_front.on_gpu) {
+    return absl::FailedPreconditionError(fmt::format("device is {}; accepted: {}, as of the front",
+                                                     own.on_gpu ? "a GPU" : "cpu",
+                                                     of_front.on_gpu ? "a GPU" : "cpu"));
+  }
   if (own.checkpoint != of_front.checkpoint) {
     return absl::FailedPreconditionError(fmt::format(
         "the checkpoint in {} is another one than the front's (fingerprint {:016x}; accepted: "
@@ -86,28 +100,26 @@ absl::Status CheckSame(const RankTerms& of_front, const RankTerms& own, const st
   return absl::OkStatus();
 }
 
-void OfferTerms(const RankTerms& terms, RankLinks& followers) {
-  ByteWriter message;
-  message(RankCall::kLoad);
-  VisitTerms(message, terms);
-  followers.Tell(Kind::kCall, message.bytes());
-}
-
-absl::Status AwaitFollowers(RankLinks& followers, const std::atomic<bool>* stop) {
+absl::StatusOr<std::vector<RankReply>> AwaitReplies(RankLinks& followers,
+                                                    const std::atomic<bool>* stop) {
   const std::vector<int> ranks = followers.others();
-  std::vector<std::string> replies(ranks.size());
+  std::vector<std::string> messages(ranks.size());
   std::vector<Transfer> transfers;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    transfers.push_back(Transfer::From(ranks[i], Kind::kReply, replies[i]));
+    transfers.push_back(Transfer::From(ranks[i], Kind::kReply, messages[i]));
   }
   followers.Move(transfers, {.limited = false, .stop = stop});
-  // One that could not load ends, so that its reason counts more than its loss.
+  // One that does not go on ends, so that its reason counts more than its loss.
+  std::vector<RankReply> replies(ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (replies[i].empty() || replies[i] == "ready") continue;
+    ByteReader message(messages[i]);
+    VisitReply(message, replies[i]);
+    if (!message.done() || replies[i].fault.empty()) continue;
     return absl::FailedPreconditionError(fmt::format("{} does not compute with this front: {}",
-                                                     followers.NameOf(ranks[i]), replies[i]));
+                                                     followers.NameOf(ranks[i]), replies[i].fault));
   }
-  return followers.fault();
+  if (absl::Status fault = followers.fault(); !fault.ok()) return fault;
+  return replies;
 }
 
 absl::Status TakeCall(RankLinks& front, std::string& call) {
@@ -116,20 +128,16 @@ absl::Status TakeCall(RankLinks& front, std::string& call) {
   return front.fault();
 }
 
-absl::StatusOr<RankTerms> ReadTerms(const std::string& call) {
-  ByteReader message(call);
-  RankCall what = RankCall::kStep;
-  RankTerms terms;
-  message(what);
-  VisitTerms(message, terms);
-  if (what == RankCall::kLoad && message.done()) return terms;
-  return absl::InvalidArgumentError("the front began with another call than that to load");
+void Reply(const RankReply& reply, RankLinks& front) {
+  ByteWriter message;
+  VisitReply(message, reply);
+  const Transfer transfer =
+      Transfer::To(0, Kind::kReply, message.bytes().data(), message.bytes().size());
+  front.Move({&transfer, 1});
 }
 
-void ReplyTerms(const absl::Status& status, RankLinks& front) {
-  const std::string reply = status.ok() ? "ready" : std::string(status.message());
-  const Transfer transfer = Transfer::To(0, Kind::kReply, reply.data(), reply.size());
-  front.Move({&transfer, 1});
+void Reply(const absl::Status& status, RankLinks& front) {
+  Reply(RankReply{.fault = std::string(status.message()), .host = ""}, front);
 }
 
 }  // namespace beamline

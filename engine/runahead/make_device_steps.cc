@@ -18,7 +18,7 @@ std::vector<std::unique_ptr<DeviceStep>> MakeDeviceSteps(Transformer& transforme
     }
   } else if (ranked->ranks().num_stages() > 1) {
     for (int stage = 0; stage < ranked->ranks().num_stages(); ++stage) {
-      steps.push_back(std::make_unique<StagedStep>(*ranked));
+      steps.push_back(std::make_unique<StagedStep>(*ranked, stage));
     }
   } else {
     auto one = std::make_unique<RankedStep>(*ranked, 0);

@@ -5,7 +5,9 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/runahead/step_call.h"
 #include "engine/runahead/vocabulary_split.h"
+#include "engine/transformer/rank_call.h"
 
 namespace beamline {
 
@@ -31,9 +33,10 @@ void KeptRequests::Keep(std::span<const RowRequest* const> requests,
   }
 }
 
-StagedStep::StagedStep(RankedTransformer& transformer)
-    : transformer_(transformer), ranks_(transformer.ranks()) {
+StagedStep::StagedStep(RankedTransformer& transformer, int32_t number)
+    : transformer_(transformer), ranks_(transformer.ranks()), number_(number) {
   for (int rank = ranks_.result_rank(); rank < ranks_.size(); ++rank) {
+    if (!ranks_.Chooses(rank)) continue;
     Backend& backend = ranks_.backend(rank);
     Communicator* const shares = ranks_.shares(rank);
     choosing_.push_back(std::make_unique<TransformerStep>(
@@ -53,8 +56,11 @@ absl::Status StagedStep::Start(const StepBuilder& built, const DeviceEdits& edit
   built_ = built;
   kept_.Keep(requests, searches);
   BEAMLINE_RETURN_IF_ERROR(Prepare());
+  TellFollowers(ranks_, RankCall::kStep, [&](ByteWriter& message) {
+    WriteStepCall(number_, built, edits, requests, searches, message);
+  });
   call_ = ranks_.Start([this](int rank) -> absl::Status {
-    if (rank < ranks_.result_rank()) {
+    if (!ranks_.Chooses(rank)) {
       TransformerStep::Compute(transformer_.part(rank), built_, DeviceEdits());
       return absl::OkStatus();
     }
@@ -95,8 +101,8 @@ absl::Status StagedStep::Wait() {
   if (ranks_.backend(0).Records()) {
     // By the threads that launch on these devices, which have nothing to launch before.
     return ranks_.Wait(ranks_.Start([this](int rank) {
-      return rank < ranks_.result_rank() ? absl::OkStatus()
-                                         : choosing_[rank - ranks_.result_rank()]->Wait();
+      return ranks_.Chooses(rank) ? choosing_[rank - ranks_.result_rank()]->Wait()
+                                  : absl::OkStatus();
     }));
   }
   for (const auto& step : choosing_) {

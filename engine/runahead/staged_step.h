@@ -32,8 +32,8 @@ class KeptRequests {
 
 class StagedStep final : public DeviceStep {
  public:
-  // The transformer outlives the step.
-  explicit StagedStep(RankedTransformer& transformer);
+  // The transformer outlives the step, which followers know by its number.
+  StagedStep(RankedTransformer& transformer, int32_t number);
   // Waits for the stages, which work on what the step holds.
   ~StagedStep() override { ranks_.Drain(); }
 
@@ -64,6 +64,7 @@ class StagedStep final : public DeviceStep {
 
   RankedTransformer& transformer_;
   RankGroup& ranks_;
+  const int32_t number_;
   std::vector<std::unique_ptr<TransformerStep>> choosing_;  // of each rank of the last stage
   StepBuilder built_;
   KeptRequests kept_;

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<StepCall>> StepCall::Read(ByteReader& message) {
   message(call->has_words_, call->edits_.fills, call->edits_.beam_tables);
   call->ReadRequests(message);
   call->ReadSearches(message);
-  const bool is_step = message.done() && (call->number_ == 0 || call->number_ == 1);
+  const bool is_step = message.done() && call->number_ >= 0;
   if (!is_step) return absl::InvalidArgumentError("the front sent a step that is none");
   return call;
 }

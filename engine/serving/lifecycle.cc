@@ -121,10 +121,19 @@ absl::StatusOr<Registry::Pool> Lifecycle::LoadPool(const ModelOptions& options) 
   return pool;
 }
 
+bool Lifecycle::HasProcesses(const ModelOptions& options, const LoadWay& way) const {
+  return way.is_configured && options_.processes.port != 0 && options.num_ranks() > 1;
+}
+
 absl::StatusOr<Registry::Pool> Lifecycle::MakePool(const ModelOptions& options,
                                                    const LoadWay& way) {
-  BEAMLINE_ASSIGN_OR_RETURN(std::vector<ReplicaPlacement> placements,
-                            PlaceReplicas(options, options_.num_threads));
+  std::vector<ReplicaPlacement> placements;
+  if (HasProcesses(options, way)) {
+    BEAMLINE_ASSIGN_OR_RETURN(placements.emplace_back(),
+                              PlaceProcess(options, options_.num_threads));
+  } else {
+    BEAMLINE_ASSIGN_OR_RETURN(placements, PlaceReplicas(options, options_.num_threads));
+  }
   const auto count = static_cast<int>(placements.size());
   // What those before hold and may still come to write, and the size of their caches, which is one.
   struct Loaded {
@@ -163,8 +172,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Lifecycle::LoadReplica(const ModelO
   context.cpu = cpu;
   context.stop = &stop_loads_;
   if (!way.is_again) context.later_models = way.later_models;
-  const bool is_divided = options.tensor_parallel > 1 && way.is_configured;
-  if (is_divided && options_.processes.port != 0) context.processes = &options_.processes;
+  if (HasProcesses(options, way)) context.processes = &options_.processes;
   // Of a model that is alone on its device at the start, what fits is seen when it is there.
   if (!way.is_configured || !way.is_alone || way.is_again) {
     context.admit = [this, promised = way.promised_bytes](const MemoryPlan& plan,

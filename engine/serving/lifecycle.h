@@ -51,6 +51,8 @@ class Lifecycle {
   };
 
   absl::StatusOr<Registry::Pool> LoadPool(const ModelOptions& options);
+  // Whether the ranks of the model are processes.
+  bool HasProcesses(const ModelOptions& options, const LoadWay& way) const;
   absl::StatusOr<Registry::Pool> MakePool(const ModelOptions& options, const LoadWay& way);
   absl::StatusOr<std::unique_ptr<LoadedModel>> LoadReplica(const ModelOptions& options,
                                                            const CpuShare& cpu, const LoadWay& way);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "engine/api/engine.h"
+#include "engine/transformer/ranked_backend.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -36,7 +37,8 @@ absl::Status ReplicaFault::Examine(Backend& backend) {
       absl::UnavailableError(fmt::format("model '{}' cannot answer: its device {} failed: {}",
                                          model_, backend.Name(), std::string(device.message())));
   status_.SetPayload(kReplicaEndedPayload, absl::Cord());
-  leaves_device_whole_ = absl::IsResourceExhausted(device);
+  leaves_device_whole_ =
+      absl::IsResourceExhausted(device) || device.GetPayload(kDeviceWholePayload).has_value();
   const absl::Status fault = status_;
   const Listener listener = listener_;
   lock.unlock();

@@ -21,7 +21,8 @@ class ReplicaFault {
   // OK, or UNAVAILABLE naming the model and the fault.
   absl::Status status() const;
   // Of a fault: whether what failed is this replica's work alone, so that another may work on the
-  // same device. It was refused memory; any other fault of a GPU is its context's.
+  // same device. It was refused memory, or a process that computes with it is lost; any other fault
+  // of a GPU is its context's.
   bool leaves_device_whole() const;
   // What requests get that an ended replica does not answer: the fault, else the reason for the
   // end.

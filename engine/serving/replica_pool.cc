@@ -1,3 +1,4 @@
+// Long because what becomes of requests, faults, restarts and drains meets under one mutex.
 #include "engine/serving/replica_pool.h"
 
 #include <algorithm>
@@ -57,6 +58,7 @@ void ReplicaPool::Install(int number, std::unique_ptr<LoadedModel> model) {
   slot.device = model->info.device;
   slot.description = model->info.device_description;
   slot.on_gpu = model->on_gpu;
+  slot.may_load_again = !model->on_gpu || model->num_processes > 1;
   slot.replica = std::make_shared<Replica>(std::move(model), options_.observer);
   slot.replica->fault().Listen([this, number, replica = slot.replica.get()](
                                    const absl::Status& fault) { OnFault(number, replica, fault); });
@@ -207,9 +209,9 @@ absl::Status ReplicaPool::Reload(int number, const absl::Status& why) {
   {
     std::lock_guard lock(mutex_);
     if (!end_.ok()) return end_;
-    const bool may_restart = !slots_[static_cast<size_t>(number)].on_gpu;
     if (status.ok()) Install(number, *std::move(model));
-    state_.EndRestart(number, status.ok(), may_restart, steady_clock::now());
+    state_.EndRestart(number, status.ok(), slots_[static_cast<size_t>(number)].may_load_again,
+                      steady_clock::now());
     if (!status.ok()) last_fault_ = Ended(std::string(status.message()));
     change = ChangeOf(number, std::string(status.message()));
     is_end = !state_.has_future();

@@ -125,6 +125,8 @@ class ReplicaPool {
     std::string device;                // that it is on, or was
     std::string description;
     bool on_gpu = false;
+    // After a load that failed; of processes it fails for one that is not there yet.
+    bool may_load_again = true;
   };
 
   ReplicaPool(Options options, std::vector<std::unique_ptr<LoadedModel>> models);

@@ -11,7 +11,9 @@ namespace beamline {
 
 // The first value of a message of RankLinks::Kind::kCall.
 enum class RankCall : uint32_t {
-  kLoad = 1,  // engine/loading/rank_terms.h
+  kMeet = 1,  // engine/loading/rank_terms.h
+  kConnect,   // engine/loading/rank_meeting.h
+  kLoad,      // a StepLimits
   kEncode,    // an EncoderBatch, for Transformer::Encode
   kStep       // engine/runahead/step_call.h
 };

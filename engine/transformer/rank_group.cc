@@ -1,5 +1,6 @@
 #include "engine/transformer/rank_group.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
@@ -8,6 +9,8 @@
 namespace beamline {
 
 namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{100};
 
 std::vector<RankGroup::Rank> Alone(RankGroup::Rank rank) {
   std::vector<RankGroup::Rank> ranks;
@@ -25,36 +28,47 @@ RankGroup::RankGroup(Rank rank, std::shared_ptr<RankLinks> links)
 RankGroup::RankGroup(std::vector<Rank> ranks, std::shared_ptr<RankLinks> links)
     : links_(std::move(links)),
       ranks_(std::move(ranks)),
-      num_stages_(ranks_.front().stages == nullptr ? 1 : ranks_.front().stages->size()) {
+      num_stages_(ranks_.front().stages == nullptr ? 1 : ranks_.front().stages->size()),
+      first_(links_ == nullptr ? 0 : RankOfProcess(links_->rank(), links_->size(), num_stages_)) {
   BEAMLINE_CHECK(num_ranks() >= 2 && num_ranks() % num_stages_ == 0);
-  BEAMLINE_CHECK(links_ == nullptr || num_stages_ == 1);
-  const int share = ranks_per_stage();
-  for (int rank = 0; rank < size(); ++rank) {
-    Communicator* const shared = shares(rank);
-    Communicator* const staged = stages(rank);
-    BEAMLINE_CHECK((shared != nullptr) == (share > 1) && (staged != nullptr) == (num_stages_ > 1));
-    if (shared != nullptr) {
-      BEAMLINE_CHECK(shared->rank() == (links_ != nullptr ? links_->rank() : rank % share));
-      BEAMLINE_CHECK(shared->size() == share);
-      if (rank % share == 0) connections_.push_back(shared);
-    }
-    if (staged != nullptr) {
-      BEAMLINE_CHECK(staged->rank() == rank / share && staged->size() == num_stages_);
-      if (staged->rank() == 0) connections_.push_back(staged);
-    }
-  }
+  for (int rank = 0; rank < size(); ++rank) AddConnections(rank);
   for (int rank = num_stages_ > 1 ? 0 : 1; rank < size(); ++rank) {
     workers_.emplace_back([this, rank] { WorkerLoop(rank); });
+  }
+  if (links_ != nullptr) watch_ = std::thread([this] { Watch(); });
+}
+
+int RankGroup::RankOfProcess(int process, int num_ranks, int num_stages) {
+  return (process + num_ranks - num_ranks / num_stages) % num_ranks;
+}
+
+// One end of each connection that this process has.
+void RankGroup::AddConnections(int rank) {
+  const int share = ranks_per_stage(), of_model = first_ + rank;
+  Communicator* const shared = shares(rank);
+  Communicator* const staged = stages(rank);
+  BEAMLINE_CHECK((shared != nullptr) == (share > 1) && (staged != nullptr) == (num_stages_ > 1));
+  if (shared != nullptr) {
+    BEAMLINE_CHECK(shared->rank() == of_model % share && shared->size() == share);
+    if (links_ != nullptr || shared->rank() == 0) connections_.push_back(shared);
+  }
+  if (staged != nullptr) {
+    BEAMLINE_CHECK(staged->rank() == of_model / share && staged->size() == num_stages_);
+    if (links_ != nullptr || staged->rank() == 0) connections_.push_back(staged);
   }
 }
 
 RankGroup::~RankGroup() {
+  // Of what goes away here the followers know the reason first.
+  if (followers() != nullptr) followers()->End();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   called_.notify_all();
+  ending_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  if (watch_.joinable()) watch_.join();
   // A device's recordings hold what its communicator has on the device.
   for (Rank& rank : ranks_) rank.backend.reset();
 }
@@ -128,6 +142,7 @@ void RankGroup::RunRank(int rank, Work work) {
   if (num_stages_ > 1 && !status().ok()) return;
   absl::Status result = work(rank);
   // A fault of its connections is one of the ranks that are not on them too.
+  if (result.ok() && links_ != nullptr) result = links_->fault();
   for (const Communicator* connection : {shares(rank), stages(rank)}) {
     if (result.ok() && connection != nullptr) result = connection->status();
   }
@@ -139,13 +154,30 @@ void RankGroup::Fail(const absl::Status& fault) {
     std::lock_guard lock(mutex_);
     if (fault_.ok()) fault_ = fault;
   }
+  if (links_ != nullptr) links_->Fail(fault);
   for (Communicator* connection : connections_) connection->Abort(fault);
+}
+
+void RankGroup::Watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    ending_.wait_for(lock, kBetweenLooks, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    const absl::Status fault = status();
+    if (!fault.ok()) return Fail(fault);
+    lock.lock();
+  }
 }
 
 absl::Status RankGroup::status() const {
   {
     std::lock_guard lock(mutex_);
     if (!fault_.ok()) return fault_;
+  }
+  // Of processes this connection knows which one is lost.
+  if (links_ != nullptr) {
+    if (absl::Status status = links_->fault(); !status.ok()) return status;
   }
   for (const Communicator* connection : connections_) {
     if (absl::Status status = connection->status(); !status.ok()) return status;

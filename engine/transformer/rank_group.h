@@ -35,8 +35,14 @@ class RankGroup {
   // Starts a thread for every rank; with one stage not for the first, whose thread is the one that
   // calls Run. REQUIRES: stage by stage, in the order of their communicators' ranks; at least two.
   explicit RankGroup(std::vector<Rank> ranks);
-  // The part of one process: a rank of those that `links` connect, in one stage.
+  // The part of one process, which `links` connect with the front or the followers: that rank of
+  // the model's which RankOfProcess says. A thread watches: a fault of any connection fails all of
+  // them, in the middle of what they do too.
   RankGroup(Rank rank, std::shared_ptr<RankLinks> links);
+  // Of the ranks of a model, stage by stage, the one that process `process` has: the front, whose
+  // process is 0, has the first of the last stage, where the results are; the others follow from
+  // there on and go round.
+  static int RankOfProcess(int process, int num_ranks, int num_stages);
   // What has been started is done first.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
@@ -59,10 +65,12 @@ class RankGroup {
 
   int num_stages() const { return num_stages_; }
   // Of all processes.
-  int ranks_per_stage() const { return links_ != nullptr ? links_->size() : size() / num_stages_; }
-  int num_ranks() const { return ranks_per_stage() * num_stages_; }
-  int StageOf(int rank) const { return rank / ranks_per_stage(); }
-  // The first of those that have the last layers: where results are.
+  int num_ranks() const { return links_ != nullptr ? links_->size() : size(); }
+  int ranks_per_stage() const { return num_ranks() / num_stages_; }
+  int StageOf(int rank) const { return (first_ + rank) / ranks_per_stage(); }
+  // Whether it has the last layers, and so chooses tokens.
+  bool Chooses(int rank) const { return StageOf(rank) == num_stages_ - 1; }
+  // The first of those, where results are. Of a follower its rank, whose results nobody reads.
   int result_rank() const { return links_ != nullptr ? 0 : size() - ranks_per_stage(); }
 
   // Calls `work` on the thread of each rank and returns when all are done: OK, or the fault. A
@@ -93,6 +101,8 @@ class RankGroup {
     int num_left = 0;  // threads that are not done with it
   };
 
+  void AddConnections(int rank);
+  void Watch();
   uint64_t Post(std::function<absl::Status(int rank)> work);
   void WorkerLoop(int rank);
   void RunRank(int rank, Work work);
@@ -101,14 +111,16 @@ class RankGroup {
   const std::shared_ptr<RankLinks> links_;  // null: all ranks are of this process
   std::vector<Rank> ranks_;
   const int num_stages_;
+  const int first_;                         // of the model's ranks the first of this process
   std::vector<Communicator*> connections_;  // one end of each
   mutable std::mutex mutex_;                // guards all below
-  std::condition_variable called_, done_;
+  std::condition_variable called_, done_, ending_;
   std::deque<Call> calls_;
   uint64_t first_call_ = 0;  // the number of calls_.front(); the calls before it are done
   bool stopping_ = false;
   absl::Status fault_;
   std::vector<std::thread> workers_;
+  std::thread watch_;
 };
 
 }  // namespace beamline

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "base/status.h"
 #include "fmt/format.h"
 
@@ -22,18 +23,16 @@ std::optional<size_t> RankedBackend::FreeMemory() const {
   for (int rank = 1; rank < ranks_->size() && least.has_value(); ++rank) {
     least = std::min(*least, ranks_->backend(rank).FreeMemory().value_or(*least));
   }
+  if (least.has_value()) *least = std::min(*least, least_free_elsewhere_.value_or(*least));
   if (least.has_value()) *least *= static_cast<size_t>(ranks_->num_ranks());
   return least;
 }
 
 std::string RankedBackend::Description() const {
-  if (ranks_->num_stages() == 1) {
-    return fmt::format("{} ranks{}, each on {}", ranks_->num_ranks(),
-                       ranks_->followers() != nullptr ? " as processes" : "",
-                       result().Description());
-  }
-  return fmt::format("{} ranks in {} stages, each on {}", ranks_->size(), ranks_->num_stages(),
-                     result().Description());
+  const std::string stages =
+      ranks_->num_stages() > 1 ? fmt::format(" in {} stages", ranks_->num_stages()) : "";
+  return fmt::format("{} ranks{}{}, each on {}", ranks_->num_ranks(), stages,
+                     ranks_->followers() != nullptr ? " as processes" : "", result().Description());
 }
 
 std::vector<MemoryUse> RankedBackend::MemoryUsage() const {
@@ -62,11 +61,18 @@ absl::Status RankedBackend::CopyToHost(const void* device, void* host, size_t by
 
 absl::Status RankedBackend::Synchronize() {
   ranks_->Drain();
+  bool are_whole = true;
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const absl::Status status = ranks_->backend(rank).Synchronize();
-    if (!status.ok()) ranks_->Fail(status);
+    if (status.ok()) continue;
+    are_whole = false;
+    ranks_->Fail(status);
   }
-  return ranks_->status();
+  absl::Status fault = ranks_->status();
+  if (!fault.ok() && are_whole && ranks_->followers() != nullptr) {
+    fault.SetPayload(kDeviceWholePayload, absl::Cord());
+  }
+  return fault;
 }
 
 void RankedBackend::SetLog(Log log) {

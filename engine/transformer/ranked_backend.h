@@ -12,11 +12,18 @@
 
 namespace beamline {
 
+// A fault with this payload is that of another process, or of the connections: the devices of this
+// one go on working.
+inline constexpr char kDeviceWholePayload[] = "beamline.device_whole";
+
 // Transfers and operators are those of the first rank of the last stage, for what is the model's:
 // last hidden states, vectors, a step's results. Weights and caches are made rank by rank.
 class RankedBackend final : public Backend {
  public:
-  explicit RankedBackend(std::unique_ptr<RankGroup> ranks) : ranks_(std::move(ranks)) {}
+  // `least_free_elsewhere`: of the devices of other processes, what the fullest one has free.
+  explicit RankedBackend(std::unique_ptr<RankGroup> ranks,
+                         std::optional<size_t> least_free_elsewhere = std::nullopt)
+      : ranks_(std::move(ranks)), least_free_elsewhere_(least_free_elsewhere) {}
 
   RankGroup& ranks() { return *ranks_; }
 
@@ -47,6 +54,7 @@ class RankedBackend final : public Backend {
   }
   // What a failed step has left is no result: the fault of any rank comes instead.
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
+  // The fault of a process that is lost has kDeviceWholePayload.
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
     return result().AllocateReadBack(bytes);
@@ -65,6 +73,7 @@ class RankedBackend final : public Backend {
   const Backend& result() const { return ranks_->backend(ranks_->result_rank()); }
 
   const std::unique_ptr<RankGroup> ranks_;
+  const std::optional<size_t> least_free_elsewhere_;
 };
 
 }  // namespace beamline

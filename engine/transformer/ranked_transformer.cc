@@ -74,7 +74,7 @@ Tensor RankedTransformer::EncodePieces(const EncoderBatch& batch) {
   for (const EncoderBatch& piece : pieces) {
     ranks_.Start([this, &piece, &whole](int rank) {
       const Tensor hidden = parts_[rank]->Encode(piece);
-      if (rank == ranks_.result_rank() && piece.first_row == 0) {
+      if (rank == ranks_.result_rank() && ranks_.Chooses(rank) && piece.first_row == 0) {
         whole = Tensor(hidden.data, hidden.dtype, {whole.dim(0), hidden.dim(-1)});
       }
       return absl::OkStatus();
@@ -90,9 +90,9 @@ Tensor RankedTransformer::NoStates(const EncoderBatch& batch) const {
 }
 
 Tensor RankedTransformer::Encode(const EncoderBatch& batch) {
-  if (ranks_.num_stages() > 1 && !ranks_.backend(0).Records()) return EncodePieces(batch);
   TellFollowers(ranks_, RankCall::kEncode,
                 [&](ByteWriter& message) { VisitEncoderBatch(message, batch); });
+  if (ranks_.num_stages() > 1 && !ranks_.backend(0).Records()) return EncodePieces(batch);
   return OnEveryRank(NoStates(batch), [&](int rank, Tensor& hidden) {
     hidden = parts_[rank]->Encode(batch);
     return absl::OkStatus();
@@ -124,7 +124,7 @@ Tensor RankedTransformer::Gathered(int64_t num_rows, const Compute& compute) {
   const Tensor none(nullptr, DType::kFloat32, {num_rows, spec_.vocab_size});
   return OnEveryRank(none, [&](int rank, Tensor& logits) {
     logits = compute(*parts_[rank]);
-    const bool divided = ranks_.shares(rank) != nullptr && rank >= ranks_.result_rank();
+    const bool divided = ranks_.shares(rank) != nullptr && ranks_.Chooses(rank);
     return divided ? GatherLogits(rank, logits, logits) : absl::OkStatus();
   });
 }

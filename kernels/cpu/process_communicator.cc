@@ -272,7 +272,57 @@ class ProcessCommunicator final : public Communicator {
   std::vector<std::string> messages_;  // of the front: one for each rank
 };
 
+class ChainCommunicator final : public Communicator {
+ public:
+  ChainCommunicator(int stage, int num_stages, std::shared_ptr<RankLinks> previous,
+                    std::shared_ptr<RankLinks> next)
+      : Communicator(stage, num_stages), previous_(std::move(previous)), next_(std::move(next)) {
+    BEAMLINE_CHECK((previous_ != nullptr) == (stage > 0));
+    BEAMLINE_CHECK((next_ != nullptr) == (stage + 1 < num_stages));
+  }
+
+  absl::Status status() const override {
+    for (const auto& links : {previous_, next_}) {
+      if (links == nullptr) continue;
+      if (absl::Status fault = links->fault(); !fault.ok()) return fault;
+    }
+    return absl::OkStatus();
+  }
+  void Abort(const absl::Status& why) override {
+    for (const auto& links : {previous_, next_}) {
+      if (links != nullptr) links->Fail(why);
+    }
+  }
+
+ private:
+  void DoSend(const Tensor& x, int to) override {
+    if (to != rank() + 1) return Communicator::DoSend(x, to);
+    const Transfer transfer = Transfer::To(1, Kind::kPoint, x.data, BytesOf(x));
+    next_->Move({&transfer, 1});
+  }
+  void DoReceive(const Tensor& x, int from) override {
+    if (from != rank() - 1) return Communicator::DoReceive(x, from);
+    const Transfer transfer = Transfer::From(0, Kind::kPoint, x.data, BytesOf(x));
+    previous_->Move({&transfer, 1});
+  }
+
+  // Stages send alone.
+  void DoAllReduceSum(const Tensor&) override { BEAMLINE_CHECK(false); }
+  void DoAllGather(const Tensor&, const Tensor&) override { BEAMLINE_CHECK(false); }
+  void DoBroadcast(const Tensor&, int) override { BEAMLINE_CHECK(false); }
+  void DoMergeCandidates(const MergeCandidatesParams&) override { BEAMLINE_CHECK(false); }
+
+  const std::shared_ptr<RankLinks> previous_, next_;
+};
+
 }  // namespace
+
+std::unique_ptr<Communicator> MakeChainCommunicator(int stage, int num_stages,
+                                                    std::shared_ptr<RankLinks> previous,
+                                                    std::shared_ptr<RankLinks> next) {
+  return std::make_unique<ChainCommunicator>(stage, num_stages, std::move(previous),
+                                             std::move(next));
+}
 
 std::unique_ptr<Communicator> MakeProcessCommunicator(std::shared_ptr<RankLinks> links) {
   return std::make_unique<ProcessCommunicator>(std::move(links));

@@ -11,6 +11,8 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda_module.h"
 
+static_assert(sizeof(beamline::cuda::NcclName) == beamline::kRanksNameBytes);
+
 namespace {
 
 int Report(const absl::Status& status, char* error, size_t error_size) {
@@ -68,5 +70,32 @@ extern "C" __attribute__((visibility("default"))) int beamline_cuda_connect(
   }
   auto made = beamline::cuda::MakeNcclCommunicators(devices, traffic);
   for (int i = 0; made.ok() && i < count; ++i) communicators[i] = (*made)[i].release();
+  return Report(made.status(), error, error_size);
+}
+
+extern "C" __attribute__((visibility("default"))) int beamline_cuda_name_ranks(int version,
+                                                                               char* name,
+                                                                               char* error,
+                                                                               size_t error_size) {
+  absl::Status status = CheckVersion(version);
+  if (status.ok()) {
+    const auto made = beamline::cuda::NameNcclRanks();
+    status = made.status();
+    if (made.ok()) std::memcpy(name, made->bytes, sizeof(made->bytes));
+  }
+  return Report(status, error, error_size);
+}
+
+extern "C" __attribute__((visibility("default"))) int beamline_cuda_join(
+    int version, beamline::Backend* backend, const beamline::CudaRank* rank,
+    beamline::Communicator** communicator, char* error, size_t error_size) {
+  if (const absl::Status status = CheckVersion(version); !status.ok()) {
+    return Report(status, error, error_size);
+  }
+  beamline::cuda::NcclPlace place = {.rank = rank->rank, .size = rank->size};
+  std::memcpy(place.name.bytes, rank->name, sizeof(place.name.bytes));
+  beamline::cuda::Device& device = static_cast<beamline::cuda::CudaBackend*>(backend)->device();
+  auto made = beamline::cuda::JoinNcclRanks(device, place, rank->traffic);
+  if (made.ok()) *communicator = std::move(made)->release();
   return Report(made.status(), error, error_size);
 }

@@ -44,19 +44,23 @@ absl::StatusOr<ProcessOptions> ReadProcessOptions(const ServerConfig& config) {
     return FieldError("rank_address", fmt::format("'{}'", config.rank_address),
                       "an address with a port that all ranks know");
   }
-  const auto is_divided = [](const ModelOptions& model) { return model.tensor_parallel > 1; };
+  const auto is_divided = [](const ModelOptions& model) { return model.num_ranks() > 1; };
   const auto num_divided = std::ranges::count_if(config.models, is_divided);
   if (num_divided != 1) {
     return FieldError(
         {.field = "rank_address",
-         .text = fmt::format("rank_address is set, and {} models have tensor_parallel "
-                             "above 1; accepted: 1, whose ranks meet there",
+         .text = fmt::format("rank_address is set, and {} models have tensor_parallel or "
+                             "pipeline_parallel above 1; accepted: 1, whose ranks meet there",
                              num_divided)});
   }
-  const int num_ranks = std::ranges::find_if(config.models, is_divided)->tensor_parallel;
-  if (config.rank >= num_ranks) {
+  const ModelOptions& model = *std::ranges::find_if(config.models, is_divided);
+  if (config.rank >= model.num_ranks()) {
+    std::string ranks = fmt::format("tensor_parallel is {}", model.tensor_parallel);
+    if (model.pipeline_parallel > 1) {
+      ranks += fmt::format(" and pipeline_parallel {}", model.pipeline_parallel);
+    }
     return FieldError("rank", fmt::format("{}", config.rank),
-                      fmt::format("0 to {}, as tensor_parallel is {}", num_ranks - 1, num_ranks));
+                      fmt::format("0 to {}, as {}", model.num_ranks() - 1, ranks));
   }
   BEAMLINE_ASSIGN_OR_RETURN(std::string secret, ReadSecret(config.rank_secret_file));
   return ProcessOptions{.host = address.host,

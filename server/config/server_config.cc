@@ -220,13 +220,13 @@ std::vector<Setting> RankSettings(ServerConfig& c) {
       {.name = "rank_address",
        .value = &c.rank_address,
        .choices = {"off"},
-       .help = "address where the front meets the other ranks of the model that tensor_parallel "
-               "divides, each a process; off: ranks are threads",
+       .help = "address where the front meets the other ranks of the model that tensor_parallel or "
+               "pipeline_parallel divides, each a process; off: ranks are threads",
        .is_address = true},
       {"rank",
        &c.rank,
        0,
-       7,
+       63,
        {},
        "with rank_address, which rank this process is; 0: the front, which answers"},
       {.name = "rank_secret_file",

@@ -63,6 +63,17 @@ EXPORTED int beamline_cuda_connect(int, beamline::RankTraffic, beamline::Backend
   return static_cast<int>(absl::StatusCode::kUnimplemented);
 }
 
+EXPORTED int beamline_cuda_name_ranks(int, char*, char* error, size_t error_size) {
+  return beamline_cuda_connect(0, {}, nullptr, 0, nullptr, error, error_size);
+}
+
+EXPORTED int beamline_cuda_join(int, beamline::Backend*, const beamline::CudaRank*,
+                                beamline::Communicator**, char* error, size_t error_size) {
+  return beamline_cuda_connect(0, {}, nullptr, 0, nullptr, error, error_size);
+}
+
 static_assert(std::is_same_v<decltype(beamline_cuda_create), beamline::CudaCreateFunction>);
 static_assert(std::is_same_v<decltype(beamline_cuda_count), beamline::CudaCountFunction>);
 static_assert(std::is_same_v<decltype(beamline_cuda_connect), beamline::CudaConnectFunction>);
+static_assert(std::is_same_v<decltype(beamline_cuda_name_ranks), beamline::CudaNameRanksFunction>);
+static_assert(std::is_same_v<decltype(beamline_cuda_join), beamline::CudaJoinFunction>);

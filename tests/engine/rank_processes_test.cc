@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/api/follower.h"
+#include "fmt/format.h"
 #include "tests/engine/request_catalogue.h"
 #include "tests/rank_door.h"
 #include "tests/scratch_path.h"
@@ -31,12 +32,13 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-ModelOptions OnCpu(const std::string& name, int num_ranks) {
+ModelOptions OnCpu(const std::string& name, int num_ranks, int num_stages = 1) {
   ModelOptions options;
   options.name = name;
   options.folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/" + name;
   options.device = "cpu";
   options.tensor_parallel = num_ranks;
+  options.pipeline_parallel = num_stages;
   return options;
 }
 
@@ -60,7 +62,8 @@ class FollowerProcess {
                                           model.name,
                                           model.folder,
                                           std::string(Name(model.dtype)),
-                                          std::to_string(door.size),
+                                          std::to_string(model.tensor_parallel),
+                                          std::to_string(model.pipeline_parallel),
                                           std::to_string(rank),
                                           door.host,
                                           std::to_string(door.port)};
@@ -94,7 +97,7 @@ class FollowerProcess {
 
 // A front in this process, and its followers.
 struct Processes {
-  explicit Processes(const ModelOptions& of) : model(of), door(DoorFor(of.tensor_parallel)) {
+  explicit Processes(const ModelOptions& of) : model(of), door(DoorFor(of.num_ranks())) {
     for (int rank = 1; rank < door.size; ++rank) followers.emplace_back(model, door, rank);
     auto created = Engine::Create(AsProcess(model, door));
     EXPECT_TRUE(created.ok()) << created.status();
@@ -111,7 +114,7 @@ struct Processes {
 std::unique_ptr<Engine> WithThreads(const ModelOptions& model) {
   EngineOptions options;
   options.models = {model};
-  options.num_threads = model.tensor_parallel;
+  options.num_threads = model.num_ranks();
   auto engine = Engine::Create(options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   return engine.ok() ? *std::move(engine) : nullptr;
@@ -126,13 +129,16 @@ void ExpectSameBits(const GenerateResult& actual, const GenerateResult& expected
 }
 
 TEST(RankProcessesTest, RequestsOfEveryKindAreAnsweredAsByThreads) {
-  for (const ModelOptions& model : {OnCpu("write-en", 3), OnCpu("translate-en-de", 2)}) {
-    SCOPED_TRACE(model.name);
+  for (const ModelOptions& model :
+       {OnCpu("write-en", 3), OnCpu("translate-en-de", 2), OnCpu("write-en", 1, 2),
+        OnCpu("translate-en-de", 1, 3), OnCpu("translate-en-de", 2, 2)}) {
+    SCOPED_TRACE(fmt::format("{} on {} ranks in {} stages", model.name, model.tensor_parallel,
+                             model.pipeline_parallel));
     const Processes processes(model);
     const auto threads = WithThreads(model);
     ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
     EXPECT_THAT(processes.engine->FindModel(model.name)->device_description,
-                HasSubstr("ranks as processes, each on "));
+                HasSubstr(" as processes, each on "));
     std::vector<GenerateRequest> requests = RequestsOfEveryKind();
     std::erase_if(requests, [&](const auto& request) { return request.model != model.name; });
     // One after the other, so that both plan the same steps; the second time all at once.
@@ -168,10 +174,6 @@ TEST(RankProcessesTest, CachedBeginningsAreSharedByAllRanks) {
 }
 
 TEST(RankProcessesTest, EmbeddingsAreThoseOfThreads) {
-  const ModelOptions model = OnCpu("embed-en", 2);
-  const Processes processes(model);
-  const auto threads = WithThreads(model);
-  ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
   EncodeRequest request;
   request.model = "embed-en";
   for (int i = 0; i < 10; ++i) {
@@ -179,11 +181,18 @@ TEST(RankProcessesTest, EmbeddingsAreThoseOfThreads) {
     for (int word = 0; word < i; ++word) text += " with version " + std::to_string(word * i);
     request.inputs.emplace_back(text);
   }
-  const auto actual = processes.engine->EncodeAndWait(request);
-  const auto expected = threads->EncodeAndWait(request);
-  ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
-    EXPECT_EQ(actual->embeddings[i].values, expected->embeddings[i].values);
+  for (const ModelOptions& model :
+       {OnCpu("embed-en", 2), OnCpu("embed-en", 1, 2), OnCpu("embed-en", 2, 2)}) {
+    SCOPED_TRACE(model.pipeline_parallel);
+    const Processes processes(model);
+    const auto threads = WithThreads(model);
+    ASSERT_TRUE(processes.engine != nullptr && threads != nullptr);
+    const auto actual = processes.engine->EncodeAndWait(request);
+    const auto expected = threads->EncodeAndWait(request);
+    ASSERT_TRUE(actual.ok() && expected.ok()) << actual.status() << expected.status();
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      EXPECT_EQ(actual->embeddings[i].values, expected->embeddings[i].values);
+    }
   }
 }
 
@@ -198,8 +207,10 @@ TEST(RankProcessesTest, StepsAreRehearsedByAllRanks) {
 }
 
 // Under load; every request is answered once, and rightly or with UNAVAILABLE.
-TEST(RankProcessesTest, AKilledFollowerEndsEveryRequestOnceAndMayComeBack) {
-  const ModelOptions model = OnCpu("write-en", 3);
+class RankProcessesLossTest : public ::testing::TestWithParam<ModelOptions> {};
+
+TEST_P(RankProcessesLossTest, AKilledFollowerEndsEveryRequestOnceAndMayComeBack) {
+  const ModelOptions& model = GetParam();
   Processes processes(model);
   ASSERT_NE(processes.engine, nullptr);
   std::vector<GenerateRequest> requests;
@@ -246,14 +257,25 @@ TEST(RankProcessesTest, AKilledFollowerEndsEveryRequestOnceAndMayComeBack) {
   }
 }
 
-TEST(RankProcessesTest, AFollowerOutlivesItsFront) {
-  const ModelOptions model = OnCpu("translate-en-de", 2);
-  const RankDoor door = DoorFor(2);
-  const FollowerProcess follower(model, door, 1);
-  for (int round = 0; round < 3; ++round) {
-    const auto engine = Engine::Create(AsProcess(model, door));
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    EXPECT_TRUE((*engine)->GenerateAndWait(Translate("Press any key.", GreedyOptions())).ok());
+// By width, in stages, and both; the follower that is killed has the last layers or the first.
+INSTANTIATE_TEST_SUITE_P(Divided, RankProcessesLossTest,
+                         testing::Values(OnCpu("write-en", 3), OnCpu("write-en", 1, 3),
+                                         OnCpu("write-en", 3, 2)),
+                         [](const auto& model) {
+                           return fmt::format("{}x{}", model.param.pipeline_parallel,
+                                              model.param.tensor_parallel);
+                         });
+
+TEST(RankProcessesTest, FollowersOutliveTheirFront) {
+  for (const ModelOptions& model : {OnCpu("translate-en-de", 2), OnCpu("translate-en-de", 2, 2)}) {
+    const RankDoor door = DoorFor(model.num_ranks());
+    std::vector<FollowerProcess> followers;
+    for (int rank = 1; rank < door.size; ++rank) followers.emplace_back(model, door, rank);
+    for (int round = 0; round < 3; ++round) {
+      const auto engine = Engine::Create(AsProcess(model, door));
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      EXPECT_TRUE((*engine)->GenerateAndWait(Translate("Press any key.", GreedyOptions())).ok());
+    }
   }
 }
 
@@ -290,6 +312,10 @@ TEST(RankProcessesTest, WhatDiffersIsNamed) {
 
   other.folder = ScratchPath("nothing");
   EXPECT_THAT(FrontsError(model, other), HasSubstr("rank 1 at 127."));
+
+  EXPECT_THAT(FrontsError(model, OnCpu("embed-en", 1, 2)),
+              HasSubstr("tensor_parallel is 1 and pipeline_parallel 2; accepted: 2 and 1, as of "
+                        "the front"));
 }
 
 TEST(RankProcessesTest, MissingRanksAreNamedAtTheStart) {
@@ -311,16 +337,26 @@ TEST(RankProcessesTest, AFrontThatNeverComesEndsTheFollower) {
 }
 
 TEST(RankProcessesTest, WhatProcessesDoNotDoIsRefused) {
+  const auto refusal = [](const ModelOptions& model) {
+    const absl::Status of_front = Engine::Create(AsProcess(model, DoorFor(3))).status();
+    const absl::Status of_follower =
+        FollowFronts(AsProcess(model, DoorFor(3), 1), [](const std::string&) {});
+    EXPECT_EQ(of_follower.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(of_front.message()), HasSubstr(std::string(of_follower.message())));
+    return std::string(of_follower.message());
+  };
   ModelOptions model = OnCpu("write-en", 3);
-  model.pipeline_parallel = 2;
-  EXPECT_THAT(std::string(Engine::Create(AsProcess(model, DoorFor(3))).status().message()),
-              HasSubstr("pipeline_parallel is 2; accepted with rank_address: 1"));
-  model = OnCpu("write-en", 3);
   model.replicas = "2";
-  EXPECT_THAT(
-      std::string(
-          FollowFronts(AsProcess(model, DoorFor(3), 1), [](const std::string&) {}).message()),
-      HasSubstr("replicas is 2; accepted with rank_address: 1"));
+  EXPECT_EQ(refusal(model), "replicas is 2; accepted with rank_address: 1");
+  model = OnCpu("write-en", 3);
+  model.cache = "float16";
+  EXPECT_EQ(refusal(model), "cache is float16; accepted with rank_address: dtype alone");
+  model = OnCpu("write-en", 3);
+  model.device.clear();
+  model.devices = "cuda:0, cuda:1, cuda:2";
+  EXPECT_EQ(refusal(model),
+            "devices is cuda:0, cuda:1, cuda:2; accepted with rank_address: device, one of each "
+            "process");
 }
 
 }  // namespace
@@ -332,19 +368,20 @@ int RunFollower(char** arguments) {
   if (std::string(arguments[3]) == "bfloat16") model.dtype = DType::kBFloat16;
   model.device = "cpu";
   model.tensor_parallel = std::atoi(arguments[4]);
-  const RankDoor door = {.host = arguments[6],
-                         .port = std::atoi(arguments[7]),
-                         .size = model.tensor_parallel,
+  model.pipeline_parallel = std::atoi(arguments[5]);
+  const RankDoor door = {.host = arguments[7],
+                         .port = std::atoi(arguments[8]),
+                         .size = model.num_ranks(),
                          .secret = kRankSecret};
   const absl::Status status =
-      FollowFronts(AsProcess(model, door, std::atoi(arguments[5])), [](const std::string&) {});
+      FollowFronts(AsProcess(model, door, std::atoi(arguments[6])), [](const std::string&) {});
   return status.ok() ? 0 : 1;
 }
 
 }  // namespace beamline
 
 int main(int argc, char** argv) {
-  if (argc == 8 && std::string(argv[0]) == "follower") return beamline::RunFollower(argv);
+  if (argc == 9 && std::string(argv[0]) == "follower") return beamline::RunFollower(argv);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -22,8 +22,9 @@ namespace beamline {
 
 class ConnectedGpus {
  public:
+  // `joins`: they are connected as ranks of different processes are.
   explicit ConnectedGpus(std::chrono::nanoseconds time_limit = std::chrono::seconds(20),
-                         RankTraffic traffic = RankTraffic::kCollectives) {
+                         RankTraffic traffic = RankTraffic::kCollectives, bool joins = false) {
     int count = 0;
     BEAMLINE_CHECK(cudaGetDeviceCount(&count) == cudaSuccess);
     std::vector<cuda::Device*> devices;
@@ -33,6 +34,10 @@ class ConnectedGpus {
       BEAMLINE_CHECK(backend.ok());
       devices.push_back(&(*backend)->device());
       backends_.push_back(*std::move(backend));
+    }
+    if (joins) {
+      Join(devices, traffic, time_limit);
+      return;
     }
     auto communicators = cuda::MakeNcclCommunicators(devices, traffic, time_limit);
     EXPECT_TRUE(communicators.ok()) << communicators.status();
@@ -60,6 +65,20 @@ class ConnectedGpus {
   }
 
  private:
+  // Each rank for itself, as processes do.
+  void Join(const std::vector<cuda::Device*>& devices, RankTraffic traffic,
+            std::chrono::nanoseconds time_limit) {
+    const auto name = cuda::NameNcclRanks();
+    BEAMLINE_CHECK(name.ok());
+    communicators_.resize(devices.size());
+    Run([&](int rank) {
+      auto joined = cuda::JoinNcclRanks(*devices[rank], {rank, size(), *name}, traffic, time_limit);
+      EXPECT_TRUE(joined.ok()) << joined.status();
+      BEAMLINE_CHECK(joined.ok());
+      communicators_[rank] = *std::move(joined);
+    });
+  }
+
   std::vector<std::unique_ptr<cuda::CudaBackend>> backends_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };

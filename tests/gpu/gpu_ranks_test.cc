@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/api/follower.h"
 #include "engine/intake/generate_intake.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/transformer/ranked_backend.h"
@@ -19,6 +22,7 @@
 #include "tests/engine/random_model.h"
 #include "tests/engine/request_catalogue.h"
 #include "tests/engine/transformer/model_runner.h"
+#include "tests/rank_door.h"
 
 namespace beamline::gpu_ranks_test {
 namespace {
@@ -141,6 +145,49 @@ TEST(GpuRanksTest, StagesWriteAsOneGpu) {
       ASSERT_TRUE(actual[i].ok() && expected[i].ok()) << actual[i].status() << expected[i].status();
       ExpectSameAnswer(*actual[i], *expected[i]);
     }
+  }
+}
+
+// Two ranks that meet as processes do, each with a GPU, a follower on a thread here.
+TEST(GpuRanksTest, ProcessesAnswerAsOneGpu) {
+  for (const ModelOptions& model :
+       {OnGpus(Demo("translate-en-de"), 2), InStages(Demo("write-en"), 2)}) {
+    SCOPED_TRACE(model.name);
+    const RankDoor door = DoorFor(2);
+    EngineOptions options = TestEngineOptions();
+    options.models = {model};
+    options.models.front().warm_up = "true";
+    options.processes = {.host = door.host,
+                         .port = door.port,
+                         .rank = 0,
+                         .secret = door.secret,
+                         .time_limit = std::chrono::seconds(10)};
+    std::thread follower([of_front = options] {
+      EngineOptions own = of_front;
+      own.models.front().device = "cuda:1";
+      own.processes.rank = 1;
+      const absl::Status ended = FollowFronts(own, [](const std::string&) {});
+      EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;  // no further front
+    });
+    {
+      const auto front = Engine::Create(options);
+      ASSERT_TRUE(front.ok()) << front.status();
+      EXPECT_THAT((*front)->FindModel(model.name)->device_description,
+                  HasSubstr(" as processes, each on NVIDIA"));
+      const auto one = ServeOne(OnGpus(Demo(model.name), 1));
+      ASSERT_NE(one, nullptr);
+      std::vector<GenerateRequest> requests = RequestsOfEveryKind();
+      std::erase_if(requests, [&](const auto& request) { return request.model != model.name; });
+      for (int round = 0; round < 2; ++round) {
+        const auto actual = RunTogether(requests, **front), expected = RunTogether(requests, *one);
+        for (size_t i = 0; i < requests.size(); ++i) {
+          SCOPED_TRACE("request " + std::to_string(i));
+          EXPECT_TRUE(actual[i].ok() && expected[i].ok()) << actual[i].status();
+          if (actual[i].ok() && expected[i].ok()) ExpectSameAnswer(*actual[i], *expected[i]);
+        }
+      }
+    }
+    follower.join();
   }
 }
 

@@ -119,6 +119,11 @@ TEST_F(NcclSumsTest, SumsOfNcclAloneToo) {
   ExpectSums(gpus);
 }
 
+TEST_F(NcclSumsTest, SumsOfRanksThatJoinToo) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kCollectives, /*joins=*/true);
+  ExpectSums(gpus);
+}
+
 // Short sums between NCCL's own collectives and in recordings, on ranks of which one replays what
 // another one runs.
 TEST_F(NcclSumsTest, SumsAndBroadcastsFollowEachOther) {
@@ -148,9 +153,12 @@ TEST_F(NcclSumsTest, SumsAndBroadcastsFollowEachOther) {
   gpus.ExpectNoFault();
 }
 
-// From stage to stage in the order in which they were sent, of any size, recorded too.
-TEST_F(NcclCommunicatorTest, MessagesArriveInOrder) {
-  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kMessages);
+class NcclMessagesTest : public NcclCommunicatorTest {
+ protected:
+  void ExpectMessages(ConnectedGpus& gpus);
+};
+
+void NcclMessagesTest::ExpectMessages(ConnectedGpus& gpus) {
   const int size = gpus.size();
   constexpr int64_t kCounts[] = {1, 1000, 2000003};
   std::vector<Bytes> arrays;
@@ -176,6 +184,17 @@ TEST_F(NcclCommunicatorTest, MessagesArriveInOrder) {
     });
   }
   gpus.ExpectNoFault();
+}
+
+// From stage to stage in the order in which they were sent, of any size, recorded too.
+TEST_F(NcclMessagesTest, MessagesArriveInOrder) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kMessages);
+  ExpectMessages(gpus);
+}
+
+TEST_F(NcclMessagesTest, MessagesOfRanksThatJoinToo) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kMessages, /*joins=*/true);
+  ExpectMessages(gpus);
 }
 
 // Parts whose widths differ, between whose rows lie others' elements.

@@ -102,6 +102,44 @@ TEST_F(NcclFaultsTest, ANeighbourThatDoesNotComeFailsTheOthers) {
   }
 }
 
+// Of ranks that joined each aborts for itself: that all hear of it is not NCCL's matter.
+TEST_F(NcclFaultsTest, AJoinedRankIsAbortedAlone) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kCollectives, /*joins=*/true);
+  const std::vector<TypedArray> terms = Terms(gpus);
+  const auto begin = steady_clock::now();
+  std::thread aborting([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    for (int r = 1; r < gpus.size(); ++r) {
+      gpus.communicator(r).Abort(absl::InternalError("rank 0 is lost"));
+    }
+  });
+  gpus.Run(
+      [&](int r) {
+        gpus.communicator(r).AllReduceSum(terms[r].device());
+        EXPECT_TRUE(gpus.backend(r).Synchronize().ok());
+        EXPECT_EQ(gpus.communicator(r).status(), absl::UnavailableError("rank 0 is lost"));
+        ExpectComputes(gpus.backend(r));
+      },
+      /*first=*/1);
+  aborting.join();
+  EXPECT_LT(steady_clock::now() - begin, kSoon);
+  EXPECT_TRUE(gpus.communicator(0).status().ok());
+}
+
+TEST_F(NcclFaultsTest, WhoJoinsAloneWaitsNoLongerThanTheLimit) {
+  auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto name = cuda::NameNcclRanks();
+  ASSERT_TRUE(name.ok()) << name.status();
+  const auto begin = steady_clock::now();
+  const absl::Status alone = cuda::JoinNcclRanks((*backend)->device(), {0, 2, *name},
+                                                 RankTraffic::kCollectives, milliseconds(500))
+                                 .status();
+  EXPECT_LT(steady_clock::now() - begin, kSoon);
+  EXPECT_TRUE(absl::IsUnavailable(alone));
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("GPU 0 as rank 0 of 2 within 500 ms"));
+}
+
 // The limit is for one wait, not for all of them together.
 TEST_F(NcclFaultsTest, ManyShortWaitsAreNoFault) {
   ConnectedGpus gpus(milliseconds(500));

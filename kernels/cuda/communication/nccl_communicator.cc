@@ -5,9 +5,9 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/status.h"
+#include "fmt/format.h"
 #include "kernels/cuda/communication/columns.h"
 #include "kernels/cuda/communication/merge_candidates.h"
-#include "kernels/cuda/communication/nccl_group.h"
 
 namespace beamline::cuda {
 namespace {
@@ -149,6 +149,25 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators
         std::make_unique<NcclCommunicator>(static_cast<int>(rank), *devices[rank], group));
   }
   return communicators;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclRanks(Device& device, const NcclPlace& place,
+                                                            RankTraffic traffic,
+                                                            std::chrono::nanoseconds time_limit) {
+  BEAMLINE_ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group,
+                            NcclGroup::Join(device, place, traffic, time_limit));
+  return std::make_unique<NcclCommunicator>(place.rank, device, std::move(group));
+}
+
+absl::StatusOr<NcclName> NameNcclRanks() {
+  BEAMLINE_ASSIGN_OR_RETURN(const NcclLibrary nccl, OpenNccl());
+  NcclName name;
+  const int result = nccl.get_unique_id(&name);
+  if (result == kNcclSuccess) return name;
+  return absl::UnavailableError(
+      fmt::format("NCCL {} finds no address at which ranks meet: {} (NCCL_SOCKET_IFNAME names the "
+                  "network interface)",
+                  nccl.version, nccl.get_error_string(result)));
 }
 
 }  // namespace beamline::cuda

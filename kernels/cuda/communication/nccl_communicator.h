@@ -1,4 +1,4 @@
-// Ranks as threads of one process with a GPU each, which come together by NCCL.
+// Ranks with a GPU each, which come together by NCCL: threads of one process, or processes.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/communicator.h"
+#include "kernels/cuda/communication/nccl_group.h"
 #include "kernels/cuda/device/device.h"
 
 namespace beamline::cuda {
@@ -23,5 +24,14 @@ namespace beamline::cuda {
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators(
     std::span<Device* const> devices, RankTraffic traffic,
     std::chrono::nanoseconds time_limit = kRankTimeLimit);
+
+// The end of the rank on `device` among those of other processes that join by the place's name;
+// returns when all have. NCCL makes every sum, since what peers of another process hold may go at
+// any time. UNAVAILABLE where the others do not come within `time_limit`; else errors as above.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclRanks(
+    Device& device, const NcclPlace& place, RankTraffic traffic,
+    std::chrono::nanoseconds time_limit = kRankTimeLimit);
+// A name for one such group.
+absl::StatusOr<NcclName> NameNcclRanks();
 
 }  // namespace beamline::cuda

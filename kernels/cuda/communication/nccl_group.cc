@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,7 +59,8 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Create(std::span<Device* c
                                                              std::chrono::nanoseconds time_limit) {
   BEAMLINE_ASSIGN_OR_RETURN(const NcclLibrary nccl, OpenNccl());
   BEAMLINE_RETURN_IF_ERROR(CheckReachEachOther(devices));
-  std::shared_ptr<NcclGroup> group(new NcclGroup(nccl, devices, time_limit));
+  const auto size = static_cast<int>(devices.size());
+  std::shared_ptr<NcclGroup> group(new NcclGroup(nccl, devices, 0, size, time_limit));
   BEAMLINE_RETURN_IF_ERROR(group->Connect());
   BEAMLINE_RETURN_IF_ERROR(traffic == RankTraffic::kMessages ? group->ConnectNeighbours(devices)
                                                              : group->ConnectPeers(devices));
@@ -65,12 +68,31 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Create(std::span<Device* c
   return group;
 }
 
-NcclGroup::NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices,
-                     std::chrono::nanoseconds time_limit)
+absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Join(Device& device, const NcclPlace& place,
+                                                           RankTraffic traffic,
+                                                           std::chrono::nanoseconds time_limit) {
+  BEAMLINE_ASSIGN_OR_RETURN(const NcclLibrary nccl, OpenNccl());
+  Device* const only = &device;
+  const std::span<Device* const> devices(&only, 1);
+  std::shared_ptr<NcclGroup> group(
+      new NcclGroup(nccl, devices, place.rank, place.size, time_limit));
+  BEAMLINE_RETURN_IF_ERROR(group->ConnectRank(place.name));
+  group->watcher_ = std::thread([self = group.get()] { self->Watch(); });
+  if (traffic == RankTraffic::kMessages) {
+    const WaitMark::Scope waiting(*device.wait_mark());
+    BEAMLINE_RETURN_IF_ERROR(group->ConnectNeighbours(devices));
+  }
+  return group;
+}
+
+NcclGroup::NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices, int first_rank,
+                     int size, std::chrono::nanoseconds time_limit)
     : nccl_(nccl),
       time_limit_(time_limit),
       between_looks_(
-          std::min<std::chrono::nanoseconds>(kMostBetweenLooks, time_limit / kFewestLooks)) {
+          std::min<std::chrono::nanoseconds>(kMostBetweenLooks, time_limit / kFewestLooks)),
+      first_rank_(first_rank),
+      size_(size) {
   for (Device* const device : devices) {
     members_.push_back(std::make_unique<Member>());
     members_.back()->device = device->index();
@@ -90,6 +112,50 @@ absl::Status NcclGroup::Connect() {
                     nccl_.version, nccl_.get_error_string(result)));
   }
   for (size_t rank = 0; rank < comms.size(); ++rank) members_[rank]->comm = comms[rank];
+  return absl::OkStatus();
+}
+
+// NCCL waits for a rank that does not come for as long as its sockets do, and nothing ends that: a
+// thread of its own waits.
+absl::Status NcclGroup::ConnectRank(const NcclName& name) {
+  struct Attempt {
+    std::mutex mutex;
+    std::condition_variable done;
+    std::optional<int> result;
+    NcclComm comm = nullptr;
+    bool is_given_up = false;
+  };
+  const auto attempt = std::make_shared<Attempt>();
+  Member& member = *members_.front();
+  std::thread([attempt, name, nccl = nccl_, size = size_, rank = first_rank_,
+               device = member.device] {
+    NcclComm comm = nullptr;
+    cudaSetDevice(device);
+    const int result = nccl.comm_init_rank(&comm, size, name, rank);
+    std::lock_guard lock(attempt->mutex);
+    attempt->result = result;
+    attempt->comm = comm;
+    if (attempt->is_given_up && result == kNcclSuccess) nccl.comm_abort(comm);
+    attempt->done.notify_all();
+  }).detach();
+  std::unique_lock lock(attempt->mutex);
+  attempt->is_given_up =
+      !attempt->done.wait_for(lock, time_limit_, [&] { return attempt->result.has_value(); });
+  if (attempt->is_given_up) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
+    return absl::UnavailableError(fmt::format(
+        "NCCL {} does not connect GPU {} as rank {} of {} within {} ms (NCCL_DEBUG=INFO "
+        "in the environment shows why)",
+        nccl_.version, member.device, first_rank_, size_, ms));
+  }
+  if (*attempt->result != kNcclSuccess) {
+    return absl::UnavailableError(
+        fmt::format("NCCL {} does not connect GPU {} as rank {} of {}: {} (NCCL_DEBUG=WARN in the "
+                    "environment shows why)",
+                    nccl_.version, member.device, first_rank_, size_,
+                    nccl_.get_error_string(*attempt->result)));
+  }
+  member.comm = attempt->comm;
   return absl::OkStatus();
 }
 
@@ -113,15 +179,15 @@ absl::Status NcclGroup::ConnectNeighbours(std::span<Device* const> devices) {
     BEAMLINE_RETURN_IF_ERROR(device->status());
   }
   int result = nccl_.group_start();
-  for (size_t rank = 0; rank + 1 < devices.size(); ++rank) {
-    const size_t next = rank + 1;
-    if (result == kNcclSuccess) {
-      result = nccl_.send(bytes[rank], 1, kNcclUint8, static_cast<int>(next), members_[rank]->comm,
-                          devices[rank]->stream());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int rank = first_rank_ + static_cast<int>(i);
+    if (result == kNcclSuccess && rank + 1 < size_) {
+      result =
+          nccl_.send(bytes[i], 1, kNcclUint8, rank + 1, members_[i]->comm, devices[i]->stream());
     }
-    if (result == kNcclSuccess) {
-      result = nccl_.receive(bytes[next] + 1, 1, kNcclUint8, static_cast<int>(rank),
-                             members_[next]->comm, devices[next]->stream());
+    if (result == kNcclSuccess && rank > 0) {
+      result = nccl_.receive(bytes[i] + 1, 1, kNcclUint8, rank - 1, members_[i]->comm,
+                             devices[i]->stream());
     }
   }
   const int ended = nccl_.group_end();
@@ -136,7 +202,7 @@ absl::Status NcclGroup::ConnectNeighbours(std::span<Device* const> devices) {
     device->Use();
     BEAMLINE_RETURN_IF_ERROR(device->Synchronize());
   }
-  return absl::OkStatus();
+  return fault();
 }
 
 NcclGroup::~NcclGroup() {
@@ -153,7 +219,7 @@ NcclGroup::~NcclGroup() {
 }
 
 void NcclGroup::Call(int rank, const char* what, absl::FunctionRef<int(NcclComm)> enqueue) {
-  Member& member = *members_[static_cast<size_t>(rank)];
+  Member& member = MemberOf(rank);
   int result = kNcclSuccess;
   {
     std::lock_guard calling(member.calling);
@@ -225,7 +291,7 @@ void NcclGroup::LookAtPeers() {
 void NcclGroup::LookForWaits() {
   const int64_t most_looks = time_limit_ / between_looks_;
   bool over = false;
-  int num_waiting = 0;
+  int num_waiting = size() - static_cast<int>(members_.size());  // others' are not seen
   for (const auto& member : members_) {
     const uint64_t num_changes = member->waits->num_changes();
     const bool waits = member->waits->is_set() && num_changes == member->num_changes;

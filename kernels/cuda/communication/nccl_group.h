@@ -21,9 +21,16 @@
 
 namespace beamline::cuda {
 
-// The first fault is everyone's and stays. A thread watches: for errors that NCCL met on its own,
-// and for ranks that wait for the GPU without an end. After a fault it aborts the communicators,
-// whose kernels then end wherever they are.
+// A process's rank among those of others.
+struct NcclPlace {
+  int rank = 0;
+  int size = 0;
+  NcclName name;
+};
+
+// The ranks of this process, all of a group's or one. The first fault is everyone's and stays. A
+// thread watches: for errors that NCCL met on its own, and for ranks that wait for the GPU without
+// an end. After a fault it aborts the communicators, whose kernels then end wherever they are.
 class NcclGroup {
  public:
   // A communicator for each device, in their order. UNAVAILABLE and FAILED_PRECONDITION as
@@ -34,14 +41,19 @@ class NcclGroup {
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Create(std::span<Device* const> devices,
                                                            RankTraffic traffic,
                                                            std::chrono::nanoseconds time_limit);
+  // A communicator for the one rank of this process. Waits until every rank has called, at most
+  // `time_limit`; where it is not made by then, a thread that waits for it is left behind.
+  static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(Device& device, const NcclPlace& place,
+                                                         RankTraffic traffic,
+                                                         std::chrono::nanoseconds time_limit);
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  int size() const { return static_cast<int>(members_.size()); }
+  int size() const { return size_; }
   const NcclLibrary& nccl() const { return nccl_; }
   // Null: NCCL makes every sum. For the thread of the rank, not after a fault.
-  PeerAllReduce* peers(int rank) { return members_[static_cast<size_t>(rank)]->peers.get(); }
+  PeerAllReduce* peers(int rank) { return MemberOf(rank).peers.get(); }
 
   // Calls `enqueue`, which returns NCCL's result, with the rank's communicator; not after a fault.
   // By the thread of the rank. `what` names the call.
@@ -65,9 +77,11 @@ class NcclGroup {
     int64_t num_looks = 0;  // since num_changes is what it is, while the rank waits
   };
 
-  NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices,
+  NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices, int first_rank, int size,
             std::chrono::nanoseconds time_limit);
+  Member& MemberOf(int rank) { return *members_[static_cast<size_t>(rank - first_rank_)]; }
   absl::Status Connect();
+  absl::Status ConnectRank(const NcclName& name);
   absl::Status ConnectPeers(std::span<Device* const> devices);
   absl::Status ConnectNeighbours(std::span<Device* const> devices);
   void Watch();
@@ -79,7 +93,9 @@ class NcclGroup {
   const NcclLibrary nccl_;
   const std::chrono::nanoseconds time_limit_;
   const std::chrono::nanoseconds between_looks_;
-  std::vector<std::unique_ptr<Member>> members_;  // of each rank
+  const int first_rank_;                          // of this process
+  const int size_;                                // of all processes
+  std::vector<std::unique_ptr<Member>> members_;  // of each rank of this process
   std::atomic<bool> failed_ = false;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

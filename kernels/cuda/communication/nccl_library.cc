@@ -57,6 +57,8 @@ absl::StatusOr<NcclLibrary> Resolve(void* handle, const std::string& file) {
   };
   find("ncclGetVersion", nccl.get_version);
   find("ncclGetErrorString", nccl.get_error_string);
+  find("ncclGetUniqueId", nccl.get_unique_id);
+  find("ncclCommInitRank", nccl.comm_init_rank);
   find("ncclCommInitAll", nccl.comm_init_all);
   find("ncclCommDestroy", nccl.comm_destroy);
   find("ncclCommAbort", nccl.comm_abort);

@@ -31,9 +31,16 @@ inline constexpr int kNcclSum = 0;
 // The oldest version that has all of these, as ncclGetVersion counts: 2.10.
 inline constexpr int kOldestNccl = 21000;
 
+// ncclUniqueId.
+struct NcclName {
+  char bytes[128] = {};
+};
+
 struct NcclLibrary {
   int (*get_version)(int* version) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
+  int (*get_unique_id)(NcclName* name) = nullptr;
+  int (*comm_init_rank)(NcclComm* comm, int size, NcclName name, int rank) = nullptr;
   int (*comm_init_all)(NcclComm* comms, int num_devices, const int* devices) = nullptr;
   int (*comm_destroy)(NcclComm comm) = nullptr;
   int (*comm_abort)(NcclComm comm) = nullptr;

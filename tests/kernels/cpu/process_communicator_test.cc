@@ -213,6 +213,43 @@ TEST(ProcessCommunicatorTest, FollowersDoNotSendToEachOther) {
   });
 }
 
+// Three stages over two connections, whose ranks are called by their numbers in the model.
+TEST(ProcessCommunicatorTest, StagesSendToTheNextOne) {
+  constexpr int kStages = 3, kMessages = 40;
+  std::vector<RankDoor> doors = {DoorFor(2), DoorFor(2)};
+  doors[0].names = {1, 2};
+  doors[1].names = {2, 0};
+  std::vector<std::string> faults(kStages);
+  std::vector<std::thread> stages;
+  for (int stage = 0; stage < kStages; ++stage) {
+    stages.emplace_back([&, stage] {
+      std::shared_ptr<RankLinks> previous, next;
+      if (stage + 1 < kStages) next = *Enter(doors[stage], 0);
+      if (stage > 0) previous = *Enter(doors[stage - 1], 1);
+      const auto end = MakeChainCommunicator(stage, kStages, previous, next);
+      std::vector<float> x(5000);
+      for (int message = 0; message < kMessages; ++message) {
+        const Tensor rows(x.data(), DType::kFloat32, {message % 7 + 1, 700});
+        if (stage == 0) x.assign(x.size(), static_cast<float>(message));
+        if (stage > 0) end->Receive(rows, stage - 1);
+        EXPECT_EQ(x[100], static_cast<float>(message + stage - (stage > 0 ? 1 : 0)));
+        for (float& value : x) value += stage > 0 ? 1.0f : 0.0f;
+        if (stage + 1 < kStages) end->Send(rows, stage + 1);
+      }
+      EXPECT_TRUE(end->status().ok()) << end->status();
+      if (stage == 2) return;  // it ends, which its neighbour hears of, and tells no further
+      while (stage == 1 && end->status().ok()) std::this_thread::sleep_for(milliseconds(5));
+      if (stage == 1) end->Abort(end->status());
+      while (end->status().ok()) std::this_thread::sleep_for(milliseconds(5));
+      faults[stage] = std::string(end->status().message());
+    });
+  }
+  for (std::thread& stage : stages) stage.join();
+  EXPECT_THAT(faults[1], HasSubstr("rank 0 at 127."));
+  EXPECT_THAT(faults[1], HasSubstr(" has ended"));
+  EXPECT_EQ(faults[0], faults[1]);
+}
+
 TEST(ProcessCommunicatorTest, ACallThatDiffersIsAFaultAndNotTheEnd) {
   OnRanks(DoorFor(2), [&](Communicator& communicator, RankLinks& links) {
     if (communicator.rank() == 1) {

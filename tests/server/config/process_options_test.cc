@@ -52,14 +52,21 @@ TEST(ProcessOptions, FaultsNameTheSetting) {
   config.rank = 3;
   EXPECT_EQ(FaultOf(config), "rank is 3; accepted: 0 to 2, as tensor_parallel is 3");
   config = Divided();
+  config.models[1].pipeline_parallel = 2;
+  config.rank = 5;
+  EXPECT_TRUE(ReadProcessOptions(config).ok());
+  config.rank = 6;
+  EXPECT_EQ(FaultOf(config),
+            "rank is 6; accepted: 0 to 5, as tensor_parallel is 3 and pipeline_parallel 2");
+  config = Divided();
   config.rank_address = "10.0.0.1:0";
   EXPECT_EQ(FaultOf(config),
             "rank_address is '10.0.0.1:0'; accepted: an address with a port that all ranks know");
   config = Divided();
   config.models[0].tensor_parallel = 2;
   EXPECT_EQ(FaultOf(config),
-            "rank_address is set, and 2 models have tensor_parallel above 1; accepted: 1, whose "
-            "ranks meet there");
+            "rank_address is set, and 2 models have tensor_parallel or pipeline_parallel above 1; "
+            "accepted: 1, whose ranks meet there");
   config = Divided();
   config.rank_secret_file = "";
   EXPECT_EQ(FaultOf(config),

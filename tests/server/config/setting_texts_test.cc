@@ -58,7 +58,7 @@ TEST(SettingTexts, OfTheServer) {
       {{"--device", "tpu"}, "--device is 'tpu'; accepted: auto, cpu, cuda, cuda:N"},
       {{"--replicas", "0"}, "--replicas is '0'; accepted: auto, 1 to 64"},
       {{"--replicas", "two"}, "--replicas is 'two'; accepted: auto, 1 to 64"},
-      {{"--rank", "8"}, "--rank is '8'; accepted: 0 to 7"},
+      {{"--rank", "64"}, "--rank is '64'; accepted: 0 to 63"},
       {{"--rank-timeout-ms", "0"}, "--rank-timeout-ms is '0'; accepted: 1 to 86400000"},
       {{"--rank-address", "here"}, "--rank-address is 'here'; accepted: host:port, off"},
       {{"--on-device-fault", "go"}, "--on-device-fault is 'go'; accepted: exit, stay"},
