@@ -104,9 +104,9 @@ def run_round(options, ranks, number, folder, chance):
     try:
         replica_faults.wait_for("the load runs", 60, lambda: load.is_over() or
                                 ranks.requests() >= load.requests_before + FIRST_REQUESTS + options.concurrency / 2)
-        if load.is_over():
-            faults.append("the load had ended before anything was killed")
         time.sleep(chance.uniform(0.0, 0.3))
+        if load.is_over():
+            raise RuntimeError("the load ended before anything was killed: more --requests are needed")
         begin = time.monotonic()
         ranks.kill(rank)
         result = {"killed": f"rank {rank}"}
