@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -45,7 +46,14 @@ class PeerTest(unittest.TestCase):
             file.write(f"tester inference,admin sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()}\n")
         with open(os.path.join(cls.folder, "token"), "w", encoding="utf-8") as file:
             file.write(TOKEN + "\n")
-        PeerTest.server = Server(cls.folder, "--http-listen", "127.0.0.1:0", "--identity-file", os.path.join(cls.folder, "identities"))
+        models = {name: os.path.join(peer_python.options.source, "models", name) for name in ("translate-en-de", "embed-en", "write-en")}
+        # A conversation's template beside the writer's files.
+        models["chat"] = os.path.join(cls.folder, "chat")
+        shutil.copytree(models["write-en"], models["chat"])
+        shutil.copy(os.path.join(peer_python.options.source, "tests/engine/chat/templates/zephyr.jinja"),
+                    os.path.join(models["chat"], "chat_template.jinja"))
+        PeerTest.server = Server(cls.folder, "--http-listen", "127.0.0.1:0", "--identity-file", os.path.join(cls.folder, "identities"),
+                                 *[argument for name, folder in models.items() for argument in ("--model", f"{name}={folder}")])
         cls.addClassCleanup(cls.stop_server)
         for variable in [name for name in os.environ if name.startswith("OPENAI_") or name.lower().endswith("_proxy")]:
             del os.environ[variable]
@@ -81,6 +89,19 @@ class PeerTest(unittest.TestCase):
         self.assertEqual("".join(pieces), whole.choices[0].text)
         self.assertEqual(usage.completion_tokens, whole.usage.completion_tokens)
         self.assertGreater(len(pieces), 2)
+
+    def test_conversations(self):
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is vim?"}]
+        path = os.path.join(self.folder, "chat.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"messages": messages}, file)
+        (expected,) = beamline("generate", "--no-stream", "--model", "chat", "--greedy", "--max-new-tokens", "24", "--chat", path)
+        asked = {"model": "chat", "messages": messages, "temperature": 0, "max_tokens": 24}
+        answer = self.client.chat.completions.create(**asked)
+        self.assertEqual(answer.choices[0].message.content, expected["sequences"][0]["text"])
+        self.assertEqual(answer.usage.prompt_tokens, expected["usage"]["prompt_tokens"])
+        pieces = [event.choices[0].delta.content or "" for event in self.client.chat.completions.create(**asked, stream=True)]
+        self.assertEqual("".join(pieces), answer.choices[0].message.content)
 
     def test_samples_with_a_seed(self):
         (expected,) = beamline("generate", "--no-stream", "--model", "write-en", "--temperature", "1.5", "--top-p", "0.9", "--seed", "5",
@@ -126,7 +147,7 @@ class PeerTest(unittest.TestCase):
 
     def test_models(self):
         names = [model.id for model in self.client.models.list()]
-        self.assertEqual(names, ["translate-en-de", "embed-en", "write-en"])
+        self.assertEqual(names, ["translate-en-de", "embed-en", "write-en", "chat"])
         self.assertEqual(self.client.models.retrieve("embed-en").owned_by, "beamline")
 
     def test_errors_are_of_their_class(self):
@@ -137,7 +158,8 @@ class PeerTest(unittest.TestCase):
         self.assertEqual(refused.exception.param, "max_tokens")
         with self.assertRaises(self.openai.BadRequestError) as refused:
             self.client.chat.completions.create(model="write-en", messages=[{"role": "user", "content": "hi"}])
-        self.assertEqual(refused.exception.code, "chat_not_supported")
+        self.assertEqual(refused.exception.param, "messages")
+        self.assertIn("which 'write-en' is without", refused.exception.message)
         with self.assertRaises(self.openai.AuthenticationError):
             self.make_client(api_key="wrong").models.list()
 
