@@ -118,7 +118,9 @@ absl::Status SyntheticSteps::ComputeRows(Group& group) {
 
 absl::Status SyntheticSteps::Compute(const StepPlan& plan) {
   if (plan.encode.empty() && plan.chunks.empty()) return absl::OkStatus();
-  builder_.Build(plan, groups_, cache_);
+  std::vector<Group*> groups;
+  for (const auto& group : groups_) groups.push_back(group.get());
+  builder_.Build(plan, groups, cache_);
   const std::vector<const RowRequest*> requests(builder_.step_batch().logits_rows.size(),
                                                 &request_);
   DeviceStep& step = *steps_.front();

@@ -1,18 +1,17 @@
 #include "engine/scheduling/encode_step_builder.h"
 
-#include <algorithm>
-
-#include "engine/scheduling/waiting_order.h"
-
 namespace beamline {
 
 void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now) {
-  Sort(jobs, now);
+  turns_.Start(now);
+  for (const auto& job : jobs.jobs()) {
+    if (job->num_started < job->inputs.size()) turns_.Add(*job);
+  }
   batch_.token_ids.clear();
   batch_.type_ids.clear();
   batch_.offsets.assign(1, 0);
   slices_.clear();
-  for (const auto& job : jobs.jobs()) {
+  while (EncodeJob* const job = turns_.Next()) {
     const size_t begin = job->num_started;
     const int32_t first = batch_.num_sequences();
     while (job->num_started < job->inputs.size() && Fits(job->inputs[job->num_started])) {
@@ -28,18 +27,10 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now) {
       batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());
       batch_.offsets.push_back(static_cast<int32_t>(batch_.token_ids.size()));
     }
-    if (job->num_started > begin) slices_.push_back({job.get(), begin, job->num_started, first});
+    if (job->num_started > begin) slices_.push_back({job, begin, job->num_started, first});
     if (job->num_started < job->inputs.size()) break;  // nobody passes the one that is next
   }
   if (!batch_.type_ids.empty()) batch_.type_ids.resize(batch_.token_ids.size(), 0);
-}
-
-void EncodeStepBuilder::Sort(JobList<EncodeJob>& jobs, Clock::time_point now) const {
-  if (jobs.jobs().size() < 2) return;
-  WaitingOrder order(now);
-  for (const auto& job : jobs.jobs()) order.Add(job->rank);
-  std::ranges::stable_sort(jobs.jobs(),
-                           [&](const auto& a, const auto& b) { return order(a->rank, b->rank); });
 }
 
 bool EncodeStepBuilder::Fits(const TokenIds& input) const {

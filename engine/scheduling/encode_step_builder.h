@@ -9,6 +9,7 @@
 
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/job_list.h"
+#include "engine/scheduling/waiting_order.h"
 #include "engine/transformer/step_limits.h"
 #include "engine/transformer/transformer.h"
 
@@ -25,8 +26,8 @@ class EncodeStepBuilder {
  public:
   explicit EncodeStepBuilder(const StepLimits& limits) : limits_(limits) {}
 
-  // Brings the jobs into WaitingOrder and starts the inputs that fit. Each has at least one input,
-  // of 1 .. max_batch_tokens tokens.
+  // Starts the inputs that fit, of the jobs in WaitingOrder. Each has at least one input, of 1 ..
+  // max_batch_tokens tokens.
   void Build(JobList<EncodeJob>& jobs, Clock::time_point now);
 
   // Without sequences: nothing to encode.
@@ -34,12 +35,12 @@ class EncodeStepBuilder {
   std::span<const EncodeSlice> slices() const { return slices_; }
 
  private:
-  void Sort(JobList<EncodeJob>& jobs, Clock::time_point now) const;
   bool Fits(const TokenIds& input) const;
 
   const StepLimits limits_;
   EncoderBatch batch_;
   std::vector<EncodeSlice> slices_;
+  WaitingTurns<EncodeJob> turns_;  // kept to reuse its memory
 };
 
 }  // namespace beamline

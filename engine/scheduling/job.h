@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +60,7 @@ struct Job {
   bool may_be_cut = false;                      // a beginning of the answer is of use too
   std::chrono::nanoseconds expected_queue{-1};  // told when it came; < 0: not known
   std::chrono::nanoseconds queue_time{-1};      // arrival to the first step; < 0: not yet
+  size_t place = 0;                             // in its JobList, whose it is
   bool done = false;                            // answered
 
   // It is in a step, the first time or once more.

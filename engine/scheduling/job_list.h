@@ -23,12 +23,20 @@ class JobList {
  public:
   void Add(std::unique_ptr<JobType> job) {
     job->rank.fair_tag = fair_queue_.Enter(job->client, job->cost);
+    job->place = jobs_.size();
     jobs_.push_back(std::move(job));
   }
   // The job, or a part of it, is in a step.
   void Begin(JobType& job, Clock::time_point now) {
     fair_queue_.Begin(job.rank.fair_tag);
+    if (job.begun()) return;
     job.Begin(now);
+    Swap(job.place, num_begun_++);
+  }
+  // Without an answer.
+  void Drop(JobType& job) {
+    job.done = true;
+    if (!job.begun()) waiting_are_done_ = true;
   }
   // What EndOverdue found.
   struct Ends {
@@ -49,14 +57,17 @@ class JobList {
       if (job->cancelled->load(std::memory_order_relaxed)) {
         ++ends.cancelled;
         job->Answer(absl::CancelledError("cancelled by the client"));
+        waiting_are_done_ |= !job->begun();
       } else if (job->deadline.has_value()) {
         const double left = std::chrono::duration<double>(*job->deadline - now).count();
         const double needed = per_step * static_cast<double>(job->steps_to_use());
         if (left <= 0) {
           job->Expire(now);
+          waiting_are_done_ |= !job->begun();
         } else if (may_give_up && !job->begun() && left < needed) {
           ++ends.hopeless;
           job->Answer(HopelessError());
+          waiting_are_done_ = true;
         } else {
           const double rest = job->begun() ? job->work.left() : 1.0;
           ends.deadlines_press |=
@@ -71,31 +82,51 @@ class JobList {
   static constexpr double kPressing = 2;
   void FailAll(const absl::Status& status) {
     for (const auto& job : jobs_) job->Answer(status);
+    waiting_are_done_ = true;
   }
-  // Gives those that are done to `take`, in their order.
+  // Gives those that are done to `take`. Those that have not begun are looked at only after this
+  // list has ended one of them.
   template <typename Take>
   void RemoveDone(const Take& take) {
-    size_t kept = 0;
-    for (std::unique_ptr<JobType>& job : jobs_) {
-      if (job->done) {
-        fair_queue_.Leave(job->client);
-        take(std::move(job));
-      } else {
-        jobs_[kept++] = std::move(job);
-      }
+    for (size_t i = num_begun_; i > 0; --i) {
+      if (!jobs_[i - 1]->done) continue;
+      Swap(i - 1, --num_begun_);
+      Remove(num_begun_, take);
     }
-    jobs_.resize(kept);
+    if (!std::exchange(waiting_are_done_, false)) return;
+    for (size_t i = jobs_.size(); i > num_begun_; --i) {
+      if (jobs_[i - 1]->done) Remove(i - 1, take);
+    }
   }
 
-  // In the order of arrival, until somebody sorts them.
-  std::span<std::unique_ptr<JobType>> jobs() { return jobs_; }
+  // Those that have begun, and behind them those that have not.
   std::span<const std::unique_ptr<JobType>> jobs() const { return jobs_; }
+  std::span<const std::unique_ptr<JobType>> begun() const { return jobs().first(num_begun_); }
+  std::span<const std::unique_ptr<JobType>> waiting() const { return jobs().subspan(num_begun_); }
   bool empty() const { return jobs_.empty(); }
   size_t num_clients() const { return fair_queue_.num_accounts(); }
 
  private:
+  void Swap(size_t a, size_t b) {
+    std::swap(jobs_[a], jobs_[b]);
+    jobs_[a]->place = a;
+    jobs_[b]->place = b;
+  }
+  // The last one takes the place.
+  template <typename Take>
+  void Remove(size_t place, const Take& take) {
+    Swap(place, jobs_.size() - 1);
+    fair_queue_.Leave(jobs_.back()->client);
+    take(std::move(jobs_.back()));
+    jobs_.pop_back();
+  }
+
   FairQueue fair_queue_;
+  // Thousands may wait while a few hundred run, and steps take some milliseconds: what a step does
+  // for each of those that wait is little.
   std::vector<std::unique_ptr<JobType>> jobs_;
+  size_t num_begun_ = 0;
+  bool waiting_are_done_ = false;  // some of those that have not begun may be
 };
 
 }  // namespace beamline

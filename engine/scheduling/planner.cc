@@ -20,10 +20,9 @@ int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed;
 class Planner {
  public:
   Planner(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-          Clock::time_point now, int32_t lane, int32_t width, StepPlan& plan)
+          int32_t lane, int32_t width, StepPlan& plan)
       : groups_(groups),
         limits_(limits),
-        now_(now),
         lane_(lane),
         width_(width),
         plan_(plan),
@@ -32,7 +31,7 @@ class Planner {
         free_tokens_(limits.max_batch_tokens),
         free_logits_(limits.max_logits_rows) {}
 
-  void Plan(bool may_admit) {
+  void Plan() {
     std::vector<int32_t> own, waiting;
     int32_t used_rows = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
@@ -41,14 +40,13 @@ class Planner {
         if (group.lane == lane_) own.push_back(i);
         rows_of_lanes_[group.lane] += group.max_rows;
         used_rows += group.max_rows;
-      } else if (!group.awaits_results) {
+      } else {
         waiting.push_back(i);
       }
     }
     std::sort(own.begin(), own.end(),
               [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
-    if (!PlanRunning(own)) return;
-    if (may_admit) Admit(waiting, used_rows);
+    if (PlanRunning(own)) Admit(waiting, used_rows);
   }
 
  private:
@@ -81,9 +79,7 @@ class Planner {
     const auto worst =
         std::ranges::min_element(groups_, [](const GroupState& left, const GroupState& right) {
           if (left.running != right.running) return left.running;
-          if (left.rank.priority != right.rank.priority) {
-            return left.rank.priority < right.rank.priority;
-          }
+          if (left.priority != right.priority) return left.priority < right.priority;
           return left.admission > right.admission;
         });
     return static_cast<int32_t>(worst - groups_.begin());
@@ -149,12 +145,8 @@ class Planner {
     plan_.num_tokens += tokens;
   }
 
-  void Admit(std::vector<int32_t>& waiting, int32_t used_rows) {
+  void Admit(const std::vector<int32_t>& waiting, int32_t used_rows) {
     bool alone = used_rows == 0;
-    WaitingOrder order(now_);
-    for (const int32_t index : waiting) order.Add(groups_[index].rank);
-    std::sort(waiting.begin(), waiting.end(),
-              [&](int32_t a, int32_t b) { return order(groups_[a].rank, groups_[b].rank); });
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
       if (used_rows >= width_ || group.max_rows > limits_.max_sequences - used_rows) return;
@@ -205,7 +197,6 @@ class Planner {
 
   std::span<const GroupState> groups_;
   const StepLimits& limits_;
-  Clock::time_point now_;
   const int32_t lane_;
   const int32_t width_;
   StepPlan& plan_;
@@ -226,9 +217,9 @@ void StepPlan::Clear() {
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane, int32_t width) {
+              StepPlan& plan, int32_t lane, int32_t width) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, now, lane, width, plan).Plan(may_admit);
+  Planner(groups, free_blocks, limits, lane, width, plan).Plan();
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

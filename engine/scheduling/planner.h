@@ -1,5 +1,5 @@
-// What the next step computes. A pure function of the groups' state, the free blocks, the limits
-// and the clock: tests run it by simulation.
+// What the next step computes. A pure function of the groups' state, the free blocks and the
+// limits: tests run it by simulation.
 //
 // The rules, in order:
 // 1. Running groups come first, the oldest admission first: one token for each row that decodes,
@@ -9,7 +9,8 @@
 //    admitted. The plan then says only that; its blocks go back and the step is planned anew. (What
 //    a group frees depends on who shares with it, which the planner does not see.)
 //    Never the only running one: admission has checked that any group fits alone.
-// 3. Waiting groups are admitted by rank while rows, tokens and blocks last and the watermark stays
+// 3. Waiting groups are admitted in the order in which they are given (Scheduler gives them by
+//    engine/scheduling/waiting_order.h) while rows, tokens and blocks last and the watermark stays
 //    free, and not at all in a step that preempted.
 //    The first that does not fit ends admission, so that a big request is not passed over for ever.
 //
@@ -22,8 +23,6 @@
 // - Any running group may be given up, those in other lanes too: what a step under way still does
 //   in their blocks comes before anything that a later step does there. A group is not admitted
 //   before its results have been read.
-//
-// Rank: engine/scheduling/waiting_order.h.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/scheduling/waiting_order.h"
 #include "engine/transformer/step_limits.h"
 
 namespace beamline {
@@ -48,12 +46,11 @@ struct RowState {
 
 struct GroupState {
   bool running = false;
-  WaitingRank rank;
+  int32_t priority = 0;
   uint64_t admission = 0;     // order of admission of the running
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
   int32_t lane = 0;           // of the running
-  bool awaits_results = false;
   std::span<const RowState> rows;  // at least one
 };
 
@@ -73,10 +70,10 @@ struct StepPlan {
   void Clear();
 };
 
-// Fills `plan` (its memory is reused from step to step) with a step of `lane`. A group is admitted
-// while fewer than `width` rows run.
+// Fills `plan` (its memory is reused from step to step) with a step of `lane`. Those of `groups`
+// that do not run may be admitted, while fewer than `width` rows run.
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              Clock::time_point now, bool may_admit, StepPlan& plan, int32_t lane = 0,
+              StepPlan& plan, int32_t lane = 0,
               int32_t width = std::numeric_limits<int32_t>::max());
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares

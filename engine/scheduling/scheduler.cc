@@ -15,30 +15,34 @@ bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane) {
   num_cached_tokens_ = 0;
   for (Plan(now, lane, /*may_admit=*/true); plan_.preempt >= 0;
        Plan(now, lane, /*may_admit=*/false)) {
-    Preempt(*groups()[plan_.preempt]);
+    Preempt(*planned_[plan_.preempt]);
     ++num_preempted_;
   }
-  for (const int32_t index : plan_.admit) Admit(*groups()[index], lane, now);
-  builder_.Build(plan_, groups(), cache_);
+  for (const int32_t index : plan_.admit) Admit(*planned_[index], lane, now);
+  builder_.Build(plan_, planned_, cache_);
   return plan_.num_tokens > 0;
 }
 
 void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
+  planned_.clear();
+  for (const auto& group : groups_.begun()) {
+    if (group->running) planned_.push_back(group.get());
+  }
+  // Under load most groups wait for rows: no more of them are looked at than there are rows for.
+  const int32_t free_rows = std::min(limits_.max_sequences, width_) - num_reserved_rows();
+  if (may_admit && free_rows > 0) FindNext(now, free_rows);
   row_states_.clear();
   group_states_.clear();
-  // Under load most groups wait for rows: what the cache holds of them does not matter yet.
-  may_admit = may_admit && num_reserved_rows() < std::min(limits_.max_sequences, width_);
-  for (const auto& group : groups()) {
-    for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row, may_admit));
+  for (Group* group : planned_) {
+    for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row));
   }
   size_t first_row = 0;
-  for (const auto& group : groups()) {
+  for (const Group* group : planned_) {
     GroupState state;
     state.running = group->running;
-    state.rank = group->rank;
+    state.priority = group->rank.priority;
     state.admission = group->admission;
     state.lane = group->lane;
-    state.awaits_results = group->awaits_results;
     state.max_rows = group->decoder->max_rows();
     if (group->memory.empty()) {
       state.memory_tokens = static_cast<int32_t>(group->encoder_ids.size());
@@ -47,10 +51,23 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
     first_row += group->rows.size();
     group_states_.push_back(state);
   }
-  PlanStep(group_states_, cache_.pool().num_free(), limits_, now, may_admit, plan_, lane, width_);
+  PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_, lane, width_);
 }
 
-RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix) const {
+void Scheduler::FindNext(Clock::time_point now, int32_t most) {
+  turns_.Start(now);
+  for (const auto& group : groups_.begun()) {
+    if (!group->running && !group->awaits_results) turns_.Add(*group);
+  }
+  for (const auto& group : groups_.waiting()) turns_.Add(*group);
+  for (; most > 0; --most) {
+    Group* const next = turns_.Next();
+    if (next == nullptr) return;
+    planned_.push_back(next);
+  }
+}
+
+RowState Scheduler::StateOf(const Group& group, Sequence& row) const {
   RowState state;
   state.num_tokens = static_cast<int32_t>(row.tokens.size());
   state.num_logits = row.num_logits;
@@ -58,7 +75,7 @@ RowState Scheduler::StateOf(const Group& group, Sequence& row, bool find_prefix)
     state.num_computed = row.num_computed;
     state.num_blocks = static_cast<int32_t>(row.blocks.size());
     state.shared_tail = cache_.TailIsShared(row);
-  } else if (find_prefix) {
+  } else {
     const GroupCache::Prefix prefix = cache_.FindPrefix(group, row);
     state.num_blocks = prefix.num_blocks;
     state.num_computed = prefix.num_blocks * limits_.block_size;
@@ -97,13 +114,14 @@ void Scheduler::RemoveDone() {
 }
 
 int32_t Scheduler::num_waiting() const {
-  return static_cast<int32_t>(std::ranges::count_if(
-      groups(), [](const auto& group) { return !group->running && !group->awaits_results; }));
+  const auto others = std::ranges::count_if(
+      groups_.begun(), [](const auto& group) { return group->running || group->awaits_results; });
+  return static_cast<int32_t>(std::ssize(groups()) - others);
 }
 
 int32_t Scheduler::num_running_rows() const {
   int32_t rows = 0;
-  for (const auto& group : groups()) {
+  for (const auto& group : groups_.begun()) {
     if (group->running) rows += static_cast<int32_t>(group->rows.size());
   }
   return rows;
@@ -111,7 +129,7 @@ int32_t Scheduler::num_running_rows() const {
 
 int32_t Scheduler::num_reserved_rows() const {
   int32_t rows = 0;
-  for (const auto& group : groups()) {
+  for (const auto& group : groups_.begun()) {
     if (group->running) rows += group->decoder->max_rows();
   }
   return rows;

@@ -15,6 +15,7 @@
 #include "engine/scheduling/job_list.h"
 #include "engine/scheduling/planner.h"
 #include "engine/scheduling/step_builder.h"
+#include "engine/scheduling/waiting_order.h"
 
 namespace beamline {
 
@@ -50,6 +51,7 @@ class Scheduler {
   void RemoveDone();
 
   JobList<Group>& jobs() { return groups_; }
+  // Those that have begun, and behind them those that have not.
   std::span<const std::unique_ptr<Group>> groups() const { return groups_.jobs(); }
   bool empty() const { return groups_.empty(); }
   // Groups that could run and do not.
@@ -65,7 +67,9 @@ class Scheduler {
 
  private:
   void Plan(Clock::time_point now, int32_t lane, bool may_admit);
-  RowState StateOf(const Group& group, Sequence& row, bool find_prefix) const;
+  // Adds those that are the next to be admitted to the planned ones, at most so many.
+  void FindNext(Clock::time_point now, int32_t most);
+  RowState StateOf(const Group& group, Sequence& row) const;
   void Preempt(Group& group);
   void Admit(Group& group, int32_t lane, Clock::time_point now);
 
@@ -76,6 +80,8 @@ class Scheduler {
   int32_t width_;
 
   // Of the current step; kept to reuse their memory.
+  WaitingTurns<Group> turns_;
+  std::vector<Group*> planned_;  // those that run, and those that may be admitted
   std::vector<GroupState> group_states_;
   std::vector<RowState> row_states_;
   StepPlan plan_;

@@ -13,8 +13,7 @@ void AppendTable(const BlockTable& table, int32_t width, std::vector<int32_t>& t
 
 }  // namespace
 
-void StepBuilder::Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-                        GroupCache& cache) {
+void StepBuilder::Build(const StepPlan& plan, std::span<Group* const> groups, GroupCache& cache) {
   encoder_batch_.token_ids.clear();
   encoder_batch_.slots.clear();
   encoder_batch_.offsets.assign(1, 0);
@@ -66,7 +65,7 @@ void StepBuilder::AddChunk(Group& group, const RowChunk& chunk, GroupCache& cach
   step_batch_.context_lengths.push_back(row.num_computed);
 }
 
-void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan) {
+void StepBuilder::FillTables(std::span<Group* const> groups, const StepPlan& plan) {
   size_t max_blocks = 0, max_memory_blocks = 0;
   for (const RowChunk& chunk : plan.chunks) {
     const Group& group = *groups[chunk.group];
@@ -87,8 +86,7 @@ void StepBuilder::FillTables(std::span<const std::unique_ptr<Group>> groups, con
   }
 }
 
-void StepBuilder::FindLogitsRows(std::span<const std::unique_ptr<Group>> groups,
-                                 const StepPlan& plan) {
+void StepBuilder::FindLogitsRows(std::span<Group* const> groups, const StepPlan& plan) {
   step_batch_.logits_rows.clear();
   logits_ranges_.clear();
   for (size_t first = 0, last = 0; first < plan.chunks.size(); first = last) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,8 +33,7 @@ struct UnknownToken {
 class StepBuilder {
  public:
   // Allocates from the cache, fills the batches and marks the planned tokens as computed.
-  void Build(const StepPlan& plan, std::span<const std::unique_ptr<Group>> groups,
-             GroupCache& cache);
+  void Build(const StepPlan& plan, std::span<Group* const> groups, GroupCache& cache);
 
   // What was built elsewhere, as far as a device needs it.
   static StepBuilder Of(EncoderBatch encoder_batch, StepBatch step_batch,
@@ -60,8 +58,8 @@ class StepBuilder {
  private:
   void AddEncoderInput(Group& group, GroupCache& cache);
   void AddChunk(Group& group, const RowChunk& chunk, GroupCache& cache);
-  void FillTables(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
-  void FindLogitsRows(std::span<const std::unique_ptr<Group>> groups, const StepPlan& plan);
+  void FillTables(std::span<Group* const> groups, const StepPlan& plan);
+  void FindLogitsRows(std::span<Group* const> groups, const StepPlan& plan);
 
   EncoderBatch encoder_batch_;
   StepBatch step_batch_;

@@ -35,7 +35,17 @@ class WaitingCounter {
 class WaitingCount {
  public:
   WaitingCount() = default;  // waits nowhere
-  // Nullopt when `limit` wait already.
+  // Nullopt when `limit` wait already. So that a client which fills the queue does not keep others
+  // out, the last sixteenth of the places is for those that have few (WaitingWork::IsSmall).
+  static std::optional<WaitingCount> Enter(WaitingCounter& counter, int64_t limit,
+                                           const std::string& client) {
+    const bool is_scarce = counter.count() >= limit - Reserve(limit);
+    const auto is_small = [&](const WaitingWork& work) { return work.IsSmall(client, limit); };
+    if (is_scarce && counter.count() < limit && !counter.Look(is_small)) return std::nullopt;
+    return Enter(counter, limit);
+  }
+  static int64_t Reserve(int64_t limit) { return limit / 16; }
+  // Nullopt when `limit` wait already, whoever asks.
   static std::optional<WaitingCount> Enter(WaitingCounter& counter, int64_t limit) {
     int64_t count = counter.count_.load();
     do {

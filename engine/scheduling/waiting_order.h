@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "engine/api/request.h"
 
@@ -44,6 +47,48 @@ class WaitingOrder {
   Clock::time_point now_;
   std::chrono::nanoseconds ageing_;
   int64_t highest_ = std::numeric_limits<int64_t>::min();
+};
+
+// Hands out jobs that wait in WaitingOrder, equals as they were added. Of thousands it sorts only
+// as many as are asked for.
+template <typename JobType>
+class WaitingTurns {
+ public:
+  // Forgets all.
+  void Start(Clock::time_point now) {
+    order_ = WaitingOrder(now);
+    heap_.clear();
+    is_heap_ = false;
+  }
+  // REQUIRES: Next was not called since Start.
+  void Add(JobType& job) {
+    order_.Add(job.rank);
+    heap_.push_back({job.rank, heap_.size(), &job});
+  }
+  // Whose turn is next, once. Null: none is left.
+  JobType* Next() {
+    const auto is_later = [this](const Entry& a, const Entry& b) {
+      if (order_(a.rank, b.rank)) return false;
+      return order_(b.rank, a.rank) || a.number > b.number;
+    };
+    if (heap_.empty()) return nullptr;
+    if (!std::exchange(is_heap_, true)) std::ranges::make_heap(heap_, is_later);
+    std::ranges::pop_heap(heap_, is_later);
+    JobType* const job = heap_.back().job;
+    heap_.pop_back();
+    return job;
+  }
+
+ private:
+  struct Entry {
+    WaitingRank rank;
+    size_t number = 0;
+    JobType* job = nullptr;
+  };
+
+  WaitingOrder order_{Clock::time_point()};
+  std::vector<Entry> heap_;
+  bool is_heap_ = false;
 };
 
 }  // namespace beamline

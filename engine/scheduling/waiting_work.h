@@ -80,6 +80,18 @@ class WaitingWork {
   // Up to so many clients of a priority it is exact, beyond it may be more.
   static constexpr size_t kMostExact = 64;
 
+  // Whether a client may have one more where places are scarce: it has less than half of an even
+  // share of `limit`.
+  bool IsSmall(const std::string& client, int64_t limit) const {
+    int64_t own = 0, clients = 1;
+    for (const auto& [priority, of] : classes_) {
+      const auto account = of.clients.find(client);
+      if (account != of.clients.end()) own += account->second.requests;
+      clients += static_cast<int64_t>(of.clients.size()) - (account != of.clients.end() ? 1 : 0);
+    }
+    return own < std::max<int64_t>(1, limit / (2 * clients));
+  }
+
   int64_t input_tokens() const { return input_tokens_; }
   bool empty() const { return arrivals_.empty(); }
   std::optional<Clock::time_point> oldest() const {

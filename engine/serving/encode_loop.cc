@@ -274,9 +274,7 @@ void EncodeLoop::FinishCompleteJobs(Clock::time_point now) {
   }
 }
 
-bool EncodeLoop::HasBegun() const {
-  return std::ranges::any_of(jobs_.jobs(), [](const auto& job) { return job->begun(); });
-}
+bool EncodeLoop::HasBegun() const { return !jobs_.begun().empty(); }
 
 void EncodeLoop::RemoveFinished() {
   jobs_.RemoveDone([](std::unique_ptr<EncodeJob>) {});

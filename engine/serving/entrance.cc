@@ -14,11 +14,12 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, c
   if (draining_) return absl::UnavailableError("the server is draining");
   BEAMLINE_RETURN_IF_ERROR(pool.status());
   const int32_t limit = pool.facts().options.max_queued_requests;
-  std::optional<WaitingCount> waiting = WaitingCount::Enter(pool.waiting(), limit);
+  std::optional<WaitingCount> waiting = WaitingCount::Enter(pool.waiting(), limit, asker.client);
   if (!waiting.has_value()) {
-    return absl::ResourceExhaustedError(
-        fmt::format("{} requests wait for model '{}' already; accepted: at most {}", limit,
-                    pool.facts().options.name, limit));
+    return absl::ResourceExhaustedError(fmt::format(
+        "{} requests wait for model '{}' already; accepted: at most {}, of which the last {} are "
+        "for clients that have few",
+        pool.waiting().count(), pool.facts().options.name, limit, WaitingCount::Reserve(limit)));
   }
   acceptance.waiting = *std::move(waiting);
   // Before its tokens are known it can be seen already that it would wait too long.

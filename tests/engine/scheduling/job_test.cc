@@ -7,12 +7,15 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <random>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/job_list.h"
+#include "tests/test_seed.h"
 
 namespace beamline::job_test {
 namespace {
@@ -177,6 +180,39 @@ TEST_F(JobTest, AListEndsWhatIsCancelledOrOverdueAndForgetsWhatIsDone) {
   EXPECT_EQ(counter_.count(), 0);
 }
 
+TEST_F(JobTest, AListKeepsThoseThatHaveBegunApart) {
+  const Clock::time_point now;
+  std::mt19937_64 random(TestSeed());
+  JobList<EncodeJob> jobs;
+  std::set<const EncodeJob*> begun, waiting;
+  const auto pointers = [](const auto& some) {
+    std::set<const EncodeJob*> all;
+    for (const auto& job : some) all.insert(job.get());
+    return all;
+  };
+  for (int step = 0; step < 3000; ++step) {
+    const auto any = [&]() -> EncodeJob& { return *jobs.jobs()[random() % jobs.jobs().size()]; };
+    const uint64_t what = random() % 5;
+    if (jobs.empty() || what < 2) {
+      jobs.Add(NewJob());
+      waiting.insert(jobs.jobs().back().get());
+    } else if (what == 2) {
+      EncodeJob& job = any();
+      jobs.Begin(job, now);
+      waiting.erase(&job);
+      begun.insert(&job);
+    } else {
+      EncodeJob& job = any();
+      job.begun() ? job.Answer(EncodeResult()) : jobs.Drop(job);
+      begun.erase(&job);
+      waiting.erase(&job);
+      jobs.RemoveDone([](std::unique_ptr<EncodeJob> removed) { EXPECT_TRUE(removed->done); });
+    }
+    ASSERT_EQ(pointers(jobs.begun()), begun);
+    ASSERT_EQ(pointers(jobs.waiting()), waiting);
+  }
+}
+
 TEST_F(JobTest, WhatWaitsWithoutHopeEndsWhileSomethingRuns) {
   const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
   ServiceRate rate;
@@ -201,7 +237,7 @@ TEST_F(JobTest, WhatWaitsWithoutHopeEndsWhileSomethingRuns) {
   // With time enough; one that has begun; one of which a beginning is of use.
   jobs.Add(with_deadline(1.1, 10));
   jobs.Add(with_deadline(0.5, 10));
-  jobs.jobs().back()->Begin(now);
+  jobs.Begin(*jobs.jobs().back(), now);
   jobs.Add(with_deadline(0.5, 10));
   jobs.jobs().back()->may_be_cut = true;
   EXPECT_EQ(jobs.EndOverdue(now, rate, true).hopeless, 0);
@@ -226,7 +262,7 @@ TEST_F(JobTest, ADeadlinePressesWhenItsStepsTakeHalfOfIt) {
   // Of one that runs the rest counts.
   WorkCounter work;
   job.work = WorkShare(work, 100);
-  job.Begin(now);
+  jobs.Begin(job, now);
   EXPECT_TRUE(press(0.1));
   EXPECT_EQ(job.work.Reach(60), 60);
   EXPECT_FALSE(press(0.1));

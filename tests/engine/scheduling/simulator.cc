@@ -212,7 +212,7 @@ class Simulator {
   void CancelSome() {
     for (const auto& group : scheduler_.groups()) {
       if (Uniform(0, 99) != 0) continue;
-      group->done = true;
+      scheduler_.jobs().Drop(*group);
       ++result_.cancelled;
     }
     pipeline_.RemoveDone();
@@ -223,7 +223,7 @@ class Simulator {
     for (const auto& group : scheduler_.groups()) {
       if (!group->deadline.has_value() || *group->deadline > now_) continue;
       group->decoder->Stop(FinishReason::kDeadline);
-      group->done = true;
+      scheduler_.jobs().Drop(*group);
       ++(group->queue_time.count() < 0 ? result_.expired_waiting : result_.expired_running);
     }
     pipeline_.RemoveDone();

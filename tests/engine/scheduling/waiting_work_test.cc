@@ -114,6 +114,35 @@ TEST(WaitingWorkTest, WhatComesAndGoesLeavesNothing) {
   EXPECT_EQ(work.Ahead(-3, "x", 0), 0);
 }
 
+TEST(WaitingPlacesTest, TheLastPlacesAreForClientsThatHaveFew) {
+  WaitingCounter counter;
+  constexpr int64_t kLimit = 64;
+  std::vector<WaitingCount> waiting;
+  const auto enter = [&](const std::string& client, int32_t priority = 0) {
+    auto entered = WaitingCount::Enter(counter, kLimit, client);
+    if (!entered.has_value()) return false;
+    entered->Describe({priority, client, 10, 1, kStart}, 1 << 30);
+    waiting.push_back(*std::move(entered));
+    return true;
+  };
+  int taken = 0;
+  while (enter("greedy")) ++taken;
+  EXPECT_EQ(taken, kLimit - kLimit / 16);
+  EXPECT_FALSE(enter("greedy", /*priority=*/5));
+  EXPECT_TRUE(enter("one"));
+  EXPECT_TRUE(enter("two"));
+  EXPECT_TRUE(enter("one", /*priority=*/5));
+  EXPECT_TRUE(enter("three"));
+  EXPECT_FALSE(enter("four"));  // no place is left
+  waiting.erase(waiting.begin());
+  EXPECT_FALSE(enter("greedy"));
+  EXPECT_TRUE(enter("four"));
+  waiting.clear();
+  EXPECT_EQ(counter.count(), 0);
+  // Where places are few nobody is asked.
+  EXPECT_TRUE(WaitingCount::Enter(counter, 1, "greedy").has_value());
+}
+
 TEST(WaitingTokensTest, TokensAreLimitedButForWhoWaitsAlone) {
   WaitingCounter counter;
   const auto tokens = [&] {
