@@ -67,6 +67,7 @@ absl::StatusOr<TrafficOptions> MakeTrafficOptions(const RunFlags& flags,
   TrafficOptions options;
   options.duration = FromSeconds(flags.warmup_s + flags.duration_s);
   options.num_requests = flags.num_requests;
+  options.num_clients = static_cast<uint64_t>(flags.num_clients);
   options.timeout = std::chrono::duration_cast<milliseconds>(FromSeconds(flags.timeout_s));
   options.drain = FromSeconds(flags.drain_s);
   const auto batching = ParseBatching(flags.batching);

@@ -82,6 +82,9 @@ void AddTargetFlags(CLI::App& app, RunFlags& flags) {
   add.Number("--seed", flags.seed, "decides schedule and requests", 0,
              std::numeric_limits<uint64_t>::max());
   add.Number("--connections", flags.num_connections, "TCP connections", 1, 1024);
+  add.Number("--clients", flags.num_clients,
+             "clients that the requests come from, in turn, by x-client-id; 0: they do not say", 0,
+             1'000'000);
   add.Number("--threads", flags.num_threads, "threads that read answers", 1, 256);
   add.Number("--max-in-flight", flags.max_in_flight, "open requests at which an open loop waits", 1,
              1'000'000);

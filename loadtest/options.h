@@ -54,6 +54,7 @@ struct RunFlags {
   uint64_t num_requests = 0;
   uint64_t seed = 1;
   int num_connections = 1;
+  int num_clients = 0;  // that the requests say they come from, in turn; 0: they do not say
   int num_threads = 1;
   int max_in_flight = 10'000;
   double timeout_s = 60;

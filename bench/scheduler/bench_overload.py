@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Sends a server more than it carries, and tells what becomes of it: how many requests a second are answered within their
-deadline, against the peak of a closed loop; how soon the others are refused; and how soon all is as before. Writes OUT.md
-and OUT.json with --out. bench/scheduler/bench_overload.sh builds and starts it."""
+"""Sends a server more than it carries, and tells what becomes of it: how many requests and tokens a second are answered within their
+deadline, against the peak of a closed loop; how soon the others are refused, and what that costs the server; how evenly clients
+share; and how soon all is as before. Writes OUT.md and OUT.json with --out. bench/scheduler/bench_overload.sh builds and starts it.
+
+Server and client have cores of their own, for the peak as for the overload, so that what the client takes is not taken from the
+server; with --share-cores they have all cores together.
+"""
 
 import argparse
 import datetime
@@ -12,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from serving import serving
+from serving import serving_process
 
 MODEL = "write-en"
 # Texts of 8 to 56 new tokens.
@@ -20,6 +24,10 @@ REQUESTS = f"--kind generate --model {MODEL} --prompt-words uniform:5:30 --max-n
 CLOSED = 32  # requests at a time when the peak is measured
 EXPECTED = "--expect-code RESOURCE_EXHAUSTED --expect-code DEADLINE_EXCEEDED"
 NO_DEADLINE = 60  # seconds, longer than any run
+SETTLING = 2  # seconds, until the queue has its length
+AFTER = 3  # seconds after the overload, at AFTER_LOAD of the peak
+AFTER_LOAD = 0.9
+FAIR_LOAD = 3
 
 
 def quantile(values, share):
@@ -27,9 +35,40 @@ def quantile(values, share):
     return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
+def cpu_seconds(pid):
+    """Processor time of a process, threads by their names: gRPC's and the workers' apart from those that compute."""
+    times = {}
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as file:
+                name = file.read().strip()
+            with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
+                times[name] = times.get(name, 0.0) + int(file.read().split()[0]) / 1e9
+        except OSError:  # it has ended
+            pass
+    return times
+
+
+class Cores:
+    """Which cores the server and its client have."""
+
+    def __init__(self, shared):
+        cores = sorted(os.sched_getaffinity(0))
+        half = len(cores) // 2
+        self.apart = not shared and half > 0
+        self.of_server, self.of_client = (cores[:half], cores[half:]) if self.apart else (cores, cores)
+
+    def client(self, command):
+        return ["taskset", "-c", ",".join(map(str, self.of_client))] + command
+
+    def server(self, command):
+        return ["taskset", "-c", ",".join(map(str, self.of_server))] + command
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
+        self.cores = Cores(options.share_cores)
         self.folder = tempfile.mkdtemp(prefix="bench_overload_")
         self.begin = time.monotonic()
         self.environment = {}
@@ -40,8 +79,8 @@ class Bench:
         report, log = (os.path.join(self.folder, name) for name in ("report.json", "log.jsonl"))
         command = [self.options.loadtest, "run", "--target", target] + shlex.split(f"{REQUESTS} {arguments}")
         self.commands.append(shlex.join(command))
-        done = subprocess.run(command + ["--json", report, "--log", log], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        done = subprocess.run(self.cores.client(command + ["--json", report, "--log", log]), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}:\n{done.stdout}")
         with open(report, encoding="utf-8") as stream:
@@ -51,67 +90,117 @@ class Bench:
         self.environment = result["environment"]
         return result, requests
 
-    def peak(self, target):
-        result, _ = self.load(target, f"--concurrency {CLOSED} --warmup 1 --duration {self.options.seconds}")
-        return result["rates"]["requests_per_s"]
+    def serving(self):
+        model = f"{MODEL}=models/{MODEL}{self.options.settings}"
+        threads = str(len(self.cores.of_server))
+        command = [self.options.server, "--log-level", "warn", "--model", model, "--threads", threads]
+        return serving_process(self.cores.server(command))
 
-    def overload(self, target, peak, load, deadline):
-        """One row: the middle of an open loop, where the queue has its length."""
+    def peak(self, server):
+        """Requests and tokens a second of a closed loop."""
+        self.load(server.address, f"--concurrency {CLOSED} --duration 1")
+        result, _ = self.load(server.address, f"--concurrency {CLOSED} --warmup 1 --duration {self.options.seconds}")
+        return {"requests": result["rates"]["requests_per_s"], "tokens": result["rates"]["output_tokens_per_s"]}
+
+    def overload(self, server, peak, load, deadline, clients=0):
+        """One row: an overload, its middle measured, and what comes after it."""
         seconds = self.options.seconds
-        rate = load * peak
-        wait = f"--timeout {deadline or NO_DEADLINE} --drain {deadline or 0.1}"
-        result, requests = self.load(target, f"--rate {rate:.1f} --duration {seconds + 2} {wait} {EXPECTED} --connections 4")
-        times = {"OK": [], "RESOURCE_EXHAUSTED": [], "DEADLINE_EXCEEDED": []}
-        good = 0
-        for request in requests:
-            if request["ending"] == "stopped":
-                continue
-            times.setdefault(request["code"], []).append(request["end_s"] - request["sent_s"])
-            # Those that ended within the time that is measured.
-            good += request["code"] == "OK" and 2 <= request["end_s"] < 2 + seconds
-        lateness = result["total"]["lateness"]["p99_ms"]
-        row = {"load": load, "deadline_s": deadline, "asked_per_s": rate, "peak_per_s": peak, "good_per_s": good / seconds,
-               "share": good / seconds / peak, "refused": len(times["RESOURCE_EXHAUSTED"]),
-               "late": len(times["DEADLINE_EXCEEDED"]), "answered": len(times["OK"]),
-               "answer_p50_ms": 1000 * quantile(times["OK"], 0.5), "answer_p99_ms": 1000 * quantile(times["OK"], 0.99),
-               "refusal_p50_ms": 1000 * quantile(times["RESOURCE_EXHAUSTED"], 0.5),
-               "refusal_p99_ms": 1000 * quantile(times["RESOURCE_EXHAUSTED"], 0.99), "lateness_p99_ms": lateness}
+        end = SETTLING + seconds
+        rate = load * peak["requests"]
+        before = cpu_seconds(server.pid)
+        result, requests = self.load(
+            server.address,
+            f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * peak['requests']:.1f}:{AFTER} --timeout {deadline or NO_DEADLINE} "
+            f"--drain {deadline or 0.1} {EXPECTED} --connections 4 --clients {clients} --max-in-flight 100000")
+        after = cpu_seconds(server.pid)
+        during = [request for request in requests if request["sent_s"] < end]
+        row = {"load": load, "deadline_s": deadline, "clients": clients, "asked_per_s": rate, "peak": peak,
+               "lateness_p99_ms": result["total"]["lateness"]["p99_ms"],
+               "cpu_seconds": {name: round(after[name] - before.get(name, 0.0), 4) for name in after}}
+        row.update(self.answers(requests, during, peak))
+        row.update(self.recovery(requests, peak, end))
+        if clients:
+            row.update(self.shares(requests, clients))
         print(f"{time.monotonic() - self.begin:4.0f} s  {line(row)}", flush=True)
         return row
 
+    def answers(self, requests, during, peak):
+        times = {"OK": [], "RESOURCE_EXHAUSTED": [], "DEADLINE_EXCEEDED": []}
+        for request in during:
+            if request["ending"] != "stopped":
+                times.setdefault(request["code"], []).append(request["end_s"] - request["sent_s"])
+        # Those that ended within the time that is measured.
+        good = [request for request in requests if self.is_measured(request)]
+        per_second = len(good) / self.options.seconds
+        tokens = sum(request["generated_tokens"] for request in good) / self.options.seconds
+        return {"good_per_s": per_second, "share": per_second / peak["requests"], "tokens_per_s": tokens,
+                "token_share": tokens / peak["tokens"], "refused": len(times["RESOURCE_EXHAUSTED"]),
+                "late": len(times["DEADLINE_EXCEEDED"]), "answered": len(times["OK"]),
+                "answer_p50_ms": 1000 * quantile(times["OK"], 0.5), "answer_p99_ms": 1000 * quantile(times["OK"], 0.99),
+                "refusal_p50_ms": 1000 * quantile(times["RESOURCE_EXHAUSTED"], 0.5),
+                "refusal_p99_ms": 1000 * quantile(times["RESOURCE_EXHAUSTED"], 0.99)}
+
+    def is_measured(self, request):
+        return request["code"] == "OK" and SETTLING <= request["end_s"] < SETTLING + self.options.seconds
+
+    def recovery(self, requests, peak, end):
+        """The second after the overload, and what was asked after that second."""
+        first = sum(request["generated_tokens"] for request in requests
+                    if request["code"] == "OK" and end <= request["end_s"] < end + 1)
+        later = [request for request in requests if request["sent_s"] >= end + 1 and request["ending"] != "stopped"]
+        return {"after_token_share": first / peak["tokens"], "asked_later": len(later),
+                "refused_later": sum(request["code"] == "RESOURCE_EXHAUSTED" for request in later),
+                "late_later": sum(request["code"] == "DEADLINE_EXCEEDED" for request in later)}
+
+    def shares(self, requests, clients):
+        """Tokens of each client's answers over the mean of all."""
+        tokens = {f"client-{i}": 0 for i in range(clients)}
+        for request in requests:
+            if self.is_measured(request):
+                tokens[request["client"]] += request["generated_tokens"]
+        mean = sum(tokens.values()) / clients
+        return {"least_share": min(tokens.values()) / mean, "greatest_share": max(tokens.values()) / mean}
+
     def run(self):
         rows = []
-        model = f"{MODEL}=models/{MODEL}{self.options.settings}"
-        for deadline in self.options.deadlines:
-            for load in self.options.loads:
-                # A server of its own for each, and the peak in the same minute.
-                with serving(self.options.server, ["--log-level", "warn", "--model", model]) as target:
-                    self.load(target, f"--concurrency {CLOSED} --duration 1")
-                    rows.append(self.overload(target, self.peak(target), load, deadline))
+        wanted = [(load, deadline, 0) for deadline in self.options.deadlines for load in self.options.loads]
+        if self.options.clients:
+            wanted += [(FAIR_LOAD, deadline, self.options.clients) for deadline in self.options.deadlines]
+        for load, deadline, clients in wanted:
+            # A server of its own for each, and the peak in the same minute.
+            with self.serving() as server:
+                rows.append(self.overload(server, self.peak(server), load, deadline, clients))
         return rows
 
 
-HEADER = ["| load | deadline | asked/s | answered/s | of the peak | answered, refused, late | answer p50; p99 (ms) | refusal p50; p99 (ms) |",
-          "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+HEADER = ["| load | deadline | clients | asked/s | answered/s | of the peak, requests; tokens | answered, refused, late | "
+          "answer p50; p99 (ms) | refusal p50; p99 (ms) | tokens of the peak in the second after; refused, late later | shares |",
+          "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
 
 
 def line(row):
     deadline = f"{row['deadline_s']:g} s" if row["deadline_s"] else "none"
-    return (f"| {row['load']:g}x | {deadline} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | {100 * row['share']:.0f}% | "
+    shares = f"{row['least_share']:.2f} to {row['greatest_share']:.2f}" if row["clients"] else ""
+    return (f"| {row['load']:g}x | {deadline} | {row['clients'] or 1} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | "
+            f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}% | "
             f"{row['answered']}, {row['refused']}, {row['late']} | {row['answer_p50_ms']:.0f}; {row['answer_p99_ms']:.0f} | "
-            f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} |")
+            f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} | {100 * row['after_token_share']:.0f}%; "
+            f"{row['refused_later']}, {row['late_later']} of {row['asked_later']} | {shares} |")
 
 
 def report(result):
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
+    cores = ("Server and client have half of the machine's cores each, for the peak as for the overload."
+             if result["apart"] else "Client and server share the machine's cores.")
     return "\n".join([f"""# Overload on the CPU
 
 {machine}; load average {result['load_average']:.1f} before; {result['date']}; Beamline at {result['commit']}, {MODEL}, float32.
 Command: `bench/scheduler/bench_overload.sh`; the commands are in the .json file. {result['minutes']:.1f} minutes.
 
 Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is that of a closed loop of {CLOSED} at the same server just
-before. Client and server share the machine's cores. Of each run the first two seconds are left out of what is answered a second;
-refusals count from the sending.
+before. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
+overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
+client's answers over the mean of all clients.
 """] + HEADER + [line(row) for row in result["rows"]]) + "\n"
 
 
@@ -121,18 +210,20 @@ def main():
     parser.add_argument("--loadtest", default="build/release/loadtest/beamline-loadtest")
     parser.add_argument("--settings", default="", help="of the model, as ,max_sequences=32")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
-    parser.add_argument("--loads", default="1.15,3,10", type=lambda text: [float(load) for load in text.split(",")])
+    parser.add_argument("--loads", default="1.15,3,10", type=lambda text: [float(load) for load in text.split(",") if load])
     parser.add_argument("--deadlines", default="1,4,0", help="seconds; 0: none",
                         type=lambda text: [float(seconds) for seconds in text.split(",")])
+    parser.add_argument("--clients", type=int, default=0, help=f"measures {FAIR_LOAD}x from so many clients, too, and their shares")
+    parser.add_argument("--share-cores", action="store_true", help="server and client have all cores together")
     parser.add_argument("--out", help="writes OUT.md and OUT.json")
     options = parser.parse_args()
     load_average = os.getloadavg()[0]
     bench = Bench(options)
     rows = bench.run()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
-    result = {"schema": "beamline.bench_overload/1", "date": datetime.date.today().isoformat(),
+    result = {"schema": "beamline.bench_overload/2", "date": datetime.date.today().isoformat(),
               "commit": commit.stdout.strip() or "unknown", "machine": bench.environment["machine"],
-              "versions": bench.environment["versions"], "load_average": load_average,
+              "versions": bench.environment["versions"], "apart": bench.cores.apart, "load_average": load_average,
               "minutes": (time.monotonic() - bench.begin) / 60, "rows": rows, "commands": bench.commands}
     if options.out:
         with open(options.out + ".json", "w", encoding="utf-8") as file:

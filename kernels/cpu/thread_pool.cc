@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 #include "kernels/cpu/core_sets.h"
 #include "kernels/cpu/spin.h"
 
@@ -54,6 +55,7 @@ void ThreadPool::ParallelFor(int num_threads, int64_t num_items, int64_t chunk, 
 }
 
 void ThreadPool::WorkerLoop(int thread) {
+  NameThisThread("compute");
   RunOn(cores_);
   uint32_t seen = 0;
   for (;;) {

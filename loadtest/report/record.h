@@ -26,6 +26,7 @@ const char* EndingName(Ending ending);
 struct RequestRecord {
   uint64_t index = 0;
   size_t class_index = 0;
+  std::string client;                    // that it was sent as; empty: none was named
   std::chrono::nanoseconds intended{0};  // when the schedule wanted it sent
   std::chrono::nanoseconds sent{0};
   std::chrono::nanoseconds end{0};

@@ -133,6 +133,7 @@ void Recorder::Log(const RequestRecord& record) {
       {"cached_tokens", record.cached_tokens},
       {"generated_tokens", record.generated_tokens},
   };
+  if (!record.client.empty()) line["client"] = record.client;
   if (!record.message.empty()) line["message"] = record.message;
   if (!record.token_times.empty()) {
     nlohmann::json& times = line["token_times_s"] = nlohmann::json::array();

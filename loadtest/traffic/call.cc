@@ -29,6 +29,11 @@ void Call::Start(std::chrono::nanoseconds intended, std::chrono::milliseconds ti
   Launch(stub, queue);
 }
 
+void Call::SetClient(const std::string& client) {
+  context_.AddMetadata("x-client-id", client);
+  record_.client = client;
+}
+
 void Call::Cancel() {
   was_cancelled_ = true;
   context_.TryCancel();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "beamline/v1/inference.grpc.pb.h"
@@ -51,6 +52,8 @@ class Call : public EventHandler {
   // REQUIRES: called once. timeout: when the request has no shorter deadline of its own.
   void Start(std::chrono::nanoseconds intended, std::chrono::milliseconds timeout,
              v1::Inference::Stub& stub, grpc::CompletionQueue& queue);
+  // Who the server is told sends it; before Start.
+  void SetClient(const std::string& client);
   // Any thread, any time.
   void Cancel();
   bool was_cancelled() const { return was_cancelled_; }

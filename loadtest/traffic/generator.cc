@@ -71,6 +71,9 @@ void Generator::Send(Request request, nanoseconds intended) {
   const Connections::Lane lane = parts_.connections.Next();
   Call* const call = outstanding_.Add(MakeCall(std::move(request), clock_, *this));
   ++num_sent_;
+  if (options_.num_clients > 0) {
+    call->SetClient("client-" + std::to_string(index % options_.num_clients));
+  }
   call->Start(intended, options_.timeout, *lane.stub, *lane.queue);
   if (cancel_after) {
     cancel_timer_->CancelAt(RunClock::Steady::now() + *cancel_after, index);

@@ -30,6 +30,7 @@ struct TrafficOptions {
   // intended time.
   size_t max_in_flight = 1;
   Batching batching;                     // of an open loop
+  uint64_t num_clients = 0;              // whose requests take turns; 0: none is named
   std::chrono::milliseconds timeout{0};  // of one request
   std::chrono::nanoseconds drain{0};     // for the last answers; afterwards they are cancelled
 };

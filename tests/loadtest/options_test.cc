@@ -39,7 +39,7 @@ TEST(Options, EveryFlagOfTheLoadIsKept) {
   std::istringstream line(
       "--target 127.0.0.1:7 --allow-remote --arrivals burst --rate 0.5 --burst-size 3 "
       "--batching static:2 --duration 4.5 --warmup 1.5 --requests 99 --seed "
-      "18446744073709551615 --connections 5 --threads 6 --max-in-flight 7 --timeout 8 "
+      "18446744073709551615 --connections 5 --clients 12 --threads 6 --max-in-flight 7 --timeout 8 "
       "--drain 9 --distinct 10 --verify --verify-tolerance 0.25 --expect-code ABORTED "
       "--expect-code INTERNAL --slo-ttft-ms 11 --slo-itl-ms 12 --slo-e2e-ms 13 --label "
       "l --json j --log g --html h --csv c --metrics m");
@@ -56,6 +56,7 @@ TEST(Options, EveryFlagOfTheLoadIsKept) {
   EXPECT_EQ(flags->num_requests, 99U);
   EXPECT_EQ(flags->seed, 18446744073709551615U);
   EXPECT_EQ(flags->num_connections, 5);
+  EXPECT_EQ(flags->num_clients, 12);
   EXPECT_EQ(flags->num_threads, 6);
   EXPECT_EQ(flags->max_in_flight, 7);
   EXPECT_EQ(flags->timeout_s, 8);

@@ -194,6 +194,29 @@ TEST(RunTest, AClosedLoopKeepsItsConcurrency) {
   EXPECT_GE(result["rates"]["elapsed_s"].get<double>(), 0.2);
 }
 
+TEST(RunTest, ClientsTakeTurns) {
+  ScriptedServer server({});
+  RunFlags flags = MakeFlags(1000, 10);
+  flags.requests.kinds = {"generate"};
+  flags.num_requests = 7;
+  flags.num_clients = 3;
+  flags.log_file = ScratchPath("clients.jsonl");
+  const auto [succeeded, result] = Load(server, flags);
+  ASSERT_TRUE(succeeded.ok() && *succeeded) << succeeded.status();
+  std::vector<std::string> logged;
+  std::ifstream log(flags.log_file);
+  for (std::string line; std::getline(log, line);) {
+    const json record = json::parse(line);
+    EXPECT_EQ(record["client"], "client-" + std::to_string(record["index"].get<int>() % 3));
+    logged.push_back(record["client"]);
+  }
+  EXPECT_EQ(logged.size(), 7U);
+  EXPECT_THAT(server.clients(), ::testing::UnorderedElementsAreArray(logged));
+  flags.num_clients = 0;
+  Load(server, flags);
+  EXPECT_EQ(server.clients().size(), 7U);  // nobody was named
+}
+
 struct SentAndEnded {
   double intended, sent, end;
 };

@@ -53,6 +53,11 @@ std::vector<std::string> ScriptedServer::received() const {
   return received_;
 }
 
+std::vector<std::string> ScriptedServer::clients() const {
+  const std::lock_guard lock(mutex_);
+  return clients_;
+}
+
 void ScriptedServer::Keep(const google::protobuf::Message& request) {
   const std::lock_guard lock(mutex_);
   received_.push_back(request.SerializeAsString());
@@ -104,9 +109,14 @@ v1::Sequence ScriptedServer::MakeSequence(const v1::GenerateRequest& request) co
   return sequence;
 }
 
-grpc::Status ScriptedServer::Generate(Context*, const v1::GenerateRequest* request,
+grpc::Status ScriptedServer::Generate(Context* context, const v1::GenerateRequest* request,
                                       v1::GenerateResponse* response) {
   Keep(*request);
+  if (const auto client = context->client_metadata().find("x-client-id");
+      client != context->client_metadata().end()) {
+    const std::lock_guard lock(mutex_);
+    clients_.emplace_back(client->second.data(), client->second.size());
+  }
   if (auto status = Begin(); !status.ok()) return status;
   *response->add_sequences() = MakeSequence(*request);
   response->mutable_usage()->set_prompt_tokens(PromptLength(request->prompt()));

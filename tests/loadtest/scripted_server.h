@@ -55,6 +55,8 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   int num_requests() const { return num_requests_; }
   // The messages of all requests, serialized, in the order in which they came.
   std::vector<std::string> received() const;
+  // Of the Generate calls whose x-client-id says one, in the same order.
+  std::vector<std::string> clients() const;
   // Of the streams that have ended.
   std::vector<Waits> waits() const;
 
@@ -98,6 +100,7 @@ class ScriptedServer final : public v1::Inference::Service, public v1::Models::S
   std::chrono::steady_clock::time_point free_at_;  // when Serve can begin with the next request
   std::vector<Waits> waits_;
   std::vector<std::string> received_;
+  std::vector<std::string> clients_;
   std::unique_ptr<grpc::Server> server_;
   std::string target_;
 };
