@@ -170,9 +170,10 @@ int Main(int argc, char** argv) {
   TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),
                           (*server)->model_names()));
 
-  const MemoryTrim trim;  // of what comes and goes while it serves
-
-  shutdown_signal.Wait();
+  {
+    const MemoryTrim trim({.return_others = [&server] { (*server)->ReturnIdleMemory(); }});
+    shutdown_signal.Wait();
+  }
   TellManager("STOPPING=1\nSTATUS=Finishing what runs");
   spdlog::info("shutting down: finishing what runs, at most {} ms", config.drain_timeout_ms);
   const bool finished = (*server)->Drain(std::chrono::milliseconds(config.drain_timeout_ms));
@@ -186,4 +187,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace beamline
 
-int main(int argc, char** argv) { return beamline::Main(argc, argv); }
+int main(int argc, char** argv) {
+  beamline::LimitArenas();
+  return beamline::Main(argc, argv);
+}

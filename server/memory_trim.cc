@@ -21,28 +21,35 @@ MemoryTrim::~MemoryTrim() {
 }
 
 void MemoryTrim::Run() {
-  // What is unused at one look alone is about to be used again.
-  bool was_unused = false;
+  // What is there at one look alone is about to be used, or freed.
+  bool had_grown = false;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, options_.interval, [this] { return stopping_; })) return;
     }
-    const bool is_unused = Look();
-    if (was_unused && is_unused) {
-      const int64_t before = ResidentBytes();
-      malloc_trim(0);
-      resident_ = ResidentBytes();
-      spdlog::debug("returned {} bytes of memory that nothing used", before - resident_);
-    }
-    was_unused = is_unused;
+    const bool has_grown = HasGrown();
+    if (had_grown && has_grown) Return();
+    had_grown = has_grown;
   }
 }
 
-bool MemoryTrim::Look() const {
-  // What was returned counts as free in the heap still, so that its bytes alone tell nothing.
-  if (ResidentBytes() < resident_ + options_.least_bytes) return false;
-  return static_cast<int64_t>(mallinfo2().fordblks) >= options_.least_bytes;
+void MemoryTrim::Return() {
+  const int64_t before = ResidentBytes();
+  if (options_.return_others) options_.return_others();
+  if (static_cast<int64_t>(mallinfo2().fordblks) >= options_.least_bytes) malloc_trim(0);
+  resident_ = ResidentBytes();
+  spdlog::debug("returned {} bytes of memory that nothing used", before - resident_);
+}
+
+// What was returned counts as free in the heap still, so that its bytes alone tell nothing.
+bool MemoryTrim::HasGrown() const { return ResidentBytes() >= resident_ + options_.least_bytes; }
+
+void LimitArenas() {
+  // Either also ends malloc's own choice, which grows to 32 and 64 MiB, an arena.
+  constexpr int kLargePiece = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLargePiece);
+  mallopt(M_TRIM_THRESHOLD, 2 * kLargePiece);
 }
 
 int64_t ResidentBytes() {

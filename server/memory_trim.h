@@ -1,23 +1,26 @@
-// Gives memory that was freed back to the system.
+// Gives memory that nobody uses back to the system.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
 
 namespace beamline {
 
 // glibc keeps what is freed below memory that is still in use, which after a burst of calls is
-// nearly all of it, for ever. Looks at times, on a thread of its own, whether the process has grown
-// while much of its heap lies unused, and returns that then: some milliseconds in which those wait
-// who allocate of the same arena, and page faults when it is needed again.
+// nearly all of it, for ever. Looks at times, on a thread of its own, whether the process has
+// grown, and has others return what they keep and do not need; and where much of its heap lies
+// unused, returns that: some milliseconds in which those wait who allocate of the same arena, and
+// page faults when it is needed again.
 class MemoryTrim {
  public:
   struct Options {
     std::chrono::milliseconds interval{5000};  // between looks; it takes two to be returned
     int64_t least_bytes = int64_t{8} << 20;    // unused, and grown by
+    std::function<void()> return_others;       // what others keep; may be empty
   };
   MemoryTrim() : MemoryTrim(Options()) {}
   explicit MemoryTrim(const Options& options);
@@ -25,8 +28,8 @@ class MemoryTrim {
 
  private:
   void Run();
-  // Whether there is much to return.
-  bool Look() const;
+  void Return();
+  bool HasGrown() const;
 
   const Options options_;
   int64_t resident_ = 0;  // after the last return; of the thread alone
@@ -35,6 +38,11 @@ class MemoryTrim {
   bool stopping_ = false;  // guarded by mutex_
   std::thread thread_;
 };
+
+// Has malloc keep no more than a few megabytes for each of its arenas when what lay before their
+// end is freed, instead of what the largest freed piece was, and take large pieces from the system
+// one by one. To be called first in main.
+void LimitArenas();
 
 // Of this process; 0 where the system does not tell.
 int64_t ResidentBytes();

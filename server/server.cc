@@ -101,6 +101,7 @@ class ServerImpl final : public Server {
   }
   std::string metrics_url() const override { return metrics_url_; }
   std::string model_names() const override { return models_.Names(); }
+  void ReturnIdleMemory() override { engine_->ReturnIdleMemory(); }
   void LogState() const override { beamline::LogState(*engine_, services_.request_log.json); }
   bool Drain(std::chrono::milliseconds timeout) override;
 

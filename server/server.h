@@ -36,6 +36,8 @@ class Server {
   // "translate-en-de, embed-en".
   virtual std::string model_names() const = 0;
 
+  // Has idle models give back memory that larger steps have touched. Any thread.
+  virtual void ReturnIdleMemory() = 0;
   // Writes to the log what the server has before it (state_log.h).
   virtual void LogState() const = 0;
 

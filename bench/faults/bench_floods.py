@@ -218,8 +218,8 @@ def report(result):
 Beamline at {result['commit']}. Command: `{result['command']}`. {result['minutes']:.1f} minutes.
 
 A client makes one small Encode call after the other, with {1000 * REST_S:.0f} ms between them, for {result['seconds']:g} s alone and {result['seconds']:g} s beside the flood, whose
-process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood{result['added']}. What stays above idle then is
-what larger steps have touched of a model's activations, which it keeps, and the ends of glibc's arenas.
+process shares the {os.cpu_count()} cores with the server. Later is {result['rest']:g} s after the flood{result['added']}. Idle is what
+the server has after the small calls.
 
 {kinds}
 """] + HEADER + [line(row) for row in rows]) + "\n"

@@ -121,6 +121,11 @@ class Engine {
   // second.
   virtual std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const = 0;
 
+  // Has replicas that compute nothing give memory that larger steps have touched back to the
+  // system; the next such step takes some milliseconds more. On a CPU; elsewhere nothing happens.
+  // Returns before they have.
+  virtual void ReturnIdleMemory() {}
+
   // Loads one more model, or version of one, and waits until it is ready: any thread; loads wait
   // for each other, requests to other models go on. What is there already with the same options is
   // the answer, and so is the end of a load that is under way. Errors change nothing:

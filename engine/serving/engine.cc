@@ -72,6 +72,7 @@ class EngineImpl : public Engine {
   std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const override {
     return registry_.Snapshot(patience);
   }
+  void ReturnIdleMemory() override { registry_.ReturnIdleMemory(); }
   absl::StatusOr<ModelInfo> Load(const ModelOptions& options) override {
     return lifecycle_.Load(options);
   }

@@ -142,6 +142,10 @@ std::vector<ReplicaSnapshot> Registry::Snapshot(std::chrono::milliseconds patien
   return snapshots;
 }
 
+void Registry::ReturnIdleMemory() const {
+  for (const Pool& pool : Pools()) pool->ReturnIdleMemory();
+}
+
 std::vector<Registry::Pool> Registry::Pools() const {
   std::lock_guard lock(mutex_);
   std::vector<Pool> pools;

@@ -44,6 +44,8 @@ class Registry {
   std::vector<ModelInfo> Models() const;
   absl::StatusOr<ModelStats> Stats(std::string_view model) const;
   std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const;
+  // As Engine::ReturnIdleMemory.
+  void ReturnIdleMemory() const;
   // Host memory that replicas may still come to write, beyond what they hold now.
   int64_t PromisedHostBytes() const;
   // Whether all requests that hold a place have given it back by `deadline`.

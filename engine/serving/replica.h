@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/check.h"
+#include "base/thread_name.h"
 #include "engine/api/observer.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/serving/encode_loop.h"
@@ -46,6 +47,15 @@ class Replica : public std::enable_shared_from_this<Replica> {
     return stats_.snapshots.Ask(wake, until);
   }
 
+  // Has its thread, should it have nothing to compute, give the memory of activations that larger
+  // steps have touched back to the system. On a CPU; any thread.
+  void ReturnIdleMemory() {
+    if (model_->on_gpu) return;
+    stats_.memory_wanted = true;
+    if (generate_.has_value()) generate_->inbox().Wake();
+    if (encode_.has_value()) encode_->inbox().Wake();
+  }
+
   const LoadedModel& model() const { return *model_; }
   ReplicaFault& fault() { return fault_; }
   const ReplicaFault& fault() const { return fault_; }
@@ -55,6 +65,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
  private:
   template <typename Loop>
   void Compute(Loop& loop) {
+    NameThisThread("steps");
     cpu::RunOn(model_->cores);
     loop.Run();
   }

@@ -114,6 +114,12 @@ class ReplicaPool {
   // What each replica has, as Engine::Snapshot.
   void AddSnapshots(std::chrono::milliseconds patience,
                     std::vector<ReplicaSnapshot>& snapshots) const;
+  // As Engine::ReturnIdleMemory.
+  void ReturnIdleMemory() const {
+    for (int i = 0; i < size(); ++i) {
+      if (const auto idle = replica(i); idle != nullptr) idle->ReturnIdleMemory();
+    }
+  }
   // Host memory that the replicas may still come to write, beyond what they hold now.
   int64_t PromisedHostBytes() const;
   // Null while it is not loaded.

@@ -28,6 +28,7 @@ struct ReplicaStats {
   std::atomic<uint64_t> cancelled = 0;
   std::atomic<uint64_t> hopeless = 0;
   SnapshotBoard snapshots;
+  std::atomic<bool> memory_wanted = false;  // what is not needed while nothing is computed
 
   ModelStats Read() const {
     ModelStats stats;

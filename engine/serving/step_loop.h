@@ -21,6 +21,7 @@
 #include "engine/transformer/dense_head.h"
 #include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
+#include "kernels/cpu/return_pages.h"
 
 namespace beamline {
 
@@ -62,6 +63,10 @@ class StepLoop {
     received_at_ = Clock::now();
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
     if (stats().snapshots.wanted()) stats().snapshots.Give(Snapshot(jobs));
+    if (stats().memory_wanted.load(std::memory_order_relaxed)) {
+      stats().memory_wanted = false;
+      if (wait && jobs.empty()) ReturnMemory();
+    }
     return open;
   }
   // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns whether a deadline
@@ -105,6 +110,12 @@ class StepLoop {
   }
 
  private:
+  // REQUIRES: the device's memory is the host's, and nothing is computed.
+  void ReturnMemory() {
+    for (const auto& buffer : context_.transformer.activations()) {
+      cpu::ReturnPages(buffer->data(), buffer->size());
+    }
+  }
   std::vector<JobSnapshot> Snapshot(const JobList<JobType>& jobs) const {
     std::vector<JobSnapshot> snapshots;
     for (const std::unique_ptr<JobType>& job : jobs.jobs()) {

@@ -43,6 +43,10 @@ class PlannedTransformer final : public Transformer {
     }
   }
 
+  std::span<const std::unique_ptr<Buffer>> activations() const override {
+    return parts_->activations.buffers;
+  }
+
   Tensor Encode(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && !decoder_.has_value());
     const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);

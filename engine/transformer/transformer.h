@@ -110,6 +110,10 @@ class Transformer {
   // Copies whole cache blocks, in every layer.
   virtual void CopyBlocks(std::span<const BlockCopy> copies) = 0;
 
+  // What it computes in: nobody needs their content between a result that was read and the next
+  // call. Empty of what several ranks compute.
+  virtual std::span<const std::unique_ptr<Buffer>> activations() const { return {}; }
+
   // Itself as what several ranks compute together; null: one computes it.
   virtual RankedTransformer* ranked() { return nullptr; }
 

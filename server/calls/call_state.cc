@@ -75,9 +75,13 @@ absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, 
   return name;
 }
 
-void CallState::SetCaller(const Caller& caller) { beamline::Describe(caller, record_); }
+void CallState::SetCaller(const Caller& caller) {
+  beamline::Describe(caller, record_);
+  context_ = caller.context;
+}
 
 void CallState::TakeCaller(Caller& caller) {
+  context_ = caller.context;
   record_.client = caller.client;
   record_.is_identity = caller.is_identity;
   record_.peer = std::move(caller.peer);
@@ -133,15 +137,30 @@ absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
   if (unread == nullptr) return absl::OkStatus();
   // What it has itself stands in nobody's way.
   const int64_t all = std::exchange(held_bytes_, 0) + bytes;
-  unread->Give(all - bytes);
-  if (!unread->Take(all)) {
-    return absl::ResourceExhaustedError(fmt::format(
-        "the {} takes {} bytes, and calls whose answers are not read yet take {}; accepted: at "
-        "most {} together",
-        what, bytes, unread->bytes(), unread->limit()));
+  unread->Give(all - bytes, record_.client);
+  switch (unread->Take(all, record_.client)) {
+    case UnreadAnswers::Refusal::kNone:
+      break;
+    case UnreadAnswers::Refusal::kAll:
+      return absl::ResourceExhaustedError(fmt::format(
+          "the {} takes {} bytes, and calls whose answers are not read yet take {}; accepted: at "
+          "most {} together",
+          what, bytes, unread->bytes(), unread->limit()));
+    case UnreadAnswers::Refusal::kClient:
+      return absl::ResourceExhaustedError(
+          fmt::format("the {} takes {} bytes, and the client's answers that it has not read yet "
+                      "take {}; accepted: at most {} of one client",
+                      what, bytes, unread->bytes_of(record_.client), unread->limit() / 2));
   }
   held_bytes_ = all;
   return absl::OkStatus();
+}
+
+void CallState::EndIfUnread() {
+  if (services_.unread == nullptr || context_ == nullptr) return;
+  if (held_bytes_ <= UnreadAnswers::kSmallBytes) return;
+  services_.unread->Watch(this, held_bytes_, [context = context_] { context->TryCancel(); });
+  is_watched_ = true;
 }
 
 void CallState::RecordRefusal(const absl::Status& refusal) {
@@ -170,7 +189,8 @@ google::rpc::Status CallState::Fail(const absl::Status& status) {
 
 void CallState::Done() {
   permit_.reset();
-  if (held_bytes_ > 0) services_.unread->Give(held_bytes_);
+  if (is_watched_) services_.unread->Forget(this);
+  if (held_bytes_ > 0) services_.unread->Give(held_bytes_, record_.client);
   record_.duration = Clock::now() - start_;
   // gRPC did not send what was ready, so nobody was answered; nor did anybody ask.
   if (unsent_ && (record_.code == absl::StatusCode::kOk || !has_request_)) {

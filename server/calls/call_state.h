@@ -108,6 +108,9 @@ class CallState {
   // Before the call keeps so many bytes of its `what`, "request" or "answer", until it is over:
   // RESOURCE_EXHAUSTED when calls keep too many together.
   absl::Status Hold(std::string_view what, int64_t bytes);
+  // What it keeps is about to be sent as its answer, all of it: the call is cancelled when its
+  // client takes too long to read that.
+  void EndIfUnread();
   // So many bytes more are sent.
   void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
   void SetCaller(const Caller& caller);
@@ -127,6 +130,8 @@ class CallState {
   std::optional<Admission::Permit> permit_;
   bool has_request_ = true;
   int64_t held_bytes_ = 0;
+  bool is_watched_ = false;
+  const grpc::CallbackServerContext* context_ = nullptr;  // null: of another protocol, or not known
   std::atomic<bool> unsent_{false};
 };
 

@@ -46,6 +46,7 @@ Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& i
   std::string peer = context.peer();
   Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, HostOf(peer));
   caller.peer = std::move(peer);
+  caller.context = &context;
   if (const auto parent = metadata.find(kTraceParentKey); parent != metadata.end()) {
     caller.trace =
         ParseTraceParent({parent->second.data(), parent->second.size()}).value_or(TraceContext());

@@ -18,6 +18,8 @@ struct Caller {
   bool is_identity = false;                   // the client is who the server's gate knows it to be
   std::string peer;                           // where the call came from: "ipv4:10.0.0.7:41234"
   TraceContext trace;                         // what the caller's traceparent says; else empty
+  // Of a call of gRPC's, for as long as it runs; else null.
+  const grpc::CallbackServerContext* context = nullptr;
   std::string model = {};  // in protocols whose requests name none: by the call's metadata
 };
 

@@ -62,6 +62,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     if (bytes > limit) return AnswerTooLarge(bytes, limit);
     BEAMLINE_RETURN_IF_ERROR(state_.Hold("answer", bytes));
     state_.AddAnswerBytes(bytes);
+    state_.EndIfUnread();
     return absl::OkStatus();
   }
 

@@ -116,6 +116,22 @@ class Faults(unittest.TestCase):
         self.assertNotIn(" request ", server.read_log())
         self.assertTrue(eventually(lambda: server.resident_bytes() < before + 40 * MIB), f"{server.resident_bytes() - before} bytes more")
 
+    def test_streams_share_evenly(self):
+        server = self.serve("--log-format", "json")
+        idle = [self.connect(server) for _ in range(4)]
+        for connection in idle:
+            connection.send(b"".join(connection.headers_of(INFERENCE + "GenerateMany")[1] for _ in range(IDLE_STREAMS // len(idle))))
+        busy = [self.connect(server) for _ in range(4)]
+        for number in range(64):
+            connection = busy[number % len(busy)]
+            connection.write(connection.open(INFERENCE + "GenerateStream"), generate_request(500), last=True)
+        self.assertTrue(eventually(lambda: server.metric("beamline_generated_tokens_total") > 64 * 100))
+        os.kill(server.process.pid, signal.SIGUSR1)
+        told = lambda: [json.loads(line) for line in server.read_log().splitlines() if '"event":"state_request"' in line]
+        self.assertTrue(eventually(lambda: len(told()) == 64))
+        tokens = [line["tokens"] for line in told()]
+        self.assertLessEqual(max(tokens), 1.2 * min(tokens))
+
     def test_clients_that_are_killed(self):
         server = self.serve(settings=",prefix_cache=false")
         script = (f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"

@@ -72,6 +72,12 @@ class Connection:
     def __init__(self, address, window=65535, source=""):
         """`window`: bytes of each stream that the server may send before some of them are read; 0: none ever. `source`: an address
         of this machine."""
+        self.connect(address, source)
+        self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window)) +
+                  frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", LARGEST_WINDOW - 65535)))
+
+    def connect(self, address, source=""):
+        """Sends nothing yet."""
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=NO_TIMEOUT, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,8 +86,6 @@ class Connection:
         self.first_window = 65535  # of the server's streams
         self.leave = {0: 65535}  # bytes that may be sent: by stream, and 0 of all
         self.answers = {}  # by stream: what has come of its messages, and whether it has ended
-        self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window)) +
-                  frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", LARGEST_WINDOW - 65535)))
 
     def close(self):
         self.socket.close()
