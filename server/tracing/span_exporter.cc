@@ -1,9 +1,12 @@
 #include "server/tracing/span_exporter.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -61,11 +64,23 @@ void AddEvent(otlp::Span& span, const char* name, std::chrono::nanoseconds after
   event.set_time_unix_nano(span.start_time_unix_nano() + static_cast<uint64_t>(after.count()));
 }
 
+// What the digits, two for each byte, say. abseil's function that returns it is deprecated in newer
+// versions, and the one that replaces it is missing in older ones.
+std::string BytesOfHex(std::string_view digits) {
+  std::string bytes(digits.size() / 2, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    uint8_t byte = 0;
+    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, byte, /*base=*/16);
+    bytes[i] = static_cast<char>(byte);
+  }
+  return bytes;
+}
+
 otlp::Span ToSpan(const CallRecord& record) {
   otlp::Span span;
-  span.set_trace_id(absl::HexStringToBytes(record.trace.trace_id));
-  span.set_span_id(absl::HexStringToBytes(NewSpanId()));
-  span.set_parent_span_id(absl::HexStringToBytes(record.trace.span_id));
+  span.set_trace_id(BytesOfHex(record.trace.trace_id));
+  span.set_span_id(BytesOfHex(NewSpanId()));
+  span.set_parent_span_id(BytesOfHex(record.trace.span_id));
   span.set_flags(kSampledFlag);
   const std::string rpc(kRpcNames[static_cast<size_t>(record.rpc)]);
   span.set_name("beamline/" + rpc);
