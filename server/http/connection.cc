@@ -361,6 +361,14 @@ void HttpConnection::SendPiece(std::string piece, bool is_last, Sent sent) {
 }
 
 void HttpConnection::Queue(Outgoing outgoing) {
+  if (outgoing.is_last) {
+    // Nobody works for the client any more. Whether it gets its answer is `sent`'s to tell: its end
+    // may be heard of before the news that all is written.
+    gone_ = nullptr;
+    // Before the client has its answer, so that what it sends next finds the place.
+    request_.body = std::string();
+    UnchargeBody();
+  }
   queue_.push_back(std::move(outgoing));
   if (!writing_) WriteNext();
 }
@@ -408,7 +416,6 @@ void HttpConnection::FailQueue() {
 }
 
 void HttpConnection::Finish() {
-  UnchargeBody();
   gone_ = nullptr;
   has_begun_answer_ = false;
   is_head_method_ = false;

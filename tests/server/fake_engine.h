@@ -44,6 +44,11 @@ class FakeEngine final : public Engine {
     embedder.task = ModelTask::kEncode;
     models_ = {writer, embedder};
   }
+  // As an engine's threads end before it, so does who answers for this one.
+  ~FakeEngine() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return finishing_ == 0; });
+  }
 
   absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
@@ -292,8 +297,13 @@ class FakeEngine final : public Engine {
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return draining_; });
   }
   void Finish(const FakeRequest& request, absl::StatusOr<GenerateResult> result) {
+    {
+      std::lock_guard lock(mutex_);
+      ++finishing_;
+    }
     request.sink->OnFinish(std::move(result));
     std::lock_guard lock(mutex_);
+    --finishing_;
     ++finished_;
     changed_.notify_all();
   }
@@ -328,6 +338,7 @@ class FakeEngine final : public Engine {
   FaultListener on_fault_;
   std::string broken_model_;
   size_t finished_ = 0;
+  int finishing_ = 0;  // threads within Finish
   int cancels_ = 0;
   bool draining_ = false;
 };
