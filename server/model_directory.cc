@@ -23,6 +23,8 @@ bool Suits(const ModelInfo& model, ModelDirectory::Use use) {
       return model.task == ModelTask::kEncode;
     case ModelDirectory::Use::kClassify:
       return model.task == ModelTask::kClassify;
+    case ModelDirectory::Use::kRerank:
+      return model.task == ModelTask::kClassify || model.reranks;
     case ModelDirectory::Use::kClassifyTokens:
       return model.task == ModelTask::kClassifyTokens;
     case ModelDirectory::Use::kFillMask:
@@ -37,6 +39,8 @@ std::string_view Verb(ModelDirectory::Use use) {
       return "encode";
     case ModelDirectory::Use::kClassify:
       return "classify";
+    case ModelDirectory::Use::kRerank:
+      return "rerank";
     case ModelDirectory::Use::kClassifyTokens:
       return "classify tokens";
     case ModelDirectory::Use::kFillMask:
@@ -130,7 +134,11 @@ absl::StatusOr<ModelDirectory::ModelPtr> ModelDirectory::Resolve(std::string_vie
   if (model->state != ModelState::kReady) return NotReady(*model, name);
   if (!Suits(*model, use)) {
     return FieldError(
-        "model", fmt::format("'{}', a {}, which cannot {}", name, model->architecture, Verb(use)),
+        "model",
+        fmt::format("'{}', a {}, which cannot {}{}", name, model->architecture, Verb(use),
+                    use == Use::kRerank && Generates(model->task)
+                        ? " without the settings rerank_template and rerank_tokens"
+                        : ""),
         Names(use));
   }
   return model;

@@ -21,6 +21,7 @@ class ModelDirectory {
     kScore,
     kEncode,
     kClassify,
+    kRerank,
     kClassifyTokens,
     kFillMask
   };

@@ -123,6 +123,7 @@ void PrintModel(const v1::Model& model, const Session& session) {
   for (const std::string& name : model.prompt_names()) row("prompt name", name);
   for (const std::string& name : model.labels()) row("label", name);
   if (!model.mask_token().empty()) row("mask token", model.mask_token());
+  if (model.reranks()) row("reranks", "yes");
   for (const std::string& name : model.languages()) row("language", name);
   for (const std::string& name : model.chat_templates()) row("chat template", name);
   row("weights", FormatBytes(model.memory().weights()));

@@ -74,6 +74,10 @@ struct ModelOptions {
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU.
   std::string warm_up = "auto";
+  // What a model that writes reads to judge a document: a text with {query} and {document} in it.
+  // The two tokens that would follow it, "yes,no": of a document that answers the query, and of one
+  // that does not. Both or neither.
+  std::string rerank_template, rerank_tokens;
 
   // Of a replica, in all stages together.
   int32_t num_ranks() const { return tensor_parallel * pipeline_parallel; }
@@ -132,6 +136,7 @@ struct ModelInfo {
   std::string tokenizer;                    // Tokenizer::Kind()
   std::vector<std::string> prompt_names;    // encoders
   std::vector<std::string> labels;          // classifiers: of each class
+  bool reranks = false;                     // one class, or a rerank_template
   std::string mask_token;                   // of an encoder that fills it in; else empty
   std::vector<std::string> languages;       // translators between many: what requests may name
   std::vector<std::string> chat_templates;  // those that conversations may be rendered with

@@ -146,6 +146,15 @@ inline constexpr std::array kModelSettings = {
                  .member = &ModelOptions::warm_up,
                  .help = "whether loading runs the usual steps once; auto: on a GPU",
                  .choices = kWarmUpChoices},
+    ModelSetting{.name = "rerank_template",
+                 .member = &ModelOptions::rerank_template,
+                 .help = "what a model that writes reads to judge a document, with {query} and "
+                         "{document} in it: it serves Rerank"},
+    ModelSetting{.name = "rerank_tokens",
+                 .member = &ModelOptions::rerank_tokens,
+                 .help = "the two tokens that may follow rerank_template, of a document that "
+                         "answers the query first: yes,no",
+                 .is_list = true},
 };
 
 }  // namespace beamline

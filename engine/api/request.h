@@ -300,7 +300,7 @@ struct ClassifyRequest {
   std::string model;
   std::vector<ClassifyInput> inputs;
   // Reranking: the first text of every pair, whose second one is each of the inputs, a text. Such a
-  // model has one class.
+  // model has one class, or writes and has a rerank_template.
   std::optional<std::string> query;
   std::optional<ScoreFunction> function;  // absent: the model's own
   std::optional<int32_t> top;             // that the caller wants to know of; the engine checks it
@@ -308,6 +308,7 @@ struct ClassifyRequest {
   int32_t priority = 0;
   std::string client;
   std::string request_id;
+  std::string cache_salt;  // of a model that writes, as in GenerateRequest
   std::optional<Clock::time_point> deadline;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };

@@ -28,7 +28,14 @@ absl::StatusOr<ClassifyIntake> ClassifyIntake::Check(ClassifyRequest request,
                                                      const ModelFacts& model) {
   const bool reranks = request.query.has_value();
   const char* const rpc = reranks ? "Rerank" : "Classify";
-  if (model.info.task != ModelTask::kClassify) return WrongTask(model, rpc, "has no classes");
+  if (model.info.task != ModelTask::kClassify) {
+    const bool could_judge = reranks && Generates(model.info.task);
+    return WrongTask(model, rpc,
+                     could_judge
+                         ? "has no classes, and is without the settings rerank_template and "
+                           "rerank_tokens"
+                         : "has no classes");
+  }
   if (reranks) BEAMLINE_RETURN_IF_ERROR(CheckReranker(model));
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,22 @@ absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::st
   ids.reserve(tokens.size());
   for (const Token& token : tokens) ids.push_back(token.id);
   return ids;
+}
+
+// Takes away what the template has added beside the same token of the text itself.
+void DropDoubled(std::vector<Token>& tokens) {
+  const auto is_added = [](const Token& token) {
+    return token.special && token.begin == token.end;
+  };
+  if (tokens.size() < 2) return;
+  if (is_added(tokens.front()) && !is_added(tokens[1]) && tokens.front().id == tokens[1].id) {
+    tokens.erase(tokens.begin());
+  }
+  if (tokens.size() < 2) return;
+  const Token& before = tokens[tokens.size() - 2];
+  if (is_added(tokens.back()) && !is_added(before) && tokens.back().id == before.id) {
+    tokens.pop_back();
+  }
 }
 
 // A text that must have more than `limit` tokens, whatever they are.
@@ -295,6 +312,43 @@ absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
                      .of_template = token.special && token.begin == token.end});
   }
   return input;
+}
+
+absl::StatusOr<TokenIds> TokenizeAround(std::string_view field, const std::string& text,
+                                        TextRange part, EncodeTruncation truncate,
+                                        const ModelFacts& model) {
+  const int32_t limit = model.info.max_input_tokens;
+  if (truncate == EncodeTruncation::kNone && IsFarTooLong(text, limit)) {
+    return TooLong(field, AtLeastTokens(text), limit, kTruncateHint, model);
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(std::vector<Token> tokens,
+                            TokensOf(std::string(field), text, {}, model));
+  DropDoubled(tokens);
+  const auto excess = static_cast<std::ptrdiff_t>(tokens.size()) - limit;
+  if (excess > 0) {
+    const auto is_of_part = [&](const Token& token) {
+      return static_cast<size_t>(token.begin) >= part.begin && token.begin < token.end &&
+             static_cast<size_t>(token.end) <= part.end;
+    };
+    // With what stands for no characters in between.
+    const auto first = std::ranges::find_if(tokens, is_of_part);
+    const auto last =
+        std::find_if(tokens.rbegin(), std::make_reverse_iterator(first), is_of_part).base();
+    const bool suffices = last - first >= excess;
+    if (truncate == EncodeTruncation::kNone || !suffices) {
+      return TooLong(
+          field, fmt::to_string(tokens.size()), limit,
+          fmt::format(", with what the model reads around it{}", suffices ? kTruncateHint : ""),
+          model);
+    }
+    truncate == EncodeTruncation::kLeft ? tokens.erase(first, first + excess)
+                                        : tokens.erase(last - excess, last);
+  }
+  if (tokens.empty()) return NoTokens(field);
+  TokenIds ids;
+  ids.reserve(tokens.size());
+  for (const Token& token : tokens) ids.push_back(token.id);
+  return ids;
 }
 
 absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,

@@ -60,6 +60,17 @@ absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
                                                      const std::string& text,
                                                      EncodeTruncation truncate,
                                                      const ModelFacts& model);
+// Bytes begin .. end - 1 of a text.
+struct TextRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+// A text around a part of it, `field`, from which tokens are cut where `truncate` says so. Of
+// special tokens that the text has itself at its beginning or end the template adds no second ones.
+// At least one id.
+absl::StatusOr<TokenIds> TokenizeAround(std::string_view field, const std::string& text,
+                                        TextRange part, EncodeTruncation truncate,
+                                        const ModelFacts& model);
 // A text of two that are one input, without special tokens. `field` is that of the text itself.
 absl::StatusOr<TokenIds> TokenizePart(std::string_view field, const std::string& text,
                                       Truncation truncation, const ModelFacts& model);

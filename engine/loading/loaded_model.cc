@@ -129,6 +129,7 @@ ModelInfo Describe(const LoadedModel& model) {
     info.num_parameters += model.classifier->num_parameters();
     info.weight_bytes += model.classifier->weight_bytes();
     info.labels = model.description.classifying.labels;
+    info.reranks = !spec.classifier->per_token && info.labels.size() == 1;
   }
   if (model.mask_head != nullptr) {
     info.num_parameters += model.mask_head->num_parameters();
@@ -163,6 +164,7 @@ ModelInfo Describe(const LoadedModel& model) {
   info.tokenizer = model.tokenizer->Kind();
   info.languages = model.tokenizer->languages();
   info.chat_templates = model.chat->names();
+  info.reranks = info.reranks || model.rerank != nullptr;
   for (const auto& prompt : model.description.encoding.prompts) {
     info.prompt_names.push_back(prompt.first);
   }
@@ -186,6 +188,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
   BEAMLINE_RETURN_IF_ERROR(CheckTypes(model));
   const TransformerSpec& spec = model.description.spec;
+  BEAMLINE_ASSIGN_OR_RETURN(model.rerank, RerankPrompt::Make(options, *model.tokenizer, spec));
   BEAMLINE_RETURN_IF_ERROR(CheckVocabularies(options.folder, *model.tokenizer, spec));
   if (spec.decoder.has_value()) {
     const char* const file =

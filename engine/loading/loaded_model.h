@@ -14,6 +14,7 @@
 #include "engine/loading/load_progress.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/memory_plan.h"
+#include "engine/loading/rerank_prompt.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
 #include "engine/transformer/classifier_head.h"
@@ -53,6 +54,7 @@ struct ModelFacts {
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
   std::shared_ptr<const ChatTemplates> chat;   // may be empty
   std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing
+  std::shared_ptr<const RerankPrompt> rerank;  // null: it judges nothing by what it writes
 
   // Whether options.max_model_len limits what a request may have, and not the checkpoint.
   bool limited_by_setting() const {

@@ -11,10 +11,12 @@
 #include "engine/intake/encode_intake.h"
 #include "engine/intake/fill_mask_intake.h"
 #include "engine/intake/generate_intake.h"
+#include "engine/intake/judge_intake.h"
 #include "engine/intake/score_intake.h"
 #include "engine/serving/entrance.h"
 #include "engine/serving/lifecycle.h"
 #include "engine/serving/registry.h"
+#include "engine/serving/rerank_gather.h"
 
 namespace beamline {
 namespace {
@@ -43,7 +45,11 @@ class EngineImpl : public Engine {
   }
   absl::StatusOr<std::shared_ptr<RequestHandle>> Classify(
       ClassifyRequest request, std::shared_ptr<EncodeSink> sink) override {
-    return Accept<ClassifyIntake>(std::move(request), std::move(sink));
+    BEAMLINE_ASSIGN_OR_RETURN(Place place, registry_.Enter(request.model));
+    if (request.query.has_value() && place.pool->facts().rerank != nullptr) {
+      return Judge(std::move(request), std::move(sink), std::move(place));
+    }
+    return entrance_.Accept<ClassifyIntake>(std::move(request), std::move(sink), std::move(place));
   }
   absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokens(
       ClassifyTokensRequest request, std::shared_ptr<EncodeSink> sink) override {
@@ -107,6 +113,41 @@ class EngineImpl : public Engine {
       typename Intake::Request&& request, std::shared_ptr<typename Intake::Sink> sink) {
     BEAMLINE_ASSIGN_OR_RETURN(Place place, registry_.Enter(request.model));
     return entrance_.Accept<Intake>(std::move(request), std::move(sink), std::move(place));
+  }
+
+  // Each document is a job, so that they share steps and cached beginnings.
+  absl::StatusOr<std::shared_ptr<RequestHandle>> Judge(ClassifyRequest request,
+                                                       std::shared_ptr<EncodeSink> sink,
+                                                       Place place) {
+    const std::shared_ptr<ReplicaPool> pool = place.pool;
+    BEAMLINE_RETURN_IF_ERROR(JudgeIntake::CheckAll(request, pool->facts()));
+    const size_t count = request.inputs.size();
+    auto gather = std::make_shared<RerankGather>(
+        count, request.function.value_or(ScoreFunction::kSigmoid), std::move(sink));
+    JudgeRequest one = {.model = pool->facts().info.versioned_name,
+                        .query = std::make_shared<const std::string>(*std::move(request.query)),
+                        .document = {},
+                        .truncate = request.truncate,
+                        .priority = request.priority,
+                        .client = request.client,
+                        .cache_salt = request.cache_salt,
+                        .deadline = request.deadline};
+    for (size_t i = 0; i < count; ++i) {
+      one.index = i;
+      one.document = std::get<std::string>(std::move(request.inputs[i]));
+      absl::StatusOr<Place> next = std::move(place);
+      if (i > 0) next = registry_.Enter(one.model);
+      auto job = next.ok() ? entrance_.Accept<JudgeIntake>(JudgeRequest(one), gather->SinkOf(i),
+                                                           *std::move(next))
+                           : absl::StatusOr<std::shared_ptr<RequestHandle>>(next.status());
+      if (!job.ok()) {
+        // Refused as a whole, unless a document before this one has failed already.
+        if (gather->Abandon()) return job.status();
+        break;
+      }
+      gather->Add(*std::move(job));
+    }
+    return gather;
   }
 
   Entrance entrance_;

@@ -20,7 +20,8 @@ bool CanDo(const v1::Model& model, Kind kind) {
                         model.state() == v1::MODEL_STATE_UNSPECIFIED;  // of an older server
   if (!is_there) return false;
   if (kind == Kind::kTokenize) return true;
-  if (model.task() == v1::TASK_CLASSIFY) {
+  if (kind == Kind::kRerank && model.reranks()) return true;
+  if (model.task() == v1::TASK_CLASSIFY) {  // whose server may be older than `reranks`
     return kind == Kind::kClassify || (kind == Kind::kRerank && model.labels_size() == 1);
   }
   if (model.task() == v1::TASK_CLASSIFY_TOKENS) return kind == Kind::kClassifyTokens;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -85,8 +86,9 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitClassify(CallState& call,
                                                               const Caller& caller,
                                                               std::shared_ptr<EncodeSink> sink,
                                                               ClassifyAnswer& answer) {
-  BEAMLINE_ASSIGN_OR_RETURN(
-      answer.model, ResolveModel(call, message, ModelDirectory::Use::kClassify, answer.answer));
+  constexpr auto kUse = std::is_same_v<Message, v1::RerankRequest> ? ModelDirectory::Use::kRerank
+                                                                   : ModelDirectory::Use::kClassify;
+  BEAMLINE_ASSIGN_OR_RETURN(answer.model, ResolveModel(call, message, kUse, answer.answer));
   if (message.has_top()) answer.top = message.top();
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
   request.model = answer.model->versioned_name;  // that whose labels the answer has

@@ -43,7 +43,8 @@ std::vector<std::string> ModelFlagSettings() {
   std::vector<std::string> texts;
   for (const Setting& setting : Settings(model)) {
     if (setting.name == "name" || setting.name == "folder") continue;
-    texts.push_back(fmt::format("{} ({})", setting.name, Accepted(setting)));
+    const std::string accepted = Accepted(setting);
+    texts.push_back(fmt::format("{} ({})", setting.name, accepted.empty() ? "a text" : accepted));
   }
   return texts;
 }

@@ -40,7 +40,8 @@ std::vector<std::string_view> WordsOf(std::string_view list) {
 absl::Status SetList(const Setting& setting, std::string_view text, std::string& value) {
   for (const std::string_view word : WordsOf(text)) {
     const auto matches = [word](const std::string& choice) { return IsChoice(word, choice); };
-    if (std::ranges::none_of(setting.choices, matches)) return BadValue(setting, text);
+    const bool is_open = setting.choices.empty();
+    if (!is_open && std::ranges::none_of(setting.choices, matches)) return BadValue(setting, text);
   }
   value = text;
   return absl::OkStatus();
@@ -98,7 +99,7 @@ absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
 
 std::string Range(const Setting& setting, const std::string&) {
   const std::string choices = fmt::format("{}", fmt::join(setting.choices, ", "));
-  if (setting.is_list) return "a list of " + choices;
+  if (setting.is_list) return "a list" + (choices.empty() ? "" : " of " + choices);
   if (!setting.is_address) return choices;
   return choices.empty() ? "host:port" : "host:port, " + choices;
 }

@@ -385,6 +385,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_input_vocab_size(model.input_vocab_size);
   message.set_hidden_size(model.hidden_size);
   message.set_mask_token(model.mask_token);
+  message.set_reranks(model.reranks);
   message.set_num_encoder_layers(model.num_encoder_layers);
   message.set_num_decoder_layers(model.num_decoder_layers);
   message.set_max_input_tokens(model.max_input_tokens);

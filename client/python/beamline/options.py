@@ -156,3 +156,5 @@ class ModelSettings(TypedDict, total=False):
     warm_up: Literal["auto", "true", "false"] | None
     tensor_parallel: int | None
     pipeline_parallel: int | None
+    rerank_template: str | None
+    rerank_tokens: Sequence[str] | None

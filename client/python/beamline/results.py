@@ -362,6 +362,7 @@ class ModelInfo:
     labels: tuple[str, ...] = ()
     chat_templates: tuple[str, ...] = ()
     mask_token: str = ""
+    reranks: bool = False
 
 
 def _numpy() -> Any:
@@ -480,6 +481,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         tokenizer=TokenizerInfo(tokenizer.kind, tokenizer.vocab_size, tokenizer.num_template_tokens),
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
         languages=tuple(model.languages), labels=tuple(model.labels), chat_templates=tuple(model.chat_templates),
-        mask_token=model.mask_token,
+        mask_token=model.mask_token, reranks=model.reranks,
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

@@ -243,12 +243,15 @@ absl::StatusOr<tei::v1::RerankResponse> TeiRerankMethod::Answer(CallState& call,
 ModelDirectory::Use TeiUse(const ModelDirectory& models, const std::string& name) {
   using Use = ModelDirectory::Use;
   if (name.empty()) {
-    const bool classifies =
-        !models.Resolve(name, Use::kEncode).ok() && models.Resolve(name, Use::kClassify).ok();
-    return classifies ? Use::kClassify : Use::kEncode;
+    for (const Use use : {Use::kEncode, Use::kClassify, Use::kRerank}) {
+      if (models.Resolve(name, use).ok()) return use;
+    }
+    return Use::kEncode;
   }
   const ModelDirectory::ModelPtr model = models.Find(name);
-  return model != nullptr && model->task == ModelTask::kClassify ? Use::kClassify : Use::kEncode;
+  if (model == nullptr) return Use::kEncode;
+  if (model->task == ModelTask::kClassify) return Use::kClassify;
+  return model->reranks ? Use::kRerank : Use::kEncode;
 }
 
 absl::StatusOr<TeiTokenizeMethod::Prepared> TeiTokenizeMethod::Prepare(CallState& call,

@@ -90,8 +90,9 @@ class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info
 };
 
 api::ModelType TypeOf(const ModelInfo& model) {
-  if (model.task != ModelTask::kClassify) return api::MODEL_TYPE_EMBEDDING;
-  return model.labels.size() == 1 ? api::MODEL_TYPE_RERANKER : api::MODEL_TYPE_CLASSIFIER;
+  if (model.reranks) return api::MODEL_TYPE_RERANKER;
+  return model.task == ModelTask::kClassify ? api::MODEL_TYPE_CLASSIFIER
+                                            : api::MODEL_TYPE_EMBEDDING;
 }
 
 class InfoCall final : public UnaryCall {

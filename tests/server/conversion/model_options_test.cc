@@ -51,6 +51,9 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_replicas("2");
   settings.add_devices("cuda:0");
   settings.add_devices("cuda:1");
+  settings.set_rerank_template("{query}: {document}");
+  settings.add_rerank_tokens("yes");
+  settings.add_rerank_tokens("no");
   const ModelOptions expected = {.name = "m",
                                  .version = 7,
                                  .folder = "a/b",
@@ -68,7 +71,9 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .pipeline_parallel = 3,
                                  .max_queued_requests = -3,
                                  .max_queued_tokens = -4,
-                                 .warm_up = "true"};
+                                 .warm_up = "true",
+                                 .rerank_template = "{query}: {document}",
+                                 .rerank_tokens = "yes, no"};
   EXPECT_EQ(*ToModelOptions(message), expected);
   settings.set_dtype(v1::DATA_TYPE_INT8);
   EXPECT_EQ(Message(ToModelOptions(message).status()),

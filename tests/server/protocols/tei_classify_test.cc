@@ -33,6 +33,11 @@ class TeiClassifyTest : public ::testing::Test {
       model.folder = std::string(BEAMLINE_SOURCE_DIR "/tests/golden/classifiers/") + name;
       options.models.push_back(model);
     }
+    ModelOptions writer = Demo(kWriter);
+    writer.folder = BEAMLINE_SOURCE_DIR "/tests/golden/rerankers/qwen3-4of2x6";
+    writer.rerank_template = "{query}<|im_end|>{document}<|im_end|>";
+    writer.rerank_tokens = "yes, no";
+    options.models.push_back(writer);
     metrics_ = std::make_shared<Metrics>(options.models);
     auto engine = Engine::Create(options, metrics_.get());
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -82,8 +87,40 @@ class TeiClassifyTest : public ::testing::Test {
     EXPECT_EQ(found.metadata().compute_tokens(), static_cast<uint32_t>(expected.num_tokens()));
   }
 
+  void ExpectSameRanks(const std::string& model) {
+    v1::RerankRequest own;
+    own.set_model(model);
+    own.set_query("who reads mail");
+    for (const char* text : {"the fox", "a dog reads mail", "", "new files"})
+      own.add_documents(text);
+    own.set_top(4);
+    api::RerankRequest request;
+    request.set_query(own.query());
+    *request.mutable_texts() = own.documents();
+    request.set_return_text(true);
+    for (const bool raw : {false, true}) {
+      own.set_function(raw ? v1::SCORE_FUNCTION_NONE : v1::SCORE_FUNCTION_SIGMOID);
+      v1::RerankResponse expected;
+      ASSERT_TRUE(Call(*own_, &Own::Rerank, own, expected, "").ok());
+      request.set_raw_scores(raw);
+      api::RerankResponse found;
+      ASSERT_TRUE(Call(*rerank_, &api::Rerank::Stub::Rerank, request, found, model).ok());
+      ASSERT_EQ(found.ranks_size(), 4);
+      for (int i = 0; i < 4; ++i) {
+        const auto index = static_cast<uint32_t>(expected.documents(i).index());
+        EXPECT_EQ(found.ranks(i).index(), index);
+        EXPECT_EQ(found.ranks(i).score(), expected.documents(i).score());
+        EXPECT_EQ(found.ranks(i).text(), own.documents(static_cast<int>(index)));
+        if (i > 0) {
+          EXPECT_LE(found.ranks(i).score(), found.ranks(i - 1).score());
+        }
+      }
+    }
+  }
+
   static constexpr char kLabels[] = "bert-5x6-labels";
   static constexpr char kRank[] = "bert-2x10-rank";
+  static constexpr char kWriter[] = "qwen3-reranker";
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -139,33 +176,23 @@ TEST_F(TeiClassifyTest, PredictsStreamsInTheirOrder) {
 }
 
 TEST_F(TeiClassifyTest, ReranksTheBestFirst) {
-  v1::RerankRequest own;
-  own.set_model(kRank);
-  own.set_query("who reads mail");
-  for (const char* text : {"the fox", "a dog reads mail", "", "new files"}) own.add_documents(text);
-  own.set_top(4);
-  api::RerankRequest request;
-  request.set_query(own.query());
-  *request.mutable_texts() = own.documents();
-  request.set_return_text(true);
-  for (const bool raw : {false, true}) {
-    own.set_function(raw ? v1::SCORE_FUNCTION_NONE : v1::SCORE_FUNCTION_SIGMOID);
-    v1::RerankResponse expected;
-    ASSERT_TRUE(Call(*own_, &Own::Rerank, own, expected, "").ok());
-    request.set_raw_scores(raw);
-    api::RerankResponse found;
-    ASSERT_TRUE(Call(*rerank_, &api::Rerank::Stub::Rerank, request, found, kRank).ok());
-    ASSERT_EQ(found.ranks_size(), 4);
-    for (int i = 0; i < 4; ++i) {
-      const auto index = static_cast<uint32_t>(expected.documents(i).index());
-      EXPECT_EQ(found.ranks(i).index(), index);
-      EXPECT_EQ(found.ranks(i).score(), expected.documents(i).score());
-      EXPECT_EQ(found.ranks(i).text(), own.documents(static_cast<int>(index)));
-      if (i > 0) {
-        EXPECT_LE(found.ranks(i).score(), found.ranks(i - 1).score());
-      }
-    }
-  }
+  for (const char* model : {kRank, kWriter}) ExpectSameRanks(model);
+}
+
+TEST_F(TeiClassifyTest, AModelThatWritesGeneratesToo) {
+  v1::GenerateRequest request;
+  request.set_model(kWriter);
+  request.mutable_prompt()->set_text("the fox");
+  request.mutable_greedy();
+  request.mutable_limits()->set_max_new_tokens(2);
+  v1::GenerateResponse response;
+  EXPECT_TRUE(Call(*own_, &Own::Generate, request, response, "").ok());
+  v1::ClassifyRequest classify;
+  classify.set_model(kWriter);
+  classify.add_inputs()->set_text("the fox");
+  v1::ClassifyResponse classified;
+  EXPECT_EQ(Call(*own_, &Own::Classify, classify, classified, "").error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(TeiClassifyTest, ErrorsNameTheProtocolsFields) {
@@ -195,8 +222,9 @@ TEST_F(TeiClassifyTest, ErrorsNameTheProtocolsFields) {
 
 TEST_F(TeiClassifyTest, InfoAndTokensAreOfTheClassifier) {
   const auto info = api::Info::NewStub(channel_);
-  for (const auto& [model, type] : {std::pair(kLabels, api::MODEL_TYPE_CLASSIFIER),
-                                    std::pair(kRank, api::MODEL_TYPE_RERANKER)}) {
+  for (const auto& [model, type] :
+       {std::pair(kLabels, api::MODEL_TYPE_CLASSIFIER), std::pair(kRank, api::MODEL_TYPE_RERANKER),
+        std::pair(kWriter, api::MODEL_TYPE_RERANKER)}) {
     api::InfoResponse response;
     ASSERT_TRUE(Call(*info, &api::Info::Stub::Info, api::InfoRequest(), response, model).ok());
     EXPECT_EQ(response.model_type(), type);

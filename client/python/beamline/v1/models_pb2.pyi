@@ -71,7 +71,7 @@ class Memory(_message.Message):
     def __init__(self, weights: _Optional[int] = ..., cache: _Optional[int] = ..., cache_blocks: _Optional[int] = ..., block_size: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "mask_token", "max_input_tokens", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "state", "task", "tokenizer", "version", "vocab_size"]
+    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "mask_token", "max_input_tokens", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "reranks", "state", "task", "tokenizer", "version", "vocab_size"]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
     CHAT_TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class Model(_message.Message):
     NUM_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    RERANKS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     TOKENIZER_FIELD_NUMBER: _ClassVar[int]
@@ -117,15 +118,16 @@ class Model(_message.Message):
     num_parameters: int
     prompt_names: _containers.RepeatedScalarFieldContainer[str]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    reranks: bool
     state: ModelState
     task: Task
     tokenizer: Tokenizer
     version: int
     vocab_size: int
-    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ..., reranks: bool = ...) -> None: ...
 
 class ModelSettings(_message.Message):
-    __slots__ = ["cache", "cache_bytes", "compute", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
+    __slots__ = ["cache", "cache_bytes", "compute", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "rerank_template", "rerank_tokens", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
     CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +142,8 @@ class ModelSettings(_message.Message):
     PIPELINE_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     PREFIX_CACHE_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    RERANK_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    RERANK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     SPECULATIVE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TENSOR_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     WARM_UP_FIELD_NUMBER: _ClassVar[int]
@@ -158,11 +162,13 @@ class ModelSettings(_message.Message):
     pipeline_parallel: int
     prefix_cache: bool
     replicas: str
+    rerank_template: str
+    rerank_tokens: _containers.RepeatedScalarFieldContainer[str]
     speculative_tokens: int
     tensor_parallel: int
     warm_up: str
     weights: str
-    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ...) -> None: ...
+    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ..., rerank_template: _Optional[str] = ..., rerank_tokens: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ["description", "device", "restarts", "state"]

@@ -1,0 +1,50 @@
+#include "engine/decoding/choice_decoder.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "engine/decoding/token_logprobs.h"
+
+namespace beamline {
+namespace {
+
+// Above any logit, so that both tokens are the best two. Their own logits are told beside.
+constexpr float kFarAbove = 1e30f;
+
+}  // namespace
+
+ChoiceDecoder::ChoiceDecoder(int32_t first, int32_t second) {
+  BEAMLINE_CHECK(first != second);
+  choice_.ids = {first, second};
+  choice_.logprobs.resize(2);
+  edits_.biases = {{first, kFarAbove}, {second, kFarAbove}};
+  requests_.push_back({.edits = &edits_, .num_candidates = 2});
+}
+
+std::vector<Continuation> ChoiceDecoder::Advance(std::span<const RowResult> results) {
+  BEAMLINE_CHECK(!finished() && results.size() == 1);
+  for (size_t i = 0; i < 2; ++i) {
+    const TokenChoice token = CandidateChoice(results[0], i);
+    const size_t place = token.token == choice_.ids[0] ? 0 : 1;
+    choice_.logprobs[place].chosen = {token.token, token.logprob};
+  }
+  BEAMLINE_CHECK(results[0].ids[0] != results[0].ids[1]);
+  choice_.finish_reason = FinishReason::kLength;
+  requests_.clear();
+  return {};
+}
+
+void ChoiceDecoder::Stop(FinishReason reason) {
+  if (finished()) return;
+  choice_.finish_reason = reason;
+  requests_.clear();
+}
+
+std::vector<GeneratedSequence> ChoiceDecoder::TakeSequences() {
+  BEAMLINE_CHECK(finished());
+  std::vector<GeneratedSequence> sequences;
+  sequences.push_back(std::move(choice_));
+  return sequences;
+}
+
+}  // namespace beamline
