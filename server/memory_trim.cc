@@ -8,6 +8,12 @@
 #include "spdlog/spdlog.h"
 
 namespace beamline {
+namespace {
+
+// Of malloc's, what nobody has; returned pieces among it.
+int64_t UnusedHeapBytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
+
+}  // namespace
 
 MemoryTrim::MemoryTrim(const Options& options) : options_(options), thread_([this] { Run(); }) {}
 
@@ -22,28 +28,34 @@ MemoryTrim::~MemoryTrim() {
 
 void MemoryTrim::Run() {
   // What is there at one look alone is about to be used, or freed.
-  bool had_grown = false;
+  bool had_much = false;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, options_.interval, [this] { return stopping_; })) return;
     }
-    const bool has_grown = HasGrown();
-    if (had_grown && has_grown) Return();
-    had_grown = has_grown;
+    const bool has_much = HasMuch();
+    if (had_much && has_much) Return();
+    had_much = has_much;
   }
 }
 
 void MemoryTrim::Return() {
   const int64_t before = ResidentBytes();
   if (options_.return_others) options_.return_others();
-  if (static_cast<int64_t>(mallinfo2().fordblks) >= options_.least_bytes) malloc_trim(0);
+  if (UnusedHeapBytes() >= options_.least_bytes) malloc_trim(0);
   resident_ = ResidentBytes();
+  unused_ = UnusedHeapBytes();
   spdlog::debug("returned {} bytes of memory that nothing used", before - resident_);
 }
 
-// What was returned counts as free in the heap still, so that its bytes alone tell nothing.
-bool MemoryTrim::HasGrown() const { return ResidentBytes() >= resident_ + options_.least_bytes; }
+// What was returned counts as unused in the heap still: taken into use again, it shows as growth.
+// What was in use at the last return, in the middle of a burst, and was freed since, shows as
+// unused alone.
+bool MemoryTrim::HasMuch() const {
+  return ResidentBytes() >= resident_ + options_.least_bytes ||
+         UnusedHeapBytes() >= unused_ + options_.least_bytes;
+}
 
 void LimitArenas() {
   // Either also ends malloc's own choice, which grows to 32 and 64 MiB, an arena.

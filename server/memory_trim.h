@@ -12,14 +12,14 @@ namespace beamline {
 
 // glibc keeps what is freed below memory that is still in use, which after a burst of calls is
 // nearly all of it, for ever. Looks at times, on a thread of its own, whether the process has
-// grown, and has others return what they keep and do not need; and where much of its heap lies
-// unused, returns that: some milliseconds in which those wait who allocate of the same arena, and
-// page faults when it is needed again.
+// grown or much of its heap was freed, and has others return what they keep and do not need; and
+// where much of its heap lies unused, returns that: some milliseconds in which those wait who
+// allocate of the same arena, and page faults when it is needed again.
 class MemoryTrim {
  public:
   struct Options {
     std::chrono::milliseconds interval{5000};  // between looks; it takes two to be returned
-    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown by
+    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown or freed since
     std::function<void()> return_others;       // what others keep; may be empty
   };
   MemoryTrim() : MemoryTrim(Options()) {}
@@ -29,10 +29,12 @@ class MemoryTrim {
  private:
   void Run();
   void Return();
-  bool HasGrown() const;
+  bool HasMuch() const;
 
   const Options options_;
-  int64_t resident_ = 0;  // after the last return; of the thread alone
+  // After the last return; of the thread alone.
+  int64_t resident_ = 0;
+  int64_t unused_ = 0;  // of the heap
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;  // guarded by mutex_
