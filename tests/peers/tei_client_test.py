@@ -72,7 +72,7 @@ class TeiClient(peer_python.ServerCase):
         with self.assertRaises(grpc.RpcError) as caught:
             self.rerank.Rerank(self.pb.RerankRequest(query="a", texts=["b"]), timeout=60)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
-        self.assertIn("none that can classify", caught.exception.details())
+        self.assertIn("none that can rerank", caught.exception.details())
 
 
 if __name__ == "__main__":
