@@ -12,6 +12,7 @@
 #include "engine/text/marian_tokenizer.h"
 #include "engine/text/multilingual_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
+#include "engine/text/scored_model.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_class.h"
 #include "engine/text/tokenizer_config.h"
@@ -128,6 +129,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folde
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               text::ReadMergedModel(path("tokenizer.model"), config, roles));
     return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
+  }
+  // Without a class of its own; who has no model_type either has no family that is served.
+  if (has_model && name.empty() && model_config.contains("model_type")) {
+    text::TokenizerConfig of_model = config;
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
+                              text::ReadScoredModel(path("tokenizer.model"), of_model));
+    BEAMLINE_RETURN_IF_ERROR(text::SetTokensAround(of_model, "", "", json));
+    return MakePipeline(std::move(json), path("tokenizer.model"), of_model, lower_case);
   }
   return nullptr;
 }

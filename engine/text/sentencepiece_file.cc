@@ -1,8 +1,10 @@
 #include "engine/text/sentencepiece_file.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "engine/checkpoint/checkpoint_file.h"
@@ -126,7 +128,10 @@ absl::Status ReadPiece(std::string_view message, SentencePieceFile& file) {
 }
 
 absl::Status ReadTrainerSpec(std::string_view message, SentencePieceFile& file) {
-  return ForEachField(message, [&](const Field& field) -> absl::Status {
+  const std::array<std::string*, 3> roles = {&file.unknown_piece, &file.begin_piece,
+                                             &file.end_piece};
+  std::array<bool, 3> absent = {};  // whose id is negative
+  const auto visit = [&](const Field& field) -> absl::Status {
     if (field.number == 3) {
       if (field.value < 1 || field.value > 4) {
         return absl::InvalidArgumentError(
@@ -142,8 +147,22 @@ absl::Status ReadTrainerSpec(std::string_view message, SentencePieceFile& file) 
       }
       file.unknown_surface = field.bytes;
     }
+    if (field.number >= 40 && field.number <= 42) {
+      absent[field.number - 40] = static_cast<int32_t>(field.value) < 0;
+    }
+    if (field.number >= 45 && field.number <= 47) {
+      if (FindInvalidUtf8(field.bytes).has_value()) {
+        return absl::InvalidArgumentError("the piece of a role is not UTF-8");
+      }
+      *roles[field.number - 45] = field.bytes;
+    }
     return absl::OkStatus();
-  });
+  };
+  BEAMLINE_RETURN_IF_ERROR(ForEachField(message, visit));
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (absent[i]) roles[i]->clear();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadNormalizerSpec(std::string_view message, SentencePieceFile& file) {
@@ -174,6 +193,33 @@ absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path)
   BEAMLINE_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path, kMaxTokenizerFileBytes));
   auto file = ParseSentencePieceFile(bytes);
   if (!file.ok()) return WithPlace(path, file.status());
+  return file;
+}
+
+absl::StatusOr<SentencePieceFile> ReadBpeFile(const std::string& path) {
+  using File = SentencePieceFile;
+  BEAMLINE_ASSIGN_OR_RETURN(File file, ReadSentencePieceFile(path));
+  if (file.model_type != File::ModelType::kBpe) {
+    return absl::UnimplementedError(
+        fmt::format("{}: SentencePiece model type {}; accepted: 2 (BPE)", path,
+                    static_cast<int>(file.model_type)));
+  }
+  // What is tried for merges grows with the pieces' lengths, squared.
+  constexpr size_t kMostBytes = size_t{8} << 20, kMostPieceBytes = 512;
+  absl::flat_hash_set<std::string_view> known;
+  size_t num_bytes = 0;
+  for (const File::Piece& piece : file.pieces) {
+    num_bytes += piece.text.size();
+    if (piece.text.size() > kMostPieceBytes || num_bytes > kMostBytes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: a piece of {} bytes, the pieces up to it of {}; accepted: at most {} and {}", path,
+          piece.text.size(), num_bytes, kMostPieceBytes, kMostBytes));
+    }
+    if (!known.insert(piece.text).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: the piece \"{}\" is there twice", path, piece.text));
+    }
+  }
   return file;
 }
 

@@ -34,6 +34,8 @@ struct SentencePieceFile {
   bool byte_fallback = false;
   bool whitespace_as_suffix = false;
   std::string unknown_surface = " \xE2\x81\x87 ";  // what an unknown piece decodes to
+  // The pieces of roles; empty: the model has none.
+  std::string unknown_piece = "<unk>", begin_piece = "<s>", end_piece = "</s>";
   // NormalizerSpec.
   std::string character_map;
   bool add_dummy_prefix = true;
@@ -45,5 +47,8 @@ struct SentencePieceFile {
 absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path);
 // The same from the file's bytes.
 absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes);
+// One of type BPE without two pieces of one text; UNIMPLEMENTED of another type, INVALID_ARGUMENT
+// of pieces that are too large to be tried for merges.
+absl::StatusOr<SentencePieceFile> ReadBpeFile(const std::string& path);
 
 }  // namespace beamline::text

@@ -384,10 +384,14 @@ constexpr std::array<TokenizerClass, 21> kClasses = {{
 }};
 
 // Model types that have another one's class for their own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAlike = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAlike = {{
     {"nomic_bert", "bert"},
     {"mt5", "t5"},
     {"qwen3", "qwen2"},
+    {"qwen2_moe", "qwen2"},
+    {"qwen3_moe", "qwen2"},
+    {"olmo", "gpt_neox"},
+    {"olmoe", "gpt_neox"},
     {"gptj", "gpt2"},
     {"gpt_neo", "gpt2"},
     {"opt", "gpt2"},
@@ -401,7 +405,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kAlike = 
 std::string TokenizerClassName(const TokenizerConfig& config, const json& model_config) {
   std::string model_type = StringMember(model_config, "model_type");
   // Whose files name classes that are not theirs.
-  if (model_type == "mistral" || model_type == "phi3") return "";
+  for (const char* plain : {"mistral", "mixtral", "modernbert", "olmo2", "phi3"}) {
+    if (model_type == plain) return "";
+  }
   if (model_type == "qwen2") return "Qwen2Tokenizer";
   for (const auto& [alike, known] : kAlike) {
     if (model_type == alike) model_type = known;
@@ -449,6 +455,11 @@ absl::Status SetConfiguredTemplate(const TokenizerConfig& config, const json& mo
   const std::string name = TokenizerClassName(config, model_config);
   const auto known = std::ranges::find(kClasses, name, &TokenizerClass::name);
   if (known == kClasses.end() || known->end.empty()) return absl::OkStatus();
+  return SetTokensAround(config, known->begin, known->end, tokenizer);
+}
+
+absl::Status SetTokensAround(const TokenizerConfig& config, std::string_view begin,
+                             std::string_view end, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   json pieces = json::array(), specials = json::object();  // of one text, which may be A or B
   const auto add = [&](const char* setting, const char* role,
@@ -465,9 +476,9 @@ absl::Status SetConfiguredTemplate(const TokenizerConfig& config, const json& mo
     specials[content] = {{"ids", json::array({id})}};
     return absl::OkStatus();
   };
-  BEAMLINE_RETURN_IF_ERROR(add("add_bos_token", "bos_token", known->begin));
+  BEAMLINE_RETURN_IF_ERROR(add("add_bos_token", "bos_token", begin));
   pieces.push_back({{"Sequence", {{"id", "A"}}}});
-  BEAMLINE_RETURN_IF_ERROR(add("add_eos_token", "eos_token", known->end));
+  BEAMLINE_RETURN_IF_ERROR(add("add_eos_token", "eos_token", end));
   json pair = pieces;
   for (json piece : pieces) {
     if (piece.contains("Sequence")) piece["Sequence"]["id"] = "B";

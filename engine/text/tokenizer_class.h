@@ -16,9 +16,9 @@ inline constexpr std::string_view kGemmaTokenizer = "GemmaTokenizer";
 inline constexpr std::string_view kDebertaV2Tokenizer = "DebertaV2Tokenizer";
 
 // The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
-// else of config.json, else of the model_type; of Mistral, Phi-3 and Qwen 2 by the model_type
-// alone. Empty: the one that takes tokenizer.json as it is. `model_config` is null where there is
-// no config.json.
+// else of config.json, else of the model_type; of Mistral, Mixtral, ModernBERT, OLMo 2,
+// Phi-3 and Qwen 2 by the model_type alone. Empty: the one that takes tokenizer.json as it is.
+// `model_config` is null where there is no config.json.
 std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::json& model_config);
 
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a
@@ -35,5 +35,9 @@ absl::Status ApplyTokenizerClass(const TokenizerConfig& config, const nlohmann::
 // add_eos_token ask for, of the classes that leave the template to the file.
 absl::Status SetConfiguredTemplate(const TokenizerConfig& config,
                                    const nlohmann::json& model_config, nlohmann::json& tokenizer);
+
+// The same of a bos_token and an eos_token that are these unless the file says otherwise.
+absl::Status SetTokensAround(const TokenizerConfig& config, std::string_view begin,
+                             std::string_view end, nlohmann::json& tokenizer);
 
 }  // namespace beamline::text

@@ -116,7 +116,8 @@ INSTANTIATE_TEST_SUITE_P(Deberta, RandomEncoderTest,
 INSTANTIATE_TEST_SUITE_P(Decoders, RandomEncoderTest,
                          ::testing::Values(Model{"qwen3-6of2x6-embed"},
                                            Model{"mistral-4of2x8-embed"},
-                                           Model{"qwen2-3of1x8-embed"}));
+                                           Model{"qwen2-3of1x8-embed"},
+                                           Model{"llama-4of1x6-embed"}));
 INSTANTIATE_TEST_SUITE_P(
     Ranks, RandomEncoderTest,
     ::testing::Values(Model{"bert-3x40", 3}, Model{"bert-5x8-deep", 5},
