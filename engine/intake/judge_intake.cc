@@ -46,6 +46,9 @@ absl::Status JudgeIntake::CheckAll(const ClassifyRequest& request, const ModelFa
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("documents"), request.inputs.size()));
   if (request.query->empty()) return FieldError("query", "empty", "at least 1 character");
+  // Each document is read with it.
+  BEAMLINE_RETURN_IF_ERROR(
+      CheckBytesFit("query", model.rerank->size() + request.query->size(), model));
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     if (std::holds_alternative<std::string>(request.inputs[i])) continue;
     return FieldError(fmt::format("documents[{}]", i), "not a text",

@@ -106,13 +106,17 @@ void DropDoubled(std::vector<Token>& tokens) {
 }
 
 // A text that must have more than `limit` tokens, whatever they are.
+bool IsFarTooLong(size_t bytes, int32_t limit) {
+  return bytes > std::max(limit, 0) * kMaxBytesPerToken;
+}
 bool IsFarTooLong(const std::string& text, int32_t limit) {
-  return text.size() > std::max(limit, 0) * kMaxBytesPerToken;
+  return IsFarTooLong(text.size(), limit);
 }
 
-std::string AtLeastTokens(const std::string& text) {
-  return fmt::format("more than {}", text.size() / kMaxBytesPerToken);
+std::string AtLeastTokens(size_t bytes) {
+  return fmt::format("more than {}", bytes / kMaxBytesPerToken);
 }
+std::string AtLeastTokens(const std::string& text) { return AtLeastTokens(text.size()); }
 
 // What can be seen of a conversation before it is rendered.
 absl::Status CheckChat(std::string_view field, const Chat& chat, const ModelFacts& model) {
@@ -312,6 +316,12 @@ absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
                      .of_template = token.special && token.begin == token.end});
   }
   return input;
+}
+
+absl::Status CheckBytesFit(std::string_view field, size_t bytes, const ModelFacts& model) {
+  const int32_t limit = model.info.max_input_tokens;
+  if (!IsFarTooLong(bytes, limit)) return absl::OkStatus();
+  return TooLong(field, AtLeastTokens(bytes), limit, "", model);
 }
 
 absl::StatusOr<TokenIds> TokenizeAround(std::string_view field, const std::string& text,

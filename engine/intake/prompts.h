@@ -60,6 +60,8 @@ absl::StatusOr<std::vector<InputToken>> TokenizeText(std::string_view field,
                                                      const std::string& text,
                                                      EncodeTruncation truncate,
                                                      const ModelFacts& model);
+// An error where so many bytes of text have more tokens than an input may have, whatever they are.
+absl::Status CheckBytesFit(std::string_view field, size_t bytes, const ModelFacts& model);
 // Bytes begin .. end - 1 of a text.
 struct TextRange {
   size_t begin = 0;

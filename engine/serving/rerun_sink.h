@@ -19,6 +19,10 @@ namespace beamline {
 template <typename Intake>
 void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job,
            QueueLimits limits) {
+  // What nobody waits for any more keeps no tokenizer from others.
+  if (job->cancelled->load(std::memory_order_relaxed)) {
+    return job->Answer(absl::CancelledError("cancelled by the client"));
+  }
   absl::Status status = intake.Complete(*job);
   if (status.ok()) status = pool.Queue(*job, limits);
   if (!status.ok()) return job->Answer(status);

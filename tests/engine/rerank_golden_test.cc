@@ -227,6 +227,13 @@ TEST_F(RerankTest, RequestsAreChecked) {
   request.top = 0;
   EXPECT_THAT(Refusal(**engine, request), HasSubstr("top is 0"));
   request.top.reset();
+  request.query = std::string(4 << 20, 'q');
+  request.inputs.assign(4096, std::string("x"));
+  for (const auto side : {EncodeTruncation::kNone, EncodeTruncation::kRight}) {
+    request.truncate = side;
+    EXPECT_THAT(Refusal(**engine, request), HasSubstr("query has more than 16384 tokens"));
+  }
+  request.inputs.assign(1, std::string("fox"));
   request.query = std::string(4000, 'q');
   request.truncate = EncodeTruncation::kRight;
   EXPECT_THAT(Refusal(**engine, request),

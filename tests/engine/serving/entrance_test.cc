@@ -252,6 +252,41 @@ TYPED_TEST(EntranceTest, TooManyTokensBesideThoseThatWaitAreRefused) {
   EXPECT_TRUE(this->Drain(kLong));
 }
 
+// Its answer keeps the thread that gives it until it is let go.
+template <typename Base, typename Result>
+class HoldingSink final : public Base {
+ public:
+  using Base::Base;
+  void OnFinish(absl::StatusOr<Result> result) override {
+    begun_.set_value();
+    let_go_.get_future().wait();
+    Base::OnFinish(std::move(result));
+  }
+  void WaitForBegin() { begun_.get_future().wait(); }
+  void LetGo() { let_go_.set_value(); }
+
+ private:
+  std::promise<void> begun_, let_go_;
+};
+
+// A text that cannot be read would be told so by the tokenizer.
+TYPED_TEST(EntranceTest, WhatIsCancelledBeforeItsTurnIsNotTokenized) {
+  using Sink = HoldingSink<typename TypeParam::Sink, typename TypeParam::Intake::Result>;
+  const std::string text = std::string(600, 'x') + "\xff";
+  const auto holding = std::make_shared<Sink>(this->waiting());
+  ASSERT_TRUE(this->Accept(TypeParam::Unreadable(text), holding).ok());
+  holding->WaitForBegin();
+  const auto sink = this->NewSink();
+  const auto handle = this->entrance_.template Accept<typename TypeParam::Intake>(
+      TypeParam::Unreadable(text), sink, this->late_.Enter());
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  (*handle)->Cancel();
+  holding->LetGo();
+  EXPECT_EQ(sink->Wait().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(holding->Wait().status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(this->Drain(kLong));
+}
+
 TYPED_TEST(EntranceTest, DrainingRefuses) {
   EXPECT_TRUE(this->Drain(std::chrono::milliseconds(0)));
   this->ExpectRefused(TypeParam::Small(), absl::StatusCode::kUnavailable, "draining");
