@@ -29,24 +29,33 @@ MemoryTrim::~MemoryTrim() {
 void MemoryTrim::Run() {
   // What is there at one look alone is about to be used, or freed.
   bool had_much = false;
+  // Looks until the return is made once more: the first may have come in the middle of a burst,
+  // whose last small pieces hold pages of which they take little.
+  int looks_left = 0;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, options_.interval, [this] { return stopping_; })) return;
     }
     const bool has_much = HasMuch();
-    if (had_much && has_much) Return();
+    if (had_much && has_much) {
+      Return();
+      looks_left = 2;
+    } else if (looks_left > 0 && --looks_left == 0 && Return()) {
+      looks_left = 2;
+    }
     had_much = has_much;
   }
 }
 
-void MemoryTrim::Return() {
+bool MemoryTrim::Return() {
   const int64_t before = ResidentBytes();
   if (options_.return_others) options_.return_others();
   if (UnusedHeapBytes() >= options_.least_bytes) malloc_trim(0);
   resident_ = ResidentBytes();
   unused_ = UnusedHeapBytes();
   spdlog::debug("returned {} bytes of memory that nothing used", before - resident_);
+  return before - resident_ >= options_.least_bytes;
 }
 
 // What was returned counts as unused in the heap still: taken into use again, it shows as growth.

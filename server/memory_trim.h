@@ -28,7 +28,8 @@ class MemoryTrim {
 
  private:
   void Run();
-  void Return();
+  // Whether that gave much back.
+  bool Return();
   bool HasMuch() const;
 
   const Options options_;
