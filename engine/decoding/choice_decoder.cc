@@ -1,5 +1,6 @@
 #include "engine/decoding/choice_decoder.h"
 
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -16,7 +17,10 @@ constexpr float kFarAbove = 1e30f;
 ChoiceDecoder::ChoiceDecoder(int32_t first, int32_t second) {
   BEAMLINE_CHECK(first != second);
   choice_.ids = {first, second};
-  choice_.logprobs.resize(2);
+  for (const int32_t id : choice_.ids) {
+    choice_.logprobs.push_back(
+        {.chosen = {id, -std::numeric_limits<float>::infinity()}, .top = {}});
+  }
   edits_.biases = {{first, kFarAbove}, {second, kFarAbove}};
   requests_.push_back({.edits = &edits_, .num_candidates = 2});
 }
@@ -25,10 +29,11 @@ std::vector<Continuation> ChoiceDecoder::Advance(std::span<const RowResult> resu
   BEAMLINE_CHECK(!finished() && results.size() == 1);
   for (size_t i = 0; i < 2; ++i) {
     const TokenChoice token = CandidateChoice(results[0], i);
-    const size_t place = token.token == choice_.ids[0] ? 0 : 1;
-    choice_.logprobs[place].chosen = {token.token, token.logprob};
+    // A logit of -infinity, which a bias of the checkpoint may be, lets others stand before it.
+    for (PositionLogprobs& of : choice_.logprobs) {
+      if (of.chosen.id == token.token) of.chosen.logprob = token.logprob;
+    }
   }
-  BEAMLINE_CHECK(results[0].ids[0] != results[0].ids[1]);
   choice_.finish_reason = FinishReason::kLength;
   requests_.clear();
   return {};

@@ -49,6 +49,7 @@ absl::Status JudgeIntake::CheckAll(const ClassifyRequest& request, const ModelFa
   // Each document is read with it.
   BEAMLINE_RETURN_IF_ERROR(
       CheckBytesFit("query", model.rerank->size() + request.query->size(), model));
+  BEAMLINE_RETURN_IF_ERROR(CheckUtf8("query", *request.query));
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     if (std::holds_alternative<std::string>(request.inputs[i])) continue;
     return FieldError(fmt::format("documents[{}]", i), "not a text",
@@ -75,7 +76,6 @@ std::unique_ptr<Group> JudgeIntake::Start(Acceptance acceptance,
 absl::Status JudgeIntake::Complete(Group& group) {
   const RerankPrompt& prompt = *model_->rerank;
   const std::string field = fmt::format("documents[{}]", request_.index);
-  BEAMLINE_RETURN_IF_ERROR(CheckUtf8("query", *request_.query));
   BEAMLINE_RETURN_IF_ERROR(CheckUtf8(field, request_.document));
   const RerankPrompt::Filled filled = prompt.Fill(*request_.query, request_.document);
   BEAMLINE_ASSIGN_OR_RETURN(

@@ -11,7 +11,9 @@ namespace {
 
 float ScoreOf(const ScoreResult& result, ScoreFunction function) {
   BEAMLINE_CHECK(result.scores.size() == 2);
-  const double difference = result.scores[0].logprob - result.scores[1].logprob;
+  const double positive = result.scores[0].logprob, negative = result.scores[1].logprob;
+  // Equal also where both are -infinity: of a model that can write neither.
+  const double difference = positive == negative ? 0.0 : positive - negative;
   if (function == ScoreFunction::kNone) return static_cast<float>(difference);
   return static_cast<float>(1.0 / (1.0 + std::exp(-difference)));
 }
