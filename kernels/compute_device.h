@@ -103,6 +103,10 @@ class ComputeDevice {
   }
   // OK, or why this device does not compute with these types, and with which it does.
   virtual absl::Status SupportsPrecision(const Precision& precision) const;
+  // From now on a row's results are the same bits alone, in any batch and however its sequence is
+  // cut into steps. Called before the first weight is packed. A device that always computes so has
+  // nothing to do; UNIMPLEMENTED where it cannot.
+  virtual absl::Status MakeBatchInvariant() = 0;
   // The type of activations when the model computes in `dtype`.
   virtual DType ActivationDType(DType dtype) const = 0;
   DType CacheDType(const Precision& precision) const {

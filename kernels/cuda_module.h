@@ -13,7 +13,7 @@ struct GpuMemoryLimit;
 
 // Raised when kernels/communicator.h, compute_device.h or operators.h changes: a module of another
 // build is refused, not called.
-inline constexpr int kCudaModuleVersion = 16;
+inline constexpr int kCudaModuleVersion = 17;
 
 // Makes the backend of one GPU, with memory as MakeCudaBackend says. Returns 0 and sets *backend,
 // which the caller owns; or an absl::StatusCode and a message, cut to error_size with its final 0.

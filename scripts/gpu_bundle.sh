@@ -20,7 +20,7 @@ for name in tests/gpu/cuda_op_test tests/gpu/cuda_half_op_test tests/gpu/cuda_li
   bench/kernels/cuda_library_bench bench/kernels/cuda_all_reduce_bench \
   tests/engine/engine_golden_test tests/engine/transformer/demo_models_test \
   tests/engine/transformer/random_models_test tests/engine/classify_golden_test tests/server/classify_tokens_golden_test tests/server/fill_mask_golden_test bench/gpu/model_probe \
-  tests/engine/reduced_precision_test tests/engine/transformer/stream_scale_test tests/engine/chrf_test bench/engine/beamline-bench \
+  tests/engine/engine_deterministic_test tests/engine/reduced_precision_test tests/engine/transformer/stream_scale_test tests/engine/chrf_test bench/engine/beamline-bench \
   tests/server/server_model_churn_test server/beamline-server loadtest/beamline-loadtest; do
   if [[ ! $name =~ ${ONLY:-.} ]]; then continue; fi
   binaries+=("$build/$name")

@@ -219,6 +219,7 @@ class Lane:
         yield test("golden", "classifiers of tokens", "classify_tokens_golden_test", 240)
         yield test("golden", "masks", "fill_mask_golden_test", 240)
         yield test("golden", "golden_half", "reduced_precision_test", 200)
+        yield test("golden", "deterministic", "engine_deterministic_test", 200)
         yield test("golden", "stream_scale", "stream_scale_test", 120)
         # Counts what is used of the GPU.
         yield test("models", "model_churn", "server_model_churn_test", 200, alone=True)
@@ -233,7 +234,7 @@ class Lane:
                    [[python, f"{self.tools}/make_checkpoints.py", checkpoints],
                     [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
                      "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity.json"]],
-                   300, judge_report("parity"), f"{self.tools}/parity.py", alone=True)
+                   540, judge_report("parity"), f"{self.tools}/parity.py", alone=True)
 
     def ranks(self, test):
         """They wait for each other on GPUs that must have room for all of them: one step at a time."""

@@ -147,6 +147,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   setting("--speculative-tokens", model.speculative_tokens, "Guesses of a sequence a step");
   setting("--tensor-parallel", model.tensor_parallel,
           "Ranks that share each layer; with --device cuda a GPU each");
+  app.add_flag("--deterministic", model.deterministic,
+               "Answers with the same bits alone and in any batch");
   app.add_option("--warm-up", model.warm_up, "Whether loading runs the usual steps once")
       ->check(CLI::IsMember({"auto", "true", "false"}))
       ->capture_default_str();

@@ -29,8 +29,9 @@ DEMO_MODELS = ("translate-en-de", "embed-en", "write-en")
 
 
 def used_mib():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+        done = subprocess.run(["nvidia-smi", *(["-i", visible] if visible else []), "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         return int(done.stdout.split()[0])
     except (OSError, IndexError):

@@ -64,8 +64,10 @@ struct ModelOptions {
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
   // even share of what the weights leave.
   int64_t cache_bytes = 0;
-  bool prefix_cache = true;            // shares the cached beginnings of prompts between requests
-  int32_t speculative_tokens = 0;      // most tokens that a greedy sequence guesses a step
+  bool prefix_cache = true;        // shares the cached beginnings of prompts between requests
+  int32_t speculative_tokens = 0;  // most tokens that a greedy sequence guesses a step
+  // On a GPU: an answer has the same bits alone and in any batch, as it has on the CPU anyway.
+  bool deterministic = false;
   int32_t tensor_parallel = 1;         // ranks that compute the model together, a part each
   int32_t pipeline_parallel = 1;       // stages that compute it one behind the other, layers each
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED

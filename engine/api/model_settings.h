@@ -119,6 +119,10 @@ inline constexpr std::array kModelSettings = {
                  .help = "most tokens that a greedy sequence guesses at a step; 0: none",
                  .min = 0,
                  .max = 16},
+    ModelSetting{.name = "deterministic",
+                 .member = &ModelOptions::deterministic,
+                 .help = "a request's answer has the same bits alone and in any batch, on a GPU "
+                         "too, at some cost; on one GPU without ranks"},
     ModelSetting{.name = "tensor_parallel",
                  .member = &ModelOptions::tensor_parallel,
                  .help = "ranks that compute the model together, each a part of every layer; a "

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -233,12 +234,21 @@ void TakeCores(const LoadContext& context, bool on_gpu, LoadedModel& model) {
   cpu::RunOn(model.cores);
 }
 
+// Sums of ranks go other ways for few values than for many.
+absl::Status CheckOneGpu(const ModelOptions& options, bool on_gpu) {
+  if (!options.deterministic || !on_gpu || options.num_ranks() == 1) return absl::OkStatus();
+  return FieldError("deterministic", "true",
+                    fmt::format("false with tensor_parallel {} and pipeline_parallel {} on GPUs",
+                                options.tensor_parallel, options.pipeline_parallel));
+}
+
 // The front of a model's processes, once all are there.
 absl::StatusOr<Placement> PlaceFront(const ModelNeeds& needs, const Checkpoint& checkpoint,
                                      const LoadContext& context, LoadedModel& model) {
   BEAMLINE_ASSIGN_OR_RETURN(
       ChosenBackend chosen,
       MakeProcessDevice(model.options, needs, context.cpu, context.gpu_memory));
+  BEAMLINE_RETURN_IF_ERROR(CheckOneGpu(model.options, chosen.is_gpu));
   TakeCores(context, chosen.is_gpu, model);
   model.num_processes = model.options.num_ranks();
   RankDoor door = DoorOf(*context.processes, model.options);
@@ -258,6 +268,7 @@ absl::StatusOr<Placement> PlaceRanks(const ModelNeeds& needs, const LoadContext&
   const ModelOptions& options = model.options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto placements, PlaceReplicas(options, context.cpu.num_threads));
   const std::vector<std::string>& devices = placements.front().devices;
+  BEAMLINE_RETURN_IF_ERROR(CheckOneGpu(options, devices.front() != "cpu"));
   TakeCores(context, devices.front() != "cpu", model);
   BEAMLINE_ASSIGN_OR_RETURN(auto ranked, MakeRanks(devices, needs, context.cpu, context.gpu_memory,
                                                    options.pipeline_parallel));
@@ -275,7 +286,8 @@ absl::StatusOr<Placement> Place(const Checkpoint& checkpoint, const LoadContext&
                                 LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
-  const ModelNeeds needs = {PrecisionOf(options), spec.max_head_dim(), spec.max_hidden_size()};
+  const ModelNeeds needs = {PrecisionOf(options), spec.max_head_dim(), spec.max_hidden_size(),
+                            options.deterministic};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   if (context.processes != nullptr) return PlaceFront(needs, checkpoint, context, model);

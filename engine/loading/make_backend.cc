@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsPrecision(needs.precision));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHiddenSize(needs.hidden_size));
+  if (needs.batch_invariant) BEAMLINE_RETURN_IF_ERROR((*backend)->MakeBatchInvariant());
   return backend;
 }
 

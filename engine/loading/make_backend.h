@@ -20,8 +20,9 @@ struct ChosenBackend {
 // What a device must be able to compute.
 struct ModelNeeds {
   Precision precision = DType::kFloat32;
-  int head_dim = 0;     // of the largest heads
-  int hidden_size = 0;  // of the longest rows that are normed
+  int head_dim = 0;              // of the largest heads
+  int hidden_size = 0;           // of the longest rows that are normed
+  bool batch_invariant = false;  // ComputeDevice::MakeBatchInvariant
 };
 
 // What the CPU's backend gets of the CPU: so many threads, 0: all; with `cores` threads of its own,

@@ -40,6 +40,9 @@ class RankedBackend final : public Backend {
   absl::Status SupportsPrecision(const Precision& precision) const override {
     return result().SupportsPrecision(precision);
   }
+  absl::Status MakeBatchInvariant() override {
+    return absl::UnimplementedError("ranks are made so before they are connected");
+  }
   DType ActivationDType(DType dtype) const override { return result().ActivationDType(dtype); }
   // Of all ranks of this process together.
   std::vector<MemoryUse> MemoryUsage() const override;

@@ -87,6 +87,8 @@ class CpuBackend final : public Backend {
                        context_.num_threads() == 1 ? "" : "s", VectorExtension());
   }
 
+  // A row's result never depends on the others'.
+  absl::Status MakeBatchInvariant() override { return absl::OkStatus(); }
   absl::Status SupportsDType(DType dtype) const override {
     if (dtype == DType::kFloat32) return absl::OkStatus();
     if (dtype == DType::kBFloat16) return cpu::SupportsBFloat16();

@@ -79,6 +79,11 @@ absl::Status CudaBackend::SupportsHiddenSize(int hidden_size) const {
       "this GPU computes norms over rows of at most {} elements, not of {}", most, hidden_size));
 }
 
+absl::Status CudaBackend::MakeBatchInvariant() {
+  device_->set_batch_invariant();
+  return absl::OkStatus();
+}
+
 std::vector<MemoryUse> CudaBackend::MemoryUsage() const { return device_->arena().used(); }
 
 std::optional<size_t> CudaBackend::FreeMemory() const { return device_->arena().unused(); }
@@ -148,7 +153,9 @@ template <>
 void CudaBackend::Launch(const AttentionParams& params) {
   if (params.num_sequences == 0 || params.query.num_rows() == 0) return;
   const AttentionChoice choice =
-      PickAttention(params, device_->num_multiprocessors(), device_->has_wgmma());
+      device_->batch_invariant()
+          ? PickBatchInvariantAttention(params, device_->has_wgmma())
+          : PickAttention(params, device_->num_multiprocessors(), device_->has_wgmma());
   if (log_ && logged_.insert(choice.kind()).second) log_(choice.Describe());
   cuda::Compute(*device_, params, choice);
 }

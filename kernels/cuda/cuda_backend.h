@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   absl::Status SupportsDType(DType dtype) const override;
   absl::Status SupportsHeadDim(int head_dim) const override;
   absl::Status SupportsHiddenSize(int hidden_size) const override;
+  absl::Status MakeBatchInvariant() override;
   DType ActivationDType(DType dtype) const override { return dtype; }
   std::vector<MemoryUse> MemoryUsage() const override;
   std::optional<size_t> FreeMemory() const override;

@@ -117,6 +117,7 @@ class LateBackend : public Backend {
   absl::Status SupportsPrecision(const Precision& precision) const override {
     return cpu_->SupportsPrecision(precision);
   }
+  absl::Status MakeBatchInvariant() override { return cpu_->MakeBatchInvariant(); }
   DType ActivationDType(DType dtype) const override { return cpu_->ActivationDType(dtype); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
     return cpu_->Allocate(bytes, kind);

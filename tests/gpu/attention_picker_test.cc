@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention/attention_picker.h"
 
+#include <tuple>
+
 #include "base/math.h"
 #include "gtest/gtest.h"
 
@@ -297,6 +299,32 @@ TEST_F(AttentionPickerTest, ChoicesOfAKindDifferInNumbersAlone) {
   EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 2, 4096)), split);
   EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 1, 100)), split);
   EXPECT_NE(kind(Paged(DType::kBFloat16, 64, 12, 12, 1, 500, 500)), split);
+}
+
+// However many sequences there are and however long they are: what would compute a row otherwise.
+TEST_F(AttentionPickerTest, ABatchInvariantChoiceIsTheModels) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (const auto& [head_dim, num_kv_heads, window] :
+         {std::tuple(64, 12, 0), {128, 4, 0}, {80, 12, 0}, {7, 12, 0}, {64, 4, 33}}) {
+      for (const bool has_wgmma : {false, true}) {
+        const auto pick = [&](int num_sequences, int query_length, int context_length) {
+          AttentionParams params =
+              Paged(dtype, head_dim, 12, num_kv_heads, num_sequences, query_length, context_length);
+          params.window = window;
+          return PickBatchInvariantAttention(params, has_wgmma);
+        };
+        const AttentionKernel kernel = pick(1, 1, 1).kernel;
+        for (const int num_sequences : {1, 3, 256}) {
+          for (const int query_length : {1, 2, 9, 64, 500}) {
+            const AttentionChoice choice = pick(num_sequences, query_length, 4096);
+            EXPECT_EQ(choice.kernel, kernel) << choice.Describe();
+            EXPECT_EQ(choice.num_splits, 1);
+            EXPECT_EQ(choice.warps_per_block, kFewRowWarps);
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class HostVisibleBackend final : public Backend {
   absl::Status SupportsHiddenSize(int hidden_size) const override {
     return cuda_->SupportsHiddenSize(hidden_size);
   }
+  absl::Status MakeBatchInvariant() override { return cuda_->MakeBatchInvariant(); }
   DType ActivationDType(DType dtype) const override { return cuda_->ActivationDType(dtype); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind) override {

@@ -57,9 +57,11 @@ int64_t NumOwnThreads() {
   return count;
 }
 
-// MiB in use of all GPUs, as the driver counts them.
+// MiB in use of all GPUs that this process may see, as the driver counts them.
 int64_t UsedGpuMib() {
-  constexpr char kCommand[] = "nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits";
+  constexpr char kCommand[] =
+      "nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i \"$CUDA_VISIBLE_DEVICES\"} --query-gpu=memory.used "
+      "--format=csv,noheader,nounits";
   const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(kCommand, "r"), pclose);
   EXPECT_NE(output, nullptr);
   int64_t total = 0;

@@ -158,3 +158,4 @@ class ModelSettings(TypedDict, total=False):
     pipeline_parallel: int | None
     rerank_template: str | None
     rerank_tokens: Sequence[str] | None
+    deterministic: bool | None

@@ -94,6 +94,8 @@ std::string Describe(const AttentionChoice& choice) {
       return "the others read all keys before a query, not those in its window";
     case AttentionReason::kPositions:
       return "queries and keys are multiplied by positions";
+    case AttentionReason::kInvariant:
+      return "it computes a row alike in every batch";
     case AttentionReason::kLargeHeads:
       return fmt::format("tiles compute heads of at most {} in float32", kMostFloatTileHeadDim);
   }
@@ -255,6 +257,38 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors,
     choice.rows_per_block = kFloatTileRows;
   } else {
     PickTensorCore(p, num_multiprocessors, has_wgmma, choice);
+  }
+  return choice;
+}
+
+AttentionChoice PickBatchInvariantAttention(const AttentionParams& p, bool has_wgmma) {
+  AttentionChoice choice;
+  choice.dtype = p.query.dtype;
+  choice.head_dim = p.head_dim;
+  choice.num_rows = p.max_query_length * (p.num_heads / p.num_kv_heads);
+  if (!p.relative.empty()) {
+    choice.kernel = AttentionKernel::kDisentangled;
+    choice.reason = AttentionReason::kPositions;
+    choice.rows_per_block = kDisentangledRows;
+    return choice;
+  }
+  if (p.head_dim * SizeOf(p.query.dtype) % 16 != 0) return choice;
+  if (!IsAligned(p)) {
+    choice.reason = AttentionReason::kAlignment;
+    return choice;
+  }
+  choice.reason = p.window > 0 ? AttentionReason::kWindow : AttentionReason::kInvariant;
+  if (p.window > 0 || p.query.dtype == DType::kFloat32) {
+    // The keys go round four warps, for one row and for eight alike.
+    choice.kernel = AttentionKernel::kRows;
+    choice.rows_per_block = choice.num_rows == 1 ? 1 : kMostRowsPerBlock;
+  } else if (has_wgmma && SuitsWgmma(p)) {
+    choice.kernel = AttentionKernel::kWgmma;
+    const bool many = p.max_query_length > kSmallWgmmaRows;
+    choice.rows_per_block = many ? LargeWgmmaRows(p.head_dim) : kSmallWgmmaRows;
+  } else {
+    choice.kernel = AttentionKernel::kTensorCore;
+    choice.rows_per_block = kSmallTensorCoreRows;
   }
   return choice;
 }

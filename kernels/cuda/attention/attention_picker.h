@@ -29,7 +29,8 @@ enum class AttentionReason : uint8_t {
   kFewTiles,    // they do, but the tiles are too few to fill the GPU
   kLargeHeads,  // they do, but heads of this size do not fit a float32 tile
   kWindow,      // the others read all keys before a query
-  kPositions    // the others have no products with positions, but for kMath of a few rows
+  kPositions,   // the others have no products with positions, but for kMath of a few rows
+  kInvariant    // of those that compute a row alike in every batch the fastest for most
 };
 
 struct AttentionChoice {
@@ -81,5 +82,9 @@ inline constexpr int kWgmmaKeys = 128;
 // has_wgmma: kernels for sm_90a may be launched (Device::has_wgmma).
 AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors,
                               bool has_wgmma = false);
+
+// The kernel of a batch whose rows must have the same bits in any other: by types, head sizes and
+// the model's kind of attention, whatever the sequences' number and lengths. Keys are not split.
+AttentionChoice PickBatchInvariantAttention(const AttentionParams& params, bool has_wgmma);
 
 }  // namespace beamline::cuda

@@ -61,6 +61,10 @@ class Device {
   bool has_wgmma() const {
     return code_architecture_ == 90 && properties_.major == 9 && properties_.minor == 0;
   }
+  // Whether a row's results must be the same bits whatever rows stand beside it: operators then
+  // choose their ways by the model alone, never by how many rows there are.
+  bool batch_invariant() const { return batch_invariant_; }
+  void set_batch_invariant() { batch_invariant_ = true; }
   cudaStream_t stream() const { return stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
@@ -116,6 +120,7 @@ class Device {
   int index_;
   cudaDeviceProp properties_ = {};
   int code_architecture_ = 0;
+  bool batch_invariant_ = false;
   cudaStream_t stream_ = nullptr;
   absl::Status status_;
   bool capturing_ = false;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/epilogues/lt_matmul.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "kernels/cuda/epilogues/backward_epilogue.h"
 #include "kernels/cuda/epilogues/lt_call.h"
 #include "kernels/cuda/epilogues/lt_measure.h"
+#include "kernels/cuda/epilogues/lt_rows.h"
 #include "kernels/cuda/epilogues/lt_trial.h"
 
 namespace beamline::cuda {
@@ -23,10 +25,18 @@ constexpr size_t kNumFinalists = 3;
 constexpr int kNumFinalRounds = 5;
 constexpr int kPoison = 0xff;  // NaN in every type
 constexpr AlgorithmBits kSplit = {};
+constexpr int64_t kReferenceRows = 256;  // a bucket of their own
+constexpr std::array<int64_t, 4> kFewerRows = {1, 64, 7, 24};
 
 LtProduct WithoutEpilogue(LtProduct product) {
   product.epilogue = LtEpilogue::kNone;
   product.bias = product.aux = Tensor();
+  return product;
+}
+
+LtProduct WithRows(LtProduct product, int64_t num_rows) {
+  product.a.dims[product.a.rank - 2] = product.d.dims[0] = num_rows;
+  if (!product.c.empty()) product.c.dims[product.c.rank - 2] = num_rows;
   return product;
 }
 
@@ -110,6 +120,54 @@ std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original)
   return Measure(product, std::move(candidates));
 }
 
+std::optional<AlgorithmBits> LtMatMul::FindReference(const LtProduct& product) {
+  const auto rows = LtRows::Create(device_, product, kReferenceRows);
+  const std::vector<AlgorithmBits> candidates = Candidates(handle_, product);
+  for (const AlgorithmBits& algorithm : candidates) {
+    if (!rows.ok()) break;
+    const auto launch = [&](const LtProduct& part) {
+      LtCall call(part);
+      return Launch(part, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
+    };
+    if (launch((*rows)->expected()) && (*rows)->Agrees(kFewerRows, launch)) return algorithm;
+    ++num_dropped_;
+  }
+  return std::nullopt;
+}
+
+const AlgorithmBits* LtMatMul::Reference(const LtProduct& product) {
+  return Choose(WithRows(product, kReferenceRows));
+}
+
+std::optional<AlgorithmBits> LtMatMul::MeasureRows(const LtProduct& product) {
+  const int64_t num_rows = BucketRows(product.m());
+  if (num_rows == kReferenceRows) return FindReference(product);
+  const AlgorithmBits* reference = Reference(product);
+  if (reference == nullptr) return std::nullopt;
+  const auto rows = LtRows::Create(device_, product, std::max(num_rows, kReferenceRows));
+  if (!rows.ok()) return *reference;
+  const auto launch = [&](const AlgorithmBits& algorithm, const LtProduct& part) {
+    LtCall call(part);
+    return Launch(part, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
+  };
+  if (!launch(*reference, (*rows)->expected())) return std::nullopt;
+  // Of the bucket's row counts the largest and, where there are several, one that is not full.
+  const std::array<int64_t, 2> sizes = {num_rows, num_rows > 16 ? num_rows - 1 : num_rows};
+  const LtProduct full = (*rows)->Part(0, num_rows);
+  std::vector<AlgorithmBits> candidates = Candidates(handle_, full);
+  std::erase_if(candidates, [&](const AlgorithmBits& algorithm) {
+    const bool same =
+        (*rows)->Agrees(sizes, [&](const LtProduct& part) { return launch(algorithm, part); });
+    num_dropped_ += same ? 0 : 1;
+    return !same;
+  });
+  if (std::find(candidates.begin(), candidates.end(), *reference) == candidates.end()) {
+    candidates.push_back(*reference);
+  }
+  const auto fastest = Measure(full, std::move(candidates));
+  return fastest.has_value() ? fastest : *reference;
+}
+
 int LtMatMul::Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
                      const Lane& lane) {
   return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
@@ -136,6 +194,8 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
   std::optional<AlgorithmBits> fastest;
   if (sums) {
     fastest = MeasureChecked(product);
+  } else if (product.batch_invariant) {
+    fastest = MeasureRows(WithRows(product, BucketRows(product.m())));
   } else {
     const LtProduct on_scratch = OnScratch(device_, product);
     fastest = Measure(on_scratch, Candidates(handle_, on_scratch));
@@ -152,15 +212,27 @@ absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
   const AlgorithmBits* algorithm = Choose(product);
   if (!device_.ok()) return device_.status();
   if (algorithm != nullptr && *algorithm == kSplit) return RunSplit(lane, product);
+  if (product.batch_invariant && algorithm == nullptr) {
+    return absl::UnimplementedError(
+        fmt::format("cuBLASLt has no algorithm that computes rows alike in every batch for {}",
+                    Describe(product)));
+  }
   LtCall call(product);
   int status = Launch(product, call, algorithm, lane);
   const bool refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  if (refused && product.batch_invariant) {
+    if (const AlgorithmBits* reference = Reference(product); reference != nullptr) {
+      status = Launch(product, call, reference, lane);
+    }
+  }
   // cuBLASLt's own pick would be unchecked.
   if (refused && WritesBias(product.epilogue)) return RunSplit(lane, product);
   // An algorithm that was measured at a bucket's full size may refuse a smaller one. cuBLASLt then
   // picks by itself.
-  if (refused && algorithm != nullptr) status = Launch(product, call, nullptr, lane);
+  if (refused && algorithm != nullptr && !product.batch_invariant) {
+    status = Launch(product, call, nullptr, lane);
+  }
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const std::string message =
       fmt::format("cuBLASLt: {} for {}",

@@ -80,6 +80,13 @@ class LtMatMul {
   // As Measure, for an epilogue that writes sums: only among candidates that agree with the split
   // form on a trial's operands. None when there is no device memory for those.
   std::optional<AlgorithmBits> MeasureChecked(const LtProduct& product);
+  // What all row counts of a batch_invariant product must come out like: the first of cuBLASLt's
+  // candidates for kReferenceRows rows whose rows do not depend on each other. Not the fastest,
+  // which the next process might find to be another one.
+  std::optional<AlgorithmBits> FindReference(const LtProduct& product);
+  const AlgorithmBits* Reference(const LtProduct& product);
+  // The fastest of those whose rows are the reference's; without memory to see that, the reference.
+  std::optional<AlgorithmBits> MeasureRows(const LtProduct& product);
   // Returns a cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);

@@ -59,10 +59,13 @@ class OtherMemory {
 
 class Preference {
  public:
-  Preference(int64_t alignment, DType d) {
+  Preference(int64_t alignment, DType d, bool whole_sums) {
     cublasLtMatmulPreferenceInit(&preference_);
-    // Parts of a sum over k are not rounded to d's 16 bits before they are added.
-    if (d != DType::kFloat32) {
+    if (whole_sums) {
+      Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    } else if (d != DType::kFloat32) {
+      // Parts of a sum over k are not rounded to d's 16 bits before they are added.
       Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
@@ -88,7 +91,7 @@ class Preference {
 std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& product) {
   LtCall call(product);
   const int64_t alignment = KeyOf(product).fields.back();
-  Preference preference(alignment, product.d.dtype);
+  Preference preference(alignment, product.d.dtype, product.batch_invariant);
   cublasLtMatmulHeuristicResult_t results[kNumCandidates];
   int num_results = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(

@@ -15,7 +15,8 @@ struct cublasLtContext;
 
 namespace beamline::cuda {
 
-// What cuBLASLt offers for a product, its own favourite first; empty when it has none.
+// What cuBLASLt offers for a product, its own favourite first; empty when it has none. Of a
+// batch_invariant one, what does not cut a sum over k into parts.
 std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& product);
 
 // A product of an equal key that may run many times: with operands of its bucket's full size, and a

@@ -171,6 +171,10 @@ absl::Status Validate(const LtProduct& p) {
     return absl::InvalidArgumentError(
         "bucket_rows is set; it is for products without batch, transpose_a, aux and tf32");
   }
+  if (p.batch_invariant && (!p.bucket_rows || WritesBias(p.epilogue))) {
+    return absl::InvalidArgumentError(
+        "batch_invariant is set; it is for products with bucket_rows that write no sums");
+  }
   return absl::OkStatus();
 }
 
@@ -194,7 +198,7 @@ AlgorithmKey KeyOf(const LtProduct& p) {
   add(p.d.dtype);
   add((p.transpose_a ? 1 : 0) + (p.transpose_b ? 2 : 0));
   add(p.epilogue);
-  add(p.tf32);
+  add((p.tf32 ? 1 : 0) + (p.batch_invariant ? 2 : 0));
   add(!p.c.empty());
   add(p.bias.empty() ? 0 : p.bias.rank);
   add((p.a_scale != nullptr ? 1 : 0) + (p.b_scale != nullptr ? 2 : 0) +

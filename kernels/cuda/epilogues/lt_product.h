@@ -70,6 +70,9 @@ struct LtProduct {
   // count is not measured anew each time. Without batch, transpose_a and aux only. An epilogue that
   // writes sums shares nothing: its algorithm is checked at each size.
   bool bucket_rows = false;
+  // A row of d has the same bits whatever the other rows are and however many. With bucket_rows
+  // alone.
+  bool batch_invariant = false;
 
   int64_t m() const { return d.dim(-2); }
   int64_t n() const { return d.dim(-1); }

@@ -16,8 +16,10 @@ bool IsAligned(const Tensor& tensor) {
          tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % kAccessBytes == 0;
 }
 
+// They sum in other orders than cuBLASLt does for more rows.
 template <typename Params>
 bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight) {
+  if (device.batch_invariant()) return false;
   const int64_t num_rows = params.x.num_rows();
   if (device.has_wgmma() && StreamProduct(device, params, weight)) return true;
   const int64_t fewest = HasInputNorm(params) ? 1 : 2;
@@ -118,8 +120,10 @@ bool LaunchWgmma(Device& device, const MatMulParams& params, const Tensor& x,
       params.softcap > 0.0f) {
     return false;
   }
-  const WgmmaTiles tiles =
+  WgmmaTiles tiles =
       PickWgmmaTiles(params.y.num_rows(), weight.out_features(), device.num_multiprocessors());
+  // The pass behind cuBLASLt would round once more.
+  if (tiles == WgmmaTiles::kNone && device.batch_invariant()) tiles = WgmmaTiles::kNarrow;
   if (tiles == WgmmaTiles::kNone) return false;
   Tensor rows(const_cast<void*>(weight.data()), dtype, {weight.out_features(), x.dim(-1)});
   rows.row_stride = weight.row_stride();
@@ -181,6 +185,7 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
     call.c.row_stride = params.residual.row_stride;
   }
   call.bucket_rows = true;
+  call.batch_invariant = device.batch_invariant();
   if (const absl::Status status = lt.Run(call); !status.ok()) device.SetError(status);
 
   FinishParams rest;

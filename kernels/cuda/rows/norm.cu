@@ -157,7 +157,9 @@ bool LaunchWarps(Device& device, const NormArgs<T>& args, int64_t num_rows) {
   constexpr int kMostChunks = kMostWarpBytes / kAccessBytes;
   static_assert(kMostChunks == 4);
   const int64_t bytes = int64_t{args.norm.hidden_size} * static_cast<int64_t>(sizeof(T));
-  if (bytes > kMostWarpBytes || num_rows < int64_t{kLeastWarpRows} * device.num_multiprocessors()) {
+  // A warp sums a row in another order than a block does.
+  if (device.batch_invariant() || bytes > kMostWarpBytes ||
+      num_rows < int64_t{kLeastWarpRows} * device.num_multiprocessors()) {
     return false;
   }
   const auto launch = [&]<int kChunks>() {

@@ -51,6 +51,7 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_replicas("2");
   settings.add_devices("cuda:0");
   settings.add_devices("cuda:1");
+  settings.set_deterministic(true);
   settings.set_rerank_template("{query}: {document}");
   settings.add_rerank_tokens("yes");
   settings.add_rerank_tokens("no");
@@ -67,6 +68,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .cache_bytes = int64_t{1} << 40,
                                  .prefix_cache = false,
                                  .speculative_tokens = 5,
+                                 .deterministic = true,
                                  .tensor_parallel = 4,
                                  .pipeline_parallel = 3,
                                  .max_queued_requests = -3,

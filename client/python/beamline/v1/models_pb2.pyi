@@ -127,10 +127,11 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ..., reranks: bool = ...) -> None: ...
 
 class ModelSettings(_message.Message):
-    __slots__ = ["cache", "cache_bytes", "compute", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "rerank_template", "rerank_tokens", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
+    __slots__ = ["cache", "cache_bytes", "compute", "deterministic", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "rerank_template", "rerank_tokens", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
     CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISTIC_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +152,7 @@ class ModelSettings(_message.Message):
     cache: str
     cache_bytes: int
     compute: str
+    deterministic: bool
     device: str
     devices: _containers.RepeatedScalarFieldContainer[str]
     dtype: DataType
@@ -168,7 +170,7 @@ class ModelSettings(_message.Message):
     tensor_parallel: int
     warm_up: str
     weights: str
-    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ..., rerank_template: _Optional[str] = ..., rerank_tokens: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ..., rerank_template: _Optional[str] = ..., rerank_tokens: _Optional[_Iterable[str]] = ..., deterministic: bool = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ["description", "device", "restarts", "state"]
