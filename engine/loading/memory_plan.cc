@@ -60,7 +60,7 @@ int64_t ComputedElements(const TransformerSpec& spec) {
 int64_t RotaryBytes(const TransformerSpec& part) {
   int64_t elements = 0;
   for (const auto& stack : {part.encoder, part.decoder}) {
-    if (!stack.has_value() || stack->num_layers == 0) continue;
+    if (!stack.has_value() || !stack->is_here()) continue;
     if (stack->positions != PositionKind::kRotary) continue;
     const size_t pairs = stack->rotary.frequencies.size() + stack->local_rotary.frequencies.size();
     elements += int64_t{2} * static_cast<int64_t>(pairs) * stack->max_positions;
@@ -72,7 +72,7 @@ int64_t RotaryBytes(const TransformerSpec& part) {
 int64_t RelativeBiasBytes(const TransformerSpec& part) {
   int64_t elements = 0;
   for (const auto& stack : {part.encoder, part.decoder}) {
-    if (!stack.has_value() || stack->num_layers == 0) continue;
+    if (!stack.has_value() || !stack->is_here()) continue;
     if (stack->relative.table.empty()) continue;
     elements += int64_t{stack->num_heads} * (2 * stack->relative.max_distance + 1);
   }
@@ -95,7 +95,7 @@ int64_t RelativePositionElements(const TransformerSpec& part) {
 
 // Of the numbers of their rows, which every rank of every stage with layers has.
 int64_t DistanceRowBytes(const TransformerSpec& part) {
-  if (!part.encoder.has_value() || part.encoder->num_layers == 0) return 0;
+  if (!part.encoder.has_value() || !part.encoder->is_here()) return 0;
   if (part.encoder->disentangled.empty()) return 0;
   const auto rows = DistanceRows(part.encoder->disentangled, part.encoder->max_positions);
   return static_cast<int64_t>(rows.size() * sizeof(int32_t));
@@ -163,7 +163,7 @@ int64_t RepeatedKvElements(const TransformerSpec& spec, int num_ranks) {
 int64_t EntryNormElements(const TransformerSpec& part) {
   int64_t elements = 0;
   for (const auto& stack : {part.encoder, part.decoder}) {
-    if (!stack.has_value() || stack->num_layers == 0 || stack->begins()) continue;
+    if (!stack.has_value() || !stack->is_here() || stack->begins()) continue;
     if (stack->placement != NormPlacement::kPost) continue;
     elements += ElementsOf(stack->layers.feed_forward_norm, stack->hidden_size);
   }

@@ -58,7 +58,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   if (!IsClassifier(checkpoint)) BEAMLINE_RETURN_IF_ERROR(RefuseOtherHeads(checkpoint));
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
-  encoder.num_layers = config.Size("num_hidden_layers", 12);
+  encoder.num_layers = config.Count("num_hidden_layers", 12);
   encoder.hidden_size = config.Size("hidden_size", 768);
   encoder.num_heads = config.Size("num_attention_heads", 12);
   encoder.num_kv_heads = encoder.num_heads;

@@ -38,6 +38,8 @@ class ConfigFields {
               std::optional<int32_t> fallback = std::nullopt);
   // A size: 1 .. 2^20.
   int32_t Size(std::string_view name, std::optional<int32_t> fallback = std::nullopt);
+  // How many there are: 0 .. 2^20.
+  int32_t Count(std::string_view name, int32_t fallback) { return Int(name, 0, 1 << 20, fallback); }
   bool Bool(std::string_view name, bool fallback);
   float Float(std::string_view name, float fallback);
   // What a norm adds to a variance: 0 .. 1.

@@ -37,7 +37,7 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
   config.Alias("n_layers", "num_hidden_layers");
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
-  encoder.num_layers = config.Size("n_layers", 6);
+  encoder.num_layers = config.Count("n_layers", 6);
   encoder.hidden_size = config.Size("dim", 768);
   encoder.num_heads = config.Size("n_heads", 12);
   encoder.num_kv_heads = encoder.num_heads;

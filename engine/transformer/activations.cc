@@ -26,7 +26,7 @@ struct Widths {
   int64_t hidden = 0, normed = 0, query = 0, key = 0, inner = 0;
 
   void Include(const StackSpec& stack) {
-    if (stack.num_layers == 0) return;  // another stage's
+    if (!stack.is_here()) return;  // another stage's
     hidden = std::max<int64_t>(hidden, stack.hidden_size);
     normed = std::max<int64_t>({normed, stack.hidden_size, stack.projected_size});
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
@@ -43,7 +43,7 @@ struct Part {
 
 // What branches and experts leave beside the residual stream.
 void AppendBranches(const StackSpec& stack, int64_t tokens, DType dtype, std::vector<Part>& parts) {
-  if (stack.num_layers == 0) return;
+  if (!stack.is_here()) return;
   const int64_t hidden = stack.hidden_size;
   if (stack.keeps_branches()) parts.push_back({&Activations::branch, tokens, hidden, dtype});
   const ExpertsSpec& experts = stack.experts;
@@ -70,7 +70,7 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       {&Activations::workspace, tokens, widths.query + 2 * widths.key, dtype},
       {&Activations::inner, tokens, widths.inner, dtype},
   };
-  if (spec.encoder.has_value() && spec.encoder->num_layers > 0) {
+  if (spec.encoder.has_value() && spec.encoder->is_here()) {
     const StackSpec& encoder = *spec.encoder;
     if (encoder.edits_heads()) {
       const int64_t key = int64_t{encoder.num_kv_heads} * encoder.head_dim;

@@ -122,9 +122,11 @@ struct LayerNames {
 
 // One stack of layers: an encoder or a decoder.
 struct StackSpec {
-  // Whether the first, or the last, of the stack's layers is among these.
-  bool begins() const { return num_layers > 0 && first_layer == 0; }
-  bool ends() const { return num_layers > 0 && layers_after == 0; }
+  // Whether a part of the stack is here, be it that of a stack which has no layers.
+  bool is_here() const { return num_layers > 0 || (first_layer == 0 && layers_after == 0); }
+  // Whether what is before its first layer, or behind its last one, is here too.
+  bool begins() const { return is_here() && first_layer == 0; }
+  bool ends() const { return is_here() && layers_after == 0; }
   // Whether what a branch has computed lies beside the residual stream before it is added.
   bool keeps_branches() const { return parallel || !layers.attention_output_norm.empty(); }
   // Whether something is done to queries and keys between their product and attention.

@@ -98,7 +98,7 @@ LayerRange Within(int32_t begin, int32_t end, int32_t first, int32_t num_layers)
 
 absl::Status CheckStages(const TransformerSpec& spec, int32_t num_stages) {
   const int32_t num_layers = NumLayers(spec.encoder) + NumLayers(spec.decoder);
-  const int32_t most = num_layers <= kMostLayers ? num_layers : 1;
+  const int32_t most = num_layers <= kMostLayers ? std::max(num_layers, 1) : 1;
   if (num_stages >= 1 && num_stages <= most) return absl::OkStatus();
   FieldFault fault;
   fault.field = "pipeline_parallel";

@@ -69,7 +69,7 @@ class PlannedTransformer final : public Transformer {
 
   Tensor Decode(const StepBatch& batch, const DeviceEdits& edits) override {
     BEAMLINE_CHECK(decoder_.has_value());
-    if (spec().decoder->num_layers == 0) return Tensor();  // later stages have the decoder
+    if (!spec().decoder->is_here()) return Tensor();  // later stages have the decoder
     if (!backend_.Records() || !IsDecodeStep(batch)) {
       ComputeLogits(inputs_.PutStepBatch(batch, edits, parts_->cache.layers));
     } else {
@@ -124,7 +124,7 @@ class PlannedTransformer final : public Transformer {
   // The encoder's last hidden states, or those that it leaves to the next stage. Behind the stage
   // that ends it, they come from there.
   Tensor Memory(const PackedTokens& tokens) const {
-    if (spec().encoder->num_layers > 0) return encoder_->Encode(tokens);
+    if (spec().encoder->is_here()) return encoder_->Encode(tokens);
     const Tensor& hidden = parts_->activations.hidden;
     const Tensor memory(hidden.data, hidden.dtype,
                         {tokens.rows.num_rows, spec().encoder->hidden_size});

@@ -266,14 +266,15 @@ absl::Status LoadConvolution(const StackSpec& spec, TensorReader& reader, StackW
 absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& own,
                                        TensorReader& reader, Backend& backend) {
   StackWeights stack;
-  reader.Keep(own.size() > 0 && own.begin == 0);
+  const bool is_here = own.size() > 0 || spec.num_layers == 0;
+  reader.Keep(is_here && own.begin == 0);
   BEAMLINE_RETURN_IF_ERROR(LoadEmbeddings(spec, reader, stack));
   if (spec.convolution.kernel_size > 0) {
     BEAMLINE_RETURN_IF_ERROR(LoadConvolution(spec, reader, stack));
   }
   PositionEmbeddings positions;
   if (!spec.disentangled.empty()) {
-    reader.Keep(own.size() > 0);
+    reader.Keep(is_here);
     BEAMLINE_ASSIGN_OR_RETURN(positions, LoadPositionEmbeddings(spec, reader, backend));
     const std::vector<int32_t> rows = DistanceRows(spec.disentangled, spec.max_positions);
     BEAMLINE_ASSIGN_OR_RETURN(stack.distance_rows, reader.UploadIndices(rows));
@@ -292,27 +293,27 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     if (is_own) stack.layers.push_back(layer);
   }
   if (spec.positions == PositionKind::kRotary) {
-    reader.Keep(own.size() > 0);
+    reader.Keep(is_here);
     BEAMLINE_ASSIGN_OR_RETURN(stack.rotary, LoadRotary(spec.rotary, spec.max_positions, reader));
     BEAMLINE_ASSIGN_OR_RETURN(stack.local_rotary,
                               LoadRotary(spec.local_rotary, spec.max_positions, reader));
   }
   if (spec.positions == PositionKind::kAlibi) {
-    reader.Keep(own.size() > 0);
+    reader.Keep(is_here);
     BEAMLINE_ASSIGN_OR_RETURN(stack.alibi_slopes, reader.UploadOfHeads(spec.alibi_slopes));
   }
   if (!spec.relative.table.empty()) {
-    reader.Keep(own.size() > 0);
+    reader.Keep(is_here);
     BEAMLINE_ASSIGN_OR_RETURN(stack.position_bias, LoadRelativeBias(spec, reader));
   }
-  if (own.size() > 0 && own.begin > 0 && spec.placement == NormPlacement::kPost) {
+  if (is_here && own.begin > 0 && spec.placement == NormPlacement::kPost) {
     reader.Keep(true);
     const NormNames& before = NormBehind(spec, own.begin - 1);
     BEAMLINE_ASSIGN_OR_RETURN(
         stack.entry_norm,
         reader.Norm(OfLayer(before, IdOf(spec, own.begin - 1)), spec.hidden_size));
   }
-  reader.Keep(own.size() > 0 && own.end == spec.num_layers);
+  reader.Keep(is_here && own.end == spec.num_layers);
   BEAMLINE_ASSIGN_OR_RETURN(stack.final_norm,
                             reader.Norm(spec.final_norm, spec.hidden_size, spec.final_norm_scale));
   if (!spec.output_projection.weights.empty()) {

@@ -205,9 +205,11 @@ TEST_P(EncoderPositionsTest, OfAnInputThatIsCutOnRequestAlone) {
   }
 }
 
-// Learned, behind an offset, besides biases by distance, rotary, and distances alone.
+// Learned, behind an offset, without layers, besides biases by distance, rotary, and distances
+// alone.
 INSTANTIATE_TEST_SUITE_P(Kinds, EncoderPositionsTest,
                          ::testing::Values(Model{"bert-3x40", 131}, Model{"roberta-3x16", 89},
+                                           Model{"electra-4x6-layerless", 67},
                                            Model{"mpnet-3x8", 73}, Model{"modernbert-3x8", 79},
                                            Model{"nomic_bert-3x8", 71},
                                            Model{"deberta-v2-3x8-buckets", 73},

@@ -256,6 +256,10 @@ TEST(DescribeModelTest, NamesFieldsThatItDoesNotKnow) {
       {{{"model_type", "roberta"}, {"architectures", {"RobertaForQuestionAnswering"}}},
        "architectures is [\"RobertaForQuestionAnswering\"]; served are RobertaModel, "},
       {{{"model_type", "bert"}, {"architectures", {"RobertaModel"}}}, "served are BertModel, "},
+      {{{"model_type", "bert"}, {"num_hidden_layers", -1}},
+       "num_hidden_layers is -1; a whole number from 0 to 1048576 is expected"},
+      {{{"model_type", "gpt2"}, {"n_layer", 0}},
+       "n_layer is 0; a whole number from 1 to 1048576 is expected"},
   };
   for (const ConfigFault& fault : faults) {
     EXPECT_THAT(Folder(fault.config).Error(), HasSubstr(fault.message)) << fault.config;

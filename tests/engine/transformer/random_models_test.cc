@@ -99,6 +99,12 @@ INSTANTIATE_TEST_SUITE_P(Roberta, RandomEncoderTest,
 INSTANTIATE_TEST_SUITE_P(Albert, RandomEncoderTest,
                          ::testing::Values(Model{"electra-4x8-projected"}, Model{"albert-3x8"},
                                            Model{"albert-2x12-groups"}));
+// Hidden states that are the embeddings.
+INSTANTIATE_TEST_SUITE_P(
+    Layerless, RandomEncoderTest,
+    ::testing::Values(Model{"bert-3x8-layerless"}, Model{"roberta-2x10-layerless"},
+                      Model{"electra-4x6-layerless"}, Model{"distilbert-2x9-layerless"},
+                      Model{"bert-3x8-layerless", 3}, Model{"electra-4x6-layerless", 2}));
 INSTANTIATE_TEST_SUITE_P(MpNet, RandomEncoderTest,
                          ::testing::Values(Model{"mpnet-3x8"}, Model{"mpnet-5x6-bare"}));
 INSTANTIATE_TEST_SUITE_P(ModernBert, RandomEncoderTest,
