@@ -38,7 +38,7 @@ void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
   Give(brief_, next);
 }
 
-void WorkBatch::Give(std::vector<Kept>& kept, size_t first) {
+void WorkBatch::Give(Pieces& kept, size_t first) {
   for (size_t i = first; i < kept.size(); ++i) {
     given_.push_back(std::move(kept[i].work));
     if (i + 1 < kept.size() && kept[i + 1].pool == kept[i].pool) continue;

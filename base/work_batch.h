@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "base/worker_pool.h"
 
@@ -44,9 +45,11 @@ class WorkBatch {
   void KeepBrief(WorkerPool& pool, WorkerPool::Work work) {
     brief_.push_back({&pool, std::move(work)});
   }
-  void Give(std::vector<Kept>& kept, size_t first);
+  // A few are kept without an allocation.
+  using Pieces = absl::InlinedVector<Kept, 4>;
+  void Give(Pieces& kept, size_t first);
 
-  std::vector<Kept> kept_, brief_;
+  Pieces kept_, brief_;
   std::vector<WorkerPool::Work> given_;  // for one pool; kept for its memory
 };
 

@@ -120,9 +120,9 @@ absl::Status ClassifyIntake::Append(size_t input, const TokenIds& query, EncodeJ
                               TokenizePart(field, *text, truncation, *model_));
     return AppendPair(field, query, document, job);
   }
-  const Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
-  BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
-                            TokenizeWithin(field, prompt, request_.truncate, kCutHint, *model_));
+  Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      TokenIds ids, TokenizeWithin(field, std::move(prompt), request_.truncate, kCutHint, *model_));
   DropPadding(ids);
   if (!job.type_ids.empty()) job.type_ids.emplace_back(ids.size(), 0);
   job.inputs.push_back(std::move(ids));

@@ -1,11 +1,12 @@
 #include "engine/intake/encode_intake.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -20,11 +21,26 @@
 namespace beamline {
 namespace {
 
-std::string InputField(size_t i) { return absl::StrCat("inputs[", i, "]"); }
+// "inputs[I]", made for every input and mostly for nothing.
+class InputField {
+ public:
+  explicit InputField(size_t i) {
+    char* const end = std::to_chars(text_.begin() + kPrefix.size(), text_.end() - 1, i).ptr;
+    std::ranges::copy(kPrefix, text_.begin());
+    *end = ']';
+    size_ = static_cast<size_t>(end + 1 - text_.begin());
+  }
+  operator std::string_view() const { return {text_.begin(), size_}; }
+
+ private:
+  static constexpr std::string_view kPrefix = "inputs[";
+  std::array<char, 32> text_;
+  size_t size_;
+};
 
 }  // namespace
 
-absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest request, const ModelFacts& model) {
+absl::StatusOr<EncodeIntake> EncodeIntake::Check(EncodeRequest&& request, const ModelFacts& model) {
   if (model.info.task != ModelTask::kEncode) {
     return WrongTask(model, "Encode",
                      Classifies(model.info.task) ? "classifies and has no embeddings"
@@ -83,10 +99,11 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
   }
   job.inputs.reserve(request_.inputs.size());
   for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    Prompt input = std::move(request_.inputs[i]);
+    Prompt& input = request_.inputs[i];
     if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids, TokenizeWithin(InputField(i), input, request_.truncate,
-                                                           "; set truncate to cut it", *model_));
+    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
+                              TokenizeWithin(InputField(i), std::move(input), request_.truncate,
+                                             "; set truncate to cut it", *model_));
     job.inputs.push_back(std::move(ids));
   }
   SetCost(job, *model_);

@@ -20,14 +20,14 @@ class EncodeIntake {
   using Result = EncodeResult;
   using Job = EncodeJob;
 
-  static absl::StatusOr<EncodeIntake> Check(EncodeRequest request, const ModelFacts& model);
+  static absl::StatusOr<EncodeIntake> Check(EncodeRequest&& request, const ModelFacts& model);
 
   size_t text_bytes() const;
   std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
   absl::Status Complete(EncodeJob& job);
 
  private:
-  EncodeIntake(EncodeRequest request, const ModelFacts& model)
+  EncodeIntake(EncodeRequest&& request, const ModelFacts& model)
       : request_(std::move(request)), model_(&model) {}
 
   EncodeRequest request_;

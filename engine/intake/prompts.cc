@@ -272,12 +272,15 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
   return ids;
 }
 
-absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& prompt,
+absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, Prompt&& prompt,
                                         EncodeTruncation truncate, std::string_view hint,
                                         const ModelFacts& model) {
   EncodeTextOptions options;
   options.max_tokens = model.info.max_input_tokens;
   options.truncation = ToTruncation(truncate);
+  auto* const given = std::get_if<TokenIds>(&prompt);
+  const auto num_given = given == nullptr ? 0 : static_cast<int64_t>(given->size());
+  if (num_given > 0 && num_given <= options.max_tokens) return std::move(*given);
   BEAMLINE_ASSIGN_OR_RETURN(
       TokenIds ids, TokenizePrompt(field, prompt, options, options.max_tokens, hint, model));
   if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut

@@ -52,7 +52,7 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
                                         std::string_view hint, const ModelFacts& model);
 // An encoder's input, text or ids, cut to the model's longest one where `truncate` says so. At
 // least one id.
-absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, const Prompt& prompt,
+absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, Prompt&& prompt,
                                         EncodeTruncation truncate, std::string_view hint,
                                         const ModelFacts& model);
 // The tokens of a text that is an input of its own, `field`; otherwise as TokenizeWithin.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,7 +32,8 @@ class WaitingWork {
     account.cost += waiter.cost;
     ++account.requests;
     input_tokens_ += waiter.input_tokens;
-    arrivals_.insert(waiter.arrival);
+    ++requests_;
+    ++arrivals_[waiter.arrival.time_since_epoch().count()];
   }
   // REQUIRES: it was added.
   void Remove(const Waiter& waiter) {
@@ -48,7 +48,10 @@ class WaitingWork {
       classes_.erase(of);
     }
     input_tokens_ -= waiter.input_tokens;
-    arrivals_.erase(arrivals_.find(waiter.arrival));
+    --requests_;
+    const auto arrival = arrivals_.find(waiter.arrival.time_since_epoch().count());
+    if (--arrival->second == 0) arrivals_.erase(arrival);
+    if (arrivals_.empty() && arrivals_.capacity() > kMostKept) arrivals_ = {};
   }
 
   // The cost of what has its turn before a new request of this priority, client and cost: all of
@@ -93,10 +96,14 @@ class WaitingWork {
   }
 
   int64_t input_tokens() const { return input_tokens_; }
-  bool empty() const { return arrivals_.empty(); }
+  bool empty() const { return requests_ == 0; }
+  // Looks at all of them.
   std::optional<Clock::time_point> oldest() const {
-    if (arrivals_.empty()) return std::nullopt;
-    return *arrivals_.begin();
+    std::optional<Clock::duration::rep> least;
+    for (const auto& [arrival, count] : arrivals_)
+      least = std::min(least.value_or(arrival), arrival);
+    if (!least.has_value()) return std::nullopt;
+    return Clock::time_point(Clock::duration(*least));
   }
 
  private:
@@ -113,7 +120,9 @@ class WaitingWork {
 
   std::map<int32_t, Class> classes_;  // by priority
   int64_t input_tokens_ = 0;
-  std::multiset<Clock::time_point> arrivals_;
+  int64_t requests_ = 0;
+  // How many came at each time. Whoever asks for the oldest asks seldom.
+  absl::flat_hash_map<Clock::duration::rep, int64_t> arrivals_;
 };
 
 }  // namespace beamline

@@ -116,6 +116,7 @@ void EncodeLoop::Step(WorkBatch& posted) {
       jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
   if (!builder_.slices().empty()) {
     const absl::Status status = Compute();
+    if (vectors_.capacity() > kMostKept) vectors_ = {};
     const Clock::time_point end = Clock::now();
     if (status.ok()) {
       FinishCompleteJobs(end);
@@ -138,7 +139,8 @@ absl::Status EncodeLoop::Compute() {
     const auto end = std::find_if_not(begin, slices.end(), [&](const EncodeSlice& slice) {
       return ArePooledAlike(*begin, slice);
     });
-    BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> vectors, Pool(hidden, {begin, end}));
+    std::vector<float>& vectors = vectors_;
+    BEAMLINE_RETURN_IF_ERROR(Pool(hidden, {begin, end}, vectors));
     auto dimensions = static_cast<int32_t>(hidden.dim(-1));
     if (ClassifierHead* const head = context().classifier; head != nullptr) {
       BEAMLINE_ASSIGN_OR_RETURN(vectors, head->Compute(vectors));
@@ -155,43 +157,42 @@ absl::Status EncodeLoop::Compute() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> EncodeLoop::Pool(const Tensor& hidden,
-                                                    std::span<const EncodeSlice> slices) {
+absl::Status EncodeLoop::Pool(const Tensor& hidden, std::span<const EncodeSlice> slices,
+                              std::vector<float>& vectors) {
   const EncodeJob& job = *slices.front().job;
   const EncodeSlice& last = slices.back();
   const std::vector<int32_t>& offsets = builder_.batch().offsets;
-  const auto begin = offsets.begin() + slices.front().first;
-  const auto end = offsets.begin() + last.first + static_cast<int64_t>(last.end - last.begin) + 1;
-  std::vector<int32_t> bounds(begin, end);
+  const auto first = static_cast<size_t>(slices.front().first);
+  std::span<const int32_t> bounds = std::span(offsets).subspan(
+      first, static_cast<size_t>(last.first) + (last.end - last.begin) + 1 - first);
   if (job.per_token) {  // one vector per token is a mean over single tokens
-    bounds.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
-    std::iota(bounds.begin(), bounds.end(), *begin);
+    bounds_.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
+    std::iota(bounds_.begin(), bounds_.end(), bounds.front());
+    bounds = bounds_;
   }
   return PoolRows(hidden, bounds, job.per_token ? Pooling::kMean : job.pooling,
-                  job.normalize && !PassesDense(job));
+                  job.normalize && !PassesDense(job), vectors);
 }
 
 bool EncodeLoop::PassesDense(const EncodeJob& job) const {
   return context().dense != nullptr && !job.per_token;
 }
 
-absl::StatusOr<std::vector<float>> EncodeLoop::PoolRows(const Tensor& hidden,
-                                                        std::span<const int32_t> bounds,
-                                                        Pooling pooling, bool normalize) {
+absl::Status EncodeLoop::PoolRows(const Tensor& hidden, std::span<const int32_t> bounds,
+                                  Pooling pooling, bool normalize, std::vector<float>& vectors) {
   const size_t num_rows = bounds.size() - 1;
   const auto width = static_cast<size_t>(hidden.dim(-1));
-  std::vector<float> values(num_rows * width);
+  vectors.resize(num_rows * width);
   for (size_t row = 0; row < num_rows;) {
     const size_t count = std::min(num_rows - row, static_cast<size_t>(most_rows_));
-    EncoderBatch part;
-    const auto first = bounds.begin() + static_cast<std::ptrdiff_t>(row);
-    part.offsets.assign(first, first + static_cast<std::ptrdiff_t>(count) + 1);
-    const Tensor pooled = context().transformer.Pool(part, hidden, pooling, normalize);
-    BEAMLINE_RETURN_IF_ERROR(context().backend.CopyToHost(pooled.data, values.data() + row * width,
+    const auto part = bounds.subspan(row, count + 1);
+    pooled_.offsets.assign(part.begin(), part.end());
+    const Tensor pooled = context().transformer.Pool(pooled_, hidden, pooling, normalize);
+    BEAMLINE_RETURN_IF_ERROR(context().backend.CopyToHost(pooled.data, vectors.data() + row * width,
                                                           count * width * sizeof(float)));
     row += count;
   }
-  return values;
+  return absl::OkStatus();
 }
 
 absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slice) {
@@ -209,8 +210,8 @@ absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slic
       bounds.push_back(first + position + 1);
     }
   }
-  BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> vectors,
-                            PoolRows(hidden, bounds, Pooling::kMean, /*normalize=*/false));
+  std::vector<float> vectors;
+  BEAMLINE_RETURN_IF_ERROR(PoolRows(hidden, bounds, Pooling::kMean, /*normalize=*/false, vectors));
   const auto width = static_cast<size_t>(hidden.dim(-1));
   for (size_t mask = 0; mask < rows.size(); ++mask) {  // to the front, one behind the other
     std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(rows[mask] * width), width,

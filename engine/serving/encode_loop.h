@@ -37,13 +37,13 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   absl::Status Compute();
   // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
   // transfer waits for the device, so there are as few as can be.
-  absl::StatusOr<std::vector<float>> Pool(const Tensor& hidden,
-                                          std::span<const EncodeSlice> slices);
-  // Those of adjacent runs of rows, which begin and end at `bounds`.
+  absl::Status Pool(const Tensor& hidden, std::span<const EncodeSlice> slices,
+                    std::vector<float>& vectors);
   // Whether a text's vector is what Dense modules make of its pooled one.
   bool PassesDense(const EncodeJob& job) const;
-  absl::StatusOr<std::vector<float>> PoolRows(const Tensor& hidden, std::span<const int32_t> bounds,
-                                              Pooling pooling, bool normalize);
+  // Those of adjacent runs of rows, which begin and end at `bounds`.
+  absl::Status PoolRows(const Tensor& hidden, std::span<const int32_t> bounds, Pooling pooling,
+                        bool normalize, std::vector<float>& vectors);
   // Gives the masks of a slice's inputs what may stand there. Only their own rows are read by the
   // head. A job whose logits are not finite fails.
   absl::Status FillMasks(const Tensor& hidden, const EncodeSlice& slice);
@@ -59,6 +59,11 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;
   const int32_t most_rows_;  // that the transformer pools in one call
+  // Of one call of Pool; kept for their memory, as long as that is little.
+  static constexpr size_t kMostKept = 1 << 16;
+  std::vector<int32_t> bounds_;
+  std::vector<float> vectors_;
+  EncoderBatch pooled_;
 };
 
 }  // namespace beamline

@@ -71,14 +71,15 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   auto guard = std::make_shared<RerunSink<Intake>>(
       pool, std::move(sink), request,
       typename RerunSink<Intake>::Kept{Handle::CancelledOf(handle), arrival});
-  BEAMLINE_ASSIGN_OR_RETURN(Intake intake, Intake::Check(std::move(request), pool->facts()));
+  absl::StatusOr<Intake> intake = Intake::Check(std::move(request), pool->facts());
+  if (!intake.ok()) return intake.status();
   BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker));
   acceptance.cancelled = Handle::CancelledOf(handle);
-  auto job = intake.Start(std::move(acceptance), std::move(guard));
-  if (intake.text_bytes() <= kInlineTextBytes) {
-    Begin(*pool, intake, std::move(job), QueueLimits::kAll);
+  auto job = intake->Start(std::move(acceptance), std::move(guard));
+  if (intake->text_bytes() <= kInlineTextBytes) {
+    Begin(*pool, *intake, std::move(job), QueueLimits::kAll);
   } else {
-    tokenizers_->Post([pool, intake = std::move(intake), job = std::move(job)]() mutable {
+    tokenizers_->Post([pool, intake = *std::move(intake), job = std::move(job)]() mutable {
       Begin(*pool, intake, std::move(job), QueueLimits::kAll);
     });
   }

@@ -34,8 +34,9 @@ inline const LoadedModel& Loaded(std::string_view name) {
 // The job of a request, or the error that it meets before or while it is tokenized.
 template <typename Intake>
 absl::StatusOr<std::unique_ptr<typename Intake::Job>> CompleteJob(
-    const typename Intake::Request& request, std::shared_ptr<typename Intake::Sink> sink) {
-  auto intake = Intake::Check(request, Loaded(request.model));
+    typename Intake::Request request, std::shared_ptr<typename Intake::Sink> sink) {
+  const LoadedModel& model = Loaded(request.model);
+  auto intake = Intake::Check(std::move(request), model);
   if (!intake.ok()) return intake.status();
   auto job = intake->Start(Acceptance(), std::move(sink));
   if (absl::Status status = intake->Complete(*job); !status.ok()) return status;
