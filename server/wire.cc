@@ -155,14 +155,15 @@ struct CheckedFields {
   std::vector<const FieldDescriptor*> fields;
 };
 
+// A value that is absent reads as 0, which is every enum's first and finite.
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float. (Tensors
 // are looked at where they are read.)
 absl::Status CheckValues(const Message& message, const Path* outer) {
   const auto& reflection = *message.GetReflection();
   for (const FieldDescriptor* field : ByType<CheckedFields>(*message.GetDescriptor()).fields) {
-    if (!field->is_repeated() && !reflection.HasField(message, field)) continue;
     Path path = {outer, field};
     if (field->message_type() != nullptr) {
+      if (!field->is_repeated() && !reflection.HasField(message, field)) continue;
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
       for (int i = 0; i < count; ++i) {
         const Message& part = field->is_repeated()

@@ -89,11 +89,16 @@ void CallState::TakeCaller(Caller& caller) {
 }
 
 absl::Status CallState::Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message) {
+  const absl::Status parsed = ParseOnly(buffer, message);
+  if (parsed.ok()) Describe(message);
+  return parsed;
+}
+
+absl::Status CallState::ParseOnly(const grpc::ByteBuffer& buffer,
+                                  google::protobuf::Message& message) {
   SetRequestBytes(buffer.Length());
   const absl::Status parsed = ParseMessage(buffer, message);
-  if (parsed.ok()) {
-    Describe(message);
-  } else {
+  if (!parsed.ok()) {
     const auto& type = *message.GetDescriptor();
     DescribeBy(type,
                [&](const FieldDescriptor& field) { return FindText(buffer, type, field.name()); });

@@ -88,6 +88,8 @@ class CallState {
   // Parses what the client sent. The call is recorded under the model and the request_id that can
   // be read there, even when the message does not parse.
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
+  // The same; of a message that parses whoever resolves its model records the names (methods.h).
+  absl::Status ParseOnly(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   // Records the call under the model and the request_id of a message, whatever it was parsed of.
   void Describe(const google::protobuf::Message& message);
   // Of a protocol in which the request itself says which of the RPCs it is like.

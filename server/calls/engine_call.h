@@ -1,13 +1,17 @@
 // A unary call that is one request to the engine: Generate, Encode, Score.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "engine/api/engine.h"
+#include "google/protobuf/arena.h"
 #include "server/calls/caller.h"
 #include "server/calls/methods.h"
 #include "server/calls/unary_call.h"
@@ -32,9 +36,16 @@ class EngineCall final : public UnaryCall {
   }
 
  private:
+  using Arena = google::protobuf::Arena;
+  using Request = typename Method::Request;
+  using Response = typename Method::Response;
   using Result = typename Method::Result;
 
-  // Lives as long as the engine keeps it; touches the call only until the call completes.
+  // A brief message with all that it holds lies in one, on the stack.
+  struct alignas(8) Block : std::array<char, 1024> {};
+  static constexpr size_t kMostBytesOnArena = 1024;  // of a request
+
+  // A part of the call, which the engine may point to for longer: it calls nothing behind OnFinish.
   class Sink final : public Method::Sink {
    public:
     explicit Sink(EngineCall& call) : call_(call) {}
@@ -53,21 +64,55 @@ class EngineCall final : public UnaryCall {
 
   absl::Status Submit(const Caller& caller, const grpc::ByteBuffer& buffer) {
     BEAMLINE_RETURN_IF_ERROR(state().Admit(buffer));
-    BEAMLINE_RETURN_IF_ERROR(state().Parse(buffer, message_));
+    Block block;
+    Arena arena(block.data(), block.size());
+    // An arena keeps what a growing list leaves behind.
+    const bool is_brief = buffer.Length() <= kMostBytesOnArena;
+    std::optional<Request> large;
+    Request& message = is_brief ? *Arena::CreateMessage<Request>(&arena) : large.emplace();
+    BEAMLINE_RETURN_IF_ERROR(state().ParseOnly(buffer, message));
+    if constexpr (requires { message.request_id(); }) {
+      // The model is recorded where it is resolved, the others' here.
+      state().SetRequestId(message.request_id());
+      const absl::Status submitted = Submit(caller, message);
+      if (!submitted.ok()) state().Describe(message);
+      return submitted;
+    } else {
+      state().Describe(message);
+      return Submit(caller, message);
+    }
+  }
+
+  absl::Status Submit(const Caller& caller, const Request& message) {
+    std::shared_ptr<Sink> sink;
+    if constexpr (std::is_base_of_v<GenerateSink, Sink>) {
+      sink = std::make_shared<Sink>(*this);  // may be asked whether it wants deltas behind its end
+    } else {
+      sink = {std::shared_ptr<Sink>(), &sink_};  // owns nothing
+    }
     // OnCancel is not called before the service's method has returned, so it sees the handle.
-    BEAMLINE_ASSIGN_OR_RETURN(
-        handle_, Method::Submit(state(), message_, caller, std::make_shared<Sink>(*this), answer_));
+    BEAMLINE_ASSIGN_OR_RETURN(handle_,
+                              Method::Submit(state(), message, caller, std::move(sink), answer_));
     return absl::OkStatus();
   }
 
   void Complete() {
     if (!result_->ok()) return Fail(result_->status());
+    if constexpr (requires(Response message) {
+                    Method::Answer(state(), **result_, answer_, message);
+                  }) {
+      Block block;
+      Arena arena(block.data(), block.size());
+      Response& message = *Arena::CreateMessage<Response>(&arena);
+      Method::Answer(state(), **result_, answer_, message);
+      return Reply(message);
+    }
     const auto response = Method::Answer(state(), **result_, answer_);
     if (!response.ok()) return Fail(response.status());
     Reply(*response);
   }
 
-  typename Method::Request message_;
+  Sink sink_{*this};
   typename Method::Options answer_;
   std::shared_ptr<RequestHandle> handle_;
   std::optional<absl::StatusOr<Result>> result_;

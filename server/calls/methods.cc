@@ -143,14 +143,22 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& c
                                                                     AnswerOptions& answer) {
   BEAMLINE_RETURN_IF_ERROR(
       ResolveModel(call, message, ModelDirectory::Use::kEncode, answer).status());
-  BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer));
-  return call.CountRefusal(call.services().engine.Encode(std::move(request), std::move(sink)));
+  absl::StatusOr<EncodeRequest> request = Convert(call, message, caller, answer);
+  if (!request.ok()) return request.status();
+  return call.CountRefusal(call.services().engine.Encode(*std::move(request), std::move(sink)));
 }
 
 absl::StatusOr<v1::EncodeResponse> EncodeMethod::Answer(CallState& call, const Result& result,
                                                         const AnswerOptions& answer) {
+  Response message;
+  Answer(call, result, answer, message);
+  return message;
+}
+
+void EncodeMethod::Answer(CallState& call, const Result& result, const AnswerOptions& answer,
+                          Response& message) {
   call.SetAnswer(result.timing, result.usage);
-  return ToMessage(result, answer);
+  FillMessage(result, answer, message);
 }
 
 bool EncodeMethod::IsBrief(const Result& result) {

@@ -60,6 +60,9 @@ struct EncodeMethod {
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
+  // The same into a message that is empty.
+  static void Answer(CallState& call, const Result& result, const AnswerOptions& answer,
+                     Response& message);
   static bool IsBrief(const Result& result);
 };
 

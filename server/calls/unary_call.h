@@ -39,7 +39,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     const size_t size = message.ByteSizeLong();
     const absl::Status checked = CheckSize(static_cast<int64_t>(size));
     if (!checked.ok()) return Fail(checked);
-    *response_ = SerializeMessage(message, size);
+    grpc::ByteBuffer serialized = SerializeMessage(message, size);
+    response_->Swap(&serialized);  // an assignment would copy
     Finish(grpc::Status::OK);
   }
   // The same with a message that is serialized already.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/utility/utility.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "fmt/format.h"
@@ -41,7 +41,9 @@ Chat ToChat(const v1::Chat& message) {
   return chat;
 }
 
-absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& field) {
+// The prompt is the field, or the one of this index in it.
+absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, std::string_view field,
+                                std::optional<int> index = std::nullopt) {
   switch (message.kind_case()) {
     case v1::Prompt::kText:
       return Prompt(message.text());
@@ -52,7 +54,9 @@ absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, const std::string& fi
     case v1::Prompt::KIND_NOT_SET:
       break;
   }
-  return FieldError(field, "not given", "text or ids");
+  const std::string path =
+      index.has_value() ? fmt::format("{}[{}]", field, *index) : std::string(field);
+  return FieldError(path, "not given", "text or ids");
 }
 
 SamplingOptions ToSampling(const v1::Sampling& message) {
@@ -129,8 +133,7 @@ absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
   options.logit_bias.assign(message.logit_bias().begin(), message.logit_bias().end());
   std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order of its own
   for (int i = 0; i < message.bad_words_size(); ++i) {
-    const std::string field = fmt::format("shaping.bad_words[{}]", i);
-    BEAMLINE_ASSIGN_OR_RETURN(Prompt word, ToPrompt(message.bad_words(i), field));
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt word, ToPrompt(message.bad_words(i), "shaping.bad_words", i));
     options.bad_words.push_back(std::move(word));
   }
   options.suppress_tokens = ToIds(message.suppress_tokens());
@@ -245,12 +248,12 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
 }
 
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
-  EncodeRequest request;
+  absl::StatusOr<EncodeRequest> made(absl::in_place);
+  EncodeRequest& request = *made;
   request.model = message.model();
   request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
   for (int i = 0; i < message.inputs_size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(Prompt input,
-                              ToPrompt(message.inputs(i), absl::StrCat("inputs[", i, "]")));
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt input, ToPrompt(message.inputs(i), "inputs", i));
     request.inputs.push_back(std::move(input));
   }
   SetPooling(message.pooling(), request);
@@ -260,7 +263,7 @@ absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) 
   request.prompt_name = message.prompt_name();
   request.priority = message.priority();
   request.request_id = message.request_id();
-  return request;
+  return made;
 }
 
 absl::StatusOr<ClassifyRequest> ToEngineRequest(const v1::ClassifyRequest& message) {
@@ -311,8 +314,8 @@ absl::StatusOr<ScoreRequest> ToEngineRequest(const v1::ScoreRequest& message) {
   BEAMLINE_ASSIGN_OR_RETURN(request.prompt, ToPrompt(message.prompt(), "prompt"));
   request.continuations.reserve(static_cast<size_t>(message.continuations_size()));
   for (int i = 0; i < message.continuations_size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(Prompt continuation, ToPrompt(message.continuations(i),
-                                                            fmt::format("continuations[{}]", i)));
+    BEAMLINE_ASSIGN_OR_RETURN(Prompt continuation,
+                              ToPrompt(message.continuations(i), "continuations", i));
     request.continuations.push_back(std::move(continuation));
   }
   request.per_token = message.per_token();

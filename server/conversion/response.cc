@@ -258,8 +258,8 @@ v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& opti
   return message;
 }
 
-v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options) {
-  v1::EncodeResponse message;
+void FillMessage(const EncodeResult& result, const AnswerOptions& options,
+                 v1::EncodeResponse& message) {
   for (const Embedding& embedding : result.embeddings) {
     v1::Embedding& out = *message.add_embeddings();
     out.mutable_values()->Add(embedding.values.begin(), embedding.values.end());
@@ -268,6 +268,11 @@ v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& op
     out.set_num_tokens(embedding.num_tokens);
   }
   SetWhole(result, options, message);
+}
+
+v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options) {
+  v1::EncodeResponse message;
+  FillMessage(result, options, message);
   return message;
 }
 

@@ -27,6 +27,9 @@ v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& opt
 v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options);
 v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& options);
 v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options);
+// The same into a message that is empty.
+void FillMessage(const EncodeResult& result, const AnswerOptions& options,
+                 v1::EncodeResponse& message);
 // The best `top` classes of each input, or all of them as `labels` has them.
 v1::ClassifyResponse ToClassifyMessage(const EncodeResult& result,
                                        const std::vector<std::string>& labels,
