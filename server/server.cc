@@ -150,9 +150,12 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   // Compressed requests are refused: their size is checked before they are inflated.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // Room for refusals and health checks above the limit that admission keeps.
+  // Nothing is left for what compresses and inflates to do, and it looks at every message.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Nobody asks for channelz, and it counts every call.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  // Room for refusals and health checks above the limit that admission keeps.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              config.max_concurrent_requests + kSpareStreams);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
