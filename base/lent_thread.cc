@@ -9,6 +9,7 @@ namespace beamline {
 namespace {
 
 thread_local LentThread* lent_thread = nullptr;
+thread_local bool is_working = false;
 
 }  // namespace
 
@@ -19,8 +20,13 @@ LentThread::LentThread() {
 
 LentThread::~LentThread() {
   lent_thread = nullptr;
-  if (work_) work_();
+  if (!work_) return;
+  is_working = true;
+  work_();
+  is_working = false;
 }
+
+bool LentThread::IsWorking() { return is_working; }
 
 LentThread* LentThread::OfThisThread() {
   return lent_thread == nullptr || lent_thread->work_ ? nullptr : lent_thread;

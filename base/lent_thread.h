@@ -22,6 +22,9 @@ class LentThread {
   // Null: the calling thread does not lend itself, or has been left work already.
   static LentThread* OfThisThread();
 
+  // Whether the calling thread does what was left. Such work is too short for others to help.
+  static bool IsWorking();
+
   // REQUIRES: nothing was left before.
   void Leave(Work work);
 

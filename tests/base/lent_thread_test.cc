@@ -11,20 +11,24 @@ namespace {
 
 TEST(LentThreadTest, DoesWhatItIsLeftAtItsEnd) {
   EXPECT_EQ(LentThread::OfThisThread(), nullptr);
-  bool done = false, lent_meanwhile = true;
+  bool done = false, lent_meanwhile = true, working_meanwhile = false;
   {
     const LentThread lent;
     ASSERT_EQ(LentThread::OfThisThread(), &lent);
     LentThread::OfThisThread()->Leave([&] {
       done = true;
       lent_meanwhile = LentThread::OfThisThread() != nullptr;
+      working_meanwhile = LentThread::IsWorking();
       const WorkBatch batch;  // the work may have one
     });
     EXPECT_FALSE(done);
+    EXPECT_FALSE(LentThread::IsWorking());
     EXPECT_EQ(LentThread::OfThisThread(), nullptr);  // it has work
   }
   EXPECT_TRUE(done);
   EXPECT_FALSE(lent_meanwhile);
+  EXPECT_TRUE(working_meanwhile);
+  EXPECT_FALSE(LentThread::IsWorking());
   const LentThread again;
   EXPECT_EQ(LentThread::OfThisThread(), &again);
 }
