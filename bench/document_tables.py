@@ -16,7 +16,7 @@ import textwrap
 
 CPU_PEERS = ("2026-11-20-peers-generation-cpu", "2026-11-20-peers-embed-cpu")
 SCHEDULER = "2026-11-21-scheduler-cpu"
-RPC = "2026-11-25-rpc-cpu"
+RPC = "2026-11-26-rpc-cpu"
 GPU_PEERS, GPU_PEERS_SECOND = "2026-11-24-peers-h200", "2026-11-22-peers-first-h200"
 GPU_MODELS = "2026-11-21-cuda-models-h200"
 
@@ -130,7 +130,7 @@ def calls(results):
             [one + "added to a streamed token", f"{result['added_token_us']:.1f} us"],
             [one + "a bare gRPC server", f"{unary['echo']['p50_us']:.0f} us"]]
     for run in result["throughput"]:
-        of = "embeddings" if run["call"] == "encode" else "streams"
+        of = {"none": "embeddings without layers", "one": "embeddings"}[run["layers"]] if run["call"] == "encode" else "streams"
         connections = "1 connection" if run["connections"] == 1 else f"{run['connections']} connections"
         rows.append([f"64 {of} at once, {connections}: the server; a bare one",
                      f"{run['beamline']['calls_per_s']:,.0f}/s; {run['echo']['calls_per_s']:,.0f}/s ({run['ratio']:.2f}x)"])

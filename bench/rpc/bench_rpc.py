@@ -23,6 +23,8 @@ import tiny_checkpoints  # noqa: E402
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE = 64
 LOAD_RATE, LOAD_WARMUP_SECONDS = 10_000, 2
+# Of the throughput: the call, the model and what the page says of its layers.
+THROUGHPUT = [("encode", "layerless", "none"), ("encode", "bert", "one"), ("stream", "gpt2", "one")]
 
 
 @contextlib.contextmanager
@@ -54,8 +56,7 @@ class Bench:
         self.folder = folder
         self.echo = echo
 
-    def one(self, candidate, call, arguments):
-        model = "bert" if call == "encode" else "gpt2"
+    def one(self, candidate, call, model, arguments):
         where = self.where.get(candidate) or ["--folder", os.path.join(self.folder, model)]
         command = [self.options.bench, "--model", model, "--call", call, "--new-tokens", str(TOKENS),
                    "--seconds", str(self.options.seconds), "--warmup", str(self.options.warmup)] + where + arguments
@@ -64,17 +65,17 @@ class Bench:
         self.runs.append(run)
         return run
 
-    def compare(self, call, candidates, arguments):
+    def compare(self, call, model, candidates, arguments):
         """The medians over the rounds: {candidate: {figure: median}}."""
         runs = {candidate: [] for candidate in candidates}
         for _ in range(self.options.rounds):
             for candidate in candidates:
-                runs[candidate].append(self.one(candidate, call, arguments))
+                runs[candidate].append(self.one(candidate, call, model, arguments))
         figures = ("calls_per_s", "p50_us", "p99_us", "messages_a_call", "client_cpu_us_a_call")
         medians = {candidate: {name: statistics.median(run[name] for run in of) for name in figures}
                    for candidate, of in runs.items()}
         for candidate, of in medians.items():
-            print(f"{call:7} {' '.join(arguments):35} {candidate:9} {of['calls_per_s']:9.0f} calls/s  "
+            print(f"{call:7} {model:9} {' '.join(arguments):35} {candidate:9} {of['calls_per_s']:9.0f} calls/s  "
                   f"p50 {of['p50_us']:8.1f} us  p99 {of['p99_us']:8.1f} us", flush=True)
         return medians
 
@@ -113,7 +114,7 @@ def page(result):
         "# What a call costs beside the engine's work", "",
         f"{result['date']}, {result['machine']}; client and server share the cores. `bench/rpc/bench_rpc.sh`; medians of "
         f"{result['rounds']} rounds of {result['seconds']} s in which the candidates take turns. The models have one layer of "
-        f"{tiny_checkpoints.WIDTH} hidden numbers. \"Echo\" is a gRPC callback server that answers the same messages at once.", "",
+        f"{tiny_checkpoints.WIDTH} hidden numbers, or none: the embeddings, normed and pooled. \"Echo\" is a gRPC callback server that answers the same messages at once.", "",
         "## One client", "",
         "| call | engine in process | Beamline | added | echo |", "| --- | ---: | ---: | ---: | ---: |",
         f"| Encode of 4 tokens, p50 | {unary['engine']['p50_us']:.0f} us | {unary['beamline']['p50_us']:.0f} us | "
@@ -127,9 +128,9 @@ def page(result):
         f"{stream['beamline']['messages_a_call']:.0f} messages: what becomes certain while a message is written goes "
         "into the next one. The echo server writes a message a token.", "",
         f"## {CALLS_AT_ONCE} calls at once", "",
-        "| call | connections | echo, calls/s | Beamline, calls/s | ratio |", "| --- | ---: | ---: | ---: | ---: |"]
+        "| call | layers | connections | echo, calls/s | Beamline, calls/s | ratio |", "| --- | --- | ---: | ---: | ---: | ---: |"]
     for row in wide:
-        lines.append(f"| {row['call']} | {row['connections']} | {row['echo']['calls_per_s']:,.0f} | "
+        lines.append(f"| {row['call']} | {row['layers']} | {row['connections']} | {row['echo']['calls_per_s']:,.0f} | "
                      f"{row['beamline']['calls_per_s']:,.0f} | {row['ratio']:.2f} |")
     lines += [
         "", f"## The load tester at {load['rate']:,.0f} requests a second, against the echo server", "",
@@ -158,22 +159,23 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_rpc_") as folder:
         tiny_checkpoints.write_bert(os.path.join(folder, "bert"))
+        tiny_checkpoints.write_bert(os.path.join(folder, "layerless"), num_layers=0)
         tiny_checkpoints.write_gpt2(os.path.join(folder, "gpt2"))
         server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off"]
-        for model in ("bert", "gpt2"):
+        for model in ("bert", "layerless", "gpt2"):
             server += ["--model", f"{model}={os.path.join(folder, model)},cache_bytes=16777216"]
         echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
         with serving(server) as beamline_address, serving(echo) as echo_address:
             bench = Bench(options, folder, beamline_address, echo_address)
             all_three = ("engine", "beamline", "echo")
-            unary = bench.compare("encode", all_three, [])
-            stream = bench.compare("stream", all_three, [])
+            unary = bench.compare("encode", "bert", all_three, [])
+            stream = bench.compare("stream", "gpt2", all_three, [])
             throughput = []
-            for call in ("encode", "stream"):
+            for call, model, layers in THROUGHPUT:
                 for connections in (1, 8):
-                    medians = bench.compare(call, ("echo", "beamline"), [
+                    medians = bench.compare(call, model, ("echo", "beamline"), [
                         "--concurrency", str(CALLS_AT_ONCE), "--connections", str(connections)])
-                    throughput.append(dict(medians, call=call, connections=connections,
+                    throughput.append(dict(medians, call=call, layers=layers, connections=connections,
                                            ratio=medians["beamline"]["calls_per_s"] / medians["echo"]["calls_per_s"]))
             result = {
                 "date": datetime.date.today().isoformat(), "machine": machine(), "rounds": options.rounds,

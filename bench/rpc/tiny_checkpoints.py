@@ -1,5 +1,5 @@
-"""Checkpoints of one narrow layer with random weights, which compute next to nothing: what is left of a call's time is
-what serving costs. Python's own library alone."""
+"""Checkpoints of one narrow layer, or none, with random weights, which compute next to nothing: what is left of a call's
+time is what serving costs. Python's own library alone."""
 
 import json
 import os
@@ -32,11 +32,12 @@ def write_json(folder, name, value):
         json.dump(value, stream)
 
 
-def write_bert(folder):
+def write_bert(folder, num_layers=1):
+    """Without layers it answers with the normed sums of its embeddings."""
     os.makedirs(folder)
     write_json(folder, "config.json", {
         "architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu", "hidden_size": WIDTH,
-        "intermediate_size": WIDTH, "num_attention_heads": 1, "num_hidden_layers": 1, "layer_norm_eps": 1e-12,
+        "intermediate_size": WIDTH, "num_attention_heads": 1, "num_hidden_layers": num_layers, "layer_norm_eps": 1e-12,
         "max_position_embeddings": POSITIONS, "type_vocab_size": 2, "vocab_size": VOCAB, "pad_token_id": 0})
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as stream:
@@ -46,13 +47,14 @@ def write_bert(folder):
               "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
               "embeddings.token_type_embeddings.weight": (2, WIDTH),
               "embeddings.LayerNorm.weight": vector, "embeddings.LayerNorm.bias": vector}
-    for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-                 "intermediate.dense", "output.dense"):
-        shapes[f"encoder.layer.0.{part}.weight"] = matrix
-        shapes[f"encoder.layer.0.{part}.bias"] = vector
-    for part in ("attention.output.LayerNorm", "output.LayerNorm"):
-        shapes[f"encoder.layer.0.{part}.weight"] = vector
-        shapes[f"encoder.layer.0.{part}.bias"] = vector
+    for layer in range(num_layers):
+        for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+                     "intermediate.dense", "output.dense"):
+            shapes[f"encoder.layer.{layer}.{part}.weight"] = matrix
+            shapes[f"encoder.layer.{layer}.{part}.bias"] = vector
+        for part in ("attention.output.LayerNorm", "output.LayerNorm"):
+            shapes[f"encoder.layer.{layer}.{part}.weight"] = vector
+            shapes[f"encoder.layer.{layer}.{part}.bias"] = vector
     write_safetensors(os.path.join(folder, "model.safetensors"), shapes, 1)
 
 

@@ -30,7 +30,7 @@ class RpcBench(unittest.TestCase):
             with open(out + ".md", encoding="utf-8") as file:
                 page = file.read()
         self.check(result)
-        for line in ("## One client", "| Encode of 4 tokens, p50 | ", "## 64 calls at once", "| stream | 8 | ",
+        for line in ("## One client", "| Encode of 4 tokens, p50 | ", "## 64 calls at once", "| encode | none | 1 | ", "| stream | one | 8 | ",
                      "## The load tester at 200 requests a second"):
             self.assertIn(line, page)
 
@@ -44,8 +44,9 @@ class RpcBench(unittest.TestCase):
                     self.assertGreater(of["client_cpu_us_a_call"], 0)
                     self.assertTrue(0 < of["p50_us"] <= of["p99_us"])
                     self.assertTrue(1 <= of["messages_a_call"] <= most, of["messages_a_call"])
-        self.assertEqual([(row["call"], row["connections"]) for row in result["throughput"]],
-                         [("encode", 1), ("encode", 8), ("stream", 1), ("stream", 8)])
+        self.assertEqual([(row["call"], row["layers"], row["connections"]) for row in result["throughput"]],
+                         [("encode", "none", 1), ("encode", "none", 8), ("encode", "one", 1), ("encode", "one", 8),
+                          ("stream", "one", 1), ("stream", "one", 8)])
         for row in result["throughput"]:
             self.assertAlmostEqual(row["ratio"], row["beamline"]["calls_per_s"] / row["echo"]["calls_per_s"])
         self.assertAlmostEqual(result["added_unary_us"],
