@@ -21,12 +21,25 @@ class FairQueue {
     Account& account = it->second;
     if (account.num_requests++ == 0 && !is_new) --num_idle_;
     ++num_requests_;
-    const int64_t tag = std::max(account.finish, now_);
-    account.finish = tag + cost;
+    if (account.finish < now_) account.finish = account.restart = now_;
+    const int64_t tag = account.finish;
+    account.finish += cost;
     return tag;
+  }
+  // The tag that Enter would give.
+  int64_t NextTag(const std::string& client) const {
+    const auto it = accounts_.find(client);
+    return it == accounts_.end() ? now_ : std::max(it->second.finish, now_);
   }
   // A request of this tag begins. Clients without requests start from its tag.
   void Begin(int64_t tag) { now_ = std::max(now_, tag); }
+  // A request of this tag ends without having begun: what it would have cost is not owed, so that
+  // a client whose requests end waiting is not behind the others for them. Leave is owed as well.
+  void Refund(const std::string& client, int64_t tag, int64_t cost) {
+    Account& account = accounts_.find(client)->second;
+    // What lies before a restart has gone by without it.
+    if (tag >= account.restart) account.finish -= cost;
+  }
   // A request of `client` is over, begun or not: owed once for each Enter. A client's account
   // outlives its requests while it stands ahead of others'; of such accounts few are kept, and none
   // once no request is left, so clients that invent names leave nothing behind.
@@ -46,13 +59,30 @@ class FairQueue {
   }
 
   size_t num_accounts() const { return accounts_.size(); }
+  int64_t now() const { return now_; }
+  // What all clients may ask for, from their accounts on, that has its turn before `tag`: tokens,
+  // in whole requests of `each` (>= 1). For up to `most_exact` accounts; beyond, what it is at
+  // most.
+  int64_t RoomBefore(int64_t tag, int64_t each, size_t most_exact) const {
+    if (tag <= now_) return 0;
+    const auto requests = [&](int64_t from) { return (tag - 1 - from) / each + 1; };
+    if (accounts_.size() > most_exact) {
+      return requests(now_) * each * static_cast<int64_t>(accounts_.size());
+    }
+    int64_t room = 0;
+    for (const auto& [client, account] : accounts_) {
+      if (account.finish < tag) room += requests(std::max(account.finish, now_)) * each;
+    }
+    return room;
+  }
 
   // How many accounts of clients without a request are kept at most.
   static constexpr size_t kMostIdle = 1024;
 
  private:
   struct Account {
-    int64_t finish = 0;  // the tag that the client's next request gets, unless time has passed it
+    int64_t finish = 0;   // the tag that the client's next request gets, unless time has passed it
+    int64_t restart = 0;  // where the account stood when time had last passed it
     int64_t num_requests = 0;
   };
 

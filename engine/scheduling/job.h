@@ -47,7 +47,7 @@ struct Job {
   using Result = ResultType;
 
   Ticket ticket;         // declared first, given back last
-  WaitingCount waiting;  // until its first step or its answer
+  WaitingCount waiting;  // until its answer
   WorkShare work;        // of its replica's
   std::shared_ptr<Sink> sink;
   std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
@@ -65,9 +65,8 @@ struct Job {
 
   // It is in a step, the first time or once more.
   void Begin(Clock::time_point now) {
-    if (begun()) return;
-    queue_time = now - rank.arrival;
-    waiting.Leave();
+    waiting.Begin(rank.fair_tag);
+    if (!begun()) queue_time = now - rank.arrival;
   }
   bool begun() const { return queue_time.count() >= 0; }
   // Until what it asks for is of use.

@@ -1,4 +1,4 @@
-// The jobs of a replica that have no answer yet, and the fair queue of their clients.
+// The jobs of a replica that have no answer yet.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "engine/api/request.h"
-#include "engine/scheduling/fair_queue.h"
 #include "engine/scheduling/job.h"
 #include "engine/scheduling/service_rate.h"
 
@@ -22,16 +21,15 @@ template <typename JobType>
 class JobList {
  public:
   void Add(std::unique_ptr<JobType> job) {
-    job->rank.fair_tag = fair_queue_.Enter(job->client, job->cost);
+    job->rank.fair_tag = job->waiting.fair_tag();
     job->place = jobs_.size();
     jobs_.push_back(std::move(job));
   }
   // The job, or a part of it, is in a step.
   void Begin(JobType& job, Clock::time_point now) {
-    fair_queue_.Begin(job.rank.fair_tag);
-    if (job.begun()) return;
+    const bool is_first = !job.begun();
     job.Begin(now);
-    Swap(job.place, num_begun_++);
+    if (is_first) Swap(job.place, num_begun_++);
   }
   // Without an answer.
   void Drop(JobType& job) {
@@ -104,7 +102,6 @@ class JobList {
   std::span<const std::unique_ptr<JobType>> begun() const { return jobs().first(num_begun_); }
   std::span<const std::unique_ptr<JobType>> waiting() const { return jobs().subspan(num_begun_); }
   bool empty() const { return jobs_.empty(); }
-  size_t num_clients() const { return fair_queue_.num_accounts(); }
 
  private:
   void Swap(size_t a, size_t b) {
@@ -116,12 +113,10 @@ class JobList {
   template <typename Take>
   void Remove(size_t place, const Take& take) {
     Swap(place, jobs_.size() - 1);
-    fair_queue_.Leave(jobs_.back()->client);
     take(std::move(jobs_.back()));
     jobs_.pop_back();
   }
 
-  FairQueue fair_queue_;
   // Thousands may wait while a few hundred run, and steps take some milliseconds: what a step does
   // for each of those that wait is little.
   std::vector<std::unique_ptr<JobType>> jobs_;

@@ -27,7 +27,10 @@ class RunningWidth {
   static constexpr int32_t kLeastSteps = 32;
 
  private:
-  static constexpr double kKept = 0.999;  // of what was, at each step
+  static constexpr double kKept = 0.999;  // of steps as wide, at each step
+  static constexpr double kFades = 0.99;  // of all, every kFadeSteps
+  static constexpr int32_t kFadeSteps = 1000;
+  static constexpr size_t kBands = 12;  // of widths, each twice as wide as the one before
   static constexpr size_t kTerms = 3;
   using Row = std::array<double, kTerms>;
 
@@ -37,14 +40,24 @@ class RunningWidth {
     double fixed_error = 0;  // the standard one
     double each = 0;
   };
+  // Of some steps, sums of products of: 1 / sequences, 1, further tokens / sequences; and the
+  // seconds of a sequence.
+  struct Sums {
+    std::array<Row, kTerms> products = {};
+    Row times = {};
+    double squares = 0;
+    double steps = 0;
+
+    // Counts a `share` of them, and those of `other`.
+    void Merge(double share, const Sums& other);
+  };
+  Sums All() const;
   Fit Solve() const;
 
-  // Of the steps so far, sums of products of: 1 / sequences, 1, further tokens / sequences; and the
-  // seconds of a sequence.
-  std::array<Row, kTerms> products_ = {};
-  Row times_ = {};
-  double squares_ = 0;
-  double steps_ = 0;
+  // Steps of one width tell nothing of others, however long they go on: what is known of those is
+  // kept for itself.
+  std::array<Sums, kBands> bands_ = {};
+  int32_t steps_until_fade_ = kFadeSteps;
 };
 
 }  // namespace beamline

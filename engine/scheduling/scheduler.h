@@ -61,7 +61,6 @@ class Scheduler {
   const BlockPool& pool() const { return cache_.pool(); }
   int32_t num_running_rows() const;
   int32_t num_reserved_rows() const;  // that the running groups may come to have
-  size_t num_clients() const { return groups_.num_clients(); }  // on the books
   // Recounts every reference to a block: INTERNAL when a count is wrong. For tests and debugging.
   absl::Status Verify() const;
 

@@ -15,7 +15,7 @@ double Seconds(std::chrono::nanoseconds time) {
 void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
   if (!step.left_waiting || step.seconds <= 0) return;
   if (now > holds_until_.load(std::memory_order_relaxed)) {
-    served_ = seconds_ = 0;
+    served_ = seconds_ = answered_ = 0;
     answers_ = 0;
     cost_per_second_.store(0, std::memory_order_relaxed);
   }
@@ -24,6 +24,7 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
   const double counted = kMemorySeconds * (1 - kept);
   served_ = kept * served_ + counted * static_cast<double>(step.served) / step.seconds;
   seconds_ = kept * seconds_ + counted;
+  answered_ = kept * answered_ + counted * step.answers / step.seconds;
   answers_ = std::min(answers_ + step.answers, kLeastAnswers);
   // Where steps are long, the next one is seen later.
   const auto holds = std::max(
@@ -32,6 +33,9 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
   holds_until_.store(now + holds, std::memory_order_relaxed);
   if ((answers_ < kLeastAnswers && seconds_ < kLeastSeconds) || served_ <= 0) return;
   cost_per_second_.store(served_ / seconds_, std::memory_order_relaxed);
+  if (answered_ > 0 && answers_ >= kLeastAnswers) {
+    long_cost_.store(static_cast<int64_t>(2 * served_ / answered_), std::memory_order_relaxed);
+  }
 }
 
 void ServiceRate::AddAnswer(int64_t steps, double seconds, Clock::time_point now) {

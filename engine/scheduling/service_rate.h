@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "engine/api/request.h"
@@ -30,6 +31,9 @@ class ServiceRate {
   // The cost that is served in a second while requests wait. Nullopt: too little was measured
   // lately, or nothing had to wait.
   std::optional<double> cost_per_second(Clock::time_point now) const;
+  // A request that costs more is a long one: twice what the answered ones cost. The largest number
+  // while too little was measured.
+  int64_t LongCost() const { return long_cost_.load(std::memory_order_relaxed); }
   // What a request that may take `steps` takes, about, from its first step to its answer; 0 while
   // nothing is known. Falls while no answer confirms it.
   double SecondsFor(int64_t steps, Clock::time_point now) const;
@@ -48,12 +52,14 @@ class ServiceRate {
 
   double served_ = 0;
   double seconds_ = 0;
+  double answered_ = 0;
   int32_t answers_ = 0;
   double answer_products_ = 0;
   double answer_squares_ = 0;
 
   std::atomic<double> cost_per_second_ = 0;  // 0: unknown
   std::atomic<Clock::time_point> holds_until_ = Clock::time_point::min();
+  std::atomic<int64_t> long_cost_ = std::numeric_limits<int64_t>::max();
   std::atomic<double> seconds_per_step_ = 0;  // 0: unknown
   std::atomic<Clock::time_point> last_answer_ = Clock::time_point::min();
 };

@@ -1,5 +1,5 @@
-// The requests of a model that are accepted and not yet in a step: how many, and how much they ask
-// for. Both change here alone: each of these requests holds a WaitingCount.
+// The requests of a model that are accepted and not yet in a step: how many, how much they ask for,
+// and whose turn comes first. All of it changes here alone: each request holds a WaitingCount.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,8 @@ class WaitingCounter {
   WaitingWork work_;  // guarded by mutex_
 };
 
-// One request among those that wait. The counter outlives it.
+// One request: among those that wait until it begins, and among its client's until it is over. The
+// counter outlives it.
 class WaitingCount {
  public:
   WaitingCount() = default;  // waits nowhere
@@ -55,11 +56,14 @@ class WaitingCount {
   }
   ~WaitingCount() { Leave(); }
   WaitingCount(WaitingCount&& other) noexcept
-      : counter_(std::exchange(other.counter_, nullptr)), waiter_(std::move(other.waiter_)) {
-    other.waiter_.reset();
-  }
+      : counter_(std::exchange(other.counter_, nullptr)),
+        waits_(other.waits_),
+        fair_tag_(other.fair_tag_),
+        waiter_(std::exchange(other.waiter_, std::nullopt)) {}
   WaitingCount& operator=(WaitingCount&& other) noexcept {
     std::swap(counter_, other.counter_);
+    std::swap(waits_, other.waits_);
+    std::swap(fair_tag_, other.fair_tag_);
     std::swap(waiter_, other.waiter_);
     return *this;
   }
@@ -73,25 +77,45 @@ class WaitingCount {
     WaitingWork& work = counter_->work_;
     const int64_t tokens = work.input_tokens() + waiter.input_tokens;
     if (!work.empty() && tokens > most_tokens) return tokens;
-    work.Add(waiter);
+    fair_tag_ = work.Add(waiter);
     waiter_ = std::move(waiter);
     return std::nullopt;
   }
+  // When its turn is, among those of its model; 0 before Describe.
+  int64_t fair_tag() const { return fair_tag_; }
 
+  // It begins, or a part of it that has its turn at `fair_tag`: it waits no more.
+  void Begin(int64_t fair_tag) {
+    if (counter_ == nullptr) return;
+    if (waiter_.has_value()) {
+      std::lock_guard lock(counter_->mutex_);
+      counter_->work_.BeginTurn(fair_tag);
+      if (waits_) counter_->work_.Begin(*waiter_);
+    }
+    if (std::exchange(waits_, false)) --counter_->count_;
+  }
+  // It is over, begun or not.
   void Leave() {
     if (counter_ == nullptr) return;
     if (waiter_.has_value()) {
       std::lock_guard lock(counter_->mutex_);
-      counter_->work_.Remove(*waiter_);
+      if (waits_) {
+        counter_->work_.Remove(*waiter_, fair_tag_);
+      } else {
+        counter_->work_.Finish(*waiter_);
+      }
     }
     waiter_.reset();
-    --std::exchange(counter_, nullptr)->count_;
+    if (std::exchange(waits_, false)) --counter_->count_;
+    counter_ = nullptr;
   }
 
  private:
-  explicit WaitingCount(WaitingCounter& counter) : counter_(&counter) {}
+  explicit WaitingCount(WaitingCounter& counter) : counter_(&counter), waits_(true) {}
 
   WaitingCounter* counter_ = nullptr;
+  bool waits_ = false;
+  int64_t fair_tag_ = 0;
   std::optional<Waiter> waiter_;  // described
 };
 

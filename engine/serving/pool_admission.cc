@@ -26,11 +26,21 @@ absl::Status Refusal(std::string_view reason, double retry_after, const std::str
 Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand,
                             std::optional<Clock::time_point> when) const {
   Outlook outlook;
-  outlook.cost_ahead = waiting_.Look([&](const WaitingWork& work) {
-    return work.Ahead(asker.priority, asker.client, demand.cost);
-  });
-  if (outlook.cost_ahead == 0) return outlook;
+  if (waiting_.Look([](const WaitingWork& work) { return work.empty(); })) return outlook;
   const Clock::time_point now = when.has_value() ? *when : Clock::now();
+  int64_t most_each = 0;
+  AddService(demand, now, outlook, most_each);
+  waiting_.Look([&](const WaitingWork& work) {
+    const WaitingWork::Before before = work.Ahead(asker.priority, asker.client, most_each);
+    outlook.cost_ahead = before.waiting;
+    outlook.cost_to_come = before.to_come;
+    outlook.cost_arriving = work.arriving(now);
+  });
+  return outlook;
+}
+
+void ReplicaPool::AddService(const Demand& demand, Clock::time_point now, Outlook& outlook,
+                             int64_t& most_each) const {
   std::lock_guard lock(mutex_);
   double sum = 0;
   bool all_known = true;
@@ -44,15 +54,15 @@ Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand,
     sum += rate.value_or(0);
     const double seconds = service.SecondsFor(demand.steps, now);
     fastest = std::min(fastest.value_or(seconds), seconds);
+    most_each = std::max(most_each, service.LongCost());
   }
   if (all_known && sum > 0) outlook.cost_per_second = sum;
   outlook.service_seconds = fastest.value_or(0);
-  return outlook;
 }
 
 Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
   const Asker last = {.priority = std::numeric_limits<int32_t>::min()};
-  return Expect(last, {.cost = std::numeric_limits<int64_t>::max() / 2}, now);
+  return Expect(last, {}, now);
 }
 
 absl::StatusOr<Outlook> ReplicaPool::CheckDeadline(const Asker& asker, const Demand& demand) const {

@@ -38,7 +38,6 @@ struct Asker {
 
 // What is asked for, as far as it is known.
 struct Demand {
-  int64_t cost = 0;   // tokens
   int64_t steps = 0;  // until the answer is of use
 };
 
@@ -138,6 +137,9 @@ class ReplicaPool {
   ReplicaPool(Options options, std::vector<std::unique_ptr<LoadedModel>> models);
   template <typename JobType>
   void Route(std::unique_ptr<JobType> job, std::span<const Beginning> beginnings);
+  // What the replicas serve, and the cost above which a request is a long one.
+  void AddService(const Demand& demand, Clock::time_point now, Outlook& outlook,
+                  int64_t& most_each) const;
   absl::Status TooManyTokens(int64_t tokens, int64_t sum) const;
   std::vector<ReplicaView> Views() const;  // REQUIRES: mutex_
   // Of those that are up; nullopt: none. REQUIRES: mutex_.
@@ -185,8 +187,7 @@ absl::Status ReplicaPool::Queue(JobType& job, QueueLimits limits) {
   if (limits == QueueLimits::kAll) {
     most_tokens = facts_->max_queued_tokens();
     const Asker asker = {job.rank.priority, job.client, job.deadline, job.rank.arrival};
-    BEAMLINE_ASSIGN_OR_RETURN(const Outlook outlook,
-                              CheckDeadline(asker, {job.cost, job.steps_to_use()}));
+    BEAMLINE_ASSIGN_OR_RETURN(const Outlook outlook, CheckDeadline(asker, {job.steps_to_use()}));
     if (const std::optional<double> queue = outlook.queue_seconds(); queue.has_value()) {
       job.expected_queue = std::chrono::duration_cast<std::chrono::nanoseconds>(
           std::chrono::duration<double>(*queue));

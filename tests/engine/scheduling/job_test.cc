@@ -171,12 +171,10 @@ TEST_F(JobTest, AListEndsWhatIsCancelledOrOverdueAndForgetsWhatIsDone) {
   jobs.RemoveDone([&](std::unique_ptr<EncodeJob>) { ++removed; });
   EXPECT_EQ(removed, 2);
   EXPECT_EQ(jobs.jobs().size(), 1u);
-  EXPECT_EQ(jobs.num_clients(), 1u);
   jobs.FailAll(absl::UnavailableError("broken"));
   EXPECT_EQ(sink_->status.code(), absl::StatusCode::kUnavailable);
   jobs.RemoveDone([](std::unique_ptr<EncodeJob>) {});
   EXPECT_TRUE(jobs.empty());
-  EXPECT_EQ(jobs.num_clients(), 0u);
   EXPECT_EQ(counter_.count(), 0);
 }
 
@@ -211,6 +209,38 @@ TEST_F(JobTest, AListKeepsThoseThatHaveBegunApart) {
     ASSERT_EQ(pointers(jobs.begun()), begun);
     ASSERT_EQ(pointers(jobs.waiting()), waiting);
   }
+}
+
+// Their turns are those of the tags that they got when they were described.
+TEST_F(JobTest, WhatEndsWaitingIsNotOwed) {
+  JobList<EncodeJob> jobs;
+  const auto add = [&](const std::string& client) -> EncodeJob& {
+    auto job = NewJob();
+    job->waiting.Describe({0, client, /*cost=*/10, 1, Clock::time_point()}, 100);
+    jobs.Add(std::move(job));
+    return *jobs.jobs().back();
+  };
+  const auto clients = [&] { return counter_.Look([](const auto& w) { return w.num_clients(); }); };
+  EncodeJob& first = add("a");
+  EXPECT_EQ(first.rank.fair_tag, 0);
+  EncodeJob& second = add("a");
+  EXPECT_EQ(second.rank.fair_tag, 10);
+  EXPECT_EQ(add("b").rank.fair_tag, 0);
+  second.Answer(absl::DeadlineExceededError("waiting"));
+  EncodeJob& third = add("a");
+  EXPECT_EQ(third.rank.fair_tag, 10);
+  jobs.Begin(first, Clock::time_point());
+  first.Answer(absl::DeadlineExceededError("running"));
+  EXPECT_EQ(add("a").rank.fair_tag, 20);
+  EXPECT_EQ(counter_.count(), 3);
+  EXPECT_EQ(clients(), 2u);
+  jobs.Begin(third, Clock::time_point());
+  EXPECT_EQ(add("c").rank.fair_tag, 10);
+  EXPECT_EQ(clients(), 3u);
+  jobs.FailAll(absl::UnavailableError("broken"));
+  jobs.RemoveDone([](std::unique_ptr<EncodeJob>) {});
+  EXPECT_EQ(counter_.count(), 0);
+  EXPECT_EQ(clients(), 0u);
 }
 
 TEST_F(JobTest, WhatWaitsWithoutHopeEndsWhileSomethingRuns) {

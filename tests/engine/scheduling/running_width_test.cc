@@ -76,6 +76,34 @@ TEST(RunningWidthTest, NoiseWidensButDoesNotNarrow) {
   EXPECT_LE(enough, 128);
 }
 
+// A full queue keeps one width up for minutes.
+TEST(RunningWidthTest, WhatIsKnownOfOtherWidthsOutlastsStepsOfOne) {
+  std::mt19937_64 random(TestSeed());
+  const Device device = {.fixed = 1e-3, .row = 3e-4, .token = 0, .noise = 0.1};
+  RunningWidth width = Watch(device, 64, 200, random);
+  for (int i = 0; i < 20000; ++i) {
+    const int32_t rows = width.Enough(256);
+    width.AddStep(rows, rows, device.Step(rows, rows, random));
+    if (i % 1000 == 999) {
+      ASSERT_GE(width.Enough(256), 50) << i;  // 64 would do
+      ASSERT_LE(width.Enough(256), 90) << i;
+    }
+  }
+}
+
+TEST(RunningWidthTest, FollowsADeviceThatBecomesSlower) {
+  std::mt19937_64 random(TestSeed());
+  RunningWidth width =
+      Watch({.fixed = 1e-3, .row = 1e-4, .token = 0, .noise = 0.05}, 200, 5000, random);
+  EXPECT_GE(width.Enough(256), 150);
+  const Device slower = {.fixed = 1e-3, .row = 1e-3, .token = 0, .noise = 0.05};
+  for (int i = 0; i < 8000; ++i) {
+    const auto rows = 1 + static_cast<int32_t>(random() % 200);
+    width.AddStep(rows, rows, slower.Step(rows, rows, random));
+  }
+  EXPECT_LE(width.Enough(256), 60);
+}
+
 // Steps all alike cannot tell a step's own time from that of its rows. More may run then, and the
 // larger steps tell.
 TEST(RunningWidthTest, StepsOfOneWidthNarrowNothingThatIsNotKnown) {

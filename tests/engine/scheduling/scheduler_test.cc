@@ -239,7 +239,9 @@ TEST(SchedulerTest, AStepLeavesTheOtherLanesTheirShareOfThoseThatWait) {
   limits.num_lanes = 3;
   Scheduler scheduler(limits, /*share_prefixes=*/true);
   const Clock::time_point now;
-  for (int i = 0; i < 7; ++i) scheduler.Add(MakeGroup(4 + i, 9, 0, now));
+  for (int i = 0; i < 7; ++i) {
+    scheduler.Add(MakeGroup(4 + i, 9, 0, now + std::chrono::nanoseconds(i)));
+  }
   ASSERT_TRUE(scheduler.PrepareStep(now, 1));
   EXPECT_EQ(Lanes(scheduler), (std::vector<int32_t>{1, -1, -1, 1, -1, -1, 1}));
   ASSERT_TRUE(scheduler.PrepareStep(now, 2));

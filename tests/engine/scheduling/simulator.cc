@@ -1,3 +1,4 @@
+// Long because one device, its clients and what must hold of both share their state.
 #include "tests/engine/scheduling/simulator.h"
 
 #include <algorithm>
@@ -63,8 +64,9 @@ class Simulator {
     }
     if (result_.error.empty() && scheduler_.pool().num_used() != 0)
       Error("blocks in use at the end");
-    if (result_.error.empty() && scheduler_.num_clients() != 0) {
-      Error("clients on the books at the end");
+    const auto clients = [](const WaitingWork& work) { return work.num_clients(); };
+    if (result_.error.empty() && (waiting_.count() != 0 || waiting_.Look(clients) != 0)) {
+      Error("requests or clients on the books at the end");
     }
     const int32_t answered =
         result_.finished + result_.cancelled + result_.expired_waiting + result_.expired_running;
@@ -159,7 +161,7 @@ class Simulator {
       group->decoder = std::make_unique<FakeDecoder>(max_rows, steps, kind, random_());
       group->rank.arrival = now_;
       group->rank.priority = Uniform(-3, 3);
-      group->client = fmt::format("client {}", submitted_ % 5);
+      Wait(*group);
       // A step takes a millisecond, a request up to thirty steps and its wait.
       if (Uniform(0, 2) == 0) group->deadline = now_ + std::chrono::microseconds(Uniform(1, 60000));
       scheduler_.Add(std::move(group));
@@ -191,8 +193,17 @@ class Simulator {
     group->decoder = std::move(decoder);
     group->rank.arrival = now_;
     group->rank.priority = Uniform(-3, 3);
-    group->client = fmt::format("client {}", submitted_ % 5);
+    Wait(*group);
     scheduler_.Add(std::move(group));
+  }
+
+  // Counts it among those that wait, of one of five clients.
+  void Wait(Group& group) {
+    group.client = fmt::format("client {}", submitted_ % 5);
+    group.cost = 1 + submitted_ % 40;
+    group.waiting = *WaitingCount::Enter(waiting_, options_.num_requests);
+    group.waiting.Describe({group.rank.priority, group.client, group.cost, 1, now_},
+                           /*most_tokens=*/options_.num_requests);
   }
 
   // Often begins as another one does.
@@ -380,6 +391,7 @@ class Simulator {
   SimulationOptions options_;
   std::mt19937_64 random_;
   StepLimits limits_;
+  WaitingCounter waiting_;
   Scheduler scheduler_;
   Pipeline pipeline_;
   std::vector<uint64_t> memory_;  // [num_blocks * block_size]

@@ -125,6 +125,38 @@ TEST(FairQueueTest, AnAccountOutlivesItsRequestsWhileOthersWait) {
   EXPECT_EQ(queue.Enter("returns", 1), first + 500);
 }
 
+TEST(FairQueueTest, WhatEndsWaitingIsGivenBack) {
+  FairQueue queue;
+  queue.Enter("a", 10);
+  const int64_t second = queue.Enter("a", 20);
+  EXPECT_EQ(queue.NextTag("a"), 30);
+  queue.Refund("a", second, 20);
+  queue.Leave("a");
+  EXPECT_EQ(queue.NextTag("a"), 10);
+  EXPECT_EQ(queue.NextTag("new"), 0);
+  // Time that has passed a request is not given back.
+  queue.Enter("b", 50);
+  queue.Begin(queue.Enter("b", 1));
+  EXPECT_EQ(queue.Enter("a", 5), 50);
+  queue.Refund("a", 0, 10);
+  queue.Leave("a");
+  EXPECT_EQ(queue.NextTag("a"), 55);
+}
+
+TEST(FairQueueTest, TheRoomBeforeATagIsWhatOthersMayAskFor) {
+  FairQueue queue;
+  EXPECT_EQ(queue.RoomBefore(100, 5, 9), 0);
+  queue.Enter("a", 30);
+  queue.Enter("b", 100);
+  EXPECT_EQ(queue.RoomBefore(100, 1, 9), 70);
+  EXPECT_EQ(queue.RoomBefore(100, 50, 9), 2 * 50);
+  queue.Begin(40);
+  EXPECT_EQ(queue.RoomBefore(100, 1, 9), 60);
+  EXPECT_EQ(queue.RoomBefore(100, 30, 9), 2 * 30);
+  EXPECT_EQ(queue.RoomBefore(40, 5, 9), 0);
+  EXPECT_EQ(queue.RoomBefore(100, 1, 1), 2 * 60);
+}
+
 TEST(FairQueueTest, NothingIsLeftWhenNoRequestIs) {
   FairQueue queue;
   for (int i = 0; i < 300; ++i) queue.Enter("client" + std::to_string(i), 7);

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduling/waiting_count.h"
@@ -21,46 +24,102 @@ Waiter Of(const std::string& client, int64_t cost, int32_t priority = 0) {
       .priority = priority, .client = client, .cost = cost, .input_tokens = 1, .arrival = kStart};
 }
 
+int64_t Waiting(const WaitingWork& work, const std::string& client, int32_t priority = 0) {
+  return work.Ahead(priority, client).waiting;
+}
+
 TEST(WaitingWorkTest, OfOneClientAllThatWaitsGoesBefore) {
   WaitingWork work;
-  EXPECT_EQ(work.Ahead(0, "a", 10), 0);
-  work.Add(Of("a", 10));
+  EXPECT_EQ(Waiting(work, "a"), 0);
+  const int64_t first = work.Add(Of("a", 10));
   work.Add(Of("a", 20));
-  EXPECT_EQ(work.Ahead(0, "a", 5), 30);
-  work.Remove(Of("a", 10));
-  EXPECT_EQ(work.Ahead(0, "a", 5), 20);
+  EXPECT_EQ(Waiting(work, "a"), 30);
+  EXPECT_EQ(work.Ahead(0, "a").to_come, 0);
+  work.Remove(Of("a", 10), first);
+  EXPECT_EQ(Waiting(work, "a"), 20);
 }
 
 TEST(WaitingWorkTest, AnotherClientGoesBeforeWithNoMoreThanItsShare) {
   WaitingWork work;
   for (int i = 0; i < 1000; ++i) work.Add(Of("busy", 10));
-  EXPECT_EQ(work.Ahead(0, "quiet", 10), 10);
+  EXPECT_EQ(Waiting(work, "quiet"), 10);
   work.Add(Of("quiet", 10));
-  EXPECT_EQ(work.Ahead(0, "quiet", 10), 10 + 20);
-  EXPECT_EQ(work.Ahead(0, "busy", 10), 10000 + 10);
+  EXPECT_EQ(Waiting(work, "quiet"), 10 + 20);
+  EXPECT_EQ(Waiting(work, "busy"), 10000 + 10);
+}
+
+// Others' next requests have their turn before it, though they come later.
+TEST(WaitingWorkTest, OthersMayComeAndGoBeforeAClientsSecondRequest) {
+  WaitingWork work;
+  for (int i = 0; i < 9; ++i) work.Add(Of(std::to_string(i), 10));
+  const int64_t tag = work.Add(Of("a", 100));
+  EXPECT_EQ(work.Ahead(0, "new").to_come, 0);
+  EXPECT_EQ(Waiting(work, "a"), 9 * 10 + 100);
+  // Each up to where this one's turn is, in whole usual requests: (9 * 10 + 100) / 10.
+  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 5 * 19);
+  EXPECT_EQ(work.Ahead(0, "a", /*most_each=*/4).to_come, 9 * 23 * 4);
+  // What a client has had counts when nothing of it waits any more.
+  work.Begin(Of("a", 100));
+  work.BeginTurn(tag);
+  EXPECT_EQ(Waiting(work, "a"), 9 * 10);
+  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 90);
+  work.Finish(Of("a", 100));
+  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 90);
+}
+
+TEST(WaitingWorkTest, OfALongRequestOnlyAPartIsBefore) {
+  WaitingWork work;
+  work.Add(Of("long", 1000000));
+  EXPECT_EQ(Waiting(work, "a"), 1000000);
+  EXPECT_EQ(work.Ahead(0, "a", /*most_each=*/50).waiting, 50);
+  EXPECT_EQ(work.Ahead(0, "long", /*most_each=*/50).waiting, 1000000);
+}
+
+// Played through: requests of a client's that cost the same are told exactly.
+TEST(WaitingWorkTest, WhatHasAnEarlierTurnIsBefore) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 50; ++round) {
+    WaitingWork work;
+    std::vector<std::pair<int64_t, Waiter>> waiting;  // by tag
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t client = random() % 12;
+      if (random() % 3 != 0 || waiting.empty()) {
+        const Waiter waiter = Of(std::to_string(client), 1 + 7 * static_cast<int64_t>(client));
+        waiting.emplace_back(work.Add(waiter), waiter);
+      } else {  // the next turn
+        const auto next = std::ranges::min_element(
+            waiting, [](const auto& a, const auto& b) { return a.first < b.first; });
+        work.Begin(next->second);
+        work.BeginTurn(next->first);
+        work.Finish(next->second);
+        waiting.erase(next);
+      }
+      const std::string asks = std::to_string(random() % 13);
+      const int64_t tag = WaitingWork(work).Add(Of(asks, 1));
+      int64_t before = 0;
+      for (const auto& [turn, waiter] : waiting) before += turn <= tag ? waiter.cost : 0;
+      ASSERT_EQ(Waiting(work, asks), before) << round << ", " << i;
+    }
+  }
 }
 
 TEST(WaitingWorkTest, OfManyClientsABoundIsTold) {
   std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 100; ++round) {
     WaitingWork work;
-    std::vector<int64_t> costs;
     const auto clients = WaitingWork::kMostExact + 1 + random() % 50;
-    int64_t sum = 0;
+    const auto cost = static_cast<int64_t>(1 + random() % 100);
+    int64_t sum = 0, exact = 0;
+    const int64_t own = static_cast<int64_t>(random() % 4) * cost;
     for (size_t c = 0; c < clients; ++c) {
-      costs.push_back(static_cast<int64_t>(random() % 1000));
-      work.Add(Of(std::to_string(c), costs.back()));
-      sum += costs.back();
+      const int64_t of_it = c == 0 ? own : static_cast<int64_t>(random() % 5) * cost;
+      for (int64_t i = 0; i < of_it; i += cost) work.Add(Of(std::to_string(c), cost));
+      sum += of_it;
+      exact += c == 0 ? own : std::min(of_it, own + cost);
     }
-    const auto cost = static_cast<int64_t>(random() % 2000);
-    int64_t before = 0, exact = 0;
-    if (round % 2 == 0) before = costs[0];
-    for (size_t c = 0; c < clients; ++c) {
-      exact += round % 2 == 0 && c == 0 ? before : std::min(costs[c], before + cost);
-    }
-    const int64_t told = work.Ahead(0, round % 2 == 0 ? "0" : "new", cost);
-    EXPECT_GE(told, exact);
-    EXPECT_LE(told, sum);
+    EXPECT_GE(Waiting(work, "0"), exact);
+    EXPECT_LE(Waiting(work, "0"), sum);
+    EXPECT_GE(work.Ahead(0, "0").to_come, 0);
   }
 }
 
@@ -69,17 +128,30 @@ TEST(WaitingWorkTest, HigherPrioritiesGoBeforeAndLowerOnesBehind) {
   work.Add(Of("a", 10, /*priority=*/3));
   work.Add(Of("b", 20, /*priority=*/1));
   work.Add(Of("b", 40, /*priority=*/-1));
-  EXPECT_EQ(work.Ahead(4, "c", 100), 0);
-  EXPECT_EQ(work.Ahead(3, "c", 100), 10);
-  EXPECT_EQ(work.Ahead(2, "c", 100), 10);
-  EXPECT_EQ(work.Ahead(0, "c", 100), 30);
-  EXPECT_EQ(work.Ahead(-2, "c", 0), 70);
+  EXPECT_EQ(Waiting(work, "c", 4), 0);
+  EXPECT_EQ(Waiting(work, "c", 3), 10);
+  EXPECT_EQ(Waiting(work, "c", 2), 10);
+  EXPECT_EQ(Waiting(work, "c", 0), 30);
+  EXPECT_EQ(Waiting(work, "c", -2), 70);
+}
+
+TEST(WaitingWorkTest, TellsWhatComesInASecond) {
+  WaitingWork work;
+  EXPECT_EQ(work.arriving(kStart), 0);
+  Waiter waiter = Of("a", 10);
+  for (int i = 0; i < 5000; ++i) {
+    waiter.arrival += std::chrono::milliseconds(2);
+    work.Add(waiter);
+  }
+  EXPECT_NEAR(work.arriving(waiter.arrival), 5000, 100);
+  EXPECT_NEAR(work.arriving(waiter.arrival + std::chrono::seconds(1)), 5000 / std::exp(1), 100);
 }
 
 TEST(WaitingWorkTest, WhatComesAndGoesLeavesNothing) {
   std::mt19937_64 random(TestSeed());
   WaitingWork work;
-  std::vector<Waiter> waiting;
+  std::vector<std::pair<Waiter, int64_t>> waiting;  // with their tags
+  std::vector<Waiter> begun;
   int64_t tokens = 0;
   for (int i = 0; i < 20000; ++i) {
     if (random() % 2 == 0 || waiting.empty()) {
@@ -88,30 +160,43 @@ TEST(WaitingWorkTest, WhatComesAndGoesLeavesNothing) {
                        .cost = static_cast<int64_t>(random() % 100),
                        .input_tokens = static_cast<int64_t>(random() % 50),
                        .arrival = kStart + std::chrono::milliseconds(random() % 1000)};
-      work.Add(waiter);
+      const int64_t tag = work.Add(waiter);
       tokens += waiter.input_tokens;
-      waiting.push_back(std::move(waiter));
+      waiting.emplace_back(std::move(waiter), tag);
     } else {
       std::swap(waiting[random() % waiting.size()], waiting.back());
-      work.Remove(waiting.back());
-      tokens -= waiting.back().input_tokens;
+      const auto [waiter, tag] = waiting.back();
+      if (random() % 2 == 0) {
+        work.Begin(waiter);
+        work.BeginTurn(tag);
+        begun.push_back(waiter);
+      } else {
+        work.Remove(waiter, tag);
+      }
+      tokens -= waiter.input_tokens;
       waiting.pop_back();
+    }
+    if (random() % 4 == 0 && !begun.empty()) {
+      work.Finish(begun.back());
+      begun.pop_back();
     }
     ASSERT_EQ(work.input_tokens(), tokens);
     ASSERT_EQ(work.oldest().has_value(), !waiting.empty());
     int64_t cost = 0;
     Clock::time_point oldest = Clock::time_point::max();
-    for (const Waiter& waiter : waiting) {
+    for (const auto& [waiter, tag] : waiting) {
       cost += waiter.cost;
       oldest = std::min(oldest, waiter.arrival);
     }
-    ASSERT_EQ(work.Ahead(-3, "x", 0), cost);
+    ASSERT_EQ(Waiting(work, "x", -3), cost);
     ASSERT_EQ(work.oldest().value_or(oldest), oldest);
   }
-  for (const Waiter& waiter : waiting) work.Remove(waiter);
+  for (const auto& [waiter, tag] : waiting) work.Remove(waiter, tag);
+  for (const Waiter& waiter : begun) work.Finish(waiter);
   EXPECT_TRUE(work.empty());
   EXPECT_EQ(work.input_tokens(), 0);
-  EXPECT_EQ(work.Ahead(-3, "x", 0), 0);
+  EXPECT_EQ(Waiting(work, "x", -3), 0);
+  EXPECT_EQ(work.num_clients(), 0u);
 }
 
 TEST(WaitingPlacesTest, TheLastPlacesAreForClientsThatHaveFew) {

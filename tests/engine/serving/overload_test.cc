@@ -1,197 +1,23 @@
-// Overload on a simulated clock: what is accepted, given up and run by the same classes that a
-// replica uses, against a device whose steps take a known time.
+// Goodput under overload, on a simulated clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <random>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "engine/scheduling/encode_job.h"
-#include "engine/scheduling/job_list.h"
-#include "engine/scheduling/running_width.h"
-#include "engine/scheduling/waiting_count.h"
 #include "engine/serving/outlook.h"
+#include "tests/engine/serving/overload_simulation.h"
 #include "tests/sanitized.h"
 #include "tests/test_seed.h"
 
 namespace beamline::overload_test {
 namespace {
 
-struct Counts {
-  int asked = 0, refused = 0, refused_first = 0, answered = 0, late = 0, hopeless = 0;
-  double work = 0;    // steps of rows that were computed
-  double wasted = 0;  // of these, those of requests that ended late
-};
-
-class CountingSink : public EncodeSink {
- public:
-  explicit CountingSink(Counts& counts) : counts_(counts) {}
-  void OnFinish(absl::StatusOr<EncodeResult> result) override {
-    ok = result.ok();
-    ok ? ++counts_.answered : ++counts_.late;
-  }
-  bool ok = false;
-
- private:
-  Counts& counts_;
-};
-
-struct SimulatedJob : Job<EncodeSink, EncodeResult> {
-  int64_t true_steps = 1, computed = 0;
-  void Expire(Clock::time_point) { Answer(OverdueError()); }
-};
-
-struct Scenario {
-  double requests_per_second = 100;
-  std::optional<double> deadline;
-  int num_clients = 1;
-  double fixed = 1e-3, row = 1e-3;  // seconds of a step, and of each of its rows
-  double noise = 0.1;
-  int32_t max_width = 256;
-  int64_t max_steps = 40;  // a request takes 1 to this, uniformly; half of them say twice as many
-};
-
-class Simulation {
- public:
-  explicit Simulation(const Scenario& scenario) : scenario_(scenario), random_(TestSeed()) {}
-
-  void Run(double seconds) {
-    const Clock::time_point end = now_ + Duration(seconds);
-    while (now_ < end) Step();
-  }
-  // The device and everything else stand still.
-  void Stall(double seconds) { stall_ = seconds; }
-  void SetScenario(const Scenario& scenario) { scenario_ = scenario; }
-  Counts TakeCounts() { return std::exchange(counts_, {}); }
-  ServiceRate& rate() { return rate_; }
-  // Answers a second of the device at its best.
-  double Peak() const {
-    const double steps = 0.5 * static_cast<double>(scenario_.max_steps + 1);
-    return scenario_.max_width / (scenario_.fixed + scenario_.row * scenario_.max_width) / steps;
-  }
-  Clock::time_point now() const { return now_; }
-
- private:
-  static Clock::duration Duration(double seconds) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  }
-  double Exponential(double mean) {
-    return mean * std::exponential_distribution<double>()(random_);
-  }
-
-  void Arrive(Clock::time_point at) {
-    ++counts_.asked;
-    auto job = std::make_unique<SimulatedJob>();
-    job->sink = std::make_shared<CountingSink>(counts_);
-    job->cancelled = cancelled_;
-    job->client = std::to_string(random_() % static_cast<uint64_t>(scenario_.num_clients));
-    job->rank.arrival = at;
-    job->true_steps =
-        1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(scenario_.max_steps));
-    job->steps = random_() % 2 == 0 ? job->true_steps : 2 * job->true_steps;
-    job->cost = job->steps;
-    if (scenario_.deadline.has_value()) job->deadline = at + Duration(*scenario_.deadline);
-    Outlook outlook;
-    outlook.cost_ahead = waiting_.Look(
-        [&](const WaitingWork& work) { return work.Ahead(0, job->client, job->cost); });
-    outlook.cost_per_second = rate_.cost_per_second(at);
-    outlook.service_seconds = rate_.SecondsFor(job->steps, at);
-    if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
-      ++counts_.refused;
-      if (outlook.cost_ahead == 0) ++counts_.refused_first;
-      EXPECT_GT(outlook.RetryAfter(*scenario_.deadline), 0);
-      return;
-    }
-    job->waiting = *WaitingCount::Enter(waiting_, 1 << 30);
-    job->waiting.Describe({0, job->client, job->cost, 0, at}, 1 << 30);
-    job->work = WorkShare(work_, job->cost);
-    jobs_.Add(std::move(job));
-  }
-
-  void Step() {
-    std::vector<SimulatedJob*> running, waiting;
-    const auto look = [&] {
-      running.clear(), waiting.clear();
-      for (const auto& job : jobs_.jobs()) {
-        if (!job->done) (job->begun() ? running : waiting).push_back(job.get());
-      }
-    };
-    look();
-    const auto could_run =
-        std::min<size_t>(jobs_.jobs().size(), static_cast<size_t>(scenario_.max_width));
-    const auto ends = jobs_.EndOverdue(now_, rate_, !running.empty(),
-                                       width_.StepSeconds(static_cast<int32_t>(could_run)));
-    counts_.hopeless += ends.hopeless;
-    look();
-    const auto width = static_cast<size_t>(ends.deadlines_press ? width_.Enough(scenario_.max_width)
-                                                                : scenario_.max_width);
-    WaitingOrder order(now_);
-    for (const SimulatedJob* job : waiting) order.Add(job->rank);
-    std::ranges::stable_sort(waiting,
-                             [&](const auto* a, const auto* b) { return order(a->rank, b->rank); });
-    size_t admitted = 0;
-    while (running.size() < width && admitted < waiting.size()) {
-      jobs_.Begin(*waiting[admitted], now_);
-      running.push_back(waiting[admitted++]);
-    }
-    if (running.empty()) {  // the time of an arrival
-      const double gap = Exponential(1 / scenario_.requests_per_second);
-      now_ += Duration(gap);
-      Arrive(now_);
-      return;
-    }
-    const auto rows = static_cast<int32_t>(running.size());
-    double seconds = (scenario_.fixed + scenario_.row * rows) *
-                     std::exp(scenario_.noise * std::normal_distribution<double>()(random_));
-    seconds += std::exchange(stall_, 0.0);
-    const Clock::time_point begin = now_;
-    now_ += Duration(seconds);
-    width_.AddStep(rows, rows, seconds);
-    ServiceRate::Step step = {.seconds = seconds, .left_waiting = admitted < waiting.size()};
-    for (SimulatedJob* job : running) {
-      ++job->computed;
-      ++counts_.work;
-      step.served += job->work.Reach(job->computed);
-      if (job->deadline.has_value() && *job->deadline <= now_)
-        counts_.wasted += static_cast<double>(job->computed);
-      if (job->computed < job->true_steps ||
-          (job->deadline.has_value() && *job->deadline <= now_)) {
-        continue;
-      }
-      step.served += job->work.Complete();
-      ++step.answers;
-      rate_.AddAnswer(
-          job->steps,
-          std::chrono::duration<double>(now_ - job->rank.arrival - job->queue_time).count(), now_);
-      job->Answer(EncodeResult());
-    }
-    rate_.AddStep(step, now_);
-    // What came meanwhile.
-    for (double at = Exponential(1 / scenario_.requests_per_second); at < seconds;
-         at += Exponential(1 / scenario_.requests_per_second)) {
-      Arrive(begin + Duration(at));
-    }
-    jobs_.EndOverdue(now_, rate_, /*may_give_up=*/false);
-    jobs_.RemoveDone([](std::unique_ptr<SimulatedJob>) {});
-  }
-
-  Scenario scenario_;
-  std::mt19937_64 random_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  Clock::time_point now_ = Clock::time_point(std::chrono::hours(1));
-  Counts counts_;
-  WaitingCounter waiting_;
-  WorkCounter work_;
-  ServiceRate rate_;
-  RunningWidth width_;
-  JobList<SimulatedJob> jobs_;
-  double stall_ = 0;
-};
+using overload_simulation::Counts;
+using overload_simulation::Scenario;
+using overload_simulation::Simulation;
 
 TEST(OverloadTest, GoodputIsThePeakAtAnyLoad) {
   for (const double load : {1.15, 3.0, 10.0}) {
@@ -351,6 +177,18 @@ TEST(OutlookTest, SaysWhatItKnows) {
   EXPECT_EQ(outlook.RetryAfter(1), Outlook::kLeastRetry);
   outlook.cost_ahead = 1 << 30;
   EXPECT_EQ(outlook.RetryAfter(1), Outlook::kMostRetry);
+  // What comes meanwhile counts as far as it comes.
+  outlook.cost_ahead = 50;
+  outlook.cost_to_come = 150;
+  EXPECT_NEAR(*outlook.queue_seconds(), 0.5, 1e-12);
+  outlook.cost_arriving = 50;
+  EXPECT_NEAR(*outlook.queue_seconds(), 1, 1e-12);
+  outlook.cost_arriving = 99;
+  EXPECT_NEAR(*outlook.queue_seconds(), 2, 1e-12);
+  outlook.cost_arriving = 1000;
+  EXPECT_NEAR(*outlook.queue_seconds(), 2, 1e-12);
+  outlook.cost_ahead = 0;
+  EXPECT_EQ(*outlook.queue_seconds(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,233 @@
+// Overload on a simulated clock: what is accepted, given up and run by the same classes that a
+// replica uses, against a device whose steps take a known time.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduling/encode_job.h"
+#include "engine/scheduling/job_list.h"
+#include "engine/scheduling/running_width.h"
+#include "engine/scheduling/waiting_count.h"
+#include "engine/serving/outlook.h"
+#include "tests/test_seed.h"
+
+namespace beamline::overload_simulation {
+
+struct Counts {
+  int asked = 0, refused = 0, refused_first = 0, answered = 0, late = 0, hopeless = 0;
+  double work = 0;                         // steps of rows that were computed
+  double wasted = 0;                       // of these, those of requests that ended late
+  std::vector<double> served;              // by client: what its answers cost
+  std::vector<std::vector<double>> times;  // by client: seconds until its answers
+};
+
+struct SimulatedJob : Job<EncodeSink, EncodeResult> {
+  int64_t true_steps = 1, computed = 0;
+  size_t client_number = 0;
+  void Expire(Clock::time_point) { Answer(OverdueError()); }
+};
+
+class CountingSink : public EncodeSink {
+ public:
+  explicit CountingSink(Counts& counts) : counts_(counts) {}
+  void OnFinish(absl::StatusOr<EncodeResult> result) override {
+    result.ok() ? ++counts_.answered : ++counts_.late;
+  }
+
+ private:
+  Counts& counts_;
+};
+
+struct Scenario {
+  double requests_per_second = 100;
+  std::optional<double> deadline;
+  int num_clients = 1;
+  double fixed = 1e-3, row = 1e-3;  // seconds of a step, and of each of its rows
+  double noise = 0.1;
+  int32_t max_width = 256;
+  int64_t max_steps = 40;  // a request takes 1 to this, uniformly; half of them say twice as many
+  bool honest = false;     // none of them does
+  double greed = 0;  // the share of all requests that the first client makes, beside its turns
+  int64_t max_waiting = 1 << 30;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const Scenario& scenario) : scenario_(scenario), random_(TestSeed()) {}
+
+  void Run(double seconds) {
+    const Clock::time_point end = now_ + Duration(seconds);
+    while (now_ < end) Step();
+  }
+  // The device and everything else stand still.
+  void Stall(double seconds) { stall_ = seconds; }
+  void SetScenario(const Scenario& scenario) { scenario_ = scenario; }
+  Counts TakeCounts() {
+    Counts counts = std::exchange(counts_, {});
+    counts.served.resize(static_cast<size_t>(scenario_.num_clients));
+    counts.times.resize(static_cast<size_t>(scenario_.num_clients));
+    return counts;
+  }
+  ServiceRate& rate() { return rate_; }
+  // Answers a second of the device at its best.
+  double Peak() const {
+    const double steps = 0.5 * static_cast<double>(scenario_.max_steps + 1);
+    return scenario_.max_width / (scenario_.fixed + scenario_.row * scenario_.max_width) / steps;
+  }
+  Clock::time_point now() const { return now_; }
+
+ private:
+  static Clock::duration Duration(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+  double Exponential(double mean) {
+    return mean * std::exponential_distribution<double>()(random_);
+  }
+
+  void Arrive(Clock::time_point at) {
+    ++counts_.asked;
+    auto job = std::make_unique<SimulatedJob>();
+    job->sink = std::make_shared<CountingSink>(counts_);
+    job->cancelled = cancelled_;
+    job->client_number = random_() % static_cast<uint64_t>(scenario_.num_clients);
+    if (scenario_.greed > 0 && std::generate_canonical<double, 53>(random_) < scenario_.greed) {
+      job->client_number = 0;
+    }
+    job->client = std::to_string(job->client_number);
+    job->rank.arrival = at;
+    job->true_steps =
+        1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(scenario_.max_steps));
+    job->steps = scenario_.honest || random_() % 2 == 0 ? job->true_steps : 2 * job->true_steps;
+    job->cost = job->steps;
+    if (scenario_.deadline.has_value()) job->deadline = at + Duration(*scenario_.deadline);
+    Outlook outlook;
+    waiting_.Look([&](const WaitingWork& work) {
+      const auto before = work.Ahead(0, job->client, rate_.LongCost());
+      outlook.cost_ahead = before.waiting;
+      outlook.cost_to_come = before.to_come;
+      outlook.cost_arriving = work.arriving(at);
+    });
+    outlook.cost_per_second = rate_.cost_per_second(at);
+    outlook.service_seconds = rate_.SecondsFor(job->steps, at);
+    if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
+      ++counts_.refused;
+      if (outlook.cost_ahead == 0) ++counts_.refused_first;
+      EXPECT_GT(outlook.RetryAfter(*scenario_.deadline), 0);
+      return;
+    }
+    auto entered = WaitingCount::Enter(waiting_, scenario_.max_waiting, job->client);
+    if (!entered.has_value()) {
+      ++counts_.refused;
+      return;
+    }
+    job->waiting = *std::move(entered);
+    job->waiting.Describe({0, job->client, job->cost, 0, at}, 1 << 30);
+    job->work = WorkShare(work_, job->cost);
+    jobs_.Add(std::move(job));
+  }
+
+  void Step() {
+    std::vector<SimulatedJob*> running, waiting;
+    const auto look = [&] {
+      running.clear(), waiting.clear();
+      for (const auto& job : jobs_.jobs()) {
+        if (!job->done) (job->begun() ? running : waiting).push_back(job.get());
+      }
+    };
+    look();
+    const auto could_run =
+        std::min<size_t>(jobs_.jobs().size(), static_cast<size_t>(scenario_.max_width));
+    const auto ends = jobs_.EndOverdue(now_, rate_, !running.empty(),
+                                       width_.StepSeconds(static_cast<int32_t>(could_run)));
+    counts_.hopeless += ends.hopeless;
+    look();
+    const auto width = static_cast<size_t>(ends.deadlines_press ? width_.Enough(scenario_.max_width)
+                                                                : scenario_.max_width);
+    WaitingOrder order(now_);
+    for (const SimulatedJob* job : waiting) order.Add(job->rank);
+    std::ranges::stable_sort(waiting,
+                             [&](const auto* a, const auto* b) { return order(a->rank, b->rank); });
+    size_t admitted = 0;
+    while (running.size() < width && admitted < waiting.size()) {
+      jobs_.Begin(*waiting[admitted], now_);
+      running.push_back(waiting[admitted++]);
+    }
+    if (running.empty()) {  // the time of an arrival
+      const double gap = Exponential(1 / scenario_.requests_per_second);
+      now_ += Duration(gap);
+      Arrive(now_);
+      return;
+    }
+    const auto rows = static_cast<int32_t>(running.size());
+    double seconds = (scenario_.fixed + scenario_.row * rows) *
+                     std::exp(scenario_.noise * std::normal_distribution<double>()(random_));
+    seconds += std::exchange(stall_, 0.0);
+    const Clock::time_point begin = now_;
+    now_ += Duration(seconds);
+    width_.AddStep(rows, rows, seconds);
+    ServiceRate::Step step = {.seconds = seconds, .left_waiting = admitted < waiting.size()};
+    for (SimulatedJob* job : running) {
+      ++job->computed;
+      ++counts_.work;
+      step.served += job->work.Reach(job->computed);
+      if (job->deadline.has_value() && *job->deadline <= now_)
+        counts_.wasted += static_cast<double>(job->computed);
+      if (job->computed < job->true_steps ||
+          (job->deadline.has_value() && *job->deadline <= now_)) {
+        continue;
+      }
+      step.served += job->work.Complete();
+      ++step.answers;
+      rate_.AddAnswer(
+          job->steps,
+          std::chrono::duration<double>(now_ - job->rank.arrival - job->queue_time).count(), now_);
+      CountAnswer(*job);
+      job->Answer(EncodeResult());
+    }
+    rate_.AddStep(step, now_);
+    // What came meanwhile.
+    for (double at = Exponential(1 / scenario_.requests_per_second); at < seconds;
+         at += Exponential(1 / scenario_.requests_per_second)) {
+      Arrive(begin + Duration(at));
+    }
+    jobs_.EndOverdue(now_, rate_, /*may_give_up=*/false);
+    jobs_.RemoveDone([](std::unique_ptr<SimulatedJob>) {});
+  }
+
+  void CountAnswer(const SimulatedJob& job) {
+    if (counts_.served.size() <= job.client_number) {
+      counts_.served.resize(job.client_number + 1);
+      counts_.times.resize(job.client_number + 1);
+    }
+    counts_.served[job.client_number] += static_cast<double>(job.cost);
+    counts_.times[job.client_number].push_back(
+        std::chrono::duration<double>(now_ - job.rank.arrival).count());
+  }
+
+  Scenario scenario_;
+  std::mt19937_64 random_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  Clock::time_point now_ = Clock::time_point(std::chrono::hours(1));
+  Counts counts_;
+  WaitingCounter waiting_;
+  WorkCounter work_;
+  ServiceRate rate_;
+  RunningWidth width_;
+  JobList<SimulatedJob> jobs_;
+  double stall_ = 0;
+};
+
+}  // namespace beamline::overload_simulation
