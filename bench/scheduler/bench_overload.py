@@ -14,6 +14,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import threading
 import time
 
 from serving import serving_process
@@ -74,9 +75,9 @@ class Bench:
         self.environment = {}
         self.commands = []
 
-    def load(self, target, arguments):
-        """A run of beamline-loadtest: its report, and the requests that it measured."""
-        report, log = (os.path.join(self.folder, name) for name in ("report.json", "log.jsonl"))
+    def load(self, target, arguments, name="load"):
+        """A run of beamline-loadtest: its report, and the requests that it measured. One of a name at a time."""
+        report, log = (os.path.join(self.folder, name + ending) for ending in (".json", ".jsonl"))
         command = [self.options.loadtest, "run", "--target", target] + shlex.split(f"{REQUESTS} {arguments}")
         self.commands.append(shlex.join(command))
         done = subprocess.run(self.cores.client(command + ["--json", report, "--log", log]), stdout=subprocess.PIPE,
@@ -102,25 +103,34 @@ class Bench:
         result, _ = self.load(server.address, f"--concurrency {CLOSED} --warmup 1 --duration {self.options.seconds}")
         return {"requests": result["rates"]["requests_per_s"], "tokens": result["rates"]["output_tokens_per_s"]}
 
-    def overload(self, server, peak, load, deadline, clients=0):
-        """One row: an overload, its middle measured, and what comes after it."""
+    def overload(self, server, peak, load, deadline, clients=0, greedy=False):
+        """One row: an overload, its middle measured, and what comes after it. A greedy client, the first one, asks for as much
+        again as all together, and is left out of what is told."""
         seconds = self.options.seconds
         end = SETTLING + seconds
         rate = load * peak["requests"]
         before = cpu_seconds(server.pid)
+        common = (f"--timeout {deadline or NO_DEADLINE} --drain {deadline or 0.1} {EXPECTED} --connections 4 "
+                  "--max-in-flight 100000")
+        beside = threading.Thread(target=self.load, args=(
+            server.address, f"--phase {rate:.1f}:{end} --clients 1 --seed 2 {common}", "greedy"))
+        if greedy:
+            beside.start()
         result, requests = self.load(
             server.address,
-            f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * peak['requests']:.1f}:{AFTER} --timeout {deadline or NO_DEADLINE} "
-            f"--drain {deadline or 0.1} {EXPECTED} --connections 4 --clients {clients} --max-in-flight 100000")
+            f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * peak['requests']:.1f}:{AFTER} --clients {clients} {common}")
+        if greedy:
+            beside.join()
+            requests = [request for request in requests if request["client"] != "client-0"]
         after = cpu_seconds(server.pid)
         during = [request for request in requests if request["sent_s"] < end]
-        row = {"load": load, "deadline_s": deadline, "clients": clients, "asked_per_s": rate, "peak": peak,
+        row = {"load": load, "deadline_s": deadline, "clients": clients, "greedy": greedy, "asked_per_s": rate, "peak": peak,
                "lateness_p99_ms": result["total"]["lateness"]["p99_ms"],
                "cpu_seconds": {name: round(after[name] - before.get(name, 0.0), 4) for name in after}}
         row.update(self.answers(requests, during, peak))
         row.update(self.recovery(requests, peak, end))
         if clients:
-            row.update(self.shares(requests, clients))
+            row.update(self.shares(requests))
         print(f"{time.monotonic() - self.begin:4.0f} s  {line(row)}", flush=True)
         return row
 
@@ -152,36 +162,44 @@ class Bench:
                 "refused_later": sum(request["code"] == "RESOURCE_EXHAUSTED" for request in later),
                 "late_later": sum(request["code"] == "DEADLINE_EXCEEDED" for request in later)}
 
-    def shares(self, requests, clients):
-        """Tokens of each client's answers over the mean of all."""
-        tokens = {f"client-{i}": 0 for i in range(clients)}
-        for request in requests:
-            if self.is_measured(request):
-                tokens[request["client"]] += request["generated_tokens"]
-        mean = sum(tokens.values()) / clients
-        return {"least_share": min(tokens.values()) / mean, "greatest_share": max(tokens.values()) / mean}
+    def shares(self, requests):
+        """Tokens of each client's answers, and of these and their prompts, which are what turns go by, over the mean of all."""
+        found = {}
+        for key, kinds in (("", ("generated_tokens",)), ("computed_", ("generated_tokens", "prompt_tokens"))):
+            tokens = {request["client"]: 0 for request in requests}
+            for request in requests:
+                if self.is_measured(request):
+                    tokens[request["client"]] += sum(request[kind] for kind in kinds)
+            mean = sum(tokens.values()) / len(tokens)
+            values = sorted(value / mean for value in tokens.values())
+            found.update({f"{key}least_share": values[0], f"{key}greatest_share": values[-1],
+                          f"{key}share_deviation": (sum((value - 1) ** 2 for value in values) / len(values)) ** 0.5})
+        return found
 
     def run(self):
         rows = []
-        wanted = [(load, deadline, 0) for deadline in self.options.deadlines for load in self.options.loads]
+        wanted = [(load, deadline, 0, False) for deadline in self.options.deadlines for load in self.options.loads]
         if self.options.clients:
-            wanted += [(FAIR_LOAD, deadline, self.options.clients) for deadline in self.options.deadlines]
-        for load, deadline, clients in wanted:
+            wanted += [(FAIR_LOAD, deadline, self.options.clients, greedy) for deadline in self.options.deadlines
+                       for greedy in (False, True)]
+        for load, deadline, clients, greedy in wanted:
             # A server of its own for each, and the peak in the same minute.
             with self.serving() as server:
-                rows.append(self.overload(server, self.peak(server), load, deadline, clients))
+                rows.append(self.overload(server, self.peak(server), load, deadline, clients, greedy))
         return rows
 
 
 HEADER = ["| load | deadline | clients | asked/s | answered/s | of the peak, requests; tokens | answered, refused, late | "
-          "answer p50; p99 (ms) | refusal p50; p99 (ms) | tokens of the peak in the second after; refused, late later | shares |",
+          "answer p50; p99 (ms) | refusal p50; p99 (ms) | tokens of the peak in the second after; refused, late later | shares: of answers; with prompts; deviation |",
           "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
 
 
 def line(row):
     deadline = f"{row['deadline_s']:g} s" if row["deadline_s"] else "none"
-    shares = f"{row['least_share']:.2f} to {row['greatest_share']:.2f}" if row["clients"] else ""
-    return (f"| {row['load']:g}x | {deadline} | {row['clients'] or 1} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | "
+    shares = (f"{row['least_share']:.2f} to {row['greatest_share']:.2f}; {row['computed_least_share']:.2f} to "
+              f"{row['computed_greatest_share']:.2f}; {row['computed_share_deviation']:.2f}" if row["clients"] else "")
+    clients = f"{row['clients'] - 1}, a greedy one beside" if row["greedy"] else str(row["clients"] or 1)
+    return (f"| {row['load']:g}x | {deadline} | {clients} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | "
             f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}% | "
             f"{row['answered']}, {row['refused']}, {row['late']} | {row['answer_p50_ms']:.0f}; {row['answer_p99_ms']:.0f} | "
             f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} | {100 * row['after_token_share']:.0f}%; "
@@ -200,7 +218,8 @@ Command: `bench/scheduler/bench_overload.sh`; the commands are in the .json file
 Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is that of a closed loop of {CLOSED} at the same server just
 before. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
 overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
-client's answers over the mean of all clients.
+client's answers over the mean of all clients, and those with the tokens of their prompts, which are what turns go by. A greedy client asks for as
+much as all others together; its rows tell of the others.
 """] + HEADER + [line(row) for row in result["rows"]]) + "\n"
 
 
@@ -221,7 +240,7 @@ def main():
     bench = Bench(options)
     rows = bench.run()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
-    result = {"schema": "beamline.bench_overload/2", "date": datetime.date.today().isoformat(),
+    result = {"schema": "beamline.bench_overload/3", "date": datetime.date.today().isoformat(),
               "commit": commit.stdout.strip() or "unknown", "machine": bench.environment["machine"],
               "versions": bench.environment["versions"], "apart": bench.cores.apart, "load_average": load_average,
               "minutes": (time.monotonic() - bench.begin) / 60, "rows": rows, "commands": bench.commands}
