@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -40,8 +39,7 @@ constexpr std::chrono::seconds kWarmUpTime{20};
 // Of an error of loading, and of what it quotes. A device's list what was tried and what is held.
 constexpr size_t kMaxErrorBytes = 460;
 constexpr size_t kMaxDeviceErrorBytes = 4096;
-constexpr size_t kMaxFolderBytes = 160;
-constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxFolderBytes = 160, kMaxNameBytes = 64;
 
 ModelTask TaskOf(const TransformerSpec& spec) {
   if (spec.classifier.has_value()) {
@@ -232,14 +230,6 @@ void TakeCores(const LoadContext& context, bool on_gpu, LoadedModel& model) {
   model.on_gpu = on_gpu;
   if (!on_gpu) model.cores = context.cpu.cores;
   cpu::RunOn(model.cores);
-}
-
-// Sums of ranks go other ways for few values than for many.
-absl::Status CheckOneGpu(const ModelOptions& options, bool on_gpu) {
-  if (!options.deterministic || !on_gpu || options.num_ranks() == 1) return absl::OkStatus();
-  return FieldError("deterministic", "true",
-                    fmt::format("false with tensor_parallel {} and pipeline_parallel {} on GPUs",
-                                options.tensor_parallel, options.pipeline_parallel));
 }
 
 // The front of a model's processes, once all are there.

@@ -6,6 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/check.h"
+#include "base/field_error.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -63,6 +64,13 @@ std::vector<std::unique_ptr<Backend>> MakeCpuDevices(size_t num_ranks, const Cpu
 }
 
 }  // namespace
+
+absl::Status CheckOneGpu(const ModelOptions& options, bool on_gpu) {
+  if (!options.deterministic || !on_gpu || options.num_ranks() == 1) return absl::OkStatus();
+  return FieldError("deterministic", "true",
+                    fmt::format("false with tensor_parallel {} and pipeline_parallel {} on GPUs",
+                                options.tensor_parallel, options.pipeline_parallel));
+}
 
 absl::StatusOr<std::unique_ptr<RankedBackend>> MakeRanks(std::span<const std::string> devices,
                                                          const ModelNeeds& needs,

@@ -7,10 +7,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/api/model.h"
 #include "engine/loading/make_backend.h"
 #include "engine/transformer/ranked_backend.h"
 
 namespace beamline {
+
+// INVALID_ARGUMENT for a deterministic model whose ranks are to be GPUs: their sums go other ways
+// for few values than for many.
+absl::Status CheckOneGpu(const ModelOptions& options, bool on_gpu);
 
 // A rank on each of `devices`, at least two, as MakeBackend takes them: different GPUs, or "cpu" as
 // often as there are ranks: threads, each with its part of what `cpu` says, which inherit the cores
