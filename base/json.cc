@@ -14,6 +14,8 @@ namespace {
 // A first pass over the text that keeps nothing but the names of the objects that are open.
 class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
  public:
+  explicit StrictnessCheck(size_t max_parts) : max_parts_(max_parts) {}
+
   const std::string& fault() const { return fault_; }
 
   bool null() override { return Count(); }
@@ -21,15 +23,15 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t) override { return Count(); }
   bool number_unsigned(number_unsigned_t) override { return Count(); }
   bool number_float(number_float_t, const string_t&) override { return Count(); }
-  bool string(string_t&) override { return Count(); }
-  bool binary(binary_t&) override { return Count(); }
+  bool string(string_t&) override { return CountPart(); }
+  bool binary(binary_t&) override { return CountPart(); }
   bool start_object(size_t) override { return Open(); }
   bool end_object() override { return Close(); }
   bool start_array(size_t) override { return Open(); }
   bool end_array() override { return Close(); }
 
   bool key(string_t& name) override {
-    if (open_.back().insert(name).second) return Count();
+    if (open_.back().insert(name).second) return CountPart();
     fault_ = fmt::format("the name \"{}\" appears twice in one object", Shorten(name));
     return false;
   }
@@ -46,9 +48,14 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
     fault_ = fmt::format("more than {} values", kMaxJsonValues);
     return false;
   }
+  bool CountPart() {
+    if (++num_parts_ <= max_parts_) return Count();
+    fault_ = fmt::format("more than {} texts, lists, objects and names", max_parts_);
+    return false;
+  }
   bool Open() {
     open_.emplace_back();
-    if (open_.size() <= kMaxJsonDepth) return Count();
+    if (open_.size() <= kMaxJsonDepth) return CountPart();
     fault_ = fmt::format("nested deeper than {} levels", kMaxJsonDepth);
     return false;
   }
@@ -59,27 +66,31 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
 
   // Arrays too, with no names. Its hashes have a seed of the process: no file has many alike.
   std::vector<absl::flat_hash_set<std::string>> open_;
+  const size_t max_parts_;
   size_t num_values_ = 0;
+  size_t num_parts_ = 0;
   std::string fault_;
 };
 
 }  // namespace
 
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source) {
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source,
+                                         size_t max_parts) {
   // The parser takes a NUL for the end of the text and would pass over what follows.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return absl::InvalidArgumentError(
         fmt::format("{}: not valid JSON at byte {}", source, nul + 1));
   }
-  StrictnessCheck check;
+  StrictnessCheck check(max_parts);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &check)) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", source, check.fault()));
   }
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 
-absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source) {
-  BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json value, ParseJson(text, source));
+absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source,
+                                               size_t max_parts) {
+  BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json value, ParseJson(text, source, max_parts));
   if (value.is_object()) return value;
   return absl::InvalidArgumentError(
       fmt::format("{}: a JSON object is expected, found {}", source, value.type_name()));

@@ -19,11 +19,14 @@ inline constexpr size_t kMaxJsonDepth = 64;
 inline constexpr size_t kMaxJsonValues = size_t{1} << 23;
 
 // Parses a JSON value. Faults (syntax with its byte position, more than the limits, a name twice in
-// one object) are INVALID_ARGUMENT; `source` names the file in them.
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source);
+// one object) are INVALID_ARGUMENT; `source` names the file in them. `max_parts`: of texts, lists,
+// objects and names, which take more memory than numbers.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source,
+                                         size_t max_parts = kMaxJsonValues);
 
 // The same, where a value that is not an object is a fault too.
-absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source);
+absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source,
+                                               size_t max_parts = kMaxJsonValues);
 
 // The value when it is a whole number from min to max; nullopt otherwise. No cast of the library's
 // tells, which cuts what does not fit.

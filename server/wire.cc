@@ -13,6 +13,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "engine/api/request_limits.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -21,6 +22,7 @@
 #include "grpcpp/support/proto_buffer_writer.h"
 #include "grpcpp/support/slice.h"
 #include "server/by_type.h"
+#include "server/message_parts.h"
 
 namespace beamline {
 namespace {
@@ -30,8 +32,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::internal::WireFormatLite;
 
-constexpr int kMaxDepth = 16;  // the contract nests four deep
 constexpr size_t kMostSliceBytes = 16 << 10;
+// Looked at for a text, where a message does not parse.
+constexpr size_t kMostTags = kMostRequestParts;
 
 // One length-delimited field: a text or a message.
 struct WireField {
@@ -39,10 +42,15 @@ struct WireField {
   std::string bytes;
 };
 
-// The next such field that `type` has; nullopt at the end, or where the bytes cannot be read.
+// The next such field that `type` has; nullopt at the end, where the bytes cannot be read, or when
+// no tags are left that may be looked at.
 std::optional<WireField> NextField(const Descriptor& type,
-                                   google::protobuf::io::CodedInputStream& input) {
-  while (const uint32_t tag = input.ReadTag()) {
+                                   google::protobuf::io::CodedInputStream& input,
+                                   size_t& tags_left) {
+  while (tags_left > 0) {
+    --tags_left;
+    const uint32_t tag = input.ReadTag();
+    if (tag == 0) break;
     const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
     if (field == nullptr ||
         WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
@@ -67,7 +75,8 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
                              const std::string& prefix, int depth) {
   auto input = InputOf(bytes);
   std::map<int, int> counts;  // of repeated fields so far
-  while (const auto next = NextField(type, input)) {
+  size_t tags_left = kMostTags;
+  while (const auto next = NextField(type, input, tags_left)) {
     const FieldDescriptor* field = next->field;
     std::string path = prefix + field->name();
     if (field->is_repeated()) path += fmt::format("[{}]", counts[field->number()]++);
@@ -75,7 +84,7 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
       if (const auto offset = FindInvalidUtf8(next->bytes)) {
         return FieldError(path, fmt::format("not UTF-8 at byte {}", *offset), "UTF-8");
       }
-    } else if (field->message_type() != nullptr && depth < kMaxDepth) {
+    } else if (field->message_type() != nullptr && depth < kMaxMessageDepth) {
       BEAMLINE_RETURN_IF_ERROR(
           FindInvalidText(*field->message_type(), next->bytes, path + ".", depth + 1));
     }
@@ -206,6 +215,9 @@ std::string Flatten(const grpc::ByteBuffer& buffer) {
 }  // namespace
 
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
+  if (buffer.Length() > kUncountedBytes) {
+    BEAMLINE_RETURN_IF_ERROR(CheckParts(buffer, *message.GetDescriptor()));
+  }
   if (Parse(buffer, message)) return CheckValues(message, nullptr);
   BEAMLINE_RETURN_IF_ERROR(FindInvalidText(*message.GetDescriptor(), Flatten(buffer), "", 0));
   return absl::InvalidArgumentError(
@@ -217,7 +229,8 @@ std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
   const std::string bytes = Flatten(buffer);
   auto input = InputOf(bytes);
   std::string value;
-  while (auto next = NextField(type, input)) {
+  size_t tags_left = kMostTags;
+  while (auto next = NextField(type, input, tags_left)) {
     if (next->field->name() == name) value = std::move(next->bytes);  // the last one counts
   }
   return FindInvalidUtf8(value).has_value() ? "" : value;

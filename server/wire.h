@@ -15,7 +15,7 @@ namespace beamline {
 
 // INVALID_ARGUMENT naming the first field that is not as the contract says: a text that is not
 // UTF-8 (with the byte offset), an enum value that does not exist, a number that is not finite; or
-// the whole message when it cannot be read.
+// the whole message when it cannot be read, or has too many parts (server/message_parts.h).
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
 
 // The text of the request's own field `name`, of bytes that need not parse; empty when there is

@@ -20,6 +20,11 @@ struct NumberRange {
   bool excludes_min = false;
 };
 
+// Of a whole request: its texts, messages and fields that nobody knows, in JSON its texts, lists,
+// objects and names. Each takes far more memory than bytes on the wire. Four times what the largest
+// lists below come to.
+inline constexpr size_t kMostRequestParts = size_t{1} << 16;
+
 struct SizeRange {
   size_t min = 0;
   size_t max = 0;

@@ -31,8 +31,9 @@ std::string FunctionJson(std::string_view text, const json& function) {
   std::string made;
   for (const JsonMember& member : ObjectMembers(text)) {
     const json& value = function[member.name];
-    const bool is_object = member.name == "arguments" && value.is_string() &&
-                           ParseJsonObject(value.get_ref<const std::string&>(), "arguments").ok();
+    const bool is_object =
+        member.name == "arguments" && value.is_string() &&
+        ParseJsonObject(value.get_ref<const std::string&>(), "arguments", kMostRequestParts).ok();
     AddMember(member.name,
               is_object ? std::string_view(value.get_ref<const std::string&>()) : member.value,
               made);

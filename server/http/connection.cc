@@ -2,6 +2,7 @@
 #include "server/http/connection.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -30,6 +31,11 @@ constexpr size_t kWriteBytes = 256 << 10;  // a slow reader must take some of th
 // What a client may still be sending while it has not seen that its request is refused.
 constexpr size_t kMostLingeringBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLingerTime{1000};
+
+// Those that say who asks for what, and have one value.
+constexpr std::array<std::string_view, 8> kSingleHeaders = {
+    "host",         "authorization",    "x-client-id", "x-request-timeout-ms",
+    "content-type", "content-encoding", "expect",      "transfer-encoding"};
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -180,23 +186,31 @@ bool HttpConnection::ParseSome() {
 bool HttpConnection::ChargeBody() {
   const size_t size = parser_->get().body().size();
   if (size <= charged_bytes_) return true;
-  const size_t more = size - charged_bytes_;
-  charged_bytes_ = size;
-  const size_t most = shared_.options.max_bodies_bytes;
-  if (shared_.body_bytes.fetch_add(more) + more <= most) return true;
+  const BodyBudget::Refusal refusal =
+      shared_.bodies.Take(charged_client_, charged_bytes_, size - charged_bytes_);
+  if (refusal == BodyBudget::Refusal::kNone) {
+    charged_bytes_ = size;
+    return true;
+  }
+  const size_t most = shared_.bodies.limit();
   // Given back before the client hears of it, so that what it sends next finds the place.
   parser_->get().body().clear();
   parser_->get().body().shrink_to_fit();
   UnchargeBody();
   HttpAnswer answer = shared_.handler.Fault(
-      503, fmt::format("the requests that this server is reading have {} bytes, the most", most));
+      503,
+      refusal == BodyBudget::Refusal::kAll
+          ? fmt::format("the requests that this server is reading have {} bytes, the most", most)
+          : fmt::format("the client's requests that this server is reading have {} bytes, the "
+                        "most of one client",
+                        most / 2));
   answer.headers.emplace_back("Retry-After", "1");
   Refuse(std::move(answer));
   return false;
 }
 
 void HttpConnection::UnchargeBody() {
-  shared_.body_bytes.fetch_sub(charged_bytes_);
+  shared_.bodies.Give(charged_client_, charged_bytes_);
   charged_bytes_ = 0;
 }
 
@@ -231,6 +245,7 @@ bool HttpConnection::TakeHead() {
     return false;
   }
   if (parser_->is_done()) return true;
+  charged_client_ = request_.identity.empty() ? host_ : request_.identity;
   if (!is_http_1_0_ && FindField(*parser_, "expect").has_value()) {
     Queue({.bytes = "HTTP/1.1 100 Continue\r\n\r\n", .sent = nullptr});
   }
@@ -240,11 +255,20 @@ bool HttpConnection::TakeHead() {
 
 std::optional<HttpAnswer> HttpConnection::CheckSyntax() {
   HttpHandler& handler = shared_.handler;
+  // Of two that differ a proxy before this server may have taken the other one.
+  for (const std::string_view name : kSingleHeaders) {
+    if (parser_->get().count(boost::beast::string_view(name.data(), name.size())) > 1) {
+      return handler.Fault(400, fmt::format("the header {} comes twice", name));
+    }
+  }
   if (!is_http_1_0_ && !FindField(*parser_, "host").has_value()) {
     return handler.Fault(400, "the header Host is missing");
   }
   // Which the parser takes for no body at all unless it is chunked.
   const auto coding = FindField(*parser_, "transfer-encoding");
+  if (coding.has_value() && is_http_1_0_) {
+    return handler.Fault(400, "Transfer-Encoding is given; accepted: none in HTTP/1.0");
+  }
   if (coding.has_value() && !IsSameWord(*coding, "chunked")) {
     return handler.Fault(
         501, fmt::format("Transfer-Encoding is '{}'; accepted: chunked", Shorten(*coding)));
@@ -373,11 +397,22 @@ void HttpConnection::Queue(Outgoing outgoing) {
   if (!writing_) WriteNext();
 }
 
+std::chrono::milliseconds HttpConnection::TimeToWrite(size_t num_bytes) const {
+  const HttpOptions& options = shared_.options;
+  return options.write_time +
+         std::chrono::milliseconds(1000 * num_bytes / options.least_bytes_per_second);
+}
+
 void HttpConnection::WriteNext() {
   if (state_ == State::kClosed || queue_.empty()) return;
   writing_ = true;
-  if (state_ == State::kBusy) Arm(shared_.options.write_time);
   const std::string& bytes = queue_.front().bytes;
+  const auto now = std::chrono::steady_clock::now();
+  if (written_ == 0) write_end_ = now + TimeToWrite(bytes.size());
+  if (state_ == State::kBusy) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(write_end_ - now);
+    Arm(std::min(shared_.options.write_time, std::max(left, std::chrono::milliseconds(0))));
+  }
   const auto some =
       asio::buffer(bytes.data() + written_, std::min(kWriteBytes, bytes.size() - written_));
   const auto on_written = [self = shared_from_this()](Error error, size_t num_bytes) {

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/body_budget.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
 #include "server/metrics/http_stats.h"
@@ -31,8 +32,8 @@ struct HttpShared {
   const HttpOptions options;
   HttpHandler& handler;
   HttpStats& stats;
-  std::atomic<bool> draining{false};  // every answer ends its connection
-  std::atomic<size_t> body_bytes{0};  // of requests that are not answered yet
+  std::atomic<bool> draining{false};            // every answer ends its connection
+  BodyBudget bodies{options.max_bodies_bytes};  // of requests that are not answered yet
 };
 
 class HttpConnection final : public Exchange, public std::enable_shared_from_this<HttpConnection> {
@@ -92,6 +93,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void SendPiece(std::string piece, bool is_last, Sent sent);
   std::string Head(int status, std::string_view content_type);
   void Queue(Outgoing outgoing);
+  std::chrono::milliseconds TimeToWrite(size_t num_bytes) const;
   void WriteNext();
   void OnWritten(Error error, size_t num_bytes);
   void FailQueue();
@@ -122,6 +124,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   bool peer_ended_ = false;       // the client sends nothing any more
   std::optional<Parser> parser_;  // of the request that comes
   size_t charged_bytes_ = 0;
+  std::string charged_client_;  // for whose bodies
 
   HttpRequest request_;  // the one that is answered
   bool is_http_1_0_ = false;
@@ -130,7 +133,8 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   bool has_begun_answer_ = false;
   std::function<void()> gone_;
   std::deque<Outgoing> queue_;
-  size_t written_ = 0;  // of the first of the queue
+  size_t written_ = 0;                               // of the first of the queue
+  std::chrono::steady_clock::time_point write_end_;  // by when that must be with the system
   bool writing_ = false;
   bool ending_ = false;
   size_t lingered_bytes_ = 0;

@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr int32_t kDefaultMaxTokens = 16;
 
 absl::StatusOr<json> ParseBody(std::string_view body) {
-  auto parsed = ParseJsonObject(body, "the body");
+  auto parsed = ParseJsonObject(body, "the body", kMostRequestParts);
   if (parsed.ok()) return parsed;
   return FieldError({.field = "", .text = std::string(parsed.status().message())});
 }

@@ -36,6 +36,7 @@ Shown ShownIn(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   if (const auto given = metadata.find(kKey); given != metadata.end()) {
     shown.authorization = std::string_view(given->second.data(), given->second.size());
+    shown.is_twice = metadata.count(kKey) > 1;
   }
   shown.subject = SubjectName(context);
   return shown;
@@ -46,6 +47,11 @@ absl::StatusOr<std::string> Gate::Enter(const Shown& shown, Right right) const {
   const auto identities = identities_->Current();
   const Identity* identity = nullptr;
   if (shown.authorization.has_value()) {
+    // A proxy before this server may have looked at the other one.
+    if (shown.is_twice) {
+      return absl::UnauthenticatedError(
+          fmt::format("the {} authorization comes twice", shown.place));
+    }
     const std::string_view text = *shown.authorization;
     if (!absl::StartsWithIgnoreCase(absl::string_view(text.data(), text.size()),
                                     absl::string_view(kScheme.data(), kScheme.size()))) {

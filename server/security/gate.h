@@ -20,6 +20,7 @@ enum class Right : uint8_t { kInference, kAny, kAdmin };
 // What a caller shows of himself, in whatever protocol he speaks.
 struct Shown {
   std::optional<std::string_view> authorization;  // "Bearer TOKEN"
+  bool is_twice = false;                          // there are several of these
   std::string_view place = "metadata";            // where his protocol has it, for errors
   std::string subject;  // the name in his certificate, which TLS has checked; empty: none
 };

@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,6 +113,23 @@ class IdentityTest : public ServiceTest {
   size_t num_generated_ = 0;
 };
 
+// Each RPC of the contract is called below.
+TEST(Identity, CallsAreThoseOfTheContract) {
+  std::set<std::string> called, contract;
+  for (const auto& calls : {InferenceCalls(), AdminCalls(), Questions()}) {
+    for (const auto& [name, call] : calls) called.insert(name);
+  }
+  for (const auto* file :
+       {v1::EncodeRequest::descriptor()->file(), v1::LoadModelRequest::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        contract.insert(file->service(s)->method(m)->name());
+      }
+    }
+  }
+  EXPECT_EQ(called, contract);
+}
+
 TEST_F(IdentityTest, NobodyCallsWithoutAToken) {
   config_.admin_listen = "127.0.0.1:0";
   config_.model_root = ScratchPath("");
@@ -208,6 +226,19 @@ TEST_F(IdentityTest, OtherFormsAreNoToken) {
     v1::ListModelsResponse response;
     EXPECT_EQ(stub->ListModels(&context, {}, &response).error_code(), code) << value;
   }
+}
+
+TEST_F(IdentityTest, TwoTokensAreNone) {
+  ServeIdentities(two_);
+  const auto stub = v1::Models::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer of alice");
+  context.AddMetadata("authorization", "Bearer of ops");
+  v1::ListModelsResponse response;
+  const grpc::Status status = stub->ListModels(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(status.error_message(), "the metadata authorization comes twice");
 }
 
 TEST_F(IdentityTest, TokensThatNoMetadataMayHoldAreUnknown) {

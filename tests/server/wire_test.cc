@@ -5,8 +5,10 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "beamline/v1/inference.pb.h"
+#include "engine/api/request_limits.h"
 
 namespace beamline::wire_test {
 namespace {
@@ -115,6 +117,74 @@ TEST(Wire, RefusesNumbersThatAreNotFinite) {
     (*bias.mutable_shaping()->mutable_logit_bias())[3] = value;
     EXPECT_THAT(ParseError(SerializeMessage(bias), v1::GenerateRequest()),
                 StartsWith("shaping.logit_bias[3] is "));
+  }
+}
+
+std::string Repeat(size_t count, const std::string& bytes) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += bytes;
+  return all;
+}
+
+// Millions of empty messages fit into a few megabytes, and take hundreds of them when they are
+// parsed. Each kind of part counts, wherever it stands.
+TEST(Wire, RefusesMessagesOfTooManyParts) {
+  constexpr size_t kMany = kMostRequestParts + 1;
+  constexpr char kMore[] =
+      "the request has too many texts, messages and unknown fields; accepted: at most 65536";
+  v1::Shaping shaping;
+  for (size_t i = 0; i < kMany; ++i) shaping.add_bad_words();
+  v1::GenerateRequest words;
+  *words.mutable_shaping() = shaping;
+  v1::GenerateRequest chat;
+  for (size_t i = 0; i < kMany; ++i) chat.mutable_prompt()->mutable_chat()->add_messages();
+  v1::GenerateRequest stops;
+  for (size_t i = 0; i < kMany; ++i) stops.mutable_limits()->add_stop("");
+  const std::string group = "\xFB\x3E\xFC\x3E";  // of field 1007: begun and ended
+  const std::vector<grpc::ByteBuffer> all = {
+      SerializeMessage(words),
+      SerializeMessage(chat),
+      SerializeMessage(stops),
+      Buffer(Repeat(kMany, "\xF8\x3E\x01")),                // numbers that nobody knows
+      Buffer(Repeat(kMany, std::string("\xFA\x3E\0", 3))),  // texts
+      Buffer(Repeat(kMany, group)),
+      Buffer(Repeat(kMany, "\xFB\x3E")),                // groups in groups
+      Buffer("\xFB\x3E" + Repeat(kMany, "\x0A\x01x")),  // known numbers within them
+  };
+  for (const grpc::ByteBuffer& buffer : all) {
+    EXPECT_EQ(ParseError(buffer, v1::GenerateRequest()), kMore);
+  }
+  // In pieces, as gRPC hands over what is large.
+  const std::string bytes = words.SerializeAsString();
+  std::vector<grpc::Slice> slices;
+  for (size_t at = 0; at < bytes.size(); at += 10007) slices.emplace_back(bytes.substr(at, 10007));
+  EXPECT_EQ(ParseError(grpc::ByteBuffer(slices.data(), slices.size()), v1::GenerateRequest()),
+            kMore);
+  // The end is not looked at.
+  EXPECT_EQ(ParseError(Buffer(bytes.substr(0, bytes.size() - 1)), v1::GenerateRequest()), kMore);
+}
+
+TEST(Wire, TakesLargeMessagesOfFewParts) {
+  v1::EncodeRequest encode;
+  for (int i = 0; i < 4096; ++i) encode.add_inputs()->set_text(std::string(900, 'x'));
+  v1::EncodeRequest parsed;
+  EXPECT_TRUE(ParseMessage(SerializeMessage(encode), parsed).ok());
+  EXPECT_EQ(parsed.inputs_size(), 4096);
+  // Numbers are no parts, one by one neither.
+  v1::DetokenizeRequest tokens;
+  ASSERT_TRUE(ParseMessage(Buffer(Repeat(500000, "\x10\x07")), tokens).ok());
+  EXPECT_EQ(tokens.ids_size(), 500000);
+}
+
+TEST(Wire, LargeTornMessagesAreNoMessages) {
+  const std::string text(100000, 'x');
+  v1::EncodeRequest encode;
+  encode.add_inputs()->set_text(text);
+  const std::string bytes = encode.SerializeAsString();
+  for (const std::string& torn : {bytes.substr(0, bytes.size() - 1), bytes + "\xFF",
+                                  "\x12\x01\x0A" + bytes, bytes + "\xFC\x3E"}) {
+    EXPECT_EQ(ParseError(Buffer(torn), v1::EncodeRequest()),
+              "the request is not a beamline.v1.EncodeRequest message");
   }
 }
 

@@ -4,8 +4,11 @@
 
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "server/accept/acceptor.h"
 #include "tests/server/http/http_client.h"
@@ -20,7 +23,10 @@ using std::chrono::seconds;
 // until they are let go, or their client goes.
 class TestHandler final : public HttpHandler {
  public:
-  std::optional<HttpAnswer> CheckHead(HttpRequest&) override { return std::nullopt; }
+  std::optional<HttpAnswer> CheckHead(HttpRequest& request) override {
+    request.identity = request.client_id.value_or("");
+    return std::nullopt;
+  }
   void Handle(const std::shared_ptr<Exchange>& exchange) override {
     if (exchange->request().path == "/hold") {
       exchange->OnGone([this] { Count("gone"); });
@@ -98,13 +104,53 @@ TEST_F(HttpConnectionsTest, BodiesOfAllRequestsAreBoundedTogether) {
   HttpClient holding(port_);
   holding.Send(HttpClient::Format("POST", "/hold", std::string(800, 'x')));
   ASSERT_TRUE(handler_.WaitForHeld());
-  const HttpReply refused = HttpClient(port_).Post("/", std::string(300, 'x'));
+  const std::vector<std::pair<std::string, std::string>> other = {{"x-client-id", "other"}};
+  const HttpReply refused = HttpClient(port_).Post("/", std::string(300, 'x'), other);
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.headers.at("retry-after"), "1");
-  EXPECT_EQ(HttpClient(port_).Post("/", std::string(200, 'x')).body, "200");
+  EXPECT_EQ(HttpClient(port_).Post("/", std::string(200, 'x'), other).body, "200");
   handler_.LetGo();
   EXPECT_EQ(holding.Read().body, "held");
   EXPECT_EQ(HttpClient(port_).Post("/", std::string(1000, 'x')).body, "1000");
+}
+
+// Bodies that are sent but for their last byte, and never answered, leave room for others'.
+TEST_F(HttpConnectionsTest, AClientsBodiesLeaveRoomForOthers) {
+  Serve({.max_bodies_bytes = 1000});
+  std::vector<std::unique_ptr<HttpClient>> holding;
+  for (int i = 0; i < 2; ++i) {
+    holding.push_back(std::make_unique<HttpClient>(port_));
+    holding.back()->Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 250\r\n\r\n" +
+                         std::string(249, 'x'));
+  }
+  HttpReply refused;
+  // Until the server has read what is held.
+  for (int i = 0; i < 1000 && refused.status != 503; ++i) {
+    refused = HttpClient(port_).Post("/", "abc");
+  }
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.body,
+            "the client's requests that this server is reading have 500 bytes, the most of one "
+            "client");
+  const std::vector<std::pair<std::string, std::string>> other = {{"x-client-id", "other"}};
+  EXPECT_EQ(HttpClient(port_).Post("/", std::string(500, 'x'), other).body, "500");
+  holding[0]->Send("x");
+  EXPECT_EQ(holding[0]->Read().body, "250");
+  EXPECT_EQ(HttpClient(port_).Post("/", "abc").body, "3");
+}
+
+// One that takes a little all the time is ended too: an answer is held for its bytes' time at most.
+TEST_F(HttpConnectionsTest, AReaderThatDripsLosesItsConnection) {
+  Serve({.write_time = milliseconds(300), .least_bytes_per_second = size_t{64} << 20});
+  HttpClient slow(port_, 4096);
+  slow.Send(HttpClient::Format("GET", "/large"));  // for which it has 0.8 s
+  std::thread drip([&] {
+    while (handler_.count("unsent") + handler_.count("sent") == 0 && slow.Drip(1024)) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  EXPECT_TRUE(handler_.WaitFor("unsent"));
+  drip.join();
 }
 
 TEST_F(HttpConnectionsTest, AReaderThatTakesNothingLosesItsConnection) {

@@ -164,6 +164,11 @@ class HttpClient {
     while (Fill(buffer_.size() + 1, until)) buffer_.clear();
     return ended_;
   }
+  // Takes so many bytes at most, and forgets them. False: the other end has closed.
+  bool Drip(size_t most) {
+    std::string bytes(most, '\0');
+    return recv(fd_, bytes.data(), most, 0) > 0;
+  }
 
  private:
   // Reads until there are `size` bytes.

@@ -178,6 +178,25 @@ TEST(ParseCompletion, IsBoundedInDepth) {
             "the body: nested deeper than 64 levels");
 }
 
+// An empty text of three bytes takes dozens in memory; ids take no more than the body.
+TEST(ParseCompletion, IsBoundedInParts) {
+  const auto list = [](size_t count, const std::string& one) {
+    std::string text = "[" + one;
+    for (size_t i = 1; i < count; ++i) text += "," + one;
+    return text + "]";
+  };
+  constexpr char kMore[] = "the body: more than 65536 texts, lists, objects and names";
+  for (const char* one : {R"("")", "[]", "{}"}) {
+    const auto parsed = ParseCompletion(R"({"prompt":"p","stop":)" + list(70000, one) + "}", 8);
+    EXPECT_EQ(parsed.status().message(), kMore);
+  }
+  std::string names = "{";
+  for (int i = 0; i < 70000; ++i) names += "\"" + std::to_string(i) + "\":0,";
+  names.back() = '}';
+  EXPECT_EQ(ParseCompletion(names, 8).status().message(), kMore);
+  EXPECT_TRUE(ParseCompletion(R"({"prompt":)" + list(70000, "1") + "}", 8).ok());
+}
+
 TEST(ParseEmbedding, ReadsInputsAndFormat) {
   const auto one = ParseEmbedding(R"({"model":"m","input":"a","encoding_format":"base64"})");
   ASSERT_TRUE(one.ok()) << one.status();
