@@ -95,6 +95,20 @@ def urgent(address, end):
         connection.write(streams[-1], body, last=True)
 
 
+def tiny_parts(address, end):
+    """Two Encode calls of 4 MB at once, each of two million empty texts."""
+    connection = Connection(address)
+    body = field(1, "embed-en") + field(2, b"") * 2000000
+    streams = []
+    while time.monotonic() < end:
+        streams.append(connection.open(INFERENCE + "Encode"))
+        connection.write(streams[-1], body, last=True)
+        if len(streams) == 2:
+            stream = streams.pop(0)
+            connection.read(stream)
+            del connection.answers[stream]
+
+
 def idle_streams(address, end):
     """2,500 streams that say nothing."""
     connection = Connection(address)
@@ -112,6 +126,7 @@ KINDS = {
     "urgent calls": (urgent, 4, True),
     "urgent calls, max_priority 0": (urgent, 4, True, "--max-priority", "0"),
     "idle streams": (idle_streams, 4, False),
+    "messages of tiny parts": (tiny_parts, 4, True),
 }
 
 
@@ -254,7 +269,7 @@ def main():
             print(line(rows[-1]), flush=True)
     commit = options.commit or subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
     result = {"schema": "beamline.bench_floods/1", "date": datetime.date.today().isoformat(), "commit": commit, "machine": machine(),
-              "load_average": load_average, "load_average_after": os.getloadavg()[0], "command": "bench/faults/bench_floods.py",
+              "load_average": load_average, "load_average_after": os.getloadavg()[0], "command": f"bench/faults/bench_floods.py --seconds {options.seconds:g} --rest {options.rest:g}",
               "added": options.added, "seconds": options.seconds, "rest": options.rest, "minutes": (time.monotonic() - begin) / 60, "rows": rows}
     if options.out:
         with open(options.out + ".json", "w", encoding="utf-8") as file:
