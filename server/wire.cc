@@ -226,12 +226,24 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
 
 std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
                      std::string_view name) {
-  const std::string bytes = Flatten(buffer);
-  auto input = InputOf(bytes);
+  const FieldDescriptor* const wanted = type.FindFieldByName(std::string(name));
+  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
+  grpc::ProtoBufferReader reader(&copy);
+  if (wanted == nullptr || !reader.status().ok()) return "";
+  google::protobuf::io::CodedInputStream input(&reader);
   std::string value;
-  size_t tags_left = kMostTags;
-  while (auto next = NextField(type, input, tags_left)) {
-    if (next->field->name() == name) value = std::move(next->bytes);  // the last one counts
+  for (size_t tags_left = kMostTags; tags_left > 0; --tags_left) {
+    const uint32_t tag = input.ReadTag();
+    if (tag == 0) break;
+    if (WireFormatLite::GetTagFieldNumber(tag) != wanted->number() ||
+        WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&input, tag)) break;
+      continue;
+    }
+    uint32_t size = 0;
+    std::string bytes;
+    if (!input.ReadVarint32(&size) || !input.ReadString(&bytes, static_cast<int>(size))) break;
+    value = std::move(bytes);  // the last one counts
   }
   return FindInvalidUtf8(value).has_value() ? "" : value;
 }
