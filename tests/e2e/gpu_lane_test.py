@@ -27,7 +27,7 @@ echo '[  SKIPPED ] 1 test, listed below:'"""
 TESTS = ("cuda_loader_test", "cuda_library_test", "cuda_half_op_test", "cuda_op_test", "cuda_peer_test",
          "cuda_communication_test", "gpu_ranks_test", "engine_golden_test", "demo_models_test", "random_models_test",
          "classify_golden_test", "classify_tokens_golden_test", "fill_mask_golden_test", "reduced_precision_test",
-         "stream_scale_test")
+         "engine_deterministic_test", "stream_scale_test")
 SANITIZER = """case "$2" in
   racecheck) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)' ;;
   *) echo '========= ERROR SUMMARY: 0 errors' ;;
