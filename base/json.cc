@@ -49,7 +49,8 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool CountPart() {
-    if (++num_parts_ <= max_parts_) return Count();
+    if (!Count()) return false;
+    if (++num_parts_ <= max_parts_) return true;
     fault_ = fmt::format("more than {} texts, lists, objects and names", max_parts_);
     return false;
   }
