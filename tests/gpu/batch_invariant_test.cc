@@ -1,7 +1,6 @@
 // A batch-invariant backend: a row's bits are the same alone and in any batch, however its sequence
 // is cut into steps, with whatever rows and masks stand beside it.
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,44 +11,13 @@
 namespace beamline::batch_invariant_test {
 namespace {
 
-class HalfBatchInvariantTest : public testing::TestWithParam<DType> {
+// On a backend of its own.
+class HalfBatchInvariantTest : public HalfOpTest {
  protected:
   static void SetUpTestSuite() {
-    auto backend = MakeCudaBackend(0, kTestGpuMemory);
-    ASSERT_TRUE(backend.ok()) << backend.status();
-    ASSERT_TRUE((*backend)->MakeBatchInvariant().ok());
-    backend_ = std::move(*backend).release();
-  }
-  static void TearDownTestSuite() {
-    delete backend_;
-    backend_ = nullptr;
-  }
-  void SetUp() override {
-    ASSERT_NE(backend_, nullptr) << "the CUDA backend did not open";
-    seed_ = TestSeed();
-    random_.seed(seed_);
-  }
-  void TearDown() override {
-    if (HasFailure()) std::fprintf(stderr, "seed %u\n", seed_);
-    if (backend_ == nullptr) return;
-    EXPECT_TRUE(backend_->Synchronize().ok());
-  }
-
-  Backend& backend() { return *backend_; }
-  DType dtype() const { return GetParam(); }
-  int RandomInt(int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random_);
-  }
-  TypedArray Random(int64_t rows, int64_t cols, float scale = 1.0f) {
-    return TypedArray::Random(backend(), dtype(), rows, cols, scale, random_);
-  }
-  std::unique_ptr<PackedWeight> RandomWeight(int64_t out_features, int64_t in_features) {
-    const TypedArray array = Random(out_features, in_features, 1 / std::sqrt(float(in_features)));
-    const HostMatrix part = {
-        .data = array.host().data(), .rows = out_features, .cols = in_features};
-    auto packed = backend().PackWeight({&part, 1}, dtype());
-    EXPECT_TRUE(packed.ok()) << packed.status();
-    return *std::move(packed);
+    HalfOpTest::SetUpTestSuite();
+    ASSERT_NE(backend_, nullptr);
+    ASSERT_TRUE(backend_->MakeBatchInvariant().ok());
   }
 
   // Some cuts of so many rows, each [begin, end).
@@ -74,10 +42,6 @@ class HalfBatchInvariantTest : public testing::TestWithParam<DType> {
     }
     EXPECT_EQ(differ, 0) << "of " << actual.size() << " elements";
   }
-
-  static inline Backend* backend_ = nullptr;
-  std::mt19937 random_;
-  unsigned seed_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Types, HalfBatchInvariantTest,
@@ -92,7 +56,7 @@ TEST_P(HalfBatchInvariantTest, Products) {
                                   {1000, 512, 1024}, {70, 512, 15001}, {300, 72, 25},
                                   {64, 4096, 2048}};
   for (const Shape& shape : Cases(all, {all[0], all[5]})) {
-    const auto weight = RandomWeight(2 * shape.half, shape.in_features);
+    const Weight weight = RandomWeight(2 * shape.half, shape.in_features);
     const TypedArray x = Random(shape.rows, shape.in_features);
     const TypedArray bias = Random(1, 2 * shape.half), gain = Random(1, shape.in_features);
     for (const int variant : Cases<int>({0, 1, 2, 3, 4, 5}, {0, 3})) {
@@ -107,7 +71,7 @@ TEST_P(HalfBatchInvariantTest, Products) {
         const TypedArray normed =
             TypedArray::Poisoned(backend(), dtype(), end - begin, shape.in_features);
         MatMulParams params;
-        params.weight = weight.get();
+        params.weight = weight.packed.get();
         params.x = x.device().Rows(begin, end - begin);
         params.gated = gated;
         if (variant == 1) params.activation = Activation::kGelu;
