@@ -48,6 +48,7 @@ absl::Status LtRows::Place(Tensor& tensor) {
   BEAMLINE_ASSIGN_OR_RETURN(void* memory, device_.arena().Allocate(bytes, ArenaUse::kWorkspace));
   memory_.push_back(memory);
   tensor.data = static_cast<char*>(memory) + offset;
+  device_.Check(cudaMemsetAsync(memory, kNaNByte, bytes, device_.stream()), "cudaMemset");
   return device_.status();
 }
 
