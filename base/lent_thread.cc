@@ -13,16 +13,20 @@ thread_local bool is_working = false;
 
 }  // namespace
 
-LentThread::LentThread() {
+LentThread::LentThread(Later* later) : later_(later) {
   BEAMLINE_CHECK(lent_thread == nullptr && WorkBatch::OfThisThread() == nullptr);
   lent_thread = this;
 }
 
 LentThread::~LentThread() {
   lent_thread = nullptr;
-  if (!work_) return;
+  if (!work_ || (later_ != nullptr && later_->Take(work_))) return;
+  Do(work_);
+}
+
+void LentThread::Do(Work& work) {
   is_working = true;
-  work_();
+  work();
   is_working = false;
 }
 

@@ -12,15 +12,31 @@ class LentThread {
  public:
   using Work = absl::AnyInvocable<void()>;
 
-  // REQUIRES: the thread has neither another one nor a WorkBatch (base/work_batch.h).
-  LentThread();
-  // Does what was left. The thread lends itself no more then, so that the work can leave nothing.
+  // Whoever knows that the thread, or one like it, comes to calls of the same kind in a moment.
+  class Later {
+   public:
+    // Takes what a thread was left, to have it done by Do soon. False, and nothing is taken: it is
+    // to be done now.
+    virtual bool Take(Work& work) = 0;
+
+   protected:
+    ~Later() = default;
+  };
+
+  // REQUIRES: the thread has neither another one nor a WorkBatch (base/work_batch.h). `later`
+  // outlives it, and may be null.
+  explicit LentThread(Later* later = nullptr);
+  // Does what was left, unless it is taken to be done later. The thread lends itself no more then,
+  // so that the work can leave nothing.
   ~LentThread();
   LentThread(const LentThread&) = delete;
   LentThread& operator=(const LentThread&) = delete;
 
   // Null: the calling thread does not lend itself, or has been left work already.
   static LentThread* OfThisThread();
+
+  // Does what some thread was left. The calling one holds no lock, and does not lend itself.
+  static void Do(Work& work);
 
   // Whether the calling thread does what was left. Such work is too short for others to help.
   static bool IsWorking();
@@ -29,6 +45,7 @@ class LentThread {
   void Leave(Work work);
 
  private:
+  Later* const later_;
   Work work_;
 };
 

@@ -1,6 +1,9 @@
 #include "base/work_batch.h"
 
+#include <optional>
+
 #include "base/check.h"
+#include "base/send_batch.h"
 
 namespace beamline {
 namespace {
@@ -30,10 +33,14 @@ void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
   Give(kept_, 0);
   // What runs may post more.
   size_t next = 0;
+  std::optional<SendBatch> sends;
+  if (brief_.size() > 1) sends.emplace();
   while (next < brief_.size() && idle()) {
     WorkerPool::Work work = std::move(brief_[next++].work);
     work();
+    if (sends.has_value() && next % kMostJoined == 0) sends->Flush();
   }
+  sends.reset();
   Give(kept_, 0);
   Give(brief_, next);
 }

@@ -30,11 +30,15 @@ class WorkBatch {
   // that takes longer than a wake-up.
   void HandOver();
   // Runs brief work here, in its order, while `idle`, which is asked before each piece, says so.
-  // Hands over the rest, and first of all what is not brief.
+  // Hands over the rest, and first of all what is not brief. What several pieces send, up to
+  // kMostJoined of them, leaves together (base/send_batch.h).
   void RunWhile(absl::FunctionRef<bool()> idle);
 
  private:
   friend class WorkerPool;
+
+  // So that what is sent first does not wait for what takes a step's time and longer.
+  static constexpr size_t kMostJoined = 16;
 
   struct Kept {
     WorkerPool* pool;

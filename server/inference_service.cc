@@ -1,6 +1,7 @@
 #include "server/inference_service.h"
 
 #include "base/lent_thread.h"
+#include "server/calls/call_burst.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/many_call.h"
@@ -15,13 +16,14 @@ namespace {
 // One request to the engine.
 template <typename Method>
 grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
-                                         const grpc::CallbackServerContext& context,
+                                         grpc::CallbackServerContext& context,
                                          const grpc::ByteBuffer& request,
                                          grpc::ByteBuffer* response) {
   const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<Method>(services, rpc, response);
-  const LentThread lent;  // one of gRPC's, which holds nothing here
+  CallBurst::Call in_burst(services.burst, context.c_call());
+  const LentThread lent(&in_burst);  // one of gRPC's, which holds nothing here
   call->Start(CallerOf(context, *identity), request);
   return call;
 }

@@ -15,7 +15,9 @@
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
+#include "server/accept/send_joining.h"
 #include "server/admission.h"
+#include "server/calls/call_burst.h"
 #include "server/health.h"
 #include "server/http/http_listener.h"
 #include "server/inference_service.h"
@@ -64,6 +66,7 @@ class ServerImpl final : public Server {
                   {.json = config.log_format == "json", .all = config.log_requests == "all"},
                   nullptr,
                   &unread_,
+                  &burst_,
                   &huge_texts_} {}
 
   ~ServerImpl() override {
@@ -122,6 +125,7 @@ class ServerImpl final : public Server {
   const bool has_admin_;
   Admission admission_;
   UnreadAnswers unread_;
+  CallBurst burst_;
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
@@ -229,6 +233,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 }
 
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
+  JoinSends();
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
   if (limit < config.max_connections) {
     spdlog::warn(

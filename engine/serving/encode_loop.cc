@@ -95,9 +95,9 @@ void EncodeLoop::Run() {
   RemoveFinished();
 }
 
-void EncodeLoop::RunInPlace() {
+void EncodeLoop::RunInPlace(absl::FunctionRef<bool()> may_compute) {
   WorkBatch posted;
-  for (int step = 0; step < kMostStepsInPlace; ++step) {
+  for (int step = 0; step < kMostStepsInPlace && may_compute(); ++step) {
     if (!Receive(/*wait=*/false, posted, jobs_)) break;
     Step(posted);
     posted.RunWhile([] { return true; });

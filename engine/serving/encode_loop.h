@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/scheduling/encode_job.h"
@@ -26,8 +27,9 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // the inbox; they get the fault then.
   void Run();
   // A few steps by another thread, which has come into the place of Run's (Inbox::PutInPlace) and
-  // has no WorkBatch; gives the place back. The thread carries out brief answers itself.
-  void RunInPlace();
+  // has no WorkBatch, as long as `may_compute`, asked before each, says so; gives the place back.
+  // The thread carries out brief answers itself.
+  void RunInPlace(absl::FunctionRef<bool()> may_compute);
 
  private:
   // Between two batches of what another thread waits for in the meantime.

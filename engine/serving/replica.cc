@@ -11,6 +11,8 @@ namespace {
 // A thread that lends itself computes steps that are expected to take so long: about what waking
 // another thread takes.
 constexpr double kMostSecondsInPlace = 20e-6;
+// With what has come until it begins.
+constexpr double kMostSecondsOfBurst = 100e-6;
 
 // The host computes it, with threads that belong to nobody.
 bool AnyThreadMayCompute(const LoadedModel& model) {
@@ -49,7 +51,11 @@ void Replica::Submit(std::unique_ptr<EncodeJob> job) {
   switch (encode_->inbox().PutInPlace(job)) {
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kInPlace:
       // Who is in the thread's place keeps the replica.
-      return lent->Leave([self = shared_from_this()] { self->encode_->RunInPlace(); });
+      return lent->Leave([self = shared_from_this()] {
+        self->encode_->RunInPlace([&] {
+          return self->IsComputedWithin(kMostSecondsOfBurst, self->stats_.work.tokens());
+        });
+      });
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kPut:
       return;
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kClosed:
@@ -58,10 +64,13 @@ void Replica::Submit(std::unique_ptr<EncodeJob> job) {
 }
 
 bool Replica::MayBorrowFor(const EncodeJob& job) const {
-  if (!may_borrow_ || weak_from_this().expired()) return false;
+  return may_borrow_ && !weak_from_this().expired() &&
+         IsComputedWithin(kMostSecondsInPlace, std::max(stats_.work.tokens(), job.cost));
+}
+
+bool Replica::IsComputedWithin(double seconds, int64_t tokens) const {
   const double per_token = stats_.rate.seconds_per_token();
-  const int64_t tokens = std::max(stats_.work.tokens(), job.cost);
-  return per_token > 0 && per_token * static_cast<double>(tokens) <= kMostSecondsInPlace;
+  return per_token > 0 && per_token * static_cast<double>(tokens) <= seconds;
 }
 
 void Replica::Stop(const absl::Status& why) {

@@ -77,6 +77,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
 
   // Whether a thread that lends itself computes what the replica has now, and this job.
   bool MayBorrowFor(const EncodeJob& job) const;
+  // Whether so many tokens are expected to take at most so long; false before the first step.
+  bool IsComputedWithin(double seconds, int64_t tokens) const;
 
   std::unique_ptr<LoadedModel> model_;
   const bool may_borrow_;  // at all

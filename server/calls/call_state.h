@@ -29,6 +29,8 @@
 
 namespace beamline {
 
+class CallBurst;
+
 struct StreamLimits {
   // Of a stream of requests (GenerateMany, EncodeMany) without a written answer; then reading
   // stops.
@@ -51,6 +53,7 @@ struct ServiceContext {
   RequestLogOptions request_log;
   SpanExporter* spans = nullptr;     // null: none are sent
   UnreadAnswers* unread = nullptr;   // of unary calls; null: there is no limit
+  CallBurst* burst = nullptr;        // null: what calls leave is done at once
   WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers
 };
 

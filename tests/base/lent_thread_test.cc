@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
 #include "base/work_batch.h"
 
@@ -31,6 +32,44 @@ TEST(LentThreadTest, DoesWhatItIsLeftAtItsEnd) {
   EXPECT_FALSE(LentThread::IsWorking());
   const LentThread again;
   EXPECT_EQ(LentThread::OfThisThread(), &again);
+}
+
+// Takes what is left, or does not.
+class Takes final : public LentThread::Later {
+ public:
+  explicit Takes(bool takes) : takes_(takes) {}
+  bool Take(LentThread::Work& work) override {
+    ++asked;
+    if (takes_) taken = std::move(work);
+    return takes_;
+  }
+
+  int asked = 0;
+  LentThread::Work taken;
+
+ private:
+  const bool takes_;
+};
+
+TEST(LentThreadTest, WhatIsLeftMayBeDoneLater) {
+  Takes takes(true), leaves(false);
+  int done = 0;
+  { const LentThread without_work(&takes); }
+  EXPECT_EQ(takes.asked, 0);
+  {
+    const LentThread lent(&takes);
+    LentThread::OfThisThread()->Leave([&] { done += LentThread::IsWorking() ? 1 : 100; });
+  }
+  EXPECT_EQ(takes.asked, 1);
+  EXPECT_EQ(done, 0);
+  LentThread::Do(takes.taken);
+  EXPECT_EQ(done, 1);
+  {
+    const LentThread lent(&leaves);
+    LentThread::OfThisThread()->Leave([&] { ++done; });
+  }
+  EXPECT_EQ(leaves.asked, 1);
+  EXPECT_EQ(done, 2);
 }
 
 TEST(LentThreadTest, IsOneThreadAlone) {

@@ -29,6 +29,7 @@ std::shared_ptr<std::atomic<bool>> HandIn(typename Intake::Request request,
   auto job = intake->Start(std::move(acceptance), std::move(sink));
   const absl::Status status = intake->Complete(*job);
   EXPECT_TRUE(status.ok()) << status;
+  job->work = WorkShare(replica.stats().work, job->cost);  // as a pool counts it
   replica.Submit(std::move(job));
   return cancelled;
 }

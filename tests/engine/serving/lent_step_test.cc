@@ -53,6 +53,16 @@ class Answer final : public EncodeSink {
   std::shared_future<void> future_ = done_.get_future().share();
 };
 
+// Keeps what is left to threads.
+class Kept final : public LentThread::Later {
+ public:
+  bool Take(LentThread::Work& work) override {
+    kept = std::move(work);
+    return true;
+  }
+  LentThread::Work kept;
+};
+
 class LentStepTest : public testing::Test {
  protected:
   void Start(ModelOptions options) {
@@ -88,6 +98,21 @@ class LentStepTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     FAIL() << "the replica's thread never slept";
+  }
+
+  // Until one finds the thread asleep, and its step is left to be done later: that request's
+  // answer.
+  std::shared_ptr<Answer> SubmitUntilKept(Kept& later) {
+    std::shared_ptr<Answer> answer;
+    for (int i = 0; i < 10'000 && !later.kept; ++i) {
+      if (answer != nullptr) {
+        EXPECT_TRUE(answer->Wait());
+      }
+      answer = std::make_shared<Answer>();
+      const LentThread lent(&later);
+      Submit(request_, answer);
+    }
+    return answer;
   }
 
   EncodeRequest request_{.inputs = {TokenIds{2, 9, 3}}};
@@ -145,6 +170,44 @@ TEST_F(LentStepTest, TheReplicasThreadComputesWhatIsLeft) {
     ASSERT_TRUE(alone->Wait());
     EXPECT_EQ(alone->result()->embeddings[0].values, answer->result()->embeddings[i].values);
   }
+}
+
+TEST_F(LentStepTest, WhatComesUntilTheThreadComputesIsInItsStep) {
+  Start(Demo("embed-en"));
+  SetRate(1e-9);
+  WaitUntilOneIsAnsweredHere(request_);
+  Kept later;
+  const std::shared_ptr<Answer> first = SubmitUntilKept(later);
+  ASSERT_TRUE(later.kept);
+  const uint64_t steps = replica_->stats().steps;
+  std::vector<std::shared_ptr<Answer>> others;
+  for (int i = 0; i < 5; ++i) {
+    others.push_back(std::make_shared<Answer>());
+    const LentThread lent(&later);
+    Submit(request_, others.back());
+  }
+  EXPECT_FALSE(first->IsThere());
+  LentThread::Do(later.kept);
+  EXPECT_TRUE(first->IsThere() && first->IsOfThisThread());
+  for (const auto& other : others) EXPECT_TRUE(other->IsThere() && other->IsOfThisThread());
+  EXPECT_EQ(replica_->stats().steps, steps + 1);
+}
+
+TEST_F(LentStepTest, TheReplicasThreadComputesWhatHasBecomeTooMuch) {
+  Start(Demo("embed-en"));
+  SetRate(1e-6);  // 3 us of the first request
+  WaitUntilOneIsAnsweredHere(request_);
+  Kept later;
+  const std::shared_ptr<Answer> first = SubmitUntilKept(later);
+  ASSERT_TRUE(later.kept);
+  EncodeRequest many;  // 120 us
+  for (int32_t i = 0; i < 40; ++i) many.inputs.push_back(TokenIds{2, 9 + i, 3});
+  auto answer = std::make_shared<Answer>();
+  Submit(many, answer);
+  LentThread::Do(later.kept);
+  EXPECT_TRUE(first->Wait() && answer->Wait());
+  EXPECT_FALSE(first->IsOfThisThread());
+  EXPECT_FALSE(answer->IsOfThisThread());
 }
 
 TEST_F(LentStepTest, ManyThreadsThatLendThemselvesGetOneAnswerEach) {
