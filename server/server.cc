@@ -67,7 +67,8 @@ class ServerImpl final : public Server {
                   nullptr,
                   &unread_,
                   &burst_,
-                  &huge_texts_} {}
+                  &huge_texts_,
+                  &poller_rest_} {}
 
   ~ServerImpl() override {
     metrics_endpoint_.reset();
@@ -126,6 +127,7 @@ class ServerImpl final : public Server {
   Admission admission_;
   UnreadAnswers unread_;
   CallBurst burst_;
+  PollerRest poller_rest_;
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};

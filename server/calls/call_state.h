@@ -20,6 +20,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "server/admission.h"
 #include "server/calls/caller.h"
+#include "server/calls/poller_rest.h"
 #include "server/calls/unread_answers.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
@@ -55,6 +56,7 @@ struct ServiceContext {
   UnreadAnswers* unread = nullptr;   // of unary calls; null: there is no limit
   CallBurst* burst = nullptr;        // null: what calls leave is done at once
   WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers
+  PollerRest* poller_rest = nullptr;  // null: none rests
 };
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
@@ -105,6 +107,8 @@ class CallState {
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
   bool is_unsent() const { return unsent_; }
+  // It has ended because there is too much of something.
+  bool is_refused() const { return record_.code == absl::StatusCode::kResourceExhausted; }
   void SetAnswer(const Timing& timing, const Usage& usage) {
     record_.timing = timing;
     record_.usage = usage;

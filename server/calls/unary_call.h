@@ -8,6 +8,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"
+#include "server/calls/poller_rest.h"
 #include "server/errors.h"
 #include "server/wire.h"
 
@@ -25,7 +26,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
     state_.Done();
+    PollerRest* const rest = state_.is_refused() ? services().poller_rest : nullptr;
     delete this;
+    if (rest != nullptr) rest->AfterRefusal(Clock::now());
   }
 
  protected:
@@ -53,8 +56,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   void Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
 
  private:
-  // OnDone and OnCancel are brief and never wait. gRPC runs them where it learns of the end, then,
-  // and not on a thread of its executor, which it would have to wake for each call.
+  // OnDone and OnCancel are brief and wait for nobody, but for a poller's rest. gRPC runs them
+  // where it learns of the end, then, and not on a thread of its executor, which it would have to
+  // wake for each call.
   bool InternalInlineable() override { return true; }
 
   // Whether an answer of so many bytes may be sent; it is counted then.
