@@ -82,9 +82,10 @@ class Engine {
   // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
   // RESOURCE_EXHAUSTED queue full, or the deadline passes before the request could be answered, as
   // the model's steps take; UNAVAILABLE draining, or no replica of the model can answer.
-  // Errors that only tokenizing can find (prompt too long) come to the sink, and so do those of
-  // computing: UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when
-  // the model computed NaN or infinity for this request.
+  // Errors that only tokenizing can find (prompt too long) are returned where the text is short
+  // enough to be tokenized at once; else they come to the sink, as do those of computing:
+  // UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when the model
+  // computed NaN or infinity for this request.
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(

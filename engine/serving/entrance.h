@@ -77,7 +77,9 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   acceptance.cancelled = Handle::CancelledOf(handle);
   auto job = intake->Start(std::move(acceptance), std::move(guard));
   if (intake->text_bytes() <= kInlineTextBytes) {
-    Begin(*pool, *intake, std::move(job), QueueLimits::kAll);
+    // Refused where it is asked: no other thread is woken for what is to cost as little as it can.
+    BEAMLINE_RETURN_IF_ERROR(Prepare(*pool, *intake, *job, QueueLimits::kAll));
+    pool->Submit(std::move(job));
   } else {
     tokenizers_->Post([pool, intake = *std::move(intake), job = std::move(job)]() mutable {
       Begin(*pool, intake, std::move(job), QueueLimits::kAll);

@@ -20,6 +20,8 @@ struct Outlook {
   std::optional<double> cost_per_second;
   // From its first step until its answer is of use; 0: not known.
   double service_seconds = 0;
+  // The same of longer requests that were refused lately (RefusedLength); 0: of none.
+  double longer_seconds = 0;
 
   // Until its first step; nullopt: not known.
   std::optional<double> queue_seconds() const {
@@ -31,16 +33,22 @@ struct Outlook {
     const double spare = *cost_per_second - cost_arriving;
     return spare > 0 ? std::min(all, ahead / spare) : all;
   }
+  // What it must leave of its deadline behind its turn: its own time, and that of longer ones,
+  // which would else find no room where it does. They take no more than half of what is there.
+  double reserved_seconds(double left) const {
+    return std::max(service_seconds, std::min(longer_seconds, kShare * left / 2));
+  }
   // Whether it may be answered in `left` seconds. Who finds nobody before it always may, so that
   // requests come through whatever the estimate is, and correct it.
   bool Meets(double left) const {
     const std::optional<double> queue = queue_seconds();
-    return cost_ahead <= 0 || !queue.has_value() || *queue + service_seconds <= kShare * left;
+    return cost_ahead <= 0 || !queue.has_value() ||
+           *queue + reserved_seconds(left) <= kShare * left;
   }
   // Seconds until one like it would be accepted, as far as nobody else comes.
   double RetryAfter(double left) const {
-    return std::clamp(queue_seconds().value_or(0) + service_seconds - kShare * left, kLeastRetry,
-                      kMostRetry);
+    return std::clamp(queue_seconds().value_or(0) + reserved_seconds(left) - kShare * left,
+                      kLeastRetry, kMostRetry);
   }
 
   // Of a deadline's time what the estimate may fill: the rest is for its error.

@@ -68,14 +68,27 @@ Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
 absl::StatusOr<Outlook> ReplicaPool::CheckDeadline(const Asker& asker, const Demand& demand) const {
   if (!asker.deadline.has_value()) return Expect(asker, demand);
   const Clock::time_point now = Clock::now();
-  const Outlook outlook = Expect(asker, demand, now);
+  Outlook outlook = Expect(asker, demand, now);
+  outlook.longer_seconds = refused_length_.seconds(now);
   const double left = std::chrono::duration<double>(*asker.deadline - now).count();
   if (left <= 0 || outlook.Meets(left)) return outlook;
-  return Refusal(
-      kRefusedByDeadline, outlook.RetryAfter(left),
-      fmt::format("the request would take about {:.2f} s at model '{}', with those before it; its "
-                  "deadline is in {:.2f} s",
-                  *outlook.queue_seconds() + outlook.service_seconds, facts_->options.name, left));
+  const double own = outlook.service_seconds;
+  // One that is too long for its deadline finds no room in an empty queue either.
+  if (demand.steps > 0 && own <= Outlook::kShare * left) refused_length_.Add(own, now);
+  const double with_those_before = *outlook.queue_seconds() + own;
+  const double retry_after = outlook.RetryAfter(left);
+  if (with_those_before <= Outlook::kShare * left) {
+    return Refusal(kRefusedByDeadline, retry_after,
+                   fmt::format("the request would take about {:.2f} s at model '{}', with those "
+                               "before it, and longer ones, which are refused, {:.2f} s; its "
+                               "deadline is in {:.2f} s",
+                               with_those_before, facts_->options.name,
+                               *outlook.queue_seconds() + outlook.reserved_seconds(left), left));
+  }
+  return Refusal(kRefusedByDeadline, retry_after,
+                 fmt::format("the request would take about {:.2f} s at model '{}', with those "
+                             "before it; its deadline is in {:.2f} s",
+                             with_those_before, facts_->options.name, left));
 }
 
 absl::Status ReplicaPool::TooManyTokens(int64_t tokens, int64_t sum) const {

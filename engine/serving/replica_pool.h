@@ -24,6 +24,7 @@
 #include "engine/loading/loaded_model.h"
 #include "engine/serving/outlook.h"
 #include "engine/serving/pool_state.h"
+#include "engine/serving/refused_length.h"
 #include "engine/serving/replica.h"
 
 namespace beamline {
@@ -79,7 +80,8 @@ class ReplicaPool {
                  std::optional<Clock::time_point> now = std::nullopt) const;
   // Of one that everybody who waits goes before.
   Outlook ExpectBehindAll(Clock::time_point now) const;
-  // The outlook; RESOURCE_EXHAUSTED with kRefusedByDeadline when it does not meet the deadline.
+  // The outlook; RESOURCE_EXHAUSTED with kRefusedByDeadline when it does not meet the deadline, or
+  // would leave none of the room that longer requests are refused for.
   absl::StatusOr<Outlook> CheckDeadline(const Asker& asker, const Demand& demand) const;
   // Counts a request, whose tokens are known now, among those that wait. RESOURCE_EXHAUSTED when
   // it cannot keep its deadline, or when its tokens are too many beside those that wait.
@@ -163,6 +165,7 @@ class ReplicaPool {
   const Options options_;
   TicketCounter tickets_;
   WaitingCounter waiting_;
+  mutable RefusedLength refused_length_;
   std::atomic<uint64_t> reruns_ = 0;
   std::unique_ptr<const ModelFacts> facts_;
 

@@ -15,16 +15,24 @@
 
 namespace beamline {
 
-// Tokenizes, and hands the request to a replica, or answers it. `limits`: those that it must keep.
+// Tokenizes, and counts the request among those that wait. An error is its answer. `limits`: those
+// that it must keep.
+template <typename Intake>
+absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
+                     QueueLimits limits) {
+  // What nobody waits for any more keeps no tokenizer from others.
+  if (job.cancelled->load(std::memory_order_relaxed)) {
+    return absl::CancelledError("cancelled by the client");
+  }
+  BEAMLINE_RETURN_IF_ERROR(intake.Complete(job));
+  return pool.Queue(job, limits);
+}
+
+// Prepares the request and hands it to a replica, or answers it.
 template <typename Intake>
 void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job,
            QueueLimits limits) {
-  // What nobody waits for any more keeps no tokenizer from others.
-  if (job->cancelled->load(std::memory_order_relaxed)) {
-    return job->Answer(absl::CancelledError("cancelled by the client"));
-  }
-  absl::Status status = intake.Complete(*job);
-  if (status.ok()) status = pool.Queue(*job, limits);
+  const absl::Status status = Prepare(pool, intake, *job, limits);
   if (!status.ok()) return job->Answer(status);
   pool.Submit(std::move(job));
 }

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "engine/intake/encode_intake.h"
@@ -217,6 +218,42 @@ TYPED_TEST(EntranceTest, ADeadlineBehindTheQueueIsRefusedAtOnce) {
   EXPECT_TRUE(this->Drain(kLong));
 }
 
+// A short request is refused where a longer one has been that its deadline would have allowed, and
+// there alone.
+TYPED_TEST(EntranceTest, WhatLeavesNoRoomForLongerOnesIsRefused) {
+  if constexpr (std::is_same_v<TypeParam, Generate>) {
+    const WaitingCount other = this->Wait("", /*cost=*/500, /*input_tokens=*/1);
+    this->SetRate(10);  // the queue takes 50 s
+    ServiceRate& rate = this->late_.replica().stats().service;
+    const auto accept = [&](int32_t steps, std::chrono::seconds deadline) {
+      // What a step takes: told anew, and so often that what the replica's own took counts nothing.
+      for (int i = 0; i < 200; ++i) rate.AddAnswer(1, 0.5, Clock::now());
+      auto request = Write("Package: door", steps);
+      request.deadline = Clock::now() + deadline;
+      const auto sink = this->NewSink();
+      const absl::Status status = this->Accept(request, sink);
+      if (status.ok()) {
+        EXPECT_TRUE(sink->Wait().status.ok());
+      }
+      return status;
+    };
+    using std::chrono::seconds;
+    ASSERT_TRUE(accept(2, seconds(75)).ok());
+    // Too long for its deadline whoever waits: nothing is kept for it.
+    EXPECT_TRUE(absl::IsResourceExhausted(accept(200, seconds(75))));
+    ASSERT_TRUE(accept(2, seconds(75)).ok());
+    EXPECT_TRUE(absl::IsResourceExhausted(accept(60, seconds(75))));
+    const absl::Status status = accept(2, seconds(75));
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("and longer ones, which are refused, "));
+    EXPECT_EQ(std::string(*status.GetPayload(kRefusalPayload)), kRefusedByDeadline);
+    EXPECT_TRUE(status.GetPayload(kRetryAfterPayload).has_value());
+    // Where its deadline leaves that room, it is taken.
+    EXPECT_TRUE(accept(2, seconds(1000)).ok());
+  }
+  EXPECT_TRUE(this->Drain(kLong));
+}
+
 TYPED_TEST(EntranceTest, OfAnotherClientsQueueOnlyAShareCounts) {
   auto request = TypeParam::Small();
   request.client = "quiet";
@@ -239,12 +276,13 @@ TYPED_TEST(EntranceTest, OfAnotherClientsQueueOnlyAShareCounts) {
 TYPED_TEST(EntranceTest, TooManyTokensBesideThoseThatWaitAreRefused) {
   WaitingCount other = this->Wait("", /*cost=*/1, /*input_tokens=*/50);
   const auto refused = this->NewSink();
-  ASSERT_TRUE(this->Accept(TypeParam::Small(), refused).ok());
-  const Heard heard = refused->Wait();
-  EXPECT_EQ(heard.status.code(), absl::StatusCode::kResourceExhausted) << heard.status;
-  EXPECT_THAT(std::string(heard.status.message()), HasSubstr("accepted: at most 50"));
-  EXPECT_EQ(std::string(*heard.status.GetPayload(kRefusalPayload)), kRefusedByTokens);
-  EXPECT_EQ(heard.waiting, 1);
+  const absl::Status status = this->Accept(TypeParam::Small(), refused);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: at most 50"));
+  EXPECT_EQ(std::string(*status.GetPayload(kRefusalPayload)), kRefusedByTokens);
+  EXPECT_FALSE(refused->called);
+  EXPECT_EQ(refused.use_count(), 1);
+  EXPECT_EQ(this->waiting().count(), 1);
   other.Leave();
   const auto sink = this->NewSink();
   ASSERT_TRUE(this->Accept(TypeParam::Small(), sink).ok());
@@ -305,16 +343,16 @@ TYPED_TEST(EntranceTest, AFailedDeviceRefuses) {
   EXPECT_TRUE(this->Drain(kLong));
 }
 
-TYPED_TEST(EntranceTest, WhatOnlyTokenizingShowsGoesToTheSink) {
-  // On the caller's thread and on another one.
-  for (const size_t bytes : {3, 3000}) {
-    const auto sink = this->NewSink();
-    ASSERT_TRUE(this->Accept(TypeParam::Unreadable(std::string(bytes, '\xff')), sink).ok());
-    const Heard heard = sink->Wait();
-    EXPECT_EQ(heard.status.code(), absl::StatusCode::kInvalidArgument) << heard.status;
-    EXPECT_THAT(std::string(heard.status.message()), HasSubstr("text"));
-    EXPECT_EQ(heard.waiting, 0);
-  }
+TYPED_TEST(EntranceTest, WhatOnlyTokenizingShowsIsToldAtOnceOfShortTexts) {
+  this->ExpectRefused(TypeParam::Unreadable("\xff\xff\xff"), absl::StatusCode::kInvalidArgument,
+                      "text");
+  // Another thread tokenizes it.
+  const auto sink = this->NewSink();
+  ASSERT_TRUE(this->Accept(TypeParam::Unreadable(std::string(3000, '\xff')), sink).ok());
+  const Heard heard = sink->Wait();
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kInvalidArgument) << heard.status;
+  EXPECT_THAT(std::string(heard.status.message()), HasSubstr("text"));
+  EXPECT_EQ(heard.waiting, 0);
   EXPECT_TRUE(this->Drain(kLong));
   EXPECT_EQ(this->late_.stats().steps.load(), 0u);
 }

@@ -22,16 +22,18 @@
 #include "engine/scheduling/running_width.h"
 #include "engine/scheduling/waiting_count.h"
 #include "engine/serving/outlook.h"
+#include "engine/serving/refused_length.h"
 #include "tests/test_seed.h"
 
 namespace beamline::overload_simulation {
 
 struct Counts {
   int asked = 0, refused = 0, refused_first = 0, answered = 0, late = 0, hopeless = 0;
-  double work = 0;                         // steps of rows that were computed
-  double wasted = 0;                       // of these, those of requests that ended late
-  std::vector<double> served;              // by client: what its answers cost
-  std::vector<std::vector<double>> times;  // by client: seconds until its answers
+  double asked_steps = 0, answered_steps = 0;  // which the requests take, in all
+  double work = 0;                             // steps of rows that were computed
+  double wasted = 0;                           // of these, those of requests that ended late
+  std::vector<double> served;                  // by client: what its answers cost
+  std::vector<std::vector<double>> times;      // by client: seconds until its answers
 };
 
 struct SimulatedJob : Job<EncodeSink, EncodeResult> {
@@ -110,6 +112,7 @@ class Simulation {
     job->rank.arrival = at;
     job->true_steps =
         1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(scenario_.max_steps));
+    counts_.asked_steps += static_cast<double>(job->true_steps);
     job->steps = scenario_.honest || random_() % 2 == 0 ? job->true_steps : 2 * job->true_steps;
     job->cost = job->steps;
     if (scenario_.deadline.has_value()) job->deadline = at + Duration(*scenario_.deadline);
@@ -122,8 +125,12 @@ class Simulation {
     });
     outlook.cost_per_second = rate_.cost_per_second(at);
     outlook.service_seconds = rate_.SecondsFor(job->steps, at);
+    outlook.longer_seconds = refused_length_.seconds(at);
     if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
       ++counts_.refused;
+      if (outlook.service_seconds <= Outlook::kShare * *scenario_.deadline) {
+        refused_length_.Add(outlook.service_seconds, at);
+      }
       if (outlook.cost_ahead == 0) ++counts_.refused_first;
       EXPECT_GT(outlook.RetryAfter(*scenario_.deadline), 0);
       return;
@@ -194,6 +201,7 @@ class Simulation {
       rate_.AddAnswer(
           job->steps,
           std::chrono::duration<double>(now_ - job->rank.arrival - job->queue_time).count(), now_);
+      counts_.answered_steps += static_cast<double>(job->true_steps);
       CountAnswer(*job);
       job->Answer(EncodeResult());
     }
@@ -225,6 +233,7 @@ class Simulation {
   WaitingCounter waiting_;
   WorkCounter work_;
   ServiceRate rate_;
+  RefusedLength refused_length_;
   RunningWidth width_;
   JobList<SimulatedJob> jobs_;
   double stall_ = 0;

@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <random>
 #include <string>
 
 #include "engine/serving/outlook.h"
+#include "engine/serving/refused_length.h"
 #include "tests/engine/serving/overload_simulation.h"
 #include "tests/sanitized.h"
 #include "tests/test_seed.h"
@@ -157,6 +159,59 @@ TEST(OverloadTest, RandomSchedulesNeverRefuseTheFirst) {
     EXPECT_EQ(counts.refused + counts.hopeless, 0);
     EXPECT_GT(counts.answered, 0);
   }
+}
+
+// Short requests find room in a queue that leaves none for long ones.
+TEST(OverloadTest, LongRequestsAreTakenAsShortOnes) {
+  // The longest take less than half of it.
+  Scenario scenario = {.deadline = 4, .row = 0.3e-3, .honest = true};
+  Simulation simulation(scenario);
+  scenario.requests_per_second = 10 * simulation.Peak();
+  simulation.SetScenario(scenario);
+  simulation.Run(10);
+  simulation.TakeCounts();
+  simulation.Run(kSanitized ? 15 : 30);
+  const Counts counts = simulation.TakeCounts();
+  const double asked = counts.asked_steps / counts.asked;
+  EXPECT_GE(counts.answered_steps / counts.answered, 0.9 * asked);
+  EXPECT_LE(counts.answered_steps / counts.answered, 1.1 * asked);
+}
+
+TEST(RefusedLengthTest, IsTheLongestOfLate) {
+  const Clock::time_point start = Clock::time_point(std::chrono::hours(1));
+  RefusedLength refused;
+  EXPECT_EQ(refused.seconds(start), 0);
+  refused.Add(0.4, start);
+  EXPECT_EQ(refused.seconds(start), 0.4);
+  refused.Add(0.1, start);
+  EXPECT_EQ(refused.seconds(start), 0.4);
+  EXPECT_NEAR(refused.seconds(start + RefusedLength::kHalves), 0.2, 1e-12);
+  refused.Add(0.3, start + RefusedLength::kHalves);
+  EXPECT_EQ(refused.seconds(start + RefusedLength::kHalves), 0.3);
+  // A request that was looked at before the one that was refused last.
+  EXPECT_EQ(refused.seconds(start), 0.3);
+}
+
+// What waits leaves room for the longest that was refused, and no more than half of the deadline.
+TEST(OutlookTest, LeavesRoomForLongerOnes) {
+  Outlook outlook = {.cost_ahead = 50, .cost_per_second = 100, .service_seconds = 0.1};
+  EXPECT_TRUE(outlook.Meets(1));
+  outlook.longer_seconds = 0.29;
+  EXPECT_TRUE(outlook.Meets(1));
+  outlook.longer_seconds = 0.31;
+  EXPECT_FALSE(outlook.Meets(1));
+  EXPECT_NEAR(outlook.RetryAfter(1), Outlook::kLeastRetry, 1e-9);
+  EXPECT_NEAR(outlook.RetryAfter(0.7), 0.5 + 0.28 - 0.56, 1e-9);
+  outlook.longer_seconds = 100;
+  outlook.cost_ahead = 39;
+  EXPECT_TRUE(outlook.Meets(1));
+  outlook.cost_ahead = 0;
+  EXPECT_TRUE(outlook.Meets(1e-9));  // nobody is before it
+  // Its own time, where that is longer.
+  outlook.cost_ahead = 50;
+  outlook.longer_seconds = 0.2;
+  outlook.service_seconds = 0.31;
+  EXPECT_FALSE(outlook.Meets(1));
 }
 
 TEST(OutlookTest, SaysWhatItKnows) {
