@@ -1,6 +1,7 @@
 // rpc_echo_server: the least that a gRPC callback server can do with Beamline's contract, beside
 // which Beamline's own server is measured. It answers Encode with as many numbers, and
-// GenerateStream with as many messages of a token, as it is told to, and looks at no request.
+// GenerateStream with as many messages of a token, as it is told to, refuses Generate, and looks at
+// no request.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -63,6 +64,14 @@ class EchoService final : public v1::Inference::CallbackService {
     }
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Generate(grpc::CallbackServerContext* context,
+                                     const v1::GenerateRequest* /*request*/,
+                                     v1::GenerateResponse* /*response*/) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "refused"));
     return reactor;
   }
 

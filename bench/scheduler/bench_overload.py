@@ -17,11 +17,11 @@ import tempfile
 import threading
 import time
 
-from serving import serving_process
+from serving import echo_process, serving_process
 
 MODEL = "write-en"
 # Texts of 8 to 56 new tokens.
-REQUESTS = f"--kind generate --model {MODEL} --prompt-words uniform:5:30 --max-new-tokens uniform:8:56 --ignore-eos"
+REQUESTS = "--kind generate --prompt-words uniform:5:30 --max-new-tokens uniform:8:56 --ignore-eos"
 CLOSED = 32  # requests at a time when the peak is measured
 EXPECTED = "--expect-code RESOURCE_EXHAUSTED --expect-code DEADLINE_EXCEEDED"
 NO_DEADLINE = 60  # seconds, longer than any run
@@ -75,10 +75,10 @@ class Bench:
         self.environment = {}
         self.commands = []
 
-    def load(self, target, arguments, name="load"):
+    def load(self, target, arguments, name="load", model=MODEL):
         """A run of beamline-loadtest: its report, and the requests that it measured. One of a name at a time."""
         report, log = (os.path.join(self.folder, name + ending) for ending in (".json", ".jsonl"))
-        command = [self.options.loadtest, "run", "--target", target] + shlex.split(f"{REQUESTS} {arguments}")
+        command = [self.options.loadtest, "run", "--target", target] + shlex.split(f"--model {model} {REQUESTS} {arguments}")
         self.commands.append(shlex.join(command))
         done = subprocess.run(self.cores.client(command + ["--json", report, "--log", log]), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
@@ -105,29 +105,38 @@ class Bench:
 
     def overload(self, server, peak, load, deadline, clients=0, greedy=False):
         """One row: an overload, its middle measured, and what comes after it. A greedy client, the first one, asks for as much
-        again as all together, and is left out of what is told."""
+        again as all together, and is left out of what is told but for the goodput of all."""
         seconds = self.options.seconds
         end = SETTLING + seconds
         rate = load * peak["requests"]
         before = cpu_seconds(server.pid)
         common = (f"--timeout {deadline or NO_DEADLINE} --drain {deadline or 0.1} {EXPECTED} --connections 4 "
                   "--max-in-flight 100000")
-        beside = threading.Thread(target=self.load, args=(
-            server.address, f"--phase {rate:.1f}:{end} --clients 1 --seed 2 {common}", "greedy"))
+        of_greedy = []
+        beside = threading.Thread(target=lambda: of_greedy.extend(self.load(
+            server.address, f"--phase {rate:.1f}:{end} --clients 1 --seed 2 {common}", "greedy")[1]))
         if greedy:
             beside.start()
         result, requests = self.load(
             server.address,
             f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * peak['requests']:.1f}:{AFTER} --clients {clients} {common}")
+        everybody = requests
         if greedy:
             beside.join()
+            everybody = requests + of_greedy
             requests = [request for request in requests if request["client"] != "client-0"]
         after = cpu_seconds(server.pid)
         during = [request for request in requests if request["sent_s"] < end]
         row = {"load": load, "deadline_s": deadline, "clients": clients, "greedy": greedy, "asked_per_s": rate, "peak": peak,
                "lateness_p99_ms": result["total"]["lateness"]["p99_ms"],
                "cpu_seconds": {name: round(after[name] - before.get(name, 0.0), 4) for name in after}}
+        # What is not computing, for each call: of gRPC's and the workers' threads.
+        beside_steps = sum(time for name, time in row["cpu_seconds"].items() if name not in ("steps", "compute"))
+        row["call_cpu_us"] = 1e6 * beside_steps / len(everybody)
         row.update(self.answers(requests, during, peak))
+        if greedy:
+            all_of_it = self.answers(everybody, [], peak)
+            row.update({"asked_per_s": 2 * rate, "all_share": all_of_it["share"], "all_token_share": all_of_it["token_share"]})
         row.update(self.recovery(requests, peak, end))
         if clients:
             row.update(self.shares(requests))
@@ -176,12 +185,25 @@ class Bench:
                           f"{key}share_deviation": (sum((value - 1) ** 2 for value in values) / len(values)) ** 0.5})
         return found
 
+    def echo(self):
+        """Processor time of a call that a bare gRPC server refuses, on the server's cores."""
+        with echo_process(self.cores.server([self.options.echo])) as server:
+            before = sum(cpu_seconds(server.pid).values())
+            _, requests = self.load(server.address, f"--phase {self.options.echo_rate:g}:{self.options.seconds:g} "
+                                         f"--expect-code RESOURCE_EXHAUSTED --connections 4", model="gpt2")
+            spent = sum(cpu_seconds(server.pid).values()) - before
+        times = [request["end_s"] - request["sent_s"] for request in requests if request["code"] == "RESOURCE_EXHAUSTED"]
+        return {"calls_per_s": len(times) / self.options.seconds,
+                "cpu_us": 1e6 * spent / len(times), "p50_ms": 1000 * quantile(times, 0.5), "p99_ms": 1000 * quantile(times, 0.99)}
+
     def run(self):
         rows = []
         wanted = [(load, deadline, 0, False) for deadline in self.options.deadlines for load in self.options.loads]
         if self.options.clients:
-            wanted += [(FAIR_LOAD, deadline, self.options.clients, greedy) for deadline in self.options.deadlines
-                       for greedy in (False, True)]
+            wanted += [(load, deadline, self.options.clients, False) for deadline in self.options.deadlines
+                       for load in self.options.fair_loads]
+        if self.options.greedy:
+            wanted += [(FAIR_LOAD, deadline, self.options.clients or 100, True) for deadline in self.options.deadlines]
         for load, deadline, clients, greedy in wanted:
             # A server of its own for each, and the peak in the same minute.
             with self.serving() as server:
@@ -190,19 +212,20 @@ class Bench:
 
 
 HEADER = ["| load | deadline | clients | asked/s | answered/s | of the peak, requests; tokens | answered, refused, late | "
-          "answer p50; p99 (ms) | refusal p50; p99 (ms) | tokens of the peak in the second after; refused, late later | shares: of answers; with prompts; deviation |",
-          "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+          "answer p50; p99 (ms) | refusal p50; p99 (ms) | a call beside computing (us) | tokens of the peak in the second after; refused, late later | shares: of answers; with prompts; deviation |",
+          "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
 
 
 def line(row):
     deadline = f"{row['deadline_s']:g} s" if row["deadline_s"] else "none"
     shares = (f"{row['least_share']:.2f} to {row['greatest_share']:.2f}; {row['computed_least_share']:.2f} to "
               f"{row['computed_greatest_share']:.2f}; {row['computed_share_deviation']:.2f}" if row["clients"] else "")
+    everybody = (f" (of all {100 * row['all_share']:.0f}%; {100 * row['all_token_share']:.0f}%)" if row["greedy"] else "")
     clients = f"{row['clients'] - 1}, a greedy one beside" if row["greedy"] else str(row["clients"] or 1)
     return (f"| {row['load']:g}x | {deadline} | {clients} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | "
-            f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}% | "
+            f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}%{everybody} | "
             f"{row['answered']}, {row['refused']}, {row['late']} | {row['answer_p50_ms']:.0f}; {row['answer_p99_ms']:.0f} | "
-            f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} | {100 * row['after_token_share']:.0f}%; "
+            f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} | {row['call_cpu_us']:.0f} | {100 * row['after_token_share']:.0f}%; "
             f"{row['refused_later']}, {row['late_later']} of {row['asked_later']} | {shares} |")
 
 
@@ -210,6 +233,9 @@ def report(result):
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     cores = ("Server and client have half of the machine's cores each, for the peak as for the overload."
              if result["apart"] else "Client and server share the machine's cores.")
+    echo = result["echo"]
+    bare = (f"A bare gRPC server that refuses {echo['calls_per_s']:.0f} calls a second on the same core, which does nothing else, takes "
+            f"{echo['cpu_us']:.0f} us of each; its refusals take {echo['p50_ms']:.1f} ms (p99 {echo['p99_ms']:.1f})." if echo else "")
     return "\n".join([f"""# Overload on the CPU
 
 {machine}; load average {result['load_average']:.1f} before; {result['date']}; Beamline at {result['commit']}, {MODEL}, float32.
@@ -219,8 +245,34 @@ Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is that 
 before. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
 overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
 client's answers over the mean of all clients, and those with the tokens of their prompts, which are what turns go by. A greedy client asks for as
-much as all others together; its rows tell of the others.
+much as all others together; its rows tell of the others, and of the peak that all have.
+A call beside computing is the processor time of all threads but those that compute, over the calls. {bare}
 """] + HEADER + [line(row) for row in result["rows"]]) + "\n"
+
+
+def merged(files):
+    """One result of those of several runs, as of a long table that is measured in parts."""
+    results = []
+    for name in files:
+        with open(name, encoding="utf-8") as file:
+            results.append(json.load(file))
+    result = dict(results[0])
+    for other in results[1:]:
+        result["rows"] = result["rows"] + other["rows"]
+        result["commands"] = result["commands"] + other["commands"]
+        result["minutes"] += other["minutes"]
+        result["echo"] = result["echo"] or other["echo"]
+    return result
+
+
+def write(out, result):
+    if out:
+        with open(out + ".json", "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+            file.write("\n")
+        with open(out + ".md", "w", encoding="utf-8") as file:
+            file.write(report(result))
+    print(report(result))
 
 
 def main():
@@ -232,25 +284,28 @@ def main():
     parser.add_argument("--loads", default="1.15,3,10", type=lambda text: [float(load) for load in text.split(",") if load])
     parser.add_argument("--deadlines", default="1,4,0", help="seconds; 0: none",
                         type=lambda text: [float(seconds) for seconds in text.split(",")])
-    parser.add_argument("--clients", type=int, default=0, help=f"measures {FAIR_LOAD}x from so many clients, too, and their shares")
+    parser.add_argument("--clients", type=int, default=0, help="measures from so many clients, too, and their shares")
+    parser.add_argument("--fair-loads", default=f"{FAIR_LOAD}", help="of these",
+                        type=lambda text: [float(load) for load in text.split(",") if load])
+    parser.add_argument("--greedy", action="store_true", help=f"measures {FAIR_LOAD}x beside a greedy client, too")
+    parser.add_argument("--echo", help="measures what a refusal takes of a server that does nothing else, too: rpc_echo_server")
+    parser.add_argument("--echo-rate", type=float, default=1600, help="calls a second of it")
+    parser.add_argument("--merge", nargs="+", metavar="JSON", help="measures nothing: makes OUT of the results of several runs")
     parser.add_argument("--share-cores", action="store_true", help="server and client have all cores together")
     parser.add_argument("--out", help="writes OUT.md and OUT.json")
     options = parser.parse_args()
+    if options.merge:
+        return write(options.out, merged(options.merge))
     load_average = os.getloadavg()[0]
     bench = Bench(options)
+    echo = bench.echo() if options.echo else None
     rows = bench.run()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
-    result = {"schema": "beamline.bench_overload/3", "date": datetime.date.today().isoformat(),
+    result = {"schema": "beamline.bench_overload/4", "date": datetime.date.today().isoformat(),
               "commit": commit.stdout.strip() or "unknown", "machine": bench.environment["machine"],
               "versions": bench.environment["versions"], "apart": bench.cores.apart, "load_average": load_average,
-              "minutes": (time.monotonic() - bench.begin) / 60, "rows": rows, "commands": bench.commands}
-    if options.out:
-        with open(options.out + ".json", "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
-        with open(options.out + ".md", "w", encoding="utf-8") as file:
-            file.write(report(result))
-    print(report(result))
+              "minutes": (time.monotonic() - bench.begin) / 60, "rows": rows, "echo": echo, "commands": bench.commands}
+    write(options.out, result)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@ import subprocess
 Process = collections.namedtuple("Process", "address pid")
 
 
-@contextlib.contextmanager
 def serving_process(command):
     """Starts a server by this command on a free port, without metrics; yields its address and its process."""
-    process = subprocess.Popen(command + ["--listen", "127.0.0.1:0", "--metrics-listen", "off"], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
+    return echo_process(command + ["--listen", "127.0.0.1:0", "--metrics-listen", "off"])
+
+
+@contextlib.contextmanager
+def echo_process(command):
+    """The same of a command that takes a free port by itself, as rpc_echo_server does."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         line = process.stdout.readline()
         found = re.search(r"serving on (\S+)", line)
