@@ -120,33 +120,22 @@ absl::StatusOr<std::vector<v1::Prompt>> ReadIdInput(const InputTensor& input,
   }
   const int64_t count = shape.size() == 2 ? shape[0] : 1;
   BEAMLINE_RETURN_IF_ERROR(CheckPromptCount(input, count, generates));
-  BEAMLINE_ASSIGN_OR_RETURN(const Elements elements, input.Read());
-  const auto* numbers = std::get_if<std::vector<Whole>>(&elements);
-  if (numbers == nullptr) {
-    return InputError(input, ".datatype", "has datatype " + input.datatype(), "INT32, INT64");
-  }
   if (!lengths.empty() && std::cmp_not_equal(lengths.size(), count)) {
     return FieldError("input_lengths", fmt::format("of {} texts", lengths.size()),
                       fmt::format("of {}, as input_ids", count));
   }
   std::vector<v1::Prompt> prompts(static_cast<size_t>(count));
   for (size_t i = 0; i < prompts.size(); ++i) {
-    auto length = static_cast<size_t>(shape.back());
-    const size_t begin = i * length;
+    int64_t length = shape.back();
+    const int64_t begin = static_cast<int64_t>(i) * length;
     if (!lengths.empty()) {
       const int64_t given = lengths[i].FitsSigned() ? lengths[i].Signed() : INT64_MAX;
       BEAMLINE_RETURN_IF_ERROR(CheckInt("input_lengths", given, 1, shape.back()));
-      length = static_cast<size_t>(given);
+      length = given;
     }
-    auto& ids = *prompts[i].mutable_ids()->mutable_ids();
-    ids.Reserve(static_cast<int>(length));
-    for (size_t j = begin; j < begin + length; ++j) {
-      const Whole& number = (*numbers)[j];
-      const int64_t id = number.FitsSigned() ? number.Signed() : INT64_MAX;
-      // Of no vocabulary; the engine knows the model's own.
-      BEAMLINE_RETURN_IF_ERROR(CheckInt("input_ids", id, 0, INT32_MAX));
-      ids.Add(static_cast<int32_t>(id));
-    }
+    // The engine knows the model's vocabulary.
+    BEAMLINE_RETURN_IF_ERROR(
+        input.AppendIds(begin, length, *prompts[i].mutable_ids()->mutable_ids()));
   }
   return prompts;
 }
@@ -174,6 +163,7 @@ absl::StatusOr<Prompts> ReadPrompts(const std::vector<InputTensor>& inputs, bool
   }
   std::vector<Whole> lengths;
   if (length != nullptr) {
+    BEAMLINE_RETURN_IF_ERROR(CheckPromptCount(*length, length->num_elements(), generates));
     BEAMLINE_ASSIGN_OR_RETURN(Elements elements, length->Read());
     auto* numbers = std::get_if<std::vector<Whole>>(&elements);
     if (numbers == nullptr || numbers->empty()) {

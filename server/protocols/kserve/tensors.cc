@@ -91,6 +91,29 @@ std::vector<Whole> WholeFromContents(Field field, const InferTensorContents& con
   return ToWhole(contents.int64_contents());
 }
 
+// Elements of T that lie behind each other, aligned or not.
+template <typename T>
+absl::Status AppendIds(const void* elements, int64_t begin, int64_t count,
+                       google::protobuf::RepeatedField<int32_t>& ids) {
+  const char* at = static_cast<const char*>(elements) + begin * static_cast<int64_t>(sizeof(T));
+  ids.Reserve(ids.size() + static_cast<int>(count));
+  for (int64_t i = 0; i < count; ++i, at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    if (!std::in_range<int32_t>(value) || std::cmp_less(value, 0)) {
+      const int64_t told = std::in_range<int64_t>(value) ? static_cast<int64_t>(value) : INT64_MAX;
+      return CheckInt("input_ids", told, 0, INT32_MAX);
+    }
+    ids.AddAlreadyReserved(static_cast<int32_t>(value));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Values>
+const char* Bytes(const Values& values) {
+  return reinterpret_cast<const char*>(values.data());
+}
+
 template <typename Values>
 std::vector<double> ToReal(const Values& values) {
   return {values.begin(), values.end()};
@@ -244,6 +267,35 @@ absl::StatusOr<Elements> InputTensor::Read() const {
     default:
       return raw_ == nullptr ? WholeFromContents(type.field, contents)
                              : WholeFromRaw(type.name, *raw_);
+  }
+}
+
+absl::Status InputTensor::AppendIds(int64_t begin, int64_t count,
+                                    google::protobuf::RepeatedField<int32_t>& ids) const {
+  const Datatype& type = *FindDatatype(datatype());
+  const InferTensorContents& contents = input_->contents();
+  const bool is_raw = raw_ != nullptr;
+  const bool is_unsigned = type.field == Field::kUint || type.field == Field::kUint64;
+  const auto append = [&]<typename T>(T, const void* elements) {
+    return beamline::AppendIds<T>(elements, begin, count, ids);
+  };
+  switch (type.field) {
+    case Field::kInt:
+    case Field::kUint:
+      if (!is_raw && is_unsigned) return append(uint32_t{}, contents.uint_contents().data());
+      if (!is_raw) return append(int32_t{}, contents.int_contents().data());
+      if (type.bytes == 1 && is_unsigned) return append(uint8_t{}, raw_->data());
+      if (type.bytes == 1) return append(int8_t{}, raw_->data());
+      if (type.bytes == 2 && is_unsigned) return append(uint16_t{}, raw_->data());
+      if (type.bytes == 2) return append(int16_t{}, raw_->data());
+      if (is_unsigned) return append(uint32_t{}, raw_->data());
+      return append(int32_t{}, raw_->data());
+    case Field::kUint64:
+      return append(uint64_t{}, is_raw ? raw_->data() : Bytes(contents.uint64_contents()));
+    case Field::kInt64:
+      return append(int64_t{}, is_raw ? raw_->data() : Bytes(contents.int64_contents()));
+    default:
+      return InputError(*this, ".datatype", "has datatype " + datatype(), "INT32, INT64");
   }
 }
 

@@ -44,6 +44,11 @@ class InputTensor {
   const std::string& path() const { return path_; }
   // INVALID_ARGUMENT for a BYTES element that is cut, or not UTF-8, or FP that is not finite.
   absl::StatusOr<Elements> Read() const;
+  // Appends `count` elements from `begin` on, as there may be millions of them: a byte each in the
+  // request. INVALID_ARGUMENT for another datatype than whole numbers, or an element below 0 or
+  // beyond INT32_MAX, which no id is. REQUIRES: the input has so many.
+  absl::Status AppendIds(int64_t begin, int64_t count,
+                         google::protobuf::RepeatedField<int32_t>& ids) const;
 
  private:
   absl::Status CheckShape();

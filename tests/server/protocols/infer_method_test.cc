@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "base/field_error.h"
@@ -126,6 +127,36 @@ TEST(InferMethodTest, TypedContentsAreRawContents) {
   EXPECT_THAT(Generate(typed), HasSubstr("ids { ids: 5 ids: 6 }"));
 }
 
+TEST(InferMethodTest, IdsMayBeOfAnyWholeNumbers) {
+  const std::map<std::string, std::string> raw = {
+      {"UINT8", RawNumbers<uint8_t>({5, 200})},   {"UINT16", RawNumbers<uint16_t>({5, 200})},
+      {"UINT32", RawNumbers<uint32_t>({5, 200})}, {"UINT64", RawNumbers<uint64_t>({5, 200})},
+      {"INT16", RawNumbers<int16_t>({5, 200})},   {"INT32", RawNumbers<int32_t>({5, 200})},
+      {"INT64", RawNumbers<int64_t>({5, 200})},
+  };
+  for (const auto& [datatype, contents] : raw) {
+    InferRequest of_raw, typed;
+    AddRaw(of_raw, "input_ids", datatype, {2}, contents);
+    auto& values = *AddInput(typed, "input_ids", datatype, {2}).mutable_contents();
+    for (const int id : {5, 200}) {
+      if (datatype == "UINT64") {
+        values.add_uint64_contents(static_cast<uint64_t>(id));
+      } else if (datatype == "INT64") {
+        values.add_int64_contents(id);
+      } else if (datatype.starts_with('U')) {
+        values.add_uint_contents(static_cast<uint32_t>(id));
+      } else {
+        values.add_int_contents(id);
+      }
+    }
+    EXPECT_THAT(Generate(of_raw), HasSubstr("ids { ids: 5 ids: 200 }")) << datatype;
+    EXPECT_EQ(Generate(typed), Generate(of_raw)) << datatype;
+  }
+  InferRequest small;
+  AddRaw(small, "input_ids", "INT8", {2}, RawNumbers<int8_t>({5, 7}));
+  EXPECT_THAT(Generate(small), HasSubstr("ids { ids: 5 ids: 7 }"));
+}
+
 TEST(InferMethodTest, ParametersAreOptionsToo) {
   InferRequest request = TextRequest("writer", "a");
   auto& parameters = *request.mutable_parameters();
@@ -218,6 +249,13 @@ TEST(InferMethodTest, MalformedTensorsAreRefused) {
   ExpectRefusals(cases);
 }
 
+// One id, and so many bytes of another input.
+InferRequest TwoInputs(const std::string& name, int64_t bytes) {
+  InferRequest request = With("input_ids", "UINT8", {1}, "a");
+  AddRaw(request, name, "UINT8", {bytes}, std::string(static_cast<size_t>(bytes), '\1'));
+  return request;
+}
+
 TEST(InferMethodTest, MalformedTextsAndOptionsAreRefused) {
   const std::string one = RawNumbers<int32_t>({1});
   const std::vector<RefusedCase> cases = {
@@ -251,6 +289,13 @@ TEST(InferMethodTest, MalformedTextsAndOptionsAreRefused) {
       {With("input_ids", "INT32", {2, 1}, one + one), "input 'input_ids' has 2 texts; accepted: 1"},
       {With("input_ids", "INT32", {1}, RawNumbers<int32_t>({-1})),
        "input_ids is -1; accepted: 0 to 2147483647"},
+      {With("input_ids", "INT8", {1}, RawNumbers<int8_t>({-128})), "input_ids is -128;"},
+      {With("input_ids", "UINT32", {1}, RawNumbers<uint32_t>({1U << 31})),
+       "input_ids is 2147483648; accepted: 0 to 2147483647"},
+      {With("input_ids", "INT64", {2}, RawNumbers<int64_t>({7, int64_t{1} << 40})),
+       "input_ids is 1099511627776;"},
+      {With("input_ids", "BOOL", {1}, "a"), "input 'input_ids' has datatype BOOL"},
+      {TwoInputs("input_lengths", 2000), "input 'input_lengths' has 2000 texts; accepted: 1"},
       {With("input_ids", "UINT64", {1}, RawNumbers<uint64_t>({UINT64_MAX})),
        "input_ids is 9223372036854775807"},
       {With("input_lengths", "INT32", {1}, one), "input 'input_lengths' comes without input_ids"},
