@@ -2,13 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -21,6 +25,7 @@
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 #include "tests/scratch_path.h"
+#include "tests/server/log_capture.h"
 #include "tests/server/security/certificates.h"
 #include "tests/server/service_fixture.h"
 
@@ -102,6 +107,79 @@ TEST_F(TlsTest, AsksClientsForCertificates) {
   EXPECT_THAT(std::string(CallWith(Trusting()).message()),
               HasSubstr("or ask for a client certificate)"));
   EXPECT_TRUE(absl::IsUnavailable(CallWith(WithCertificateOf(authority_))));
+}
+
+// Of the right authority, and of no use any more.
+TEST_F(TlsTest, AClientsCertificateMustBeValidNow) {
+  ServeTls(true);
+  const CertificateAndKey old =
+      clients_.Issue("client", -std::chrono::hours(2), -std::chrono::hours(1));
+  TlsOptions tls = Trusting();
+  tls.certificate_chain = old.certificate;
+  tls.private_key = old.key;
+  EXPECT_TRUE(absl::IsUnavailable(CallWith(tls)));
+  EXPECT_TRUE(CallWith(WithCertificateOf(clients_)).ok());
+}
+
+TEST_F(TlsTest, SpeaksTheNewVersionsAlone) {
+  ServeTls();
+  for (const int version : {TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION, TLS1_3_VERSION}) {
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
+        SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+    SSL_CTX_set_security_level(context.get(), 0);  // so that the client would speak the old ones
+    constexpr unsigned char kProtocol[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(context.get(), kProtocol, sizeof(kProtocol));
+    ASSERT_EQ(SSL_CTX_set_min_proto_version(context.get(), version), 1);
+    ASSERT_EQ(SSL_CTX_set_max_proto_version(context.get(), version), 1);
+    const std::unique_ptr<BIO, decltype(&BIO_free_all)> connection(
+        BIO_new_ssl_connect(context.get()), BIO_free_all);
+    BIO_set_conn_hostname(connection.get(), server_->address().c_str());
+    EXPECT_EQ(BIO_do_connect(connection.get()) == 1, version >= TLS1_2_VERSION) << version;
+  }
+}
+
+// What a client of gRPC's begins with.
+std::string ClientHello() {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> client(SSL_new(context.get()), SSL_free);
+  constexpr unsigned char kProtocol[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(client.get(), kProtocol, sizeof(kProtocol));
+  BIO* const sent = BIO_new(BIO_s_mem());
+  SSL_set_bio(client.get(), BIO_new(BIO_s_mem()), sent);  // owns both
+  SSL_connect(client.get());
+  std::string hello(BIO_ctrl_pending(sent), '\0');
+  BIO_read(sent, hello.data(), static_cast<int>(hello.size()));
+  return hello;
+}
+
+// Connections that begin a handshake, and say nothing more at some point of it.
+TEST_F(TlsTest, HandshakesThatDoNotEndAreEnded) {
+  config_.handshake_timeout_ms = 1000;
+  ServeTls();
+  const std::string hello = ClientHello();
+  ASSERT_GT(hello.size(), 100U);
+  std::vector<std::unique_ptr<BIO, decltype(&BIO_free_all)>> connections;
+  for (int i = 0; i < 60; ++i) {
+    auto& one = connections.emplace_back(BIO_new_connect(server_->address().c_str()), BIO_free_all);
+    ASSERT_EQ(BIO_do_connect(one.get()), 1);
+    const std::array<size_t, 3> sizes = {3, hello.size() / 2, hello.size()};
+    const auto size = static_cast<int>(sizes[static_cast<size_t>(i) % sizes.size()]);
+    ASSERT_EQ(BIO_write(one.get(), hello.data(), size), size);
+  }
+  EXPECT_TRUE(CallWith(Trusting()).ok());
+  for (const auto& one : connections) {
+    int fd = -1;
+    BIO_get_fd(one.get(), &fd);
+    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    std::array<char, 4096> read;
+    ssize_t size = 0;
+    while ((size = recv(fd, read.data(), read.size(), 0)) > 0) {  // the server's part of it
+    }
+    EXPECT_TRUE(size == 0 || errno == ECONNRESET) << errno;
+  }
+  EXPECT_TRUE(CallWith(Trusting()).ok());
 }
 
 TEST_F(TlsTest, ACertificateMayBeLeftToTheClient) {
@@ -247,13 +325,19 @@ TEST_F(TlsTest, WhoFloodsLosesTheConnection) {
 
 TEST_F(TlsTest, FaultyNewCertificatesChangeNothing) {
   ServeTls();
+  const LogCapture log(spdlog::level::err);
   const auto faultless = authority_.Issue("server");
-  for (const CertificateAndKey& faulty :
-       {CertificateAndKey{faultless.certificate, clients_.Issue("other").key},
-        authority_.Issue("old", -std::chrono::hours(2), -std::chrono::hours(1)),
-        CertificateAndKey{"", ""}}) {
-    WriteCertificate(faulty);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // it looks twice a second
+  const std::vector<std::pair<CertificateAndKey, std::string>> faulty = {
+      {{faultless.certificate, clients_.Issue("other").key}, "which is not the key of"},
+      {authority_.Issue("old", -std::chrono::hours(2), -std::chrono::hours(1)), "expired at"},
+      {{"", ""}, "which holds no certificate"}};
+  for (const auto& [pair, fault] : faulty) {
+    WriteCertificate(pair);
+    const auto read = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (log.text().find(fault) == std::string::npos && std::chrono::steady_clock::now() < read) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_THAT(log.text(), HasSubstr(fault));
     EXPECT_TRUE(CallWith(Trusting()).ok());
   }
   const TestAuthority next("next authority");
