@@ -55,6 +55,7 @@ class ServerImpl final : public Server {
         has_admin_(config.admin_listen != "off"),
         admission_(config.max_concurrent_requests),
         unread_(config.max_unread_bytes),
+        quotas_({.each = {config.tokens_per_second, config.token_burst}}, metrics_->quotas()),
         services_{*engine_,
                   models_,
                   admission_,
@@ -68,7 +69,8 @@ class ServerImpl final : public Server {
                   &unread_,
                   &burst_,
                   &huge_texts_,
-                  &poller_rest_} {}
+                  &poller_rest_,
+                  &quotas_} {}
 
   ~ServerImpl() override {
     metrics_endpoint_.reset();
@@ -128,6 +130,7 @@ class ServerImpl final : public Server {
   UnreadAnswers unread_;
   CallBurst burst_;
   PollerRest poller_rest_;
+  TokenQuotas quotas_;
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
@@ -201,7 +204,8 @@ void ServerImpl::SendSpans(const ServerConfig& config) {
 absl::Status ServerImpl::MakeGate(const ServerConfig& config) {
   std::unique_ptr<IdentitySource> identities;
   if (!config.identity_file.empty()) {
-    BEAMLINE_ASSIGN_OR_RETURN(identities, IdentitySource::Open(config.identity_file));
+    const auto listener = [this](const Identities& read) { quotas_.SetOwn(read.quotas()); };
+    BEAMLINE_ASSIGN_OR_RETURN(identities, IdentitySource::Open(config.identity_file, listener));
   } else if (config.tls_client_ca_file.empty()) {
     return absl::OkStatus();
   }

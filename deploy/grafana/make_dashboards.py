@@ -116,6 +116,10 @@ OVERVIEW = [
     graph("Cancelled and given up", "Requests whose client went away or cancelled; whose deadline was too near when their turn came.",
           [(total("beamline_cancelled_total", "model"), "{{model}} cancelled"),
            (total("beamline_hopeless_total", "model"), "{{model}} given up")], "reqps"),
+    graph("Quotas", "Tokens of clients that have a quota, a second: used by requests that are over; that refused requests might have used.",
+          [(total("beamline_quota_tokens_total", "outcome", SERIES), "{{outcome}}")]),
+    graph("Clients with quotas", "Whose tokens are being counted: those that have used some lately.",
+          [(f"sum by (instance) (beamline_quota_clients{{{SERIES}}})", "{{instance}}")]),
 ]
 
 LATENCY = [

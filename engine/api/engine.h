@@ -55,10 +55,11 @@ inline constexpr char kModelNotReadyPayload[] = "beamline.model_not_ready";
 inline constexpr char kReplicaEndedPayload[] = "beamline.replica_ended";
 
 // A RESOURCE_EXHAUSTED error with this payload is about a limit of a request: the name of the
-// reason, kRefusedByTokens or kRefusedByDeadline.
+// reason, one of those below.
 inline constexpr char kRefusalPayload[] = "beamline.refusal";
 inline constexpr std::string_view kRefusedByTokens = "queued_tokens";
 inline constexpr std::string_view kRefusedByDeadline = "deadline";
+inline constexpr std::string_view kRefusedByQuota = "quota";  // of a TokenCharge
 // After how many milliseconds another try may be taken, in decimal.
 inline constexpr char kRetryAfterPayload[] = "beamline.retry_after_ms";
 
@@ -81,11 +82,11 @@ class Engine {
   // Validates, then queues; thread safe, returns at once. Errors (the sink is not called then):
   // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
   // RESOURCE_EXHAUSTED queue full, or the deadline passes before the request could be answered, as
-  // the model's steps take; UNAVAILABLE draining, or no replica of the model can answer.
-  // Errors that only tokenizing can find (prompt too long) are returned where the text is short
-  // enough to be tokenized at once; else they come to the sink, as do those of computing:
-  // UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when the model
-  // computed NaN or infinity for this request.
+  // the model's steps take, or its charge is refused; UNAVAILABLE draining, or no replica of the
+  // model can answer. Errors that only tokenizing can find (prompt too long) are returned where the
+  // text is short enough to be tokenized at once; else they come to the sink, as do those of
+  // computing: UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when
+  // the model computed NaN or infinity for this request.
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(

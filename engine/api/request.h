@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/api/token_charge.h"
 #include "kernels/backend.h"
 
 namespace beamline {
@@ -124,6 +125,7 @@ struct GenerateRequest {
   std::string request_id;  // the client's; comes to nothing in the engine
   std::string cache_salt;  // cached prompts are shared with requests of the same salt only
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;  // of its tokens; null: nobody counts them
   // An answer that must come out larger (engine/intake/answer_size.h) is OUT_OF_RANGE before
   // anything of it is computed; 0: any size will do.
   int64_t max_answer_bytes = 0;
@@ -207,6 +209,7 @@ struct ScoreRequest {
   std::string request_id;
   std::string cache_salt;
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
@@ -245,6 +248,7 @@ struct EncodeRequest {
   std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
@@ -310,6 +314,7 @@ struct ClassifyRequest {
   std::string request_id;
   std::string cache_salt;  // of a model that writes, as in GenerateRequest
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
@@ -325,6 +330,7 @@ struct ClassifyTokensRequest {
   std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
@@ -341,6 +347,7 @@ struct FillMaskRequest {
   std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 

@@ -26,6 +26,7 @@ struct JudgeRequest {
   std::string client;
   std::string cache_salt;
   std::optional<Clock::time_point> deadline;
+  std::shared_ptr<TokenCharge> charge;
 };
 
 // Of the shape of GenerateIntake. The result has two scores: of the model's positive token behind

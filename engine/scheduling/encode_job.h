@@ -47,7 +47,9 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
     result.timing.total = now - rank.arrival;
     Answer(std::move(result));
   }
-  void Expire(Clock::time_point) { Answer(OverdueError()); }
+  // Of its inputs' tokens, so far.
+  int64_t used_tokens() const { return begun() ? input_tokens : 0; }
+  void Expire(Clock::time_point) { Answer(WithUsedTokens(OverdueError(), used_tokens())); }
 };
 
 }  // namespace beamline

@@ -26,10 +26,14 @@ void Group::Finish(Clock::time_point now) {
   Answer(std::move(result));
 }
 
+int64_t Group::used_tokens() const {
+  return begun() ? input_tokens + decoder->num_generated_tokens() : 0;
+}
+
 void Group::Expire(Clock::time_point now) {
   // A stream keeps what it has got; a single answer that is not whole is none.
   if (!sink->wants_deltas() || decoder->num_generated_tokens() == 0) {
-    return Answer(OverdueError());
+    return Answer(WithUsedTokens(OverdueError(), used_tokens()));
   }
   decoder->Stop(FinishReason::kDeadline);
   Finish(now);

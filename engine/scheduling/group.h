@@ -46,6 +46,8 @@ struct Group : Job<GenerateSink, GenerateResult> {
   void SendDeltas();
   // Answers with what the decoder has. REQUIRES: it has finished.
   void Finish(Clock::time_point now);
+  // Of its prompt and of what it has generated, so far.
+  int64_t used_tokens() const;
   void Expire(Clock::time_point now);
 };
 

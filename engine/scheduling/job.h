@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "engine/api/request.h"
 #include "engine/scheduling/ticket.h"
 #include "engine/scheduling/waiting_count.h"
@@ -39,6 +40,14 @@ inline absl::Status OverdueError() {
 inline absl::Status HopelessError() {
   return absl::DeadlineExceededError(
       "the deadline was too near to be met when the request's turn came");
+}
+
+// An error that ends a request of which something was computed has the number of tokens that were
+// used in this payload, in decimal; without it none were.
+inline constexpr char kUsedTokensPayload[] = "beamline.used_tokens";
+inline absl::Status WithUsedTokens(absl::Status status, int64_t tokens) {
+  if (tokens > 0) status.SetPayload(kUsedTokensPayload, absl::Cord(std::to_string(tokens)));
+  return status;
 }
 
 template <typename SinkType, typename ResultType>

@@ -16,7 +16,7 @@
 
 namespace beamline {
 
-// JobType: a Job with Expire(now), which answers it when its deadline has passed.
+// JobType: a Job with used_tokens(), so far, and Expire(now), which answers what is overdue.
 template <typename JobType>
 class JobList {
  public:
@@ -54,7 +54,8 @@ class JobList {
       if (job->done) continue;
       if (job->cancelled->load(std::memory_order_relaxed)) {
         ++ends.cancelled;
-        job->Answer(absl::CancelledError("cancelled by the client"));
+        job->Answer(
+            WithUsedTokens(absl::CancelledError("cancelled by the client"), job->used_tokens()));
         waiting_are_done_ |= !job->begun();
       } else if (job->deadline.has_value()) {
         const double left = std::chrono::duration<double>(*job->deadline - now).count();

@@ -131,7 +131,8 @@ class EngineImpl : public Engine {
                         .priority = request.priority,
                         .client = request.client,
                         .cache_salt = request.cache_salt,
-                        .deadline = request.deadline};
+                        .deadline = request.deadline,
+                        .charge = request.charge};
     for (size_t i = 0; i < count; ++i) {
       one.index = i;
       one.document = std::get<std::string>(std::move(request.inputs[i]));

@@ -70,19 +70,27 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   auto handle = std::make_shared<Handle>();
   auto guard = std::make_shared<RerunSink<Intake>>(
       pool, std::move(sink), request,
-      typename RerunSink<Intake>::Kept{Handle::CancelledOf(handle), arrival});
+      typename RerunSink<Intake>::Kept{Handle::CancelledOf(handle), arrival,
+                                       ChargedTokens(request.charge)});
   absl::StatusOr<Intake> intake = Intake::Check(std::move(request), pool->facts());
   if (!intake.ok()) return intake.status();
+  const bool is_long = intake->text_bytes() > kInlineTextBytes;
+  if (is_long) BEAMLINE_RETURN_IF_ERROR(guard->tokens().Check());
   BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker));
   acceptance.cancelled = Handle::CancelledOf(handle);
+  ChargedTokens& tokens = guard->tokens();
   auto job = intake->Start(std::move(acceptance), std::move(guard));
-  if (intake->text_bytes() <= kInlineTextBytes) {
+  if (!is_long) {
     // Refused where it is asked: no other thread is woken for what is to cost as little as it can.
-    BEAMLINE_RETURN_IF_ERROR(Prepare(*pool, *intake, *job, QueueLimits::kAll));
+    const absl::Status status = Prepare(*pool, *intake, *job, QueueLimits::kAll, tokens);
+    if (!status.ok()) {
+      tokens.Settle(status);
+      return status;
+    }
     pool->Submit(std::move(job));
   } else {
-    tokenizers_->Post([pool, intake = *std::move(intake), job = std::move(job)]() mutable {
-      Begin(*pool, intake, std::move(job), QueueLimits::kAll);
+    tokenizers_->Post([pool, intake = *std::move(intake), job = std::move(job), &tokens]() mutable {
+      Begin(*pool, intake, std::move(job), QueueLimits::kAll, tokens);
     });
   }
   return handle;

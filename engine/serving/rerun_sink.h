@@ -11,28 +11,30 @@
 
 #include "engine/scheduling/job.h"
 #include "engine/serving/attempt.h"
+#include "engine/serving/charged_tokens.h"
 #include "engine/serving/replica_pool.h"
 
 namespace beamline {
 
-// Tokenizes, and counts the request among those that wait. An error is its answer. `limits`: those
-// that it must keep.
+// Tokenizes, charges `tokens`, and counts the request among those that wait. An error is its
+// answer. `limits`: those that it must keep. `tokens`: the sink's, and end with it.
 template <typename Intake>
 absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
-                     QueueLimits limits) {
+                     QueueLimits limits, ChargedTokens& tokens) {
   // What nobody waits for any more keeps no tokenizer from others.
   if (job.cancelled->load(std::memory_order_relaxed)) {
     return absl::CancelledError("cancelled by the client");
   }
   BEAMLINE_RETURN_IF_ERROR(intake.Complete(job));
+  BEAMLINE_RETURN_IF_ERROR(tokens.Take(job.cost));
   return pool.Queue(job, limits);
 }
 
 // Prepares the request and hands it to a replica, or answers it.
 template <typename Intake>
 void Begin(ReplicaPool& pool, Intake& intake, std::unique_ptr<typename Intake::Job> job,
-           QueueLimits limits) {
-  const absl::Status status = Prepare(pool, intake, *job, limits);
+           QueueLimits limits, ChargedTokens& tokens) {
+  const absl::Status status = Prepare(pool, intake, *job, limits, tokens);
   if (!status.ok()) return job->Answer(status);
   pool.Submit(std::move(job));
 }
@@ -75,6 +77,7 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
   struct Kept {
     std::shared_ptr<const std::atomic<bool>> cancelled;
     Clock::time_point arrival;
+    ChargedTokens tokens;
   };
 
   // Keeps the request where there is another replica to begin it again.
@@ -86,11 +89,17 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
     if (pool_->size() > 1) request_ = std::make_unique<Request>(request);
   }
 
+  ChargedTokens& tokens() { return kept_.tokens; }
+
   void OnFinish(absl::StatusOr<typename Intake::Result> result) override {
-    if (result.ok()) return this->of_.client->OnFinish(std::move(result));
+    if (result.ok()) {
+      kept_.tokens.Settle(*result);
+      return this->of_.client->OnFinish(std::move(result));
+    }
     absl::Status error = result.status();
     const Attempt::Next next = this->of_.attempt.OnError(error, *kept_.cancelled, Clock::now());
     if (next == Attempt::Next::kRunAgain && request_ != nullptr) return RunAgain(error);
+    kept_.tokens.Settle(error);
     // Who is told to come again should find somebody.
     const absl::Status pool = pool_->status();
     if (!pool.ok() && !pool.GetPayload(kReplicaEndedPayload).has_value()) {
@@ -103,7 +112,10 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
   // After it begins, the sink belongs to the other replica's thread.
   void RunAgain(const absl::Status& error) {
     absl::StatusOr<Intake> intake = Intake::Check(std::move(*request_), pool_->facts());
-    if (!intake.ok()) return this->of_.client->OnFinish(error);  // it passed once
+    if (!intake.ok()) {  // it passed once
+      kept_.tokens.Settle(error);
+      return this->of_.client->OnFinish(error);
+    }
     Acceptance acceptance;
     acceptance.ticket = Ticket(pool_->tickets());
     acceptance.arrival = kept_.arrival;
@@ -113,11 +125,11 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
         *WaitingCount::Enter(pool_->waiting(), std::numeric_limits<int64_t>::max());
     auto job = intake->Start(std::move(acceptance), this->shared_from_this());
     pool_->CountRerun();
-    Begin(*pool_, *intake, std::move(job), QueueLimits::kNone);
+    Begin(*pool_, *intake, std::move(job), QueueLimits::kNone, kept_.tokens);
   }
 
   const std::shared_ptr<ReplicaPool> pool_;
-  const Kept kept_;
+  Kept kept_;
   std::unique_ptr<Request> request_;  // null: it is not begun again
 };
 

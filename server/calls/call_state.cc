@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -20,6 +21,12 @@ void Describe(const Caller& caller, CallRecord& record) {
   record.is_identity = caller.is_identity;
   record.peer = caller.peer;
   record.trace = caller.trace;
+}
+
+// Of a limit of a request, by the engine's name of it.
+Rejection RejectionOf(std::string_view reason) {
+  if (reason == kRefusedByTokens) return Rejection::kQueuedTokens;
+  return reason == kRefusedByQuota ? Rejection::kQuota : Rejection::kDeadline;
 }
 
 // The first of these fields that the request has, where it is a text; else null.
@@ -44,6 +51,11 @@ struct NamingFields {
 };
 
 }  // namespace
+
+std::shared_ptr<TokenCharge> OpenCharge(const ServiceContext& services, const Caller& caller) {
+  if (services.quotas == nullptr) return nullptr;
+  return services.quotas->Open(caller.client, caller.is_identity);
+}
 
 absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right) {
@@ -183,8 +195,7 @@ void CallState::RecordRefusal(const absl::Status& refusal) {
 google::rpc::Status CallState::Fail(const absl::Status& status) {
   // Some refusals wait until a request's tokens are counted, and come as its answer.
   if (const auto reason = status.GetPayload(kRefusalPayload); reason.has_value()) {
-    services_.metrics.RecordRejection(
-        std::string(*reason) == kRefusedByTokens ? Rejection::kQueuedTokens : Rejection::kDeadline);
+    services_.metrics.RecordRejection(RejectionOf(std::string(*reason)));
   }
   if (IsFaultOfTheServer(status.code())) record_.fault = std::string(status.message());
   google::rpc::Status error = ToRpcStatus(status);

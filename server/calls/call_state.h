@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "server/model_directory.h"
 #include "server/request_log.h"
 #include "server/security/gate.h"
+#include "server/security/token_quotas.h"
 #include "server/tracing/span_exporter.h"
 
 namespace beamline {
@@ -52,12 +54,16 @@ struct ServiceContext {
   StreamLimits stream_limits;
   const Gate* gate = nullptr;  // null: everybody may call, and nobody is known
   RequestLogOptions request_log;
-  SpanExporter* spans = nullptr;     // null: none are sent
-  UnreadAnswers* unread = nullptr;   // of unary calls; null: there is no limit
-  CallBurst* burst = nullptr;        // null: what calls leave is done at once
-  WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers
+  SpanExporter* spans = nullptr;      // null: none are sent
+  UnreadAnswers* unread = nullptr;    // of unary calls; null: there is no limit
+  CallBurst* burst = nullptr;         // null: what calls leave is done at once
+  WorkerPool* huge_texts = nullptr;   // one thread for texts of megabytes; null: text_workers
   PollerRest* poller_rest = nullptr;  // null: none rests
+  TokenQuotas* quotas = nullptr;      // null: nobody has one
 };
+
+// Where the tokens of this caller's call are charged; null: nowhere.
+std::shared_ptr<TokenCharge> OpenCharge(const ServiceContext& services, const Caller& caller);
 
 // Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right);

@@ -1,6 +1,7 @@
 // Who calls, and how long the caller waits for an answer.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ struct Caller {
   TraceContext trace;                         // what the caller's traceparent says; else empty
   // Of a call of gRPC's, for as long as it runs; else null.
   const grpc::CallbackServerContext* context = nullptr;
+  // Where the parts of one call are charged together; null: each by itself.
+  std::shared_ptr<TokenCharge> charge = nullptr;
   std::string model = {};  // in protocols whose requests name none: by the call's metadata
 };
 

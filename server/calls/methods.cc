@@ -61,6 +61,7 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   if (!request.ok()) return request;
   request->model = answer.model;
   request->client = caller.client;
+  request->charge = caller.charge != nullptr ? caller.charge : OpenCharge(call.services(), caller);
   if constexpr (requires { request->cache_salt; }) {
     // A salt that is too long is refused as it is.
     if (caller.is_identity && call.services().gate->isolates() &&

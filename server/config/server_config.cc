@@ -13,6 +13,7 @@
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "server/security/token_bucket.h"
 
 namespace beamline {
 namespace {
@@ -242,6 +243,23 @@ std::vector<Setting> RankSettings(ServerConfig& c) {
   };
 }
 
+std::vector<Setting> QuotaSettings(ServerConfig& c) {
+  return {
+      {"tokens_per_second",
+       &c.tokens_per_second,
+       0,
+       static_cast<double>(QuotaLimits::kMostTokensPerSecond),
+       {},
+       "of a client, as it uses them on average; more are RESOURCE_EXHAUSTED; 0: any number"},
+      {"token_burst",
+       &c.token_burst,
+       0,
+       static_cast<double>(QuotaLimits::kMostBurst),
+       {},
+       "with tokens_per_second, how many tokens of a client at once; 0: those of a minute"},
+  };
+}
+
 // What the server tells of requests beyond metrics.
 std::vector<Setting> LogSettings(ServerConfig& c) {
   return {
@@ -384,10 +402,12 @@ std::vector<Setting> Settings(ServerConfig& c) {
   const std::vector<Setting> connections = ConnectionSettings(c);
   const std::vector<Setting> ranks = RankSettings(c);
   const std::vector<Setting> tls = TlsSettings(c);
+  const std::vector<Setting> quotas = QuotaSettings(c);
   settings.insert(settings.end(), tls.begin(), tls.end());
   settings.insert(settings.end(), devices.begin(), devices.end());
   settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());
+  settings.insert(settings.end(), quotas.begin(), quotas.end());
   settings.insert(settings.end(), logs.begin(), logs.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
   return settings;

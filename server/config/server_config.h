@@ -40,6 +40,8 @@ struct ServerConfig {
   int32_t writer_threads = 1;
   int32_t max_concurrent_requests = 8192;
   int32_t max_priority = 5;                   // a higher one of a request counts as this
+  int64_t tokens_per_second = 0;              // of a client that has no quota of its own; 0: any
+  int64_t token_burst = 0;                    // of its tokens at once; 0: those of a minute
   int32_t max_outstanding_per_stream = 1024;  // of GenerateMany, EncodeMany
   int32_t max_receive_bytes = 4 << 20;
   int32_t max_send_bytes = 64 << 20;

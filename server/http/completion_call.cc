@@ -82,6 +82,7 @@ absl::Status CompletionCall::ParseAndSubmit() {
                      : request_.stream ? "chat.completion.chunk"
                                        : "chat.completion",
            .created = NowInSeconds()};
+  if (request_.prompts.size() > 1) caller_.charge = OpenCharge(services_, caller_);
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
     if (i == 0) {

@@ -115,6 +115,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectSpans(families);
   CollectHttp(http_, families);
   CollectCertificates(families);
+  CollectQuotas(families);
   CollectBuildMetrics(families);
   CollectProcessMetrics(families);
   return families;
@@ -129,6 +130,16 @@ void Metrics::CollectCertificates(std::vector<prometheus::MetricFamily>& familie
   add("server", certificates_.server_expires);
   add("client_ca", certificates_.client_ca_expires);
   families.push_back(std::move(expires));
+}
+
+void Metrics::CollectQuotas(std::vector<prometheus::MetricFamily>& families) const {
+  auto tokens = CounterFamily("beamline_quota_tokens_total", "Tokens charged to quotas");
+  AddValue(tokens, {{"outcome", "used"}}, static_cast<double>(quotas_.used_tokens.load()));
+  AddValue(tokens, {{"outcome", "refused"}}, static_cast<double>(quotas_.refused_tokens.load()));
+  families.push_back(std::move(tokens));
+  auto clients = GaugeFamily("beamline_quota_clients", "Clients whose quotas are not full");
+  AddValue(clients, {}, static_cast<double>(quotas_.clients.load()));
+  families.push_back(std::move(clients));
 }
 
 void Metrics::CollectSpans(std::vector<prometheus::MetricFamily>& families) const {

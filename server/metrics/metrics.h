@@ -20,6 +20,7 @@
 #include "server/metrics/histogram.h"
 #include "server/metrics/http_stats.h"
 #include "server/security/certificate_stats.h"
+#include "server/security/quota_stats.h"
 #include "server/tracing/span_stats.h"
 #include "server/tracing/trace_context.h"
 
@@ -125,15 +126,16 @@ enum class Rejection : uint8_t {
   kQueueFull,        // max_queued_requests wait for the model
   kQueuedTokens,     // its tokens beside those that wait are more than max_queued_tokens
   kDeadline,         // it would be answered too late
+  kQuota,            // its client has used its quota of tokens
   kDraining,         // the server is about to stop
   kDeviceFault,      // the model's device has failed
   kNotReady,         // the model is being loaded or unloaded
   kUnauthenticated,  // the caller is nobody whom the server knows
   kPermissionDenied  // the caller may not call this
 };
-inline constexpr std::array<std::string_view, 9> kRejectionNames = {
-    "overload",     "queue_full", "queued_tokens",   "deadline",         "draining",
-    "device_fault", "not_ready",  "unauthenticated", "permission_denied"};
+inline constexpr std::array<std::string_view, 10> kRejectionNames = {
+    "overload", "queue_full",   "queued_tokens", "deadline",        "quota",
+    "draining", "device_fault", "not_ready",     "unauthenticated", "permission_denied"};
 
 // A call that is over, or one request of a stream of requests.
 struct CallRecord {
@@ -195,6 +197,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   HttpStats& http() { return http_; }
   // Written by whoever reads certificates, where there are any.
   CertificateStats& certificates() { return certificates_; }
+  // Written by quotas, where there are any.
+  QuotaStats& quotas() { return quotas_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -234,6 +238,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
   void CollectCertificates(std::vector<prometheus::MetricFamily>& families) const;
+  void CollectQuotas(std::vector<prometheus::MetricFamily>& families) const;
   void CollectSpans(std::vector<prometheus::MetricFamily>& families) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
@@ -248,6 +253,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   SpanStats spans_;
   HttpStats http_;
   CertificateStats certificates_;
+  QuotaStats quotas_;
 };
 
 }  // namespace beamline

@@ -1,7 +1,9 @@
 #include "server/security/identities.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "base/field_error.h"
@@ -23,6 +25,8 @@ constexpr size_t kMostNameBytes = 128;
 constexpr std::string_view kHashPrefix = "sha256:";
 constexpr std::string_view kCertificate = "certificate";
 constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kRate = "tokens_per_second=";
+constexpr std::string_view kBurst = "token_burst=";
 
 // What stands before the first blank, which `line` then begins behind.
 std::string_view TakeWord(std::string_view& line) {
@@ -79,6 +83,37 @@ std::string FaultOf(const Identity& identity, bool has_rights, std::string_view 
   return "";
 }
 
+bool ReadNumber(std::string_view text, int64_t most, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most;
+}
+
+// What the last words of a line are at fault of; empty: nothing.
+std::string ReadQuota(std::string_view line, std::optional<QuotaLimits>& quota) {
+  QuotaLimits limits;
+  bool has_rate = false, has_burst = false;
+  for (std::string_view word = TakeWord(line); !word.empty(); word = TakeWord(line)) {
+    const bool is_rate = word.starts_with(kRate);
+    bool& is_given = is_rate ? has_rate : has_burst;
+    const bool is_good =
+        !is_given &&
+        (is_rate ? ReadNumber(word.substr(kRate.size()), QuotaLimits::kMostTokensPerSecond,
+                              limits.tokens_per_second)
+                 : word.starts_with(kBurst) && ReadNumber(word.substr(kBurst.size()),
+                                                          QuotaLimits::kMostBurst, limits.burst));
+    if (!is_good) {
+      return fmt::format(
+          "the word '{}' behind the third; accepted: tokens_per_second=NUMBER, 0 to {}, and "
+          "token_burst=NUMBER, 0 to {}, once each",
+          Shorten(word), QuotaLimits::kMostTokensPerSecond, QuotaLimits::kMostBurst);
+    }
+    is_given = true;
+  }
+  if (has_burst && !has_rate) return "there is token_burst= without tokens_per_second=";
+  if (has_rate) quota = limits;
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::string_view text) {
@@ -102,7 +137,14 @@ absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::strin
     const std::string_view shown = TakeWord(line);
     const std::string wrong = FaultOf(identity, has_rights, rights);
     if (!wrong.empty()) return fault(wrong);
-    if (!TakeWord(line).empty()) return fault("there are more than three words");
+    std::optional<QuotaLimits> quota;
+    if (const std::string unread = ReadQuota(line, quota); !unread.empty()) return fault(unread);
+    if (quota.has_value()) {
+      const auto [known, is_new] = found.quotas_.emplace(identity.name, *quota);
+      if (!is_new && known->second != *quota) {
+        return fault(fmt::format("'{}' has another quota in a line before it", identity.name));
+      }
+    }
     if (shown == kCertificate) {
       const std::string name = identity.name;
       if (!found.certificates_.emplace(name, std::move(identity)).second) {
@@ -147,16 +189,20 @@ absl::StatusOr<Identities> ReadIdentities(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<IdentitySource>> IdentitySource::Open(
-    const std::string& path, std::chrono::milliseconds interval) {
+    const std::string& path, Listener listener, std::chrono::milliseconds interval) {
   BEAMLINE_ASSIGN_OR_RETURN(Identities identities, ReadIdentities(path));
-  std::unique_ptr<IdentitySource> source(new IdentitySource(path, std::move(identities)));
+  if (listener) listener(identities);
+  std::unique_ptr<IdentitySource> source(
+      new IdentitySource(path, std::move(listener), std::move(identities)));
   source->watch_ = std::make_unique<FileWatch>(
       std::vector<std::string>{path}, [watched = source.get()] { watched->Reload(); }, interval);
   return source;
 }
 
-IdentitySource::IdentitySource(std::string path, Identities identities)
-    : path_(std::move(path)), current_(std::make_shared<const Identities>(std::move(identities))) {}
+IdentitySource::IdentitySource(std::string path, Listener listener, Identities identities)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      current_(std::make_shared<const Identities>(std::move(identities))) {}
 
 std::shared_ptr<const Identities> IdentitySource::Current() const {
   std::lock_guard lock(mutex_);
@@ -170,6 +216,7 @@ void IdentitySource::Reload() {
                   std::string(read.status().message()));
     return;
   }
+  if (listener_) listener_(*read);
   std::lock_guard lock(mutex_);
   current_ = std::make_shared<const Identities>(*std::move(read));
   spdlog::info("the identities were read anew");

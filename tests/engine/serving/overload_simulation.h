@@ -39,6 +39,7 @@ struct Counts {
 struct SimulatedJob : Job<EncodeSink, EncodeResult> {
   int64_t true_steps = 1, computed = 0;
   size_t client_number = 0;
+  int64_t used_tokens() const { return 0; }
   void Expire(Clock::time_point) { Answer(OverdueError()); }
 };
 

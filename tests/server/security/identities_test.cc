@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -43,6 +44,9 @@ TEST(Identities, AreFoundByTokenAndByCertificate) {
 TEST(Identities, FaultsNameTheLine) {
   const std::string hash = kTest;
   const std::string second = "a inference " + hash + "\n";
+  const std::string accepted =
+      " behind the third; accepted: tokens_per_second=NUMBER, 0 to 1000000000, and "
+      "token_burst=NUMBER, 0 to 1000000000000, once each";
   const std::vector<std::pair<std::string, std::string>> faults = {
       {"a\n", "line 1: the rights are ''; accepted: inference, admin, or inference,admin"},
       {"\na all " + hash,
@@ -55,7 +59,21 @@ TEST(Identities, FaultsNameTheLine) {
        "line 1: the third word is neither sha256: and 64 hexadecimal digits nor certificate"},
       {"a inference " + hash.substr(0, 70) + "g",
        "line 1: the third word is neither sha256: and 64 hexadecimal digits nor certificate"},
-      {"a inference " + hash + " more", "line 1: there are more than three words"},
+      {"a inference " + hash + " more", "line 1: the word 'more'" + accepted},
+      {"a inference " + hash + " tokens_per_second=-1",
+       "line 1: the word 'tokens_per_second=-1'" + accepted},
+      {"a inference " + hash + " tokens_per_second=1000000001",
+       "line 1: the word 'tokens_per_second=1000000001'" + accepted},
+      {"a inference " + hash + " tokens_per_second=1 tokens_per_second=1",
+       "line 1: the word 'tokens_per_second=1'" + accepted},
+      {"a inference " + hash + " token_burst=1000000000001 tokens_per_second=1",
+       "line 1: the word 'token_burst=1000000000001'" + accepted},
+      {"a inference " + hash + " tokens_per_second=1 token_burst=",
+       "line 1: the word 'token_burst='" + accepted},
+      {"a inference " + hash + " token_burst=5",
+       "line 1: there is token_burst= without tokens_per_second="},
+      {"a inference " + hash + " tokens_per_second=5\na admin certificate tokens_per_second=6",
+       "line 2: 'a' has another quota in a line before it"},
       {second + "b admin " + hash, "line 2: the token is that of 'a' too"},
       {"a admin certificate\na inference certificate",
        "line 2: the certificate of 'a' stands there twice"},
@@ -67,6 +85,17 @@ TEST(Identities, FaultsNameTheLine) {
     const auto found = Identities::Parse("f", text);
     EXPECT_EQ(found.status().message(), "identity_file is 'f', " + fault);
   }
+}
+
+TEST(Identities, MayHaveQuotasOfTheirOwn) {
+  const auto found = Identities::Parse(
+      "f", std::string("a inference ") + kTest + " token_burst=70\ttokens_per_second=5 \r\n" +
+               "a inference " + kEmpty + "\nb admin certificate tokens_per_second=0\n" +
+               "c admin certificate\na inference certificate tokens_per_second=5 token_burst=70");
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->quotas().size(), 2U);
+  EXPECT_EQ(found->quotas().at("a"), (QuotaLimits{.tokens_per_second = 5, .burst = 70}));
+  EXPECT_FALSE(found->quotas().at("b").limits());
 }
 
 TEST(Identities, SaltsAreOfOneIdentityAlone) {
@@ -81,7 +110,10 @@ TEST(IdentitySource, FollowsItsFile) {
   const std::string path = ScratchPath("who");
   EXPECT_TRUE(absl::IsNotFound(IdentitySource::Open(path).status()));
   ReplaceFile(path, std::string("a inference ") + kTest);
-  const auto source = IdentitySource::Open(path, std::chrono::milliseconds(20));
+  std::atomic<int> num_read = 0;
+  const auto source = IdentitySource::Open(
+      path, [&num_read](const Identities&) { ++num_read; }, std::chrono::milliseconds(20));
+  EXPECT_EQ(num_read, 1);
   ASSERT_TRUE(source.ok()) << source.status();
   const auto name = [&source] {
     const auto current = (*source)->Current();
@@ -98,6 +130,7 @@ TEST(IdentitySource, FollowsItsFile) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(name(), "b");
+  EXPECT_EQ(num_read, 2);
 }
 
 }  // namespace
