@@ -21,6 +21,13 @@ struct CallOptions {
   int new_tokens = 64;  // of a stream
 };
 
+// What a call to a server shows of its caller.
+struct CallerOptions {
+  std::string authority;  // certificates of the server's, PEM; empty: plain text
+  std::string token;      // empty: none
+  bool is_traced = false;
+};
+
 // Messages with tokens of a stream, 1 of an answer that comes at once.
 using Messages = absl::StatusOr<int>;
 
@@ -34,7 +41,7 @@ class Calls {
 };
 
 std::unique_ptr<Calls> MakeRemoteCalls(const std::string& target, int num_connections,
-                                       const CallOptions& options);
+                                       const CallOptions& options, const CallerOptions& caller);
 std::unique_ptr<Calls> MakeEngineCalls(Engine& engine, const CallOptions& options);
 
 }  // namespace beamline

@@ -7,10 +7,15 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "base/command_line.h"
+#include "base/file.h"
 #include "base/standard_streams.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
@@ -105,18 +110,41 @@ class EchoModels final : public v1::Models::CallbackService {
   }
 };
 
+// Plain text without a certificate.
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(
+    const std::string& certificate_file, const std::string& key_file) {
+  if (certificate_file.empty()) return grpc::InsecureServerCredentials();
+  constexpr size_t kMostBytes = 1 << 20;
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  BEAMLINE_ASSIGN_OR_RETURN(pair.cert_chain,
+                            ReadFile("--tls-certificate-file", certificate_file, kMostBytes));
+  BEAMLINE_ASSIGN_OR_RETURN(pair.private_key, ReadFile("--tls-key-file", key_file, kMostBytes));
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back(std::move(pair));
+  return grpc::SslServerCredentials(options);
+}
+
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
   CLI::App app("Answers at once with messages of a given size", "rpc_echo_server");
   int dimensions = 8, num_tokens = 64;
   AddNumber(app, "--dimensions", dimensions, "Numbers of an embedding", 1, 1 << 20);
   AddNumber(app, "--tokens", num_tokens, "Messages of a stream", 1, 1 << 20);
+  std::string certificate_file, key_file;
+  AddPath(app, "--tls-certificate-file", certificate_file, "Speaks TLS with it, PEM");
+  AddPath(app, "--tls-key-file", key_file, "The certificate's private key, PEM");
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) {
     std::fputs(ErrorLine("rpc_echo_server", text.status()).c_str(), stderr);
     return 2;
   }
   if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? 1 : 0;
+
+  const auto credentials = CredentialsOf(certificate_file, key_file);
+  if (!credentials.ok()) {
+    std::fputs(ErrorLine("rpc_echo_server", credentials.status()).c_str(), stderr);
+    return 1;
+  }
 
   sigset_t signals;  // blocked before gRPC's threads start, so that sigwait alone gets them
   sigemptyset(&signals);
@@ -128,7 +156,7 @@ int Main(int argc, char** argv) {
   EchoModels models;
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", *credentials, &port);
   builder.RegisterService(&service);
   builder.RegisterService(&models);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

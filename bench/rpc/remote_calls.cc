@@ -1,6 +1,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,23 @@ absl::Status StatusOf(const grpc::Status& status) {
 
 int CountTokens(const GenerateStreamResponse& message) { return message.deltas_size() > 0 ? 1 : 0; }
 
+// W3C trace context, level 1, 3.2.
+constexpr char kTraceParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+// What each call shows of its caller.
+using Shown = std::vector<std::pair<std::string, std::string>>;
+
+void Show(const Shown& shown, grpc::ClientContext& context) {
+  for (const auto& [name, value] : shown) context.AddMetadata(name, value);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const CallerOptions& caller) {
+  if (caller.authority.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = caller.authority;
+  return grpc::SslCredentials(options);
+}
+
 struct UnaryCall {
   grpc::ClientContext context;
   v1::EncodeResponse response;
@@ -26,9 +45,10 @@ struct UnaryCall {
 
 class StreamCall final : public grpc::ClientReadReactor<GenerateStreamResponse> {
  public:
-  StreamCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+  StreamCall(v1::Inference::Stub& stub, const v1::GenerateRequest& request, const Shown& shown,
              std::function<void(Messages)> done)
       : done_(std::move(done)) {
+    Show(shown, context_);
     stub.async()->GenerateStream(&context_, &request, this);
     StartRead(&message_);
     StartCall();
@@ -54,13 +74,17 @@ class StreamCall final : public grpc::ClientReadReactor<GenerateStreamResponse> 
 
 class RemoteCalls final : public Calls {
  public:
-  RemoteCalls(const std::string& target, int num_connections, const CallOptions& options)
+  RemoteCalls(const std::string& target, int num_connections, const CallOptions& options,
+              const CallerOptions& caller)
       : kind_(options.kind) {
+    if (!caller.token.empty()) shown_.emplace_back("authorization", "Bearer " + caller.token);
+    if (caller.is_traced) shown_.emplace_back("traceparent", kTraceParent);
+    const auto credentials = CredentialsOf(caller);
     for (int i = 0; i < num_connections; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-      stubs_.push_back(v1::Inference::NewStub(
-          grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments)));
+      stubs_.push_back(
+          v1::Inference::NewStub(grpc::CreateCustomChannel(target, credentials, arguments)));
     }
     encode_.set_model(options.model);
     generate_.set_model(options.model);
@@ -78,6 +102,7 @@ class RemoteCalls final : public Calls {
   Messages Make() override {
     v1::Inference::Stub& stub = NextStub();
     grpc::ClientContext context;
+    Show(shown_, context);
     if (kind_ == CallKind::kEncode) {
       v1::EncodeResponse response;
       const grpc::Status status = stub.Encode(&context, encode_, &response);
@@ -94,10 +119,11 @@ class RemoteCalls final : public Calls {
   void Start(std::function<void(Messages)> done) override {
     v1::Inference::Stub& stub = NextStub();
     if (kind_ == CallKind::kStream) {
-      new StreamCall(stub, generate_, std::move(done));
+      new StreamCall(stub, generate_, shown_, std::move(done));
       return;
     }
     auto* const call = new UnaryCall;
+    Show(shown_, call->context);
     call->done = std::move(done);
     stub.async()->Encode(&call->context, &encode_, &call->response, [call](grpc::Status status) {
       const auto ended = std::move(call->done);
@@ -110,6 +136,7 @@ class RemoteCalls final : public Calls {
   v1::Inference::Stub& NextStub() { return *stubs_[next_++ % stubs_.size()]; }
 
   const CallKind kind_;
+  Shown shown_;
   v1::EncodeRequest encode_;
   v1::GenerateRequest generate_;
   std::vector<std::unique_ptr<v1::Inference::Stub>> stubs_;
@@ -119,8 +146,8 @@ class RemoteCalls final : public Calls {
 }  // namespace
 
 std::unique_ptr<Calls> MakeRemoteCalls(const std::string& target, int num_connections,
-                                       const CallOptions& options) {
-  return std::make_unique<RemoteCalls>(target, num_connections, options);
+                                       const CallOptions& options, const CallerOptions& caller) {
+  return std::make_unique<RemoteCalls>(target, num_connections, options, caller);
 }
 
 }  // namespace beamline

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/file.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -26,7 +27,8 @@ namespace beamline {
 namespace {
 
 struct Arguments {
-  std::string target, folder;
+  std::string target, folder, ca_file;
+  CallerOptions caller;
   CallOptions call;
   int concurrency = 1, connections = 1, threads = 0;
   double seconds = 3, warmup_s = 0.5;
@@ -120,7 +122,12 @@ absl::Status Run(const Arguments& arguments) {
     BEAMLINE_ASSIGN_OR_RETURN(engine, Engine::Create(options));
     calls = MakeEngineCalls(*engine, arguments.call);
   } else {
-    calls = MakeRemoteCalls(arguments.target, arguments.connections, arguments.call);
+    CallerOptions caller = arguments.caller;
+    if (!arguments.ca_file.empty()) {
+      BEAMLINE_ASSIGN_OR_RETURN(caller.authority,
+                                ReadFile("--ca-file", arguments.ca_file, 1 << 20));
+    }
+    calls = MakeRemoteCalls(arguments.target, arguments.connections, arguments.call, caller);
   }
   const double before = ProcessSeconds();
   BEAMLINE_ASSIGN_OR_RETURN(Measured measured, ClosedLoop(*calls, arguments).Run());
@@ -158,6 +165,9 @@ int Main(int argc, char** argv) {
       ->required()
       ->transform(CLI::CheckedTransformer(std::map<std::string, CallKind>{
           {"encode", CallKind::kEncode}, {"stream", CallKind::kStream}}));
+  AddPath(app, "--ca-file", arguments.ca_file, "Speaks TLS, and trusts these certificates");
+  app.add_option("--token", arguments.caller.token, "The token of each call");
+  app.add_flag("--traced", arguments.caller.is_traced, "Each call belongs to a trace");
   AddNumber(app, "--prompt-tokens", arguments.call.prompt_tokens, "Tokens asked with", 1, 59);
   AddNumber(app, "--new-tokens", arguments.call.new_tokens, "Tokens of a stream", 1, 1 << 20);
   AddNumber(app, "--concurrency", arguments.concurrency, "Calls at a time", 1, 1 << 16);
