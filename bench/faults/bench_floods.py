@@ -11,6 +11,9 @@ import datetime
 import json
 import multiprocessing
 import os
+import select
+import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -116,7 +119,40 @@ def idle_streams(address, end):
     connection.is_closed(max(end - time.monotonic(), 0))
 
 
+def client_hello():
+    """What a client of gRPC's begins TLS with."""
+    context = trusting()
+    context.set_alpn_protocols(["h2"])
+    sent = ssl.MemoryBIO()
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), sent).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return sent.read()
+
+
+def unfinished_handshakes(address, end):
+    """500 connections that begin TLS and say nothing more; each that is ended is followed by another."""
+    host, port = address.rsplit(":", 1)
+    hello, poll, sockets = client_hello(), select.poll(), {}
+    while time.monotonic() < end:
+        while len(sockets) < 500:
+            one = socket.create_connection((host, int(port)), timeout=1)
+            one.sendall(hello)
+            sockets[one.fileno()] = one
+            poll.register(one, select.POLLIN)
+        for number, _ in poll.poll(50):
+            try:
+                ended = not sockets[number].recv(1 << 16)
+            except ConnectionError:
+                ended = True
+            if ended:
+                poll.unregister(number)
+                sockets.pop(number).close()
+
+
 # The kind, its connections at a time, whether it comes again when it has sent all, and settings of the server.
+TLS = "in TLS"
 KINDS = {
     "calls taken back": (take_back, 8, False),
     "calls taken back again and again": (take_back, 8, True),
@@ -127,7 +163,30 @@ KINDS = {
     "urgent calls, max_priority 0": (urgent, 4, True, "--max-priority", "0"),
     "idle streams": (idle_streams, 4, False),
     "messages of tiny parts": (tiny_parts, 4, True),
+    "unfinished handshakes": (unfinished_handshakes, 4, True, TLS),
 }
+
+
+def trusting():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+class TlsConnection(Connection):
+    def connect(self, address, source=""):
+        super().connect(address, source)
+        context = trusting()
+        context.set_alpn_protocols(["h2"])
+        self.socket = context.wrap_socket(self.socket)
+
+
+def tls_settings(folder):
+    """Of a server, with a certificate of its own."""
+    key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                    "/CN=localhost", "-keyout", key, "-out", certificate], check=True, stderr=subprocess.DEVNULL)
+    return ["--tls-key-file", key, "--tls-certificate-file", certificate]
 
 
 def flood_for(kind, address, seconds):
@@ -150,8 +209,8 @@ def flood_for(kind, address, seconds):
         thread.join()
 
 
-def normal_calls(address, seconds, found):
-    connection = Connection(address, source="127.0.0.2")  # another client than the flood
+def normal_calls(address, seconds, in_tls, found):
+    connection = (TlsConnection if in_tls else Connection)(address, source="127.0.0.2")  # another client than the flood
     end = time.monotonic() + seconds
     times, failed = [], 0
     while time.monotonic() < end:
@@ -182,22 +241,24 @@ class Memory(threading.Thread):
         return self.most
 
 
-def calls_beside(address, seconds):
+def calls_beside(address, seconds, in_tls):
     receive, send = multiprocessing.Pipe(False)
-    process = multiprocessing.Process(target=normal_calls, args=(address, seconds, send))
+    process = multiprocessing.Process(target=normal_calls, args=(address, seconds, in_tls, send))
     process.start()
     return lambda: (receive.recv(), process.join())[0]
 
 
 def measure(kind, options):
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(folder, "--log-level", "error", *KINDS[kind][3:], *(part for name in MODELS for part in ("--model", f"{name}={ROOT}/models/{name}")))
+        in_tls = TLS in KINDS[kind]
+        settings = tls_settings(folder) if in_tls else KINDS[kind][3:]
+        server = Server(folder, "--log-level", "error", *settings, *(part for name in MODELS for part in ("--model", f"{name}={ROOT}/models/{name}")))
         try:
-            calls_beside(server.address, 1)()
-            alone = calls_beside(server.address, options.seconds)()
+            calls_beside(server.address, 1, in_tls)()
+            alone = calls_beside(server.address, options.seconds, in_tls)()
             idle = server.resident_bytes()
             memory = Memory(server)
-            beside = calls_beside(server.address, options.seconds)
+            beside = calls_beside(server.address, options.seconds, in_tls)
             flooder = multiprocessing.Process(target=flood_for, args=(kind, server.address, options.seconds))
             flooder.start()
             during = beside()
