@@ -397,6 +397,22 @@ TEST_P(TensorCoreAttentionTest, SeveralTilesOfQueriesAndKeys) {
   }
 }
 
+// Contexts that end at every place of a block and of eight rows, in blocks of one box and of
+// several tiles.
+TEST_P(TensorCoreAttentionTest, ContextsEndAnywhere) {
+  std::vector<int32_t> contexts;
+  for (int32_t end = 1; end <= 32; ++end) contexts.push_back(end + (end % 3) * 128);
+  contexts.insert(contexts.end(), {128, 255, 256, 257, 384, 511});
+  const std::vector<int32_t> queries(contexts.size(), 40);
+  for (int block_size : Cases<int>({8, 16, 64, 128, 256}, {16, 128})) {
+    for (int head_dim : {64, 128}) {
+      const AttentionInputs inputs = Inputs({4, 2, head_dim, queries, contexts, block_size});
+      for (int variant : {kFull, kCausal}) Compare(inputs, variant);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // A sequence has the bits alone that it has in a batch.
 TEST_P(TensorCoreAttentionTest, PrefillDoesNotDependOnItsBatch) {
   for (int head_dim : {64, 80, 128, 256}) {

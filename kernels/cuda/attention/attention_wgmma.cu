@@ -6,6 +6,7 @@
 // at issuing products, so that they compute exponentials at different times. Source: Shah et al.,
 // "FlashAttention-3", arXiv:2407.08608.
 #include <algorithm>
+#include <bit>
 
 #include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
@@ -128,19 +129,17 @@ struct Multiplier {
 
   __device__ void StartScores() {
     constexpr int kStepBytes = 16 * static_cast<int>(sizeof(T));
-    constexpr int kSteps = kSwizzledColumns / 16;
     const uint64_t a = TileDescriptor(shared.queries[queries.at][group][0]);
-    const uint64_t b = TileDescriptor(shared.keys[keys.at][0]);
+    const uint64_t b = TileDescriptor(shared.keys[keys.at][0], 16, S::kGroupBytes);
     KeepInOrder(scores);
     StartProducts();
 #pragma unroll
     for (int part = 0; part < S::kParts; ++part) {
 #pragma unroll
-      for (int k = 0; k < kSteps; ++k) {
+      for (int k = 0; k < kSwizzledColumns / 16; ++k) {
         const int a_bytes = part * kGroupRows * kSwizzledColumns * static_cast<int>(sizeof(T));
-        const int b_bytes = part * kKeys * kSwizzledColumns * static_cast<int>(sizeof(T));
-        MultiplyTiles<T>(Further(a, a_bytes + k * kStepBytes), Further(b, b_bytes + k * kStepBytes),
-                         part + k > 0, scores);
+        MultiplyTiles<T>(Further(a, a_bytes + k * kStepBytes),
+                         Further(b, part * S::kPartBytes + k * kStepBytes), part + k > 0, scores);
       }
     }
     CommitProducts();
@@ -159,9 +158,8 @@ struct Multiplier {
   }
 
   __device__ void StartOutput() {
-    constexpr int kStepBytes = 16 * kSwizzledColumns * static_cast<int>(sizeof(T));
-    constexpr int kPartBytes = kKeys * kSwizzledColumns * static_cast<int>(sizeof(T));
-    const uint64_t b = TileDescriptor(shared.values[values.at][0], kPartBytes);
+    constexpr int kStepBytes = (16 >> kGroupShift) * S::kGroupBytes;
+    const uint64_t b = TileDescriptor(shared.values[values.at][0], S::kPartBytes, S::kGroupBytes);
     KeepInOrder(output);
     KeepInOrder(probabilities);
     StartProducts();
@@ -283,7 +281,7 @@ struct Multiplier {
 template <typename T, typename S>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     WgmmaKernel(const __grid_constant__ Maps maps, const __grid_constant__ AttentionArgs<T> args,
-                const __grid_constant__ TileList list, int box_keys) {
+                const __grid_constant__ TileList list, int box_shift) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ unsigned char memory[];
   const uint32_t misplaced = SharedAddress(memory) % kSwizzledAlignment;
@@ -316,14 +314,14 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   } else {
     if (!S::kAlone) GiveRegisters<S::kCopyRegisters>();
     if (warp % kWarpsPerGroup == 0) {
-      Copier<T, S> copier = {shared, maps, args, list, box_keys, lane};
+      Copier<T, S> copier = {shared, maps, args, list, box_shift, lane};
       copier.Run();
     }
   }
 #endif
 }
 
-Maps MakeMaps(Device& device, const AttentionParams& params, int box_keys) {
+Maps MakeMaps(Device& device, const AttentionParams& params, int box_keys, bool whole_rows) {
   const int heads = 1 << HeadShift(params.num_heads / params.num_kv_heads);
   Maps maps;
   maps.query = MakeRaggedMap(
@@ -340,6 +338,16 @@ Maps MakeMaps(Device& device, const AttentionParams& params, int box_keys) {
   };
   const KvLayer none;
   const KvLayer& cache = params.cache == nullptr ? none : *params.cache;
+  if (whole_rows) {
+    const auto set = [&](const Tensor& cached, CUtensorMap& whole, CUtensorMap& last) {
+      const int64_t rows = cached.dim(0) * cached.dim(1) * cached.dim(2);
+      const GroupedRows groups = {cached.data, params.head_dim, rows, box_keys >> kGroupShift};
+      whole = MakeGroupedMap(device, groups), last = MakeRaggedGroupMap(device, groups);
+    };
+    set(cache.keys, maps.keys, maps.last_keys);
+    set(cache.values, maps.values, maps.last_values);
+    return maps;
+  }
   maps.keys = keys_map(params.key, cache.keys);
   maps.values = keys_map(params.value, cache.values);
   return maps;
@@ -355,11 +363,12 @@ void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams&
                            ? kKeys
                            : std::min(kKeys, static_cast<int>(params.cache->keys.dim(2)));
   const TileList list = MakeTileList(params, S::kRows);
-  const Maps maps = MakeMaps(device, params, box_keys);
+  const Maps maps = MakeMaps(device, params, box_keys, S::kWholeRows);
   if (!device.ok()) return;
   const auto blocks = static_cast<unsigned>(
       std::min<int64_t>(list.size, device.num_multiprocessors() * S::kBlocks));
-  kernel<<<blocks, S::kThreads, kBytes, device.stream()>>>(maps, args, list, box_keys);
+  kernel<<<blocks, S::kThreads, kBytes, device.stream()>>>(
+      maps, args, list, std::countr_zero(static_cast<unsigned>(box_keys)));
   device.CheckLaunch("Attention (wgmma)");
 }
 
@@ -372,12 +381,15 @@ void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionPa
   BEAMLINE_CHECK(params.head_dim == 64 || params.head_dim == 128);
   BEAMLINE_CHECK(!EditsScores(args));
   const bool alone = rows_per_block == kSmallWgmmaRows;
-  if (params.head_dim == 64) {
+  if (params.head_dim == 64) {  // whole rows are parts of 64 columns
     alone ? wgmma::Launch<T, wgmma::Shape<64, 1>>(device, args, params)
           : wgmma::Launch<T, wgmma::Shape<64, 3>>(device, args, params);
-  } else {
+  } else if (params.cache == nullptr) {
     alone ? wgmma::Launch<T, wgmma::Shape<128, 1>>(device, args, params)
           : wgmma::Launch<T, wgmma::Shape<128, 2>>(device, args, params);
+  } else {
+    alone ? wgmma::Launch<T, wgmma::Shape<128, 1, true>>(device, args, params)
+          : wgmma::Launch<T, wgmma::Shape<128, 2, true>>(device, args, params);
   }
 }
 

@@ -13,20 +13,33 @@
 namespace beamline::cuda::wgmma {
 
 inline constexpr int kKeys = kWgmmaKeys;  // of a tile
-inline constexpr int kGroupRows = 64;     // query rows of a warpgroup
+inline constexpr int kTileShift = 7;      // of kKeys
+inline constexpr int kGroupShift = 3;     // of the keys that make a group of rows (hopper.cuh)
+static_assert(kKeys == 1 << kTileShift);
+inline constexpr int kGroupRows = 64;  // query rows of a warpgroup
 inline constexpr int kWarpsPerGroup = kWarpgroupSize / kWarpSize;
 inline constexpr int kQueryStages = 2;
 
 // kNumGroups: warpgroups of a block that multiply. One is enough where sequences have few rows.
-template <int kHeadDim, int kNumGroups>
+// kWholeRows: a box of keys is whole rows in groups of eight, as pages of a cache have them one
+// after the other; else it is a part of 64 columns. The same for heads of 64.
+template <int kHeadDim, int kNumGroups, bool kInGroups = false>
 struct Shape {
   static constexpr int kHeadSize = kHeadDim;
+  static constexpr bool kWholeRows = kInGroups;
   static constexpr int kGroups = kNumGroups;
   static constexpr bool kAlone = kGroups == 1;
   static constexpr int kThreads = kGroups * kWarpgroupSize + (kAlone ? kWarpSize : kWarpgroupSize);
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kStages = kHeadDim == 64 && !kAlone ? 4 : 2;
   static constexpr int kParts = kHeadDim / kSwizzledColumns;
+  static constexpr int kBoxParts = kInGroups ? 1 : kParts;  // boxes beside each other
+  static constexpr int kBoxColumns = kHeadDim / kBoxParts;
+  // Bytes of a tile of keys or values between its groups of eight rows and between parts of 64
+  // columns.
+  static constexpr int kGroupBytes = kInGroups ? kParts * kSwizzledGroupBytes : kSwizzledGroupBytes;
+  static constexpr int kPartBytes =
+      kInGroups ? kSwizzledGroupBytes : (kKeys >> kGroupShift) * kSwizzledGroupBytes;
   static constexpr int kBlocks = kHeadDim == 64 && kAlone ? 2 : 1;  // of a multiprocessor
   // Registers of a thread, which together are what a multiprocessor has.
   static constexpr int kCopyRegisters = kHeadDim == 64 ? 32 : 40;
@@ -54,6 +67,7 @@ struct Shared {
 
 struct Maps {
   CUtensorMap query, keys, values;
+  CUtensorMap last_keys, last_values;  // of Shape::kWholeRows: groups where a context ends
 };
 
 // The tile of lane `from`, in every lane.
@@ -100,7 +114,7 @@ struct Copier {
   const Maps& maps;
   const AttentionArgs<T>& args;
   const TileList& list;
-  const int box_keys;  // of a copy
+  const int box_shift;  // of the number of keys of a copy, a power of two
   const int lane;
   Ring<kQueryStages> queries = {0, 1};  // nothing to wait for in the first round
   Ring<S::kStages> stages = {0, 1};
@@ -121,29 +135,36 @@ struct Copier {
 
   __device__ void CopyTile(const Tile& tile) {
     CopyQueries(tile);
-    int row = FirstRow(tile, tile.num_key_tiles - 1);
+    const int head = tile.first_head / args.group_size;  // of keys and values
+    int block = BlockOf(tile, tile.num_key_tiles - 1);
     for (int i = tile.num_key_tiles - 1; i >= 0; --i) {
-      const int next = FirstRow(tile, i - 1);  // on its way while this tile waits for room
-      CopyKeys(tile, i, row);
-      row = next;
+      const int next = BlockOf(tile, i - 1);  // on its way while this tile waits for room
+      CopyKeys(tile, head, i, block);
+      block = next;
     }
   }
 
-  // The first key of this lane's box: a block of the cache or the part of it that is in the tile,
-  // of packed keys the whole tile.
-  __device__ int FirstKey(int key_tile) const {
-    return key_tile * kKeys + lane % (kKeys / box_keys) * box_keys;
+  // Whether a tile of keys is copied group by group, because the context ends in it.
+  __device__ static bool InGroups(const Tile& tile, int key_tile) {
+    return S::kWholeRows && (key_tile + 1) * kKeys > tile.context;
   }
-  // The row at which this lane's box begins, in the tensor that it lies in.
-  __device__ int FirstRow(const Tile& tile, int key_tile) const {
-    const int first_key = FirstKey(key_tile);
-    if (key_tile < 0 || first_key >= tile.context) return 0;
-    if (args.block_tables == nullptr) return tile.first_query + first_key;
-    const int block = args.block_size.Quotient(first_key);
-    const int64_t entry = int64_t{tile.sequence} * args.max_blocks + block;
-    return (args.block_tables[entry] * args.num_kv_heads + tile.first_head / args.group_size) *
-               args.block_size.value() +
-           first_key - block * args.block_size.value();
+  // Of the number of keys of a box: a block of the cache or the part of it that is in the tile, of
+  // packed keys the whole tile.
+  __device__ int BoxShift(const Tile& tile, int key_tile) const {
+    return InGroups(tile, key_tile) ? kGroupShift : box_shift;
+  }
+  // The first key of this lane's box.
+  __device__ int FirstKey(const Tile& tile, int key_tile) const {
+    const int shift = BoxShift(tile, key_tile);
+    return key_tile * kKeys + ((lane << shift) & (kKeys - 1));
+  }
+  // The block of the cache that this lane's box lies in, of packed keys 0. Nothing is computed from
+  // it until its tile's turn: a warp waits for a load where its number is first used.
+  __device__ int BlockOf(const Tile& tile, int key_tile) const {
+    const int first_key = FirstKey(tile, key_tile);
+    if (key_tile < 0 || first_key >= tile.context || args.block_tables == nullptr) return 0;
+    return args.block_tables[int64_t{tile.sequence} * args.max_blocks +
+                             args.block_size.Quotient(first_key)];
   }
 
   // A tile whose first_row is below 0 ends the list.
@@ -172,25 +193,41 @@ struct Copier {
     queries.Advance();
   }
 
-  __device__ void CopyKeys(const Tile& tile, int key_tile, int row) {
-    const int boxes = kKeys / box_keys;
-    const int part = lane / boxes;
-    const int count = min(max(tile.context - FirstKey(key_tile), 0), box_keys);
-    const int head = args.block_tables == nullptr ? tile.first_head / args.group_size : 0;
-    const int to = part * kKeys * kSwizzledColumns + lane % boxes * box_keys * kSwizzledColumns;
+  // block: where this lane's box lies (BlockOf).
+  __device__ void CopyKeys(const Tile& tile, int head, int key_tile, int block) {
+    const bool in_groups = InGroups(tile, key_tile), paged = args.block_tables != nullptr;
+    const int shift = BoxShift(tile, key_tile), keys = 1 << shift;
+    const int place = (lane << shift) & (kKeys - 1), part = lane >> (kTileShift - shift);
+    const int first_key = key_tile * kKeys + place;
+    const int count = min(max(tile.context - first_key, 0), keys);
+    const int to = part * kKeys * kSwizzledColumns + place * S::kBoxColumns;
+    // The row at which the box begins, in the tensor that it lies in.
+    int row = tile.first_query + first_key;
+    if (paged) {
+      const int block_size = args.block_size.value();
+      row = (block * args.num_kv_heads + head) * block_size + first_key -
+            args.block_size.Quotient(first_key) * block_size;
+      head = 0;
+    }
+    if (count == 0) row = 0;
     const int at = stages.at;
-    const auto copy = [&](const CUtensorMap& map, T* tiles, SharedBarrier& empty,
-                          SharedBarrier& full) {
+    const auto copy = [&](const CUtensorMap& map, const CUtensorMap& last_map, T* tiles,
+                          SharedBarrier& empty, SharedBarrier& full) {
       WaitFor(empty, stages.parity);
       if (lane == 0) ArriveAndExpect(full, kTileBytes);
       __syncwarp();
-      if (part < S::kParts) {
-        CopyBox(tiles + to, map, part * kSwizzledColumns, head, box_keys - count, row + count,
-                full);
+      if (part >= S::kBoxParts) return;
+      if (!S::kWholeRows) {
+        CopyBox(tiles + to, map, part * kSwizzledColumns, head, keys - count, row + count, full);
+      } else if (in_groups) {
+        CopyBox(tiles + to, last_map, 0, keys - count, 0, row + count, full);
+      } else {
+        CopyBox(tiles + to, map, 0, 0, 0, row >> kGroupShift, full);
       }
     };
-    copy(maps.keys, shared.keys[at][0], shared.key_empty[at], shared.key_full[at]);
-    copy(maps.values, shared.values[at][0], shared.value_empty[at], shared.value_full[at]);
+    copy(maps.keys, maps.last_keys, shared.keys[at][0], shared.key_empty[at], shared.key_full[at]);
+    copy(maps.values, maps.last_values, shared.values[at][0], shared.value_empty[at],
+         shared.value_full[at]);
     stages.Advance();
   }
 };

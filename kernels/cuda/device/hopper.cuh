@@ -146,14 +146,18 @@ __device__ inline void WaitForStores() {
   asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
 }
 
-// Tells a product where a permuted tile lies whose rows are 128 bytes. Eight rows make a group, and
-// groups follow each other without a gap; `leading_bytes` lie between two parts of 64 columns where
-// the product runs over columns (its operand is transposed), otherwise they do not matter.
-__device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 16) {
+// Bytes of eight rows of such a tile, a group.
+inline constexpr int kSwizzledGroupBytes = 1024;
+
+// Tells a product where a permuted tile lies whose rows are 128 bytes. Groups of eight rows begin
+// `group_bytes` after each other, a multiple of kSwizzledGroupBytes; `leading_bytes` lie between
+// two parts of 64 columns where the product runs over columns (its operand is transposed),
+// otherwise they do not matter.
+__device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 16,
+                                          int group_bytes = kSwizzledGroupBytes) {
   constexpr uint64_t kPermuted128 = uint64_t{1} << 62;
-  constexpr uint64_t kGroupBytes = 1024;
-  return kPermuted128 | kGroupBytes >> 4 << 32 | static_cast<uint64_t>(leading_bytes >> 4) << 16 |
-         (SharedAddress(tile) & 0x3ffff) >> 4;
+  return kPermuted128 | static_cast<uint64_t>(group_bytes >> 4) << 32 |
+         static_cast<uint64_t>(leading_bytes >> 4) << 16 | (SharedAddress(tile) & 0x3ffff) >> 4;
 }
 // The descriptor of what begins `bytes` further on.
 __device__ inline uint64_t Further(uint64_t descriptor, int bytes) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kElementBytes = 2;
 constexpr int kBoxColumns = 64;
+constexpr int kGroupRows = 8;
 
 // The driver's function, looked up at run time: a program that links to the driver does not start
 // where there is none.
@@ -74,6 +75,30 @@ CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
       {static_cast<uint64_t>(rows.head_dim) * kElementBytes, stride, stride},
       {kBoxColumns, static_cast<uint32_t>(rows.box_heads), static_cast<uint32_t>(rows.box_rows), 1},
       fmt::format("{} rows of {} heads of {}", rows.num_rows, rows.num_heads, rows.head_dim));
+}
+
+CUtensorMap MakeGroupedMap(Device& device, const GroupedRows& rows) {
+  const auto columns = static_cast<uint64_t>(rows.num_columns);
+  return Encode<4>(
+      device, reinterpret_cast<uintptr_t>(rows.data),
+      {kBoxColumns, kGroupRows, columns / kBoxColumns,
+       static_cast<uint64_t>(rows.num_rows / kGroupRows)},
+      {columns * kElementBytes, kBoxColumns * kElementBytes, kGroupRows * columns * kElementBytes},
+      {kBoxColumns, kGroupRows, static_cast<uint32_t>(columns / kBoxColumns),
+       static_cast<uint32_t>(rows.box_groups)},
+      fmt::format("groups of {} rows of {}", rows.num_rows, rows.num_columns));
+}
+
+CUtensorMap MakeRaggedGroupMap(Device& device, const GroupedRows& rows) {
+  const auto columns = static_cast<uint64_t>(rows.num_columns);
+  const uint64_t stride = columns * kElementBytes;
+  // The two coordinates of a row add up to its number plus kGroupRows.
+  return Encode<4>(
+      device, reinterpret_cast<uintptr_t>(rows.data) - kGroupRows * stride,
+      {kBoxColumns, kGroupRows, columns / kBoxColumns, static_cast<uint64_t>(rows.num_rows) + 1},
+      {stride, kBoxColumns * kElementBytes, stride},
+      {kBoxColumns, kGroupRows, static_cast<uint32_t>(columns / kBoxColumns), 1},
+      fmt::format("single groups of {} rows of {}", rows.num_rows, rows.num_columns));
 }
 
 CUtensorMap MakeMatrixMap(Device& device, const MatrixRows& rows) {

@@ -29,6 +29,25 @@ struct RaggedRows {
 // of the device.
 CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows);
 
+// Rows of 16-bit elements without a gap between them, which are copied whole, in boxes of
+// box_groups groups of eight. In shared memory a group is its first 64 columns, eight rows of 128
+// permuted bytes, then its next 64, and so on, and groups follow each other.
+struct GroupedRows {
+  const void* data = nullptr;
+  int num_columns = 0;  // a multiple of 64
+  int64_t num_rows = 0;
+  int box_groups = 0;  // at most 256
+};
+
+// The box that begins at row 8 i has coordinates (0, 0, 0, i). All zero after a fault of the
+// device.
+CUtensorMap MakeGroupedMap(Device& device, const GroupedRows& rows);
+
+// The same in boxes of one group that may have fewer rows: the box of `count` rows from row `first`
+// on has coordinates (0, 8 - count, 0, first + count), and zeros for the rows past `count`, as in
+// MakeRaggedMap. box_groups does not matter.
+CUtensorMap MakeRaggedGroupMap(Device& device, const GroupedRows& rows);
+
 // A matrix of 16-bit elements that is copied in boxes of box_rows rows by 64 columns, permuted by
 // 128 bytes. What a box has past the matrix arrives as zeros, and is not written.
 struct MatrixRows {
