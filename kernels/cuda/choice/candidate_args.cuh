@@ -32,11 +32,19 @@ struct CandidateArgs {
   const float* whole_normalizers;  // may be null: each row is whole
 };
 
+// exp(x - maximum), to some units in the last place; below 2^-126 it is 0.
+__device__ inline float ExpBelow(float x, float maximum) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - maximum) * kLog2E));
+  return power;
+}
+
 // (maximum, sum) of two disjoint sets' union.
 __device__ inline float2 Combine(float2 a, float2 b) {
   const float maximum = fmaxf(a.x, b.x);
-  if (isinf(maximum)) return {maximum, a.y + b.y};
-  return {maximum, a.y * expf(a.x - maximum) + b.y * expf(b.x - maximum)};
+  const float sum = a.y * ExpBelow(a.x, maximum) + b.y * ExpBelow(b.x, maximum);
+  return {maximum, isinf(maximum) ? a.y + b.y : sum};
 }
 
 // Combines the sets of a warp's lanes; the result is lane 0's.
@@ -58,7 +66,7 @@ __device__ inline float2 SumOf(const float (&values)[kKeysPerThread]) {
   float2 sum = {maximum, 0.0f};
   if (!isinf(maximum)) {
 #pragma unroll
-    for (int j = 0; j < kKeysPerThread; ++j) sum.y += expf(values[j] - maximum);
+    for (int j = 0; j < kKeysPerThread; ++j) sum.y += ExpBelow(values[j], maximum);
   }
   return sum;
 }

@@ -1,78 +1,27 @@
 // Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
-// Nothing is sorted: a filter finds its threshold by bisection over the bits of the sort key.
+// Nothing is sorted: a filter works on a list of the row's greatest tokens (sample_listed.cuh), and
+// where that does not show what it keeps finds its threshold by bisection over the bits of the key.
 // Probability masses are summed as integers, so that no result depends on the order of additions.
 #include <algorithm>
 
 #include "base/math.h"
 #include "kernels/cuda/choice/choice_ops.h"
-#include "kernels/cuda/choice/ordered_key.cuh"
+#include "kernels/cuda/choice/sample_listed.cuh"
+#include "kernels/cuda/choice/sample_row.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/philox.h"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
-constexpr int kNumWarps = kThreads / kWarpSize;
 // The most rows of a launch: each takes two words of scratch memory for every token of the
 // vocabulary.
 constexpr size_t kMostRows = 264;
-// A mass in [0, 1] as an integer: 2^18 tokens of mass 1 stay below 2^63.
-constexpr float kMassScale = 0x1p44f;
-constexpr float kLargest = 3.402823466e38f;
-
-__device__ uint64_t FixedMass(float mass) { return static_cast<uint64_t>(mass * kMassScale); }
-
-// One row while it is filtered, by a whole block. A token that a filter removed has mass 0.
-struct Row {
-  const float* logits;
-  float* masses;   // [vocab_size]
-  uint32_t* keys;  // [vocab_size], what the current filter orders by; greater first
-  int vocab_size;
-  float temperature;
-  float maximum;
-
-  __device__ float Score(int id) const {
-    const float score = logits[id] / temperature;
-    return isnan(score) ? -INFINITY : fminf(score, kLargest);
-  }
-};
-
-__device__ uint64_t BlockSum(uint64_t x) {
-  __shared__ uint64_t partials[kNumWarps];
-  x = WarpSum(x);
-  __syncthreads();
-  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
-  __syncthreads();
-  return WarpSum(partials[threadIdx.x % kWarpSize]);
-}
-
-__device__ float BlockMax(float x) {
-  __shared__ float partials[kNumWarps];
-  x = WarpMax(x);
-  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
-  __syncthreads();
-  return WarpMax(partials[threadIdx.x % kWarpSize]);
-}
-
-__device__ double BlockSum(double x) {
-  __shared__ double partials[kNumWarps];
-#pragma unroll
-  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
-    x += __shfl_xor_sync(kFullMask, x, offset);
-  }
-  __syncthreads();
-  if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = x;
-  __syncthreads();
-  double total = 0;
-  for (int i = 0; i < kNumWarps; ++i) total += partials[i];
-  return total;
-}
 
 // Sums over the block of kCount numbers at once, in every thread.
 template <int kCount>
 __device__ void BlockSums(uint64_t (&x)[kCount]) {
-  __shared__ uint64_t partials[kCount][kNumWarps], totals[kCount];
+  __shared__ uint64_t partials[kCount][kSampleWarps], totals[kCount];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
@@ -90,17 +39,10 @@ __device__ void BlockSums(uint64_t (&x)[kCount]) {
   for (int i = 0; i < kCount; ++i) x[i] = totals[i];
 }
 
-// Calls body(id) for every token; a thread meets its own in ascending order.
-template <typename Body>
-__device__ void ForEachToken(const Row& row, Body body) {
-#pragma unroll 4
-  for (int id = threadIdx.x; id < row.vocab_size; id += kThreads) body(id);
-}
-
 __device__ uint64_t TotalMass(const Row& row) {
   uint64_t total = 0;
   ForEachToken(row, [&](int id) { total += FixedMass(row.masses[id]); });
-  return BlockSum(total);
+  return SampleBlockSum(total);
 }
 
 // The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when
@@ -148,25 +90,15 @@ struct Stretch {
   int begin, end;
 };
 __device__ Stretch StretchOf(const Row& row, int warp) {
-  const int size = CeilDiv(row.vocab_size, kThreads) * kWarpSize;
+  const int size = CeilDiv(row.vocab_size, kSampleThreads) * kWarpSize;
   return {min(warp * size, row.vocab_size), min((warp + 1) * size, row.vocab_size)};
-}
-
-__device__ uint64_t InclusiveScan(uint64_t x) {
-  const int lane = threadIdx.x % kWarpSize;
-#pragma unroll
-  for (int offset = 1; offset < kWarpSize; offset *= 2) {
-    const uint64_t other = __shfl_up_sync(kFullMask, x, offset);
-    if (lane >= offset) x += other;
-  }
-  return x;
 }
 
 // Calls body(id, weight, before) for every token, `before` the weight of the tokens with lower ids.
 // `weight` of a token past the end is not asked for.
 template <typename Weight, typename Body>
 __device__ void ScanTokens(const Row& row, Weight weight, Body body) {
-  __shared__ uint64_t stretch_sums[kNumWarps];
+  __shared__ uint64_t stretch_sums[kSampleWarps];
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   const Stretch stretch = StretchOf(row, warp);
@@ -192,17 +124,14 @@ __device__ void ScanTokens(const Row& row, Weight weight, Body body) {
 // `share` of the whole; at least one.
 __device__ void KeepTopMass(const Row& row, float share) {
   const uint64_t total = TotalMass(row);
-  const double wanted = ceil(static_cast<double>(share) * static_cast<double>(total));
-  const uint64_t target = wanted < 1                            ? 1
-                          : wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted)
-                                                                : total;
+  const uint64_t target = TargetMass(share, total);
   const auto mass = [&](int id) { return FixedMass(row.masses[id]); };
   const uint32_t threshold = FindThreshold(row, target, mass);
   uint64_t above = 0;
   ForEachToken(row, [&](int id) {
     if (row.keys[id] > threshold) above += mass(id);
   });
-  above = BlockSum(above);
+  above = SampleBlockSum(above);
   ScanTokens(
       row, [&](int id) { return row.keys[id] == threshold ? mass(id) : 0; },
       [&](int id, uint64_t, uint64_t before) {
@@ -230,7 +159,7 @@ __device__ void KeepTypical(const Row& row, float typical_p) {
     const float mass = row.masses[id];
     if (mass > 0) entropy -= mass / total * (row.Score(id) - row.maximum - log_total);
   });
-  entropy = BlockSum(entropy);
+  entropy = SampleBlockSum(entropy);
   ForEachToken(row, [&](int id) {
     const float log_probability = row.Score(id) - row.maximum - log_total;
     const float distance = fabsf(-log_probability - static_cast<float>(entropy));
@@ -244,8 +173,7 @@ __device__ void KeepTypical(const Row& row, float typical_p) {
 // ids.
 __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
   const uint64_t total = TotalMass(row);
-  const auto at = static_cast<uint64_t>(uniform * static_cast<double>(total));
-  const uint64_t target = at < total ? at : total - 1;
+  const uint64_t target = DrawnMass(uniform, total);
   ScanTokens(
       row, [&](int id) { return FixedMass(row.masses[id]); },
       [&](int id, uint64_t mass, uint64_t before) {
@@ -253,12 +181,69 @@ __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
       });
 }
 
-// Grid: a block per draw. Bound by the latency of its passes over the row, which stays in L2: 3 for
-// a plain draw, some 12 more for each of top-k, top-p and typical-p.
-__global__ void __launch_bounds__(kThreads)
+// The same over the whole row, whose masses are not kept: a pass sums them by stretches, and one
+// warp finds the token within its own.
+__device__ void DrawUnfiltered(const Row& row, double uniform, int32_t* drawn) {
+  __shared__ uint64_t stretch_sums[kSampleWarps];
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const Stretch stretch = StretchOf(row, warp);
+  const auto mass = [&](int id) { return FixedMass(row.Mass(row.Score(id))); };
+  uint64_t sum = 0;
+#pragma unroll 8
+  for (int id = stretch.begin + lane; id < stretch.end; id += kWarpSize) sum += mass(id);
+  sum = WarpSum(sum);
+  if (lane == 0) stretch_sums[warp] = sum;
+  __syncthreads();
+  uint64_t total = 0, before = 0;
+  for (int i = 0; i < kSampleWarps; ++i) {
+    if (i < warp) before += stretch_sums[i];
+    total += stretch_sums[i];
+  }
+  const uint64_t target = DrawnMass(uniform, total);
+  if (before > target || target >= before + sum) return;
+#pragma unroll 4
+  for (int first = stretch.begin; first < stretch.end; first += kWarpSize) {
+    const int id = first + lane;
+    const uint64_t own = id < stretch.end ? mass(id) : 0;
+    const uint64_t through = InclusiveScan(own);
+    if (before + through - own <= target && target < before + through) *drawn = id;
+    before += __shfl_sync(kFullMask, through, kWarpSize - 1);
+  }
+}
+
+// Filters a row of any length and distribution by passes over it.
+__device__ void FilterRow(const Row& row, const SampleRow& options) {
+  ForEachToken(row, [&](int id) {
+    const float score = row.Score(id);
+    row.masses[id] = row.Mass(score);
+    row.keys[id] = OrderedKey(score);
+  });
+  __syncthreads();
+  if (options.top_k > 0 && options.top_k < row.vocab_size) KeepTopK(row, options.top_k);
+  if (options.top_p < 1.0f) KeepTopMass(row, options.top_p);
+  if (options.min_p > 0.0f) {
+    ForEachToken(row, [&](int id) {
+      if (row.masses[id] < fminf(options.min_p, 1.0f)) row.masses[id] = 0;
+    });
+    __syncthreads();
+  }
+  if (options.typical_p < 1.0f) KeepTypical(row, options.typical_p);
+}
+
+__device__ bool Filters(const SampleRow& options, int vocab_size) {
+  return (options.top_k > 0 && options.top_k < vocab_size) || options.top_p < 1.0f ||
+         options.min_p > 0.0f || options.typical_p < 1.0f;
+}
+
+// Grid: a block per draw. Bound by the latency of its passes over the row, which stays in L2 after
+// the first: 2 where nothing is filtered or the list shows what is kept, else some 12 more for each
+// of top-k, top-p and typical-p.
+__global__ void __launch_bounds__(kSampleThreads)
     SampleKernel(const float* logits, int64_t logits_stride, int vocab_size, const SampleRow* rows,
                  float* masses, uint32_t* keys, int32_t* ids, float* values) {
   __shared__ int32_t drawn;
+  __shared__ SampleList list;
   const SampleRow options = rows[blockIdx.x];
   Row row;
   row.logits = logits + options.row * logits_stride;
@@ -267,26 +252,17 @@ __global__ void __launch_bounds__(kThreads)
   row.vocab_size = vocab_size;
   row.temperature = options.temperature;
   if (threadIdx.x == 0) drawn = 0;
-  float maximum = -INFINITY;
-  ForEachToken(row, [&](int id) { maximum = fmaxf(maximum, row.Score(id)); });
-  row.maximum = BlockMax(maximum);
+  float greatest = -INFINITY;
+  ForEachToken(row, [&](int id) { greatest = fmaxf(greatest, row.logits[id]); });
+  row.maximum = row.ScoreOf(SampleBlockMax(greatest));
   if (row.maximum > -INFINITY) {  // else nothing is allowed, and the answer is 0
-    ForEachToken(row, [&](int id) {
-      const float score = row.Score(id);
-      row.masses[id] = expf(score - row.maximum);
-      row.keys[id] = OrderedKey(score);
-    });
-    __syncthreads();
-    if (options.top_k > 0 && options.top_k < vocab_size) KeepTopK(row, options.top_k);
-    if (options.top_p < 1.0f) KeepTopMass(row, options.top_p);
-    if (options.min_p > 0.0f) {
-      ForEachToken(row, [&](int id) {
-        if (row.masses[id] < fminf(options.min_p, 1.0f)) row.masses[id] = 0;
-      });
-      __syncthreads();
+    const double uniform = UniformDraw(options.seed, options.sequence, options.position);
+    if (!Filters(options, vocab_size)) {
+      DrawUnfiltered(row, uniform, &drawn);
+    } else if (!DrawListed(row, options, greatest, uniform, list, &drawn)) {
+      FilterRow(row, options);
+      Draw(row, uniform, &drawn);
     }
-    if (options.typical_p < 1.0f) KeepTypical(row, options.typical_p);
-    Draw(row, UniformDraw(options.seed, options.sequence, options.position), &drawn);
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -305,7 +281,7 @@ void Compute(Device& device, const SampleParams& params) {
     float* masses = device.TakeScratch<float>(part.size() * vocab_size);
     uint32_t* keys = device.TakeScratch<uint32_t>(part.size() * vocab_size);
     if (!device.ok()) return;
-    SampleKernel<<<static_cast<unsigned>(part.size()), kThreads, 0, device.stream()>>>(
+    SampleKernel<<<static_cast<unsigned>(part.size()), kSampleThreads, 0, device.stream()>>>(
         params.logits.as<float>(), params.logits.row_stride, vocab_size, rows, masses, keys,
         params.ids + first, params.values == nullptr ? nullptr : params.values + first);
     device.CheckLaunch("Sample");
