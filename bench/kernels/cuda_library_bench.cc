@@ -3,7 +3,9 @@
 // and a copy, both recorded. Prints a line each and writes JSON, which
 // bench/gpu/compare_torch_operators.py sets beside PyTorch.
 //
-//   cuda_library_bench RESULTS.json [SMALL]      SMALL: a sixteenth of the rows of every product
+//   cuda_library_bench RESULTS.json [SMALL | softmax]
+//
+// SMALL: a sixteenth of the rows of every product; softmax: that alone
 //
 // Variants of a product take turns in every round, because clocks drift by more than they differ.
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -233,14 +236,17 @@ void TimeSoftmax(Bench& bench, int64_t rows, int64_t width, DType dtype) {
 
 int Main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: cuda_library_bench RESULTS.json [SMALL]\n");
+    fmt::print(stderr, "usage: cuda_library_bench RESULTS.json [SMALL | softmax]\n");
     return 2;
   }
   Bench bench;
   fmt::print("{}: {}\n", bench.backend().Name(), bench.backend().Description());
-  TimeEpilogues(bench, argc > 2 ? 4096 : 65536, 16384, 8192);
-  TimeGroup(bench);
-  TimeFloat32(bench, argc > 2 ? 2048 : 8192);
+  const bool small = argc > 2;
+  if (!small || std::string_view(argv[2]) != "softmax") {
+    TimeEpilogues(bench, small ? 4096 : 65536, 16384, 8192);
+    TimeGroup(bench);
+    TimeFloat32(bench, small ? 2048 : 8192);
+  }
   for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
     for (const int64_t width :
          {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 50257, 65536, 131072}) {

@@ -1,8 +1,11 @@
 #include "kernels/cuda/epilogues/row_softmax.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "tests/gpu/cuda_fixture.h"
+#include "tests/kernels/small_cases.h"
 
 namespace beamline::row_softmax_test {
 namespace {
@@ -55,6 +58,53 @@ TEST_P(RowSoftmaxTest, EveryWidthMatchesFloat64) {
     const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
     cuda::RowSoftmax(device(), {x.device(), y.device()});
     ExpectRows(y, x, rows);
+  }
+}
+
+// More rows than run at once, so that each place in shared memory has several; of every width that
+// takes blocks of its own, beginning at every place in 16 bytes.
+TEST_P(RowSoftmaxTest, ManyLongRows) {
+  const auto shapes = Cases<std::pair<int64_t, int64_t>>(
+      {{900, 16389}, {640, 24573}, {470, 50257}, {200, 100003}, {120, 131071}, {900, 17000}},
+      {{340, 40001}});
+  for (const auto& [rows, width] : shapes) {
+    SCOPED_TRACE(width);
+    const TypedArray x = TypedArray::Random(backend(), dtype(), rows, width, 3.0f, random());
+    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
+    cuda::RowSoftmax(device(), {x.device(), y.device()});
+    ExpectRows(y, x, rows);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Long rows of a matrix with room between them that is NaN, one row, and a part of a row's columns:
+// what lies beside a row never counts, and is not written.
+TEST_P(RowSoftmaxTest, LongRowsWithNeighbours) {
+  for (const auto& [rows, width, stride] : {std::tuple<int64_t, int64_t, int64_t>{5, 20001, 20008},
+                                            {3, 40000, 40003},
+                                            {1, 33333, 33333}}) {
+    SCOPED_TRACE(width);
+    for (const int64_t first : {0, 3}) {
+      const int64_t count = width - first;
+      std::vector<float> values(rows * stride, std::numeric_limits<float>::quiet_NaN());
+      for (int64_t r = 0; r < rows; ++r) {
+        const std::vector<float> row = Normal(count, 3.0f);
+        std::copy(row.begin(), row.end(), values.begin() + r * stride + first);
+      }
+      const TypedArray x(backend(), dtype(), rows, stride, values);
+      const TypedArray y(backend(), dtype(), rows, stride, std::vector<float>(rows * stride, 7.0f));
+      cuda::RowSoftmax(device(),
+                       {x.device().Columns(first, count), y.device().Columns(first, count)});
+      const std::vector<float> actual = y.Read();
+      for (int64_t r = 0; r < rows; ++r) {
+        ExpectRow(std::span(actual).subspan(r * stride + first, count),
+                  std::span(x.host()).subspan(r * stride + first, count));
+        for (int64_t c = 0; c < stride; ++c) {
+          if (c >= first && c < width) continue;
+          ASSERT_EQ(actual[r * stride + c], 7.0f) << r << ", " << c;
+        }
+      }
+    }
   }
 }
 

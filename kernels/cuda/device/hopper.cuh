@@ -77,6 +77,15 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1,
       : "memory");
 }
 
+// Starts the copy of consecutive bytes, multiples of 16 from and to such addresses.
+__device__ inline void CopyBytes(void* to, const void* from, int bytes, SharedBarrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(&barrier))
+      : "memory");
+}
+
 // The same of a matrix (MakeMatrixMap): the box begins at this column and row.
 __device__ inline void CopyBox(void* to, const CUtensorMap& map, int column, int row,
                                SharedBarrier& barrier) {
@@ -105,6 +114,20 @@ __device__ inline void ArriveAtBlock(SharedBarrier& barrier, int rank) {
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
       "}\n" ::"r"(SharedAddress(&barrier)),
       "r"(rank)
+      : "memory");
+}
+// Writes two numbers to what `to` is in the block of the cluster with this rank; its bytes count
+// for what `barrier` is there.
+__device__ inline void StoreToBlock(void* to, int rank, float x, float y, SharedBarrier& barrier) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote, remote_barrier;\n"
+      "mapa.shared::cluster.u32 remote, %0, %4;\n"
+      "mapa.shared::cluster.u32 remote_barrier, %3, %4;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [remote], {%1, %2}, "
+      "[remote_barrier];\n"
+      "}\n" ::"r"(SharedAddress(to)),
+      "f"(x), "f"(y), "r"(SharedAddress(&barrier)), "r"(rank)
       : "memory");
 }
 __device__ inline int RankInCluster() {

@@ -1,72 +1,46 @@
-// Softmax: a row waits in the registers of a warp, a block or a cluster of blocks; rows that do not
-// fit are read twice.
+// Softmax: a row waits in the registers of a warp, a block or a cluster of blocks, a 16-bit one of
+// several blocks in their shared memory (row_softmax_ring.cuh); rows that do not fit are read
+// twice.
 
 #include "kernels/cuda/epilogues/row_softmax.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
 
 #include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
+#include "kernels/cuda/epilogues/row_softmax_math.cuh"
+#include "kernels/cuda/epilogues/row_softmax_ring.cuh"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kLeastThreads = 128;  // of a block; narrow rows share one
 constexpr int kStreamingThreads = 1024;
 constexpr int kClusterArchitecture = 90;
 
-template <typename T>
-struct SoftmaxArgs {
-  const T* x;
-  T* y;
-  int64_t x_stride, y_stride;
-  int64_t num_rows;
-  int64_t width;
-};
-
-// What is known of some elements: their maximum, and the sum of exp(x - maximum). A NaN or +inf
-// among them makes the sum NaN.
-struct Partial {
-  float maximum;
-  float sum;
-};
-
-__device__ inline float MinusInfinity() { return __int_as_float(0xff800000); }
-
-// What is subtracted from x in place of the maximum: -inf - -inf would be NaN where a 0 belongs.
-__device__ inline float Base(float maximum) { return maximum == MinusInfinity() ? 0.0f : maximum; }
-
-// exp(x - base), to two units in the last place; results below 2^-126 are 0.
-__device__ inline float Power(float x, float base) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - base) * kLog2E));
-  return power;
-}
-
-__device__ inline Partial WarpMerge(Partial partial) {
-  const float maximum = WarpMax(partial.maximum);
-  return {maximum, WarpSum(partial.sum * Power(partial.maximum, Base(maximum)))};
-}
-
 // Merges the partials of a block's threads; every thread gets the result.
 template <int kThreads>
-__device__ inline Partial BlockMerge(Partial partial, Partial (&partials)[kWarpSize]) {
+__device__ inline SoftmaxPartial BlockMerge(SoftmaxPartial partial,
+                                            SoftmaxPartial (&partials)[kWarpSize]) {
   constexpr int kNumWarps = kThreads / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   partial = WarpMerge(partial);
   if (lane == 0) partials[threadIdx.x / kWarpSize] = partial;
   __syncthreads();
-  return WarpMerge(lane < kNumWarps ? partials[lane] : Partial{MinusInfinity(), 0.0f});
+  return WarpMerge(lane < kNumWarps ? partials[lane] : SoftmaxPartial{MinusInfinity(), 0.0f});
 }
 
 // Merges the partials of a cluster's blocks; every thread gets the result.
 template <int kCluster>
-__device__ inline Partial ClusterMerge(Partial partial, Partial& shared) {
+__device__ inline SoftmaxPartial ClusterMerge(SoftmaxPartial partial, SoftmaxPartial& shared) {
   if (threadIdx.x == 0) shared = partial;
   ClusterArrive();
   ClusterWait();
   const int lane = threadIdx.x % kWarpSize;
-  Partial other = {MinusInfinity(), 0.0f};
+  SoftmaxPartial other = {MinusInfinity(), 0.0f};
   if (lane < kCluster) other = ReadFromBlock(shared, lane);
   // No block may exit while another one reads its shared memory.
   ClusterArrive();
@@ -94,8 +68,8 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
     SoftmaxKernel(SoftmaxArgs<T> args) {
   constexpr int kSize = kVecSize<T>;
   using Vector = Vec<T, kSize>;
-  __shared__ Partial partials[kWarpSize];
-  __shared__ Partial block_partial;
+  __shared__ SoftmaxPartial partials[kWarpSize];
+  __shared__ SoftmaxPartial block_partial;
   constexpr bool kWarpRows = kRowThreads == kWarpSize;
   const int64_t row =
       kWarpRows ? blockIdx.x * int64_t{kLeastThreads / kRowThreads} + threadIdx.x / kRowThreads
@@ -136,14 +110,14 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
     }
   }
   // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
-  const float base = Base(maximum);
-  edge_value = Power(edge_value, base);
-  Partial partial = {maximum, edge_value};
+  const float base = SoftmaxBase(maximum);
+  edge_value = SoftmaxPower(edge_value, base);
+  SoftmaxPartial partial = {maximum, edge_value};
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      values[i][j] = Power(values[i][j], base);
+      values[i][j] = SoftmaxPower(values[i][j], base);
       partial.sum += values[i][j];
     }
   }
@@ -154,7 +128,7 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
     if constexpr (kCluster > 1) partial = ClusterMerge<kCluster>(partial, block_partial);
   }
 
-  const float scale = Power(maximum, Base(partial.maximum)) / partial.sum;
+  const float scale = SoftmaxPower(maximum, SoftmaxBase(partial.maximum)) / partial.sum;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int index = begin + i * kStep;
@@ -171,30 +145,30 @@ __global__ void __launch_bounds__(kRowThreads < kLeastThreads ? kLeastThreads : 
 // for the output. Each thread writes what it read, so that y may be x.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(kStreamingThreads) StreamingSoftmaxKernel(SoftmaxArgs<T> args) {
-  __shared__ Partial partials[kWarpSize];
+  __shared__ SoftmaxPartial partials[kWarpSize];
   const T* x = args.x + blockIdx.x * args.x_stride;
   T* y = args.y + blockIdx.x * args.y_stride;
-  Partial partial = {MinusInfinity(), 0.0f};
+  SoftmaxPartial partial = {MinusInfinity(), 0.0f};
   for (int64_t i = int64_t{threadIdx.x} * kSize; i < args.width; i += kStreamingThreads * kSize) {
     float values[kSize];
     LoadFloats<kSize>(x + i, values);
     float maximum = partial.maximum;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) maximum = fmaxf(maximum, values[j]);
-    const float base = Base(maximum);
-    partial.sum *= Power(partial.maximum, base);
+    const float base = SoftmaxBase(maximum);
+    partial.sum *= SoftmaxPower(partial.maximum, base);
     partial.maximum = maximum;
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) partial.sum += Power(values[j], base);
+    for (int j = 0; j < kSize; ++j) partial.sum += SoftmaxPower(values[j], base);
   }
   partial = BlockMerge<kStreamingThreads>(partial, partials);
-  const float row_base = Base(partial.maximum);
+  const float row_base = SoftmaxBase(partial.maximum);
   const float scale = 1.0f / partial.sum;
   for (int64_t i = int64_t{threadIdx.x} * kSize; i < args.width; i += kStreamingThreads * kSize) {
     float values[kSize];
     LoadFloats<kSize>(x + i, values);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] = Power(values[j], row_base) * scale;
+    for (int j = 0; j < kSize; ++j) values[j] = SoftmaxPower(values[j], row_base) * scale;
     StoreFloats<kSize>(values, y + i);
   }
 }
@@ -218,6 +192,58 @@ void Launch(Device& device, const SoftmaxArgs<T>& args) {
   device.CheckLaunch("RowSoftmax");
 }
 
+// How many clusters of a kernel run at once: asked for once on each GPU.
+template <typename Kernel>
+int64_t ClustersAtOnce(Device& device, Kernel kernel, const cudaLaunchConfig_t& config) {
+  constexpr size_t kMostDevices = 64;
+  static std::array<std::atomic<int>, kMostDevices> known = {};
+  std::atomic<int>& found = known[static_cast<size_t>(device.index()) % kMostDevices];
+  int clusters = found.load(std::memory_order_relaxed);
+  if (clusters == 0) {
+    device.Check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), "RowSoftmax");
+    found.store(clusters, std::memory_order_relaxed);
+  }
+  return std::max(clusters, 1);
+}
+
+// Launches the ring kernel of a shape; false where a row or two of its stages do not fit.
+template <typename T, typename S>
+bool LaunchRing(Device& device, const SoftmaxArgs<T>& args) {
+  using Group = SoftmaxGroup<T, S>;
+  const int64_t units = CeilDiv(args.width / kVecSize<T>, int64_t{S::kBlocks});
+  if (units > S::kUnits * S::kThreads) return false;
+  constexpr int64_t kEdgeUnits = 2;
+  SoftmaxRing ring;
+  ring.stage_bytes = static_cast<int>(RoundUp((units + kEdgeUnits) * kUnitBytes, int64_t{128}));
+  constexpr int64_t kOwnBytes = S::kGroups * sizeof(typename Group::Shared) + 128;
+  const int64_t room = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin) - kOwnBytes;
+  ring.num_stages = static_cast<int>(
+      std::min<int64_t>(kMostSoftmaxStages, room / (int64_t{S::kGroups} * ring.stage_bytes)));
+  if (ring.num_stages < 2) return false;
+
+  const auto kernel = RingSoftmaxKernel<T, S>;
+  const int bytes = S::kGroups * ring.num_stages * ring.stage_bytes;
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+               "RowSoftmax: shared memory");
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(S::kBlocks);
+  config.blockDim = dim3(S::kGroups * S::kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(bytes);
+  config.stream = device.stream();
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = S::kBlocks;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  const int64_t clusters =
+      std::min(ClustersAtOnce(device, kernel, config), CeilDiv(args.num_rows, int64_t{S::kGroups}));
+  config.gridDim = dim3(static_cast<unsigned>(clusters * S::kBlocks));
+  device.Check(cudaLaunchKernelEx(&config, kernel, args, ring), "RowSoftmax");
+  device.CheckLaunch("RowSoftmax");
+  return true;
+}
+
 template <typename T>
 void LaunchStreaming(Device& device, const SoftmaxArgs<T>& args, bool vectorizable) {
   const auto grid = static_cast<unsigned>(args.num_rows);
@@ -231,7 +257,7 @@ void LaunchStreaming(Device& device, const SoftmaxArgs<T>& args, bool vectorizab
 
 // Rows of more than 1024 accesses of 16 bytes, up to 8192, with clusters up to 65536. The choices
 // are the fastest of those measured on an H200. A thread holds its elements as floats: 16-bit ones
-// take twice the registers for the same bytes.
+// take twice the registers for the same bytes, and rows of more than one block's wait in a ring.
 template <typename T>
 void LaunchWide16(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, bool clusters) {
   if (vectors <= 2048) {
@@ -240,13 +266,9 @@ void LaunchWide16(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, b
     Launch<T, 1024, 4>(device, args);
   } else if (!clusters) {
     Launch<T, 1024, 8>(device, args);
-  } else if (vectors <= 8192) {
-    Launch<T, 1024, 4, 2>(device, args);
-  } else if (vectors <= 16384) {
-    Launch<T, 1024, 4, 4>(device, args);
-  } else if (vectors <= 32768) {
-    Launch<T, 1024, 4, 8>(device, args);
-  } else {
+  } else if (!LaunchRing<T, SoftmaxShape<1, 512, 8, 2>>(device, args) &&
+             !LaunchRing<T, SoftmaxShape<1, 512, 8, 4>>(device, args) &&
+             !LaunchRing<T, SoftmaxShape<1, 512, 8, 8>>(device, args)) {
     Launch<T, 1024, 8, 8>(device, args);
   }
 }
@@ -273,7 +295,7 @@ void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t vectors, b
 // Launches the kernel with the fewest threads that hold a row, so that more rows are under way at
 // once. False when none holds it.
 template <typename T>
-bool LaunchInRegisters(Device& device, const SoftmaxArgs<T>& args) {
+bool LaunchOnce(Device& device, const SoftmaxArgs<T>& args) {
   const int64_t vectors = CeilDiv(args.width, kVecSize<T>);
   const bool clusters = device.code_architecture() >= kClusterArchitecture;
   if (vectors <= 32) {
@@ -315,7 +337,7 @@ void RowSoftmax(Device& device, const RowSoftmaxParams& params) {
     const auto distance = reinterpret_cast<uintptr_t>(args.x) - reinterpret_cast<uintptr_t>(args.y);
     const int64_t drift = (args.x_stride - args.y_stride) * static_cast<int64_t>(sizeof(T));
     const bool in_step = distance % 16 == 0 && drift % 16 == 0;
-    if (in_step && LaunchInRegisters(device, args)) return;
+    if (in_step && LaunchOnce(device, args)) return;
     LaunchStreaming(device, args, IsVectorizable(x) && IsVectorizable(y));
   });
 }
