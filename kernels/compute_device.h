@@ -53,6 +53,7 @@ class ReadBack {
   size_t size() const { return size_; }  // bytes
 
   // Copies the first `bytes` to the host once everything called before is done; returns at once.
+  // Nothing may write device() again before the copy is Done.
   virtual void Start(size_t bytes) = 0;
   // Whether the host has what the last Start asked for: Wait will not wait.
   virtual bool Done() = 0;

@@ -1,6 +1,9 @@
 // What one GPU says of itself, and what it reads back.
 #include "kernels/cuda/device/device.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "kernels/cuda/device/code_architecture.h"
 #include "tests/gpu/cuda_fixture.h"
@@ -81,6 +84,27 @@ TEST_F(DeviceTest, TellsAChoiceOnce) {
 }
 
 // A read-back that is asked too early is no fault of what is launched next.
+TEST_F(DeviceTest, CopiesOfAnySizeAndPlaceWriteTheirOwnBytesAlone) {
+  constexpr size_t kRoom = 8192;
+  const auto buffer = backend().Allocate(kRoom);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  std::vector<uint8_t> expected(kRoom, 0xA5);
+  for (const size_t bytes : {0, 1, 3, 4, 100, 512, 2047, 2048, 2049, 5000}) {
+    for (const size_t offset : {0, 1, 2, 4, 1000, 1003}) {
+      std::ranges::fill(expected, uint8_t{0xA5});
+      backend().CopyToDevice(expected.data(), (*buffer)->data(), kRoom);
+      std::vector<uint8_t> values(bytes);
+      for (uint8_t& value : values) value = static_cast<uint8_t>(random()());
+      backend().CopyToDevice(values.data(), static_cast<char*>((*buffer)->data()) + offset, bytes);
+      std::ranges::copy(values, expected.begin() + static_cast<std::ptrdiff_t>(offset));
+      std::ranges::fill(values, uint8_t{0});  // may be reused at once
+      std::vector<uint8_t> actual(kRoom);
+      ASSERT_TRUE(backend().CopyToHost((*buffer)->data(), actual.data(), kRoom).ok());
+      ASSERT_EQ(actual, expected) << bytes << " bytes at " << offset;
+    }
+  }
+}
+
 TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
   constexpr int64_t kRows = 4096;
   auto words = backend().AllocateReadBack(64);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/divisor.cuh"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/rounded_alibi.h"
 
@@ -80,6 +81,17 @@ __device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
   span.query_length = args.query_offsets[sequence + 1] - span.first_query;
   span.context =
       args.context_lengths == nullptr ? span.query_length : args.context_lengths[sequence];
+  return span;
+}
+
+// The same of a sequence of the cache, before a kernel's turn.
+template <typename T>
+__device__ SequenceSpan EarlySpanOf(const AttentionArgs<T>& args, int sequence) {
+  SequenceSpan span;
+  span.first_query = LoadEarly(args.query_offsets + sequence);
+  const int next_query = LoadEarly(args.query_offsets + sequence + 1);
+  span.context = LoadEarly(args.context_lengths + sequence);
+  span.query_length = next_query - span.first_query;
   return span;
 }
 

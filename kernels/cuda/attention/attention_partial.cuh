@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_args.cuh"
+#include "kernels/cuda/device/launch.cuh"
 
 namespace beamline::cuda {
 
@@ -54,6 +55,14 @@ struct Slice {
       }
     }
   }
+  // Loads past L1 (launch.cuh) what is valid, and leaves the rest as it is.
+  __device__ void LoadPastL1(const T* row, const Columns& columns, bool valid) {
+    static_assert(sizeof(parts[0]) == sizeof(uint4));
+#pragma unroll
+    for (int p = 0; p < Columns::kParts; ++p) {
+      LoadEarlyIf(valid, row + columns.first[p], reinterpret_cast<uint4&>(parts[p]));
+    }
+  }
   __device__ float At(int i) const {
     return ToFloat(parts[i / Columns::kPart].values[i % Columns::kPart]);
   }
@@ -72,14 +81,30 @@ struct KvPages {
   __device__ int32_t Entry(int position) const {
     return table == nullptr ? 0 : table[min(block_size.Quotient(position), last_block)];
   }
+  // The same of a table, before the kernel's turn.
+  __device__ int32_t EarlyEntry(int position) const {
+    return LoadEarly(table + min(block_size.Quotient(position), last_block));
+  }
   // Loads the key and the value at `position`, whose entry is known.
   template <int kWidth>
   __device__ void Load(int position, int32_t entry, const LaneColumns<T, kWidth>& columns,
                        bool valid, Slice<T, kWidth>& key, Slice<T, kWidth>& value) const {
     const int64_t block = entry * block_stride;
-    const int within = position - block_size.Quotient(position) * block_size.value();
+    const int within = WithinBlock(position);
     key.Load(keys + block + within * key_stride, columns, valid);
     value.Load(values + block + within * value_stride, columns, valid);
+  }
+  // The same past L1; what is not valid stays as it is.
+  template <int kWidth>
+  __device__ void LoadPastL1(int position, int32_t entry, const LaneColumns<T, kWidth>& columns,
+                             bool valid, Slice<T, kWidth>& key, Slice<T, kWidth>& value) const {
+    const int64_t block = entry * block_stride;
+    const int within = WithinBlock(position);
+    key.LoadPastL1(keys + block + within * key_stride, columns, valid);
+    value.LoadPastL1(values + block + within * value_stride, columns, valid);
+  }
+  __device__ int WithinBlock(int position) const {
+    return position - block_size.Quotient(position) * block_size.value();
   }
 };
 
@@ -104,10 +129,13 @@ struct CachedHead {
   // where it is written, ahead of what needs the entry.
   __device__ int32_t Entry(int position) const {
     int32_t entry;
-    asm volatile("ld.global.b32 %0, [%1];\n"
-                 : "=r"(entry)
-                 : "l"(table + min(args.block_size.Quotient(position), args.max_blocks - 1)));
+    asm volatile("ld.global.b32 %0, [%1];\n" : "=r"(entry) : "l"(EntryAt(position)));
     return entry;
+  }
+  // The same before the kernel's turn.
+  __device__ int32_t EarlyEntry(int position) const { return LoadEarly(EntryAt(position)); }
+  __device__ const int32_t* EntryAt(int position) const {
+    return table + min(args.block_size.Quotient(position), args.max_blocks - 1);
   }
   __device__ int64_t Offset(int position, int32_t entry) const {
     const int within = position - args.block_size.Quotient(position) * args.block_size.value();

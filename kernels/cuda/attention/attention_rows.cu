@@ -37,18 +37,21 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
 }
 
 // Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
-template <int kWidth, int kRows, bool kEdits, int kWarps>
-constexpr int kFewestBlocks = kRows > 1       ? 1
-                              : kWidth == 256 ? 20 / kWarps
-                              : kEdits        ? 24 / kWarps
-                                              : 28 / kWarps;
+template <int kWidth, int kRows, bool kEdits, int kWarps, bool kEarly>
+constexpr int kFewestBlocks = kRows > 1 || kEarly ? 1
+                              : kWidth == 256     ? 20 / kWarps
+                              : kEdits            ? 24 / kWarps
+                                                  : 28 / kWarps;
 
 // kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
 // and the warps, take different keys and merge their softmaxes at the end.
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
-// row. Bound by memory when decoding: every key and value read once for kRows query rows.
-template <typename T, int kWidth, int kRows, bool kEdits, int kWarps>
-__global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows, kEdits, kWarps>)
+// row. Bound by memory when decoding: every key and value read once for kRows query rows. With
+// kEarly, for one row and keys of the cache, the first pass is loaded before the kernel's turn,
+// but for the keys of the sequence's own rows, which the kernel before it writes.
+template <typename T, int kWidth, int kRows, bool kEdits, int kWarps, bool kEarly>
+__global__ void __launch_bounds__(kWarps* kWarpSize,
+                                  kFewestBlocks<kWidth, kRows, kEdits, kWarps, kEarly>)
     RowsKernel(AttentionArgs<T> args, Splits splits) {
   using Columns = LaneColumns<T, kWidth>;
   constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize, kPart = Columns::kPart;
@@ -57,16 +60,19 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
   constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
   __shared__ float sums[kWarps][kRows][kWidth];
   __shared__ float2 weights[kWarps][kRows];
-  WaitForEarlierKernels();
+  if constexpr (!kEarly) WaitForEarlierKernels();
   const int sequence = blockIdx.z;
   const int kv_head = blockIdx.y;
   const int split = blockIdx.x % splits.count;
   const int first_row = blockIdx.x / splits.count * kRows;
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const SequenceSpan span = SpanOf(args, sequence);
+  const SequenceSpan span = kEarly ? EarlySpanOf(args, sequence) : SpanOf(args, sequence);
   const int num_rows = min(kRows, span.query_length * args.group_size - first_row);
-  if (num_rows <= 0) return;
+  if (num_rows <= 0) {
+    if constexpr (kEarly) WaitForEarlierKernels();
+    return;
+  }
   const Columns columns(args.head_dim);
   const KvPages<T> pages = PagesOf(args, sequence, span.first_query, kv_head);
   const auto head_of = [&](int r) {
@@ -74,17 +80,11 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
   };
   const auto query_of = [&](int r) { return (first_row + r) / args.group_size; };
 
-  float q[kRows][kSize] = {};
   int next[kRows] = {};  // the position behind a row's own
   int most_keys = 0, first_key = INT_MAX;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r >= num_rows) break;
-    const int64_t token = span.first_query + query_of(r);
-    Slice<T, kWidth> query;
-    query.Load(args.query + token * args.query_stride + head_of(r) * args.head_dim, columns);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j) * args.scale;
     const int position = span.context - span.query_length + query_of(r);
     next[r] = position + 1;
     most_keys = max(most_keys, KeysEnd(args, position, span.context));
@@ -99,17 +99,47 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kFewestBlocks<kWidth, kRows
   const int begin = cut + before / kKeysPerPass * kKeysPerPass;
 
   Partial<kSize> partials[kRows];
-  Slice<T, kWidth> keys[kKeysInFlight], values[kKeysInFlight];
+  Slice<T, kWidth> keys[kKeysInFlight] = {}, values[kKeysInFlight] = {};
   const int own = lane / kLanes;  // key of the warp's in a step
-  for (int first = begin + warp * kKeysPerWarp + own; first - own < end; first += kKeysPerPass) {
-    int32_t entries[kKeysInFlight];
+  int first = begin + warp * kKeysPerWarp + own;
+  int32_t entries[kKeysInFlight];
+  if constexpr (kEarly) {
 #pragma unroll
-    for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.Entry(first + i * kKeysPerStep);
+    for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.EarlyEntry(first + i * kKeysPerStep);
+    const int known = span.context - span.query_length;
+    const auto load = [&](int from, int to) {
 #pragma unroll
-    for (int i = 0; i < kKeysInFlight; ++i) {
-      const int key = first + i * kKeysPerStep;
-      pages.Load(key, entries[i], columns, key < end, keys[i], values[i]);
+      for (int i = 0; i < kKeysInFlight; ++i) {
+        const int key = first + i * kKeysPerStep;
+        pages.LoadPastL1(key, entries[i], columns, key >= from && key < to, keys[i], values[i]);
+      }
+    };
+    load(0, min(known, end));
+    WaitForEarlierKernels();
+    load(known, end);
+  }
+  float q[kRows][kSize] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= num_rows) break;
+    const int64_t token = span.first_query + query_of(r);
+    Slice<T, kWidth> query;
+    query.Load(args.query + token * args.query_stride + head_of(r) * args.head_dim, columns);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) q[r][j] = query.At(j) * args.scale;
+  }
+  bool loaded = kEarly;
+  for (; first - own < end; first += kKeysPerPass) {
+    if (!loaded) {
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.Entry(first + i * kKeysPerStep);
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) {
+        const int key = first + i * kKeysPerStep;
+        pages.Load(key, entries[i], columns, key < end, keys[i], values[i]);
+      }
     }
+    loaded = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r >= num_rows) break;
@@ -224,18 +254,26 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
+  // More blocks hide latencies by themselves.
+  const bool early = args.block_tables != nullptr &&
+                     int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors();
   DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
-    const auto launch = [&]<int kRows, int kWarps>() {
-      LaunchOverlapped(device, "Attention (rows)", RowsKernel<T, kWidth, kRows, kEdits, kWarps>,
-                       grid, kWarps * kWarpSize, /*shared_bytes=*/0, args, splits);
+    const auto launch = [&]<int kRows, int kWarps, bool kEarly>() {
+      LaunchOverlapped(device, "Attention (rows)",
+                       RowsKernel<T, kWidth, kRows, kEdits, kWarps, kEarly>, grid,
+                       kWarps * kWarpSize, /*shared_bytes=*/0, args, splits);
+    };
+    const auto launch_row = [&]<int kWarps>() {
+      early ? launch.template operator()<1, kWarps, true>()
+            : launch.template operator()<1, kWarps, false>();
     };
     if (choice.rows_per_block > 1) {
-      launch.template operator()<kMostRowsPerBlock, kFewRowWarps>();
+      launch.template operator()<kMostRowsPerBlock, kFewRowWarps, false>();
     } else if (choice.warps_per_block == kFewRowWarps) {
-      launch.template operator()<1, kFewRowWarps>();
+      launch_row.template operator()<kFewRowWarps>();
     } else {
       BEAMLINE_CHECK(choice.warps_per_block == kMoreRowWarps);
-      launch.template operator()<1, kMoreRowWarps>();
+      launch_row.template operator()<kMoreRowWarps>();
     }
   });
   if (num_splits > 1) {

@@ -10,30 +10,79 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 
+// Passes of keys that a warp loads before the kernel's turn: with few parts of a row in a lane,
+// both of the longest context that few rows have here.
+template <typename T, int kWidth>
+constexpr int kEarlyPasses = LaneColumns<T, kWidth>::kParts == 1 ? 2 : 1;
+
+// The keys and values of kPasses passes.
+template <typename T, int kWidth, int kPasses>
+struct EarlyKeys {
+  Slice<T, kWidth> keys[kPasses][kKeysInFlight] = {}, values[kPasses][kKeysInFlight] = {};
+
+  // Loads those of positions in [begin, end): of every kKeysPerStep-th position from `own` on,
+  // whose rows begin at `offsets`.
+  template <int kKeysPerStep>
+  __device__ void Load(const AttentionArgs<T>& args, const LaneColumns<T, kWidth>& columns, int own,
+                       const int64_t (&offsets)[kPasses * kKeysInFlight], int begin, int end) {
+#pragma unroll
+    for (int i = 0; i < kPasses * kKeysInFlight; ++i) {
+      const int key = own + i * kKeysPerStep;
+      const bool valid = key >= begin && key < end;
+      const int p = i / kKeysInFlight, at = i % kKeysInFlight;
+      keys[p][at].LoadPastL1(args.keys + offsets[i], columns, valid);
+      values[p][at].LoadPastL1(args.values + offsets[i], columns, valid);
+    }
+  }
+};
+
 // The warps of a block take the same head of neighbouring sequences: the beams of a request, whose
 // tables name the same blocks, then find each other's keys in L1.
 // Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
-// read once for each row; below, by the latency of a table's entries, a pass of keys and the merge.
-template <typename T, int kWidth, bool kEdits>
-__global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
+// read once for each row; below, by latencies: those of a table's entries, of the first keys and of
+// their values pass before the kernel's turn where kEarly, since the kernel before it writes
+// the sequence's own rows alone.
+template <typename T, int kWidth, bool kEdits, bool kEarly>
+__global__ void __launch_bounds__(kThreads, kEarly          ? 2
+                                            : kWidth == 256 ? 5
+                                                            : 6)
     ShortRowsKernel(AttentionArgs<T> args, int num_sequences) {
   using Columns = LaneColumns<T, kWidth>;
   constexpr int kKeysPerStep = kWarpSize / Columns::kLanes;
   constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
-  WaitForEarlierKernels();
+  if constexpr (!kEarly) WaitForEarlierKernels();
   const int sequence = blockIdx.x * kWarps + threadIdx.x / kWarpSize;
   const int head = blockIdx.y;
-  if (sequence >= num_sequences) return;
+  if (sequence >= num_sequences) {
+    if constexpr (kEarly) WaitForEarlierKernels();
+    return;
+  }
   const int lane = threadIdx.x % kWarpSize;
   const int own = lane / Columns::kLanes;  // key of a step
+  const Columns columns(args.head_dim);
   const CachedHead<T> cached = {args, args.block_tables + int64_t{sequence} * args.max_blocks,
                                 head * args.block_size.value()};
+  constexpr int kPasses = kEarly ? kEarlyPasses<T, kWidth> : 1;
   // Loaded before the context's length is known, so that the two loads wait together.
-  int32_t entries[kKeysInFlight];
+  int32_t entries[kPasses * kKeysInFlight];
 #pragma unroll
-  for (int i = 0; i < kKeysInFlight; ++i) entries[i] = cached.Entry(own + i * kKeysPerStep);
-  const Columns columns(args.head_dim);
-  const SequenceSpan span = SpanOf(args, sequence);
+  for (int i = 0; i < kPasses * kKeysInFlight; ++i) {
+    const int key = own + i * kKeysPerStep;
+    entries[i] = kEarly ? cached.EarlyEntry(key) : cached.Entry(key);
+  }
+  const SequenceSpan span = kEarly ? EarlySpanOf(args, sequence) : SpanOf(args, sequence);
+  [[maybe_unused]] EarlyKeys<T, kWidth, kPasses> early;
+  if constexpr (kEarly) {
+    int64_t offsets[kPasses * kKeysInFlight];
+#pragma unroll
+    for (int i = 0; i < kPasses * kKeysInFlight; ++i) {
+      offsets[i] = cached.Offset(own + i * kKeysPerStep, entries[i]);
+    }
+    const int known = span.context - span.query_length;
+    early.template Load<kKeysPerStep>(args, columns, own, offsets, 0, known);
+    WaitForEarlierKernels();
+    early.template Load<kKeysPerStep>(args, columns, own, offsets, known, span.context);
+  }
   if (span.query_length == 0) return;
 
   Slice<T, kWidth> query;
@@ -42,7 +91,30 @@ __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
 #pragma unroll
   for (int j = 0; j < Columns::kSize; ++j) q[j] = query.At(j) * args.scale;
   Partial<Columns::kSize> partial;
-  for (int first = own; first - own < span.context; first += kKeysPerPass) {
+  const auto add = [&](int first, const Slice<T, kWidth>(&keys)[kKeysInFlight],
+                       const Slice<T, kWidth>(&values)[kKeysInFlight]) {
+    float scores[kKeysInFlight];
+    MultiplyKeys(columns, q, keys, scores);
+#pragma unroll
+    for (int i = 0; i < kKeysInFlight; ++i) {
+      const int key = first + i * kKeysPerStep;
+      if (kEdits) scores[i] = EditedScore(args, head, span.context - 1, key, scores[i]);
+      if (key >= span.context) scores[i] = -INFINITY;
+    }
+    AddValues<T>(scores, values, partial);
+  };
+  int first = own;
+  if constexpr (kEarly) {
+#pragma unroll
+    for (int p = 0; p < kPasses; ++p, first += kKeysPerPass) {
+      if (first - own < span.context) add(first, early.keys[p], early.values[p]);
+    }
+    if (first - own < span.context) {
+#pragma unroll
+      for (int i = 0; i < kKeysInFlight; ++i) entries[i] = cached.Entry(first + i * kKeysPerStep);
+    }
+  }
+  for (; first - own < span.context; first += kKeysPerPass) {
     Slice<T, kWidth> keys[kKeysInFlight], values[kKeysInFlight];
 #pragma unroll
     for (int i = 0; i < kKeysInFlight; ++i) {
@@ -55,15 +127,7 @@ __global__ void __launch_bounds__(kThreads, kWidth == 256 ? 5 : 6)
     for (int i = 0; i < kKeysInFlight; ++i) {
       entries[i] = cached.Entry(first + kKeysPerPass + i * kKeysPerStep);
     }
-    float scores[kKeysInFlight];
-    MultiplyKeys(columns, q, keys, scores);
-#pragma unroll
-    for (int i = 0; i < kKeysInFlight; ++i) {
-      const int key = first + i * kKeysPerStep;
-      if (kEdits) scores[i] = EditedScore(args, head, span.context - 1, key, scores[i]);
-      if (key >= span.context) scores[i] = -INFINITY;
-    }
-    AddValues<T>(scores, values, partial);
+    add(first, keys, values);
   }
 
   MergeLanes<T, Columns::kLanes>(partial);
@@ -90,9 +154,15 @@ void AttendShortRows(Device& device, const AttentionArgs<T>& args, const Attenti
   BEAMLINE_CHECK(params.max_query_length == 1);
   const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_sequences, kWarps)),
                   static_cast<unsigned>(params.num_heads));
+  // More blocks hide latencies by themselves, and find the keys of beams in L1.
+  const bool early = int64_t{grid.x} * grid.y <= device.num_multiprocessors();
   DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
-    LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kEdits>, grid,
-                     kThreads, /*shared_bytes=*/0, args, params.num_sequences);
+    const auto launch = [&]<bool kEarly>() {
+      LaunchOverlapped(device, "Attention (short rows)", ShortRowsKernel<T, kWidth, kEdits, kEarly>,
+                       grid, kThreads,
+                       /*shared_bytes=*/0, args, params.num_sequences);
+    };
+    early ? launch.template operator()<true>() : launch.template operator()<false>();
   });
 }
 

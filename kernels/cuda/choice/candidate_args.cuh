@@ -17,8 +17,9 @@ struct CandidateArgs {
   float* logits;  // [num_rows, vocab_size]
   int64_t logits_stride;
   int num_rows, vocab_size, num_chunks, max_count;
-  bool plain_apart;  // plain rows have a kernel of their own
-  CandidateRow* rows;
+  bool plain_apart;    // plain rows have a kernel of their own
+  CandidateRow* rows;  // null: with the launch
+  int32_t* num_done;   // [num_rows], instead of CandidateRow's of rows with the launch
   const LogitsEdits::Penalty* penalties;
   const LogitsEdits::Bias* biases;
   float2* sums;  // [num_rows, num_chunks]: a chunk's maximum and sum(exp(x - maximum))
@@ -49,7 +50,7 @@ __device__ inline float2 Combine(float2 a, float2 b) {
 
 // Combines the sets of a warp's lanes; the result is lane 0's.
 __device__ inline float2 WarpCombine(float2 x) {
-#pragma unroll
+#pragma unroll 1  // code that runs once takes longer to be fetched than to run
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
     const float2 other = {__shfl_xor_sync(kFullMask, x.x, offset),
                           __shfl_xor_sync(kFullMask, x.y, offset)};

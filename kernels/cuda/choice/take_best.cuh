@@ -34,7 +34,7 @@ __device__ void TakeBest(const uint64_t (&keys)[kKeys], int count, uint64_t* bes
 
   const uint64_t maximum = maxima[threadIdx.x % kWarpSize];
   int num_greater = 0;
-#pragma unroll
+#pragma unroll 4  // longer code takes longer to be fetched than it saves
   for (int i = 0; i < kWarpSize; ++i) num_greater += maxima[i] > maximum;
   // No group has this rank when fewer than `count` groups have any key: all of them are listed.
   const unsigned at = __ballot_sync(kFullMask, num_greater == count - 1);

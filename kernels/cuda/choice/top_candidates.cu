@@ -11,6 +11,7 @@
 #include "kernels/cuda/choice/candidate_edits.cuh"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/choice/take_best.cuh"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/launch_values.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 
@@ -38,6 +39,7 @@ __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
+#pragma unroll 1
   for (int i = 1; i < kNumWarps; ++i) sum = Combine(sum, partials[i]);
   *to = sum;
 }
@@ -101,14 +103,21 @@ __device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKe
   }
 }
 
-// Whether the row's other blocks have all come here: what they wrote before is visible from now on.
+// Whether the row's other blocks have all come here: what they wrote before is visible from now on,
+// past L1. The count is 0 again for the next call.
 __device__ bool IsLast(int32_t* num_done, int num_blocks) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(num_done, 1) == num_blocks - 1;
+  if (threadIdx.x == 0) {
+    int32_t before;
+    asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;\n"
+                 : "=r"(before)
+                 : "l"(num_done)
+                 : "memory");
+    last = before == num_blocks - 1;
+    if (last) *num_done = 0;
+  }
   __syncthreads();
-  if (last) __threadfence();
   return last;
 }
 
@@ -143,37 +152,48 @@ __device__ void SortParts(const Candidates& candidate, int total, int count, uin
   }
 }
 
-// Merges the best of a row's chunks into keys[0 .. row.count).
-__device__ void MergeChunks(const CandidateArgs& args, const uint64_t* lists, int count,
-                            uint64_t* keys) {
+// TakeBest. A step of few rows runs each of its instructions once, or twice from here, so that most
+// of its time is their way from memory.
+__device__ __noinline__ void TakeBestKeys(const uint64_t (&own)[kKeysPerThread], int count,
+                                          uint64_t* keys) {
+  TakeBest<kThreads>(own, count, keys);
+}
+
+// Merges the best of a row's chunks into keys[0 .. row.count). Returns the row's normaliser, whose
+// terms are loaded together with the candidates.
+__device__ float2 MergeChunks(const CandidateArgs& args, int row, const uint64_t* lists, int count,
+                              uint64_t* keys) {
   const int total = args.num_chunks * count;
   const auto candidate = [&](int i) {
     return __ldcg(lists + static_cast<int64_t>(i / count) * args.max_count + i % count);
   };
   if (count > kMostTaken || total > kChunk) {
     SortParts<kChunk>(candidate, total, count, keys);
-    return;
+    return NormalizerOf(args, row);
   }
   uint64_t own[kKeysPerThread];
 #pragma unroll
   for (int j = 0; j < kKeysPerThread; ++j) {
+    own[j] = 0;
+    if (j * kThreads >= total) continue;  // all threads, as a rule
     const int i = j * kThreads + static_cast<int>(threadIdx.x);
-    own[j] = i < total ? candidate(i) : 0;
+    if (i < total) own[j] = candidate(i);
   }
-  TakeBest<kThreads>(own, count, keys);
+  const float2 normalizer = NormalizerOf(args, row);
+  TakeBestKeys(own, count, keys);
+  return normalizer;
 }
 
 // Computes what a row asks for from what its chunks found; by one block, keys in shared memory.
 __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
                           uint64_t* keys) {
-  const float2 normalizer = NormalizerOf(args, r);
-  if (threadIdx.x == 0 && args.log_normalizers != nullptr) {
-    args.log_normalizers[r] = normalizer.x + normalizer.y;
-  }
   const int64_t first = static_cast<int64_t>(r) * args.num_chunks * args.max_count;
   const uint64_t* lists = args.candidates + first;
   const float* logits = args.logits + r * args.logits_stride;
-  MergeChunks(args, lists, row.count, keys);
+  const float2 normalizer = MergeChunks(args, r, lists, row.count, keys);
+  if (threadIdx.x == 0 && args.log_normalizers != nullptr) {
+    args.log_normalizers[r] = normalizer.x + normalizer.y;
+  }
   const bool normalize = row.normalization == Normalization::kOfTheChosen;
   if (normalize) {
     for (int i = threadIdx.x; i < row.count; i += kThreads) {
@@ -204,14 +224,24 @@ __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, in
   }
 }
 
+// Where the rows of a call and their edits are, in bytes from the beginning of its values.
+struct EditOffsets {
+  int rows, penalties, biases;
+};
+
 // Grid: (chunks, rows). Bound by memory: the logits read once, and where they are edited in place
-// written; by the sorts' barriers for more than kMostTaken candidates.
-__global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
+// written; by the sorts' barriers for more than kMostTaken candidates; of few rows by latencies.
+__global__ void __launch_bounds__(kThreads)
+    SelectKernel(CandidateArgs args, EditOffsets at, const __grid_constant__ LaunchValues edits) {
   __shared__ float raw[kChunk], scores[kChunk];
   __shared__ uint64_t keys[kChunk];
+  WaitForEarlierKernels();
   const int r = blockIdx.y;
-  const CandidateRow row = args.rows[r];
+  const auto row = edits.Get<CandidateRow>(at.rows, r);
   if (args.plain_apart && row.plain) return;
+  const char* const values_of_host = edits.staged != nullptr ? edits.staged : edits.own;
+  args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(values_of_host + at.penalties);
+  args.biases = reinterpret_cast<const LogitsEdits::Bias*>(values_of_host + at.biases);
   float* logits = args.logits + r * args.logits_stride;
   const int begin = blockIdx.x * kChunk;
   const int64_t list = static_cast<int64_t>(r) * args.num_chunks + blockIdx.x;
@@ -236,7 +266,7 @@ __global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
   if (row.count > kMostTaken) {
     BitonicSort<kChunk>(keys);
   } else {
-    TakeBest<kThreads>(own, row.count, keys);
+    TakeBestKeys(own, row.count, keys);
   }
   for (int i = threadIdx.x; i < row.count; i += kThreads) {
     args.candidates[list * args.max_count + i] = keys[i];
@@ -244,20 +274,28 @@ __global__ void __launch_bounds__(kThreads) SelectKernel(CandidateArgs args) {
       args.raw[list * args.max_count + i] = keys[i] == 0 ? 0.0f : raw[IdOf(keys[i]) - begin];
     }
   }
-  if (IsLast(&args.rows[r].num_done, args.num_chunks)) FinishRow(args, row, r, keys);
+  int32_t* const num_done = edits.staged != nullptr ? &args.rows[r].num_done : args.num_done + r;
+  if (IsLast(num_done, args.num_chunks)) FinishRow(args, row, r, keys);
 }
 
-// Sends all edits in one transfer.
-void StageEdits(Device& device, const FlatEdits& edits, CandidateArgs& args) {
+// Sends all edits: those of few rows with the launch, unless another kernel needs them too.
+void SendEdits(Device& device, const FlatEdits& edits, bool of_one_launch, CandidateArgs& args,
+               EditOffsets& at, LaunchValues& sent) {
   LaunchValuesBuilder values;
-  const int rows = values.Add(std::span(edits.rows));
-  const int penalties = values.Add(std::span(edits.penalties));
-  const int biases = values.Add(std::span(edits.biases));
-  const char* const staged = values.Stage(device);
+  at.rows = values.Add(std::span(edits.rows));
+  at.penalties = values.Add(std::span(edits.penalties));
+  at.biases = values.Add(std::span(edits.biases));
+  args.num_done = device.counters();
+  if (of_one_launch && args.num_rows <= Device::kNumCounters) {
+    values.Send(device, sent);
+  } else {
+    sent.staged = values.Stage(device);
+  }
+  if (sent.staged == nullptr) return;
   // The device's own copy, in which it counts num_done.
-  args.rows = reinterpret_cast<CandidateRow*>(const_cast<char*>(staged) + rows);
-  args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(staged + penalties);
-  args.biases = reinterpret_cast<const LogitsEdits::Bias*>(staged + biases);
+  args.rows = reinterpret_cast<CandidateRow*>(const_cast<char*>(sent.staged) + at.rows);
+  args.penalties = reinterpret_cast<const LogitsEdits::Penalty*>(sent.staged + at.penalties);
+  args.biases = reinterpret_cast<const LogitsEdits::Bias*>(sent.staged + at.biases);
 }
 
 }  // namespace
@@ -274,7 +312,16 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
   args.num_chunks = CeilDiv(args.vocab_size, kChunk);
   args.max_count = params.max_count;
-  StageEdits(device, edits, args);
+  // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
+  // faster.
+  const bool many = int64_t{args.num_chunks} * num_rows >=
+                    int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
+  args.plain_apart = many && edits.any_plain;
+  args.whole_normalizers = params.whole_normalizers;
+  const bool sums_apart = edits.any_before_edits && args.whole_normalizers == nullptr;
+  EditOffsets at = {};
+  LaunchValues sent;
+  SendEdits(device, edits, /*of_one_launch=*/!args.plain_apart && !sums_apart, args, at, sent);
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
   args.sums = device.TakeScratch<float2>(num_lists);
   args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);
@@ -283,21 +330,15 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.ids = params.ids;
   args.log_normalizers = params.log_normalizers;
   args.raw_values = params.raw_values;
-  args.whole_normalizers = params.whole_normalizers;
   if (!device.ok()) return;
 
-  // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
-  // faster.
-  const bool many = int64_t{args.num_chunks} * num_rows >=
-                    int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
-  args.plain_apart = many && edits.any_plain;
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
-  if (edits.any_before_edits && args.whole_normalizers == nullptr)
-    SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
+  if (sums_apart) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   if (args.plain_apart) SelectPlainCandidates(device, args);
-  if (!args.plain_apart || edits.any_other)
-    SelectKernel<<<grid, kThreads, 0, device.stream()>>>(args);
   device.CheckLaunch("TopCandidates");
+  if (args.plain_apart && !edits.any_other) return;
+  LaunchOverlapped(device, "TopCandidates", SelectKernel, grid, kThreads, /*shared_bytes=*/0, args,
+                   at, sent);
 }
 
 }  // namespace beamline::cuda

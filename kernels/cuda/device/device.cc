@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "fmt/format.h"
 #include "kernels/cuda/device/code_architecture.h"
+#include "kernels/cuda/device/copy_small.h"
 #include "kernels/cuda/device/scratch_size.h"
 
 namespace beamline::cuda {
@@ -81,6 +82,7 @@ absl::Status Device::Initialize(const GpuMemoryLimit& memory) {
                     properties_.name, properties_.major, properties_.minor));
   }
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  Check(cudaStreamCreateWithFlags(&read_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   if (!ok()) return status_;
   if (const cudaError_t error = FindCodeArchitecture(&code_architecture_); error != cudaSuccess) {
     return absl::FailedPreconditionError(fmt::format(
@@ -90,6 +92,9 @@ absl::Status Device::Initialize(const GpuMemoryLimit& memory) {
   }
   Check(StagingRing::Create(kSmallSlotBytes, kNumSmallSlots, small_transfers_), "cudaMallocHost");
   Check(StagingRing::Create(kLargeSlotBytes, kNumLargeSlots, large_transfers_), "cudaMallocHost");
+  constexpr size_t kCounterBytes = kNumCounters * sizeof(int32_t);
+  Check(cudaMalloc(reinterpret_cast<void**>(&counters_), kCounterBytes), "cudaMalloc");
+  if (ok()) Check(cudaMemsetAsync(counters_, 0, kCounterBytes, stream_), "cudaMemsetAsync");
   if (ok()) SetError(arena_.Open(index_, memory));
   return status_;
 }
@@ -99,6 +104,8 @@ Device::~Device() {
   if (stream_ == nullptr) return;
   const WaitMark::Scope waiting(*wait_mark_);
   cudaStreamSynchronize(stream_);
+  cudaFree(counters_);
+  if (read_stream_ != nullptr) cudaStreamDestroy(read_stream_);
   cudaStreamDestroy(stream_);
 }
 
@@ -158,6 +165,7 @@ const void* Device::StageBytes(const void* host, size_t bytes) {
 
 void Device::CopyToDevice(const void* host, void* device, size_t bytes) {
   if (!MayTransfer("a copy to the device")) return;
+  if (bytes <= kMostCopySmallBytes) return CopySmall(*this, host, device, bytes);
   const WaitMark::Scope waiting(*wait_mark_);
   StagingRing& ring = bytes <= kSmallSlotBytes ? small_transfers_ : large_transfers_;
   Check(ring.CopyToDevice(host, device, bytes, stream_), "copy to the device");

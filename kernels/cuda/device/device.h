@@ -66,6 +66,8 @@ class Device {
   bool batch_invariant() const { return batch_invariant_; }
   void set_batch_invariant() { batch_invariant_ = true; }
   cudaStream_t stream() const { return stream_; }
+  // For copies of results, behind which the stream does not wait.
+  cudaStream_t read_stream() const { return read_stream_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
   // Makes this GPU the calling thread's current one. Every call from outside begins with it.
@@ -99,6 +101,10 @@ class Device {
   T* TakeScratch(size_t count) {
     return static_cast<T*>(TakeScratchBytes(count * sizeof(T)));
   }
+  // kNumCounters counters in device memory, which are 0 between operators: who counts sets them
+  // back.
+  static constexpr int kNumCounters = 64;
+  int32_t* counters() const { return counters_; }
   // Copies host values to scratch memory of the device. The host memory may be reused when it
   // returns. Null after a fault.
   template <typename T>
@@ -122,6 +128,8 @@ class Device {
   int code_architecture_ = 0;
   bool batch_invariant_ = false;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t read_stream_ = nullptr;
+  int32_t* counters_ = nullptr;
   absl::Status status_;
   bool capturing_ = false;
   const std::shared_ptr<WaitMark> wait_mark_ = std::make_shared<WaitMark>();

@@ -2,9 +2,11 @@
 // launch), so that a step's launches and first weights overlap with what came before. Where the
 // kernels were compiled for less than sm_90 they start in turn.
 //
-// A kernel launched by LaunchOverlapped calls WaitForEarlierKernels before it reads or writes
-// anything that a kernel or transfer of the stream touches: weights may be prefetched before,
-// into L2 alone, and it does not return before.
+// A kernel launched by LaunchOverlapped calls WaitForEarlierKernels before it writes anything or
+// returns. It begins when the kernel before it has called that, or ended: by then everything before
+// that one is done. So until it calls it too, it may read what the launch right before it does not
+// write: weights, and what a step has had from its beginning. What others have written it reads by
+// LoadEarly, because L1 may hold what was there before.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,6 +25,53 @@ __device__ inline void WaitForEarlierKernels() {
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
 #endif
+}
+
+// 16 bytes, past L1. The compiler leaves these loads where they are written.
+__device__ inline uint4 LoadEarly(const void* from) {
+  uint4 value;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from));
+  return value;
+}
+__device__ inline int32_t LoadEarly(const int32_t* from) {
+  int32_t value;
+  asm volatile("ld.global.cg.b32 %0, [%1];\n" : "=r"(value) : "l"(from));
+  return value;
+}
+// The same into a value that stays as it is unless `valid`.
+__device__ inline void LoadEarlyIf(bool valid, const void* from, uint4& value) {
+  asm volatile(
+      "{\n.reg .pred valid;\nsetp.ne.b32 valid, %5, 0;\n"
+      "@valid ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];\n}\n"
+      : "+r"(value.x), "+r"(value.y), "+r"(value.z), "+r"(value.w)
+      : "l"(from), "r"(static_cast<int>(valid)));
+}
+
+// The same of a weight, which a step reads once: past L1, and what it leaves in L2 makes room first
+// for what comes. Otherwise the weights of a step drive out what the next one reads again, the
+// instructions of kernels that run once a step among it.
+__device__ inline uint64_t LeavesFirst() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;\n" : "=l"(policy));
+  return policy;
+}
+__device__ inline void LoadWeightIf(bool valid, const void* from, uint4& value) {
+  asm volatile(
+      "{\n.reg .pred valid;\nsetp.ne.b32 valid, %5, 0;\n"
+      "@valid ld.global.L1::no_allocate.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %6;\n}\n"
+      : "+r"(value.x), "+r"(value.y), "+r"(value.z), "+r"(value.w)
+      : "l"(from), "r"(static_cast<int>(valid)), "l"(LeavesFirst()));
+}
+
+// The same where its place does not matter.
+__device__ inline uint4 LoadWeight(const void* from) {
+  uint4 value;
+  asm("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;\n"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(from), "l"(LeavesFirst()));
+  return value;
 }
 
 // A hint that brings a line to L2. It reads nothing into the kernel, so that it may come before the

@@ -10,8 +10,9 @@ absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, s
   BEAMLINE_ASSIGN_OR_RETURN(result->device_,
                             device.arena().Allocate(bytes, ArenaUse::kActivations));
   device.Check(cudaHostAlloc(&result->pinned_, bytes, cudaHostAllocDefault), "cudaHostAlloc");
-  device.Check(cudaEventCreateWithFlags(&result->arrived_, cudaEventDisableTiming),
-               "cudaEventCreate");
+  for (cudaEvent_t* event : {&result->written_, &result->arrived_}) {
+    device.Check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
+  }
   BEAMLINE_RETURN_IF_ERROR(device.status());
   result->host_ = result->pinned_;
   result->size_ = bytes;
@@ -27,6 +28,7 @@ CudaReadBack::~CudaReadBack() {
     cudaEventSynchronize(arrived_);
     cudaEventDestroy(arrived_);
   }
+  if (written_ != nullptr) cudaEventDestroy(written_);
   if (pinned_ != nullptr) cudaFreeHost(pinned_);
   if (device_ != nullptr) owner_.arena().Free(device_);
 }
@@ -35,12 +37,17 @@ void CudaReadBack::Start(size_t bytes) {
   BEAMLINE_CHECK(bytes <= size_);
   owner_.Use();
   if (!owner_.MayTransfer("a read back")) return;
+  // Beside the stream, where it would keep what follows waiting. Whoever writes to the device's
+  // memory again has waited for this copy.
+  const cudaStream_t copies = bytes > 0 ? owner_.read_stream() : owner_.stream();
   if (bytes > 0) {
-    owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, owner_.stream()),
+    owner_.Check(cudaEventRecord(written_, owner_.stream()), "cudaEventRecord");
+    owner_.Check(cudaStreamWaitEvent(copies, written_), "cudaStreamWaitEvent");
+    owner_.Check(cudaMemcpyAsync(pinned_, device_, bytes, cudaMemcpyDeviceToHost, copies),
                  "copy to the host");
   }
   num_frees_ = owner_.arena().num_frees();
-  owner_.Check(cudaEventRecord(arrived_, owner_.stream()), "cudaEventRecord");
+  owner_.Check(cudaEventRecord(arrived_, copies), "cudaEventRecord");
 }
 
 void CudaReadBack::Arrived(cudaError_t answer) {

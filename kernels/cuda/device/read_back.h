@@ -29,7 +29,7 @@ class CudaReadBack final : public ReadBack {
 
   Device& owner_;
   void* pinned_ = nullptr;
-  cudaEvent_t arrived_ = nullptr;
+  cudaEvent_t written_ = nullptr, arrived_ = nullptr;
   uint64_t num_frees_ = 0;  // the arena's when arrived_ was recorded
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/products/matmul.h"
 
 #include "base/check.h"
+#include "kernels/cuda/products/normed_row_product.h"
 #include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
 #include "kernels/cuda/rows/row_ops.h"
@@ -22,6 +23,7 @@ bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight
   if (device.batch_invariant()) return false;
   const int64_t num_rows = params.x.num_rows();
   if (device.has_wgmma() && StreamProduct(device, params, weight)) return true;
+  if (NormedRowProduct(device, params, weight)) return true;
   const int64_t fewest = HasInputNorm(params) ? 1 : 2;
   if (num_rows >= fewest && num_rows <= kMostTensorCoreSkinnyRows &&
       SkinnyTensorCoreProduct(device, params, weight)) {

@@ -11,11 +11,16 @@ namespace {
 constexpr int kWarps = 4;
 template <typename InputNorm>
 constexpr int kThreads = (InputNorm::kNorms ? kNormingWarps : kWarps) * kWarpSize;
+// With no more blocks than these on a multiprocessor, the first chunks of a weight's row wait in
+// registers for the kernel's turn.
+constexpr int kEarlyBlocksPerSm = 8;
+constexpr int kEarlyChunks = 4;
 // Blocks that a multiprocessor shall hold, which bound the registers of a thread. In 16 bits more
 // warps are worth more than more loads in flight in each. In float32 fewer blocks leave the
 // registers for several chunks in flight.
-template <int kRows, typename T, typename Output, typename InputNorm>
+template <int kRows, typename T, typename Output, typename InputNorm, bool kEarly>
 constexpr int kFewestBlocks = InputNorm::kNorms ? (Output::kPaired ? 1 : 2)
+                              : kEarly          ? kEarlyBlocksPerSm
                               : kRows == 1      ? (sizeof(T) == 2 ? 16 : 8)
                                                 : 5;
 // Below this many units per SM a warp for each leaves the GPU idle: the block's warps then share
@@ -31,7 +36,8 @@ __device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first
 #pragma unroll 4
   for (int column = first * kSize; column < args.in_features; column += step * kSize) {
     float w[kSize];
-    LoadFloats<kSize>(weight + column, w);
+    const uint4 raw = LoadWeight(weight + column);
+    LoadFloats<kSize>(reinterpret_cast<const T*>(&raw), w);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r >= args.num_rows) break;
@@ -41,6 +47,45 @@ __device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first
       for (int j = 0; j < kSize; ++j) sums[r] += w[j] * x[j];
     }
   }
+}
+
+// A lane's first accesses to a weight's row of 16 bits, loaded before the kernel's turn.
+struct EarlyChunks {
+  uint4 chunks[kEarlyChunks];
+
+  template <typename T>
+  __device__ void Load(const T* row, int size, int first, int step) {
+#pragma unroll
+    for (int i = 0; i < kEarlyChunks; ++i) {
+      const int column = (first + i * step) * kVecSize<T>;
+      chunks[i] = {};
+      LoadWeightIf(column < size, row + column, chunks[i]);
+    }
+  }
+};
+
+// As Accumulate for one row, whose weight's first chunks are loaded already.
+template <typename T>
+__device__ void AccumulateEarly(const SkinnyOperands<T>& args, int feature, int first, int step,
+                                const EarlyChunks& early, float (&sums)[1]) {
+  constexpr int kSize = kVecSize<T>;
+  uint4 x[kEarlyChunks];
+#pragma unroll
+  for (int i = 0; i < kEarlyChunks; ++i) {
+    const int column = (first + i * step) * kSize;
+    x[i] = {};
+    if (column < args.in_features) x[i] = *reinterpret_cast<const uint4*>(args.x + column);
+  }
+  __syncwarp();  // keeps the compiler from moving loads behind it
+#pragma unroll
+  for (int i = 0; i < kEarlyChunks; ++i) {
+    float a[kSize], b[kSize];
+    LoadFloats<kSize>(reinterpret_cast<const T*>(&early.chunks[i]), a);
+    LoadFloats<kSize>(reinterpret_cast<const T*>(&x[i]), b);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) sums[0] += a[j] * b[j];
+  }
+  Accumulate<1>(args, feature, first + kEarlyChunks * step, step, sums);
 }
 
 // The same in float32, whose rows have twice as many chunks: several are loaded before the first is
@@ -129,11 +174,17 @@ __device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float*
 
 // Both of a unit's sums (one, where units are no pairs) of all rows, over this thread's part of the
 // input features.
-template <int kRows, typename T, typename Output, typename InputNorm>
+template <int kRows, bool kEarly, typename T, typename Output, typename InputNorm>
 __device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& output,
                                const InputNorm& input_norm, int unit, int begin, int step,
-                               float (&sums)[kRows], float (&seconds)[kRows]) {
-  if constexpr (InputNorm::kNorms) {
+                               const EarlyChunks (&early)[2], float (&sums)[kRows],
+                               float (&seconds)[kRows]) {
+  if constexpr (kEarly) {
+    AccumulateEarly(args, output.First(unit), begin, step, early[0], sums);
+    if (Output::kPaired) {
+      AccumulateEarly(args, output.Second(unit), begin, step, early[1], seconds);
+    }
+  } else if constexpr (InputNorm::kNorms) {
     WeightChunks first, second;
     const float* normed = NormaliseRows(args.x, args.x_stride, args.num_rows, input_norm, [&] {
       first.Load(args.Row(output.First(unit)), args.in_features, begin, step);
@@ -154,8 +205,9 @@ __device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& outp
 
 // kUnitWarps warps share a unit. Grid: a block per kWarps / kUnitWarps units. Bound by memory: the
 // weight is read once (K x N elements), x comes from cache.
-template <int kRows, int kUnitWarps, typename T, typename Output, typename InputNorm>
-__global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, Output, InputNorm>)
+template <int kRows, int kUnitWarps, bool kEarly, typename T, typename Output, typename InputNorm>
+__global__ void __launch_bounds__(kThreads<InputNorm>,
+                                  kFewestBlocks<kRows, T, Output, InputNorm, kEarly>)
     SkinnyKernel(SkinnyOperands<T> args, Output output, InputNorm input_norm) {
   constexpr int kWarps = kThreads<InputNorm> / kWarpSize;
   __shared__ float partials[kWarps][2][kRows];
@@ -167,7 +219,17 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
   const int unit = min(wanted_unit, args.num_units - 1);
   const int begin = warp % kUnitWarps * kWarpSize + lane;
   constexpr int kStep = kUnitWarps * kWarpSize;
-  if (exists && blockIdx.x < kEarlyBlocks) {
+  EarlyChunks early[2];
+  typename Output::Inputs inputs = {};
+  // Lane r completes row r.
+  const bool finishes = exists && warp % kUnitWarps == 0 && lane < args.num_rows;
+  if constexpr (kEarly) {
+    early[0].Load(args.Row(output.First(unit)), args.in_features, begin, kStep);
+    if (Output::kPaired) {
+      early[1].Load(args.Row(output.Second(unit)), args.in_features, begin, kStep);
+    }
+    if (finishes) inputs = output.LoadWeights(lane, unit);
+  } else if (exists && blockIdx.x < kEarlyBlocks) {
     const int columns = min(args.in_features, kEarlyColumns);
     PrefetchRow(args.Row(output.First(unit)), columns, begin, kStep);
     if (Output::kPaired) PrefetchRow(args.Row(output.Second(unit)), columns, begin, kStep);
@@ -176,13 +238,13 @@ __global__ void __launch_bounds__(kThreads<InputNorm>, kFewestBlocks<kRows, T, O
   if constexpr (InputNorm::kNorms) input_norm.Prefetch();
   WaitForEarlierKernels();
   if (!InputNorm::kNorms && !exists) return;
-  // Lane r completes row r.
-  const bool finishes = exists && warp % kUnitWarps == 0 && lane < args.num_rows;
-  typename Output::Inputs inputs = {};
-  if (finishes) inputs = output.Load(lane, unit);
+  if (finishes) {
+    if constexpr (!kEarly) inputs = output.LoadWeights(lane, unit);
+    output.LoadRest(lane, unit, inputs);
+  }
 
   float sums[kRows] = {}, seconds[kRows] = {};
-  AccumulateUnit(args, output, input_norm, unit, begin, kStep, sums, seconds);
+  AccumulateUnit<kRows, kEarly>(args, output, input_norm, unit, begin, kStep, early, sums, seconds);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     sums[r] = WarpSum(sums[r]);
@@ -221,9 +283,17 @@ template <int kRows, typename T, typename Output>
 void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& output) {
   const auto launch = [&]<int kUnitWarps>() {
     const int blocks = CeilDiv(args.num_units * kUnitWarps, kWarps);
-    LaunchOverlapped(device, "a product of few rows",
-                     SkinnyKernel<kRows, kUnitWarps, T, Output, NoNorm>, blocks, kThreads<NoNorm>,
-                     /*shared_bytes=*/0, args, output, NoNorm());
+    const auto launch_as = [&]<bool kEarly>() {
+      LaunchOverlapped(device, "a product of few rows",
+                       SkinnyKernel<kRows, kUnitWarps, kEarly, T, Output, NoNorm>, blocks,
+                       kThreads<NoNorm>, /*shared_bytes=*/0, args, output, NoNorm());
+    };
+    if constexpr (kRows == 1 && sizeof(T) == 2) {
+      if (blocks <= kEarlyBlocksPerSm * device.num_multiprocessors()) {
+        return launch_as.template operator()<true>();
+      }
+    }
+    launch_as.template operator()<false>();
   };
   args.num_units < kFewUnitsPerSm* device.num_multiprocessors()
       ? launch.template operator()<kWarps>()
@@ -241,7 +311,7 @@ bool LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Out
   const auto launch = [&]<int kUnitWarps>() {
     const int blocks = CeilDiv(args.num_units * kUnitWarps, kNormingWarps);
     if (blocks > most_blocks) return false;
-    const auto kernel = SkinnyKernel<kRows, kUnitWarps, T, Output, SharedNorm>;
+    const auto kernel = SkinnyKernel<kRows, kUnitWarps, false, T, Output, SharedNorm>;
     LaunchOverlapped(device, "a product of few rows behind a norm", kernel, blocks,
                      kThreads<SharedNorm>, SharedRows(device, kernel, norm, args.num_rows), args,
                      output, norm);

@@ -70,8 +70,8 @@ struct MatMulOutput {
   static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits have too many blocks
 
   // What is read besides the sums. The kernels load it before the product, under which its latency
-  // passes: raw, because a conversion would wait for its load. Prefetch brings what no kernel
-  // writes to L2 before that.
+  // passes: raw, because a conversion would wait for its load. LoadWeights takes what no kernel
+  // writes, before the kernel's turn, and LoadRest the rest; Prefetch brings the former to L2.
   struct Inputs {
     RawBias bias, up_bias;
     Y residual;
@@ -94,14 +94,16 @@ struct MatMulOutput {
     PrefetchToL2(static_cast<const char*>(bias) + unit * size);
     if (kGated) PrefetchToL2(static_cast<const char*>(bias) + (unit + width) * size);
   }
-  __device__ Inputs Load(int row, int unit) const {
+  __device__ Inputs LoadWeights(int row, int unit) const {
     Inputs inputs = {};
     if (bias != nullptr) {
       inputs.bias.template Load<T>(bias, bias_is_float, unit);
       if (kGated) inputs.up_bias.template Load<T>(bias, bias_is_float, unit + width);
     }
-    if (residual != nullptr) inputs.residual = residual[row * residual_stride + unit];
     return inputs;
+  }
+  __device__ void LoadRest(int row, int unit, Inputs& inputs) const {
+    if (residual != nullptr) inputs.residual = residual[row * residual_stride + unit];
   }
   __device__ void Store(int row, int unit, const Inputs& inputs, float sum, float up) const {
     float value = Activate(activation, sum + inputs.bias.template Value<T>(bias_is_float));
@@ -165,19 +167,20 @@ struct HeadsOutput {
   __device__ void Prefetch(int unit) const {
     if (bias != nullptr) PrefetchToL2(bias + First(unit));
   }
-  __device__ Inputs Load(int row, int unit) const {
+  __device__ Inputs LoadWeights(int /*row*/, int unit) const {
     Inputs inputs = {};
-    inputs.slot = places.SlotOf(row);
-    if (bias != nullptr) inputs.bias = bias[First(unit)];
-    if (!kPaired) return inputs;
     inputs.cosine = 1.0f;
-    if (bias != nullptr) inputs.second_bias = bias[Second(unit)];
-    if (IsRotated(unit)) {
-      const float* angles = places.cos_sin + places.positions[row] * places.cos_sin_stride;
-      inputs.cosine = angles[PairOf(unit)];
-      inputs.sine = angles[places.rotary_dim / 2 + PairOf(unit)];
-    }
+    if (bias == nullptr) return inputs;
+    inputs.bias = bias[First(unit)];
+    if (kPaired) inputs.second_bias = bias[Second(unit)];
     return inputs;
+  }
+  __device__ void LoadRest(int row, int unit, Inputs& inputs) const {
+    inputs.slot = places.SlotOf(row);
+    if (!kPaired || !IsRotated(unit)) return;
+    const float* angles = places.cos_sin + places.positions[row] * places.cos_sin_stride;
+    inputs.cosine = angles[PairOf(unit)];
+    inputs.sine = angles[places.rotary_dim / 2 + PairOf(unit)];
   }
 
   __device__ void Store(int row, int unit, const Inputs& inputs, float sum,

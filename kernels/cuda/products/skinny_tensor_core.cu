@@ -33,59 +33,89 @@ __device__ void MultiplyStep(const uint4& low, const uint4& high, const uint4 (&
   }
 }
 
-// sums += 16 weight rows times x^T, over steps of this warp; low and high are this lane's rows
-// among the first and the last eight. The order of the input features within a step is free as long
-// as both operands share it: so a lane takes eight consecutive ones, a 16-byte load, where the
-// instruction's layout would have it take pairs.
-template <int kRowTiles, int kWarps, typename T>
-__device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const T* high, int warp,
-                             int lane, float (&sums)[kRowTiles][4]) {
-  const int group = lane / 4;
-  const int begin = lane % 4 * 8;
-  for (int first = warp * kDepth; first < args.in_features; first += kWarps * kDepth * kUnroll) {
-    uint4 a_low[kUnroll], a_high[kUnroll], b[kUnroll][kRowTiles];
+// The parts of 16 weight rows that a lane multiplies in a turn of kUnroll steps: low and high are
+// the lane's rows among the first and the last eight. The order of the input features within a
+// step is free as long as both operands share it: so a lane takes eight consecutive ones, a 16-byte
+// load, where the instruction's layout would have it take pairs.
+template <int kWarps>
+struct WeightTurn {
+  static constexpr int kColumns = kWarps * kDepth * kUnroll;  // of a turn of all warps
+
+  uint4 low[kUnroll], high[kUnroll];
+
+  // The lane's columns begin at `column`, and again kWarps * kDepth further on, and so forth.
+  template <typename T>
+  __device__ void Load(const T* low_row, const T* high_row, int column, int in_features) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const int column = first + u * kWarps * kDepth + begin;
-      const bool inside = column < args.in_features;
-      a_low[u] = Load16(low + column, inside);
-      a_high[u] = Load16(high + column, inside);
+      const int at = column + u * kWarps * kDepth;
+      low[u] = high[u] = {};
+      LoadWeightIf(at < in_features, low_row + at, low[u]);
+      LoadWeightIf(at < in_features, high_row + at, high[u]);
+    }
+  }
+};
+
+// sums += 16 weight rows times x^T, over turns of this warp, of which the first is loaded.
+template <int kRowTiles, int kWarps, typename T>
+__device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const T* high, int column,
+                             int lane, WeightTurn<kWarps>& weight, float (&sums)[kRowTiles][4]) {
+  const int group = lane / 4;
+  for (int first = column;;) {
+    uint4 x[kUnroll][kRowTiles];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int at = first + u * kWarps * kDepth;
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         const int row = r * 8 + group;
-        b[u][r] = Load16(args.x + row * args.x_stride + column, inside && row < args.num_rows);
+        const bool inside = at < args.in_features && row < args.num_rows;
+        x[u][r] = Load16(args.x + row * args.x_stride + at, inside);
       }
     }
     // Keeps all loads before the first product, so that they are in flight together. The compiler,
     // to save registers, would have each step wait for its own.
     __syncwarp();
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) MultiplyStep<T>(a_low[u], a_high[u], b[u], sums);
+    for (int u = 0; u < kUnroll; ++u) MultiplyStep<T>(weight.low[u], weight.high[u], x[u], sums);
+    first += WeightTurn<kWarps>::kColumns;
+    // All lanes of a warp take the same number of turns.
+    if (first - column + column / kDepth * kDepth >= args.in_features) break;
+    weight.Load(low, high, first, args.in_features);
   }
 }
 
-// The same for normed rows, in one step: the norm is computed while the weight's loads are in
-// flight.
+// A lane's weight, gain and bias in a product of normed rows, which takes one step.
+struct NormedStep {
+  uint4 low, high, gain, bias;
+
+  template <typename T>
+  __device__ void Load(const T* low_row, const T* high_row, const NormOnLoad<T>& norm, int column,
+                       int in_features) {
+    const bool inside = column < in_features;
+    low = high = gain = bias = {};
+    LoadWeightIf(inside, low_row + column, low);
+    LoadWeightIf(inside, high_row + column, high);
+    LoadEarlyIf(inside, norm.norm.gain + column, gain);
+    LoadEarlyIf(inside && norm.norm.bias != nullptr, norm.norm.bias + column, bias);
+  }
+};
+
+// sums += 16 weight rows times the normed x^T.
 template <int kRowTiles, typename T>
 __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLoad<T>& norm,
-                                   const T* low, const T* high, int warp, int lane,
+                                   const NormedStep& step, int column, int lane,
                                    float (&sums)[kRowTiles][4]) {
   static_assert(kDepth == 4 * kTileColumns);
-  const int column = warp * kDepth + lane % 4 * kTileColumns;
-  const bool inside = column < args.in_features;
   uint4 x[kRowTiles];
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
     const int row = r * 8 + lane / 4;
-    x[r] = Load16(args.x + row * args.x_stride + column, inside && row < args.num_rows);
+    x[r] = Load16(args.x + row * args.x_stride + column,
+                  column < args.in_features && row < args.num_rows);
   }
-  const uint4 gain = Load16(norm.norm.gain + column, inside);
-  const uint4 bias = Load16(norm.norm.bias + column, inside && norm.norm.bias != nullptr);
-  const uint4 a_low = Load16(low + column, inside);
-  const uint4 a_high = Load16(high + column, inside);
-  __syncwarp();  // keeps the compiler from moving loads behind it
-  NormTile<kRowTiles>(norm, column, args.num_rows, gain, bias, x);
-  MultiplyStep<T>(a_low, a_high, x, sums);
+  NormTile<kRowTiles>(norm, column, args.num_rows, step.gain, step.bias, x);
+  MultiplyStep<T>(step.low, step.high, x, sums);
 }
 
 // The warps of a block share 16 output features, eight pairs or 16 units of their own, and divide
@@ -109,24 +139,32 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int second_unit = min(begin + lane / 4 + 8, end - 1);
   const T* const low = args.Row(output.First(unit));
   const T* const high = args.Row(Output::kPaired ? output.Second(unit) : output.First(second_unit));
-  if (blockIdx.x < kEarlyBlocks) {
-    const int columns = min(args.in_features, kEarlyColumns);
-    PrefetchRow(low, columns, warp * 4 + lane % 4, kWarps * 4);
-    PrefetchRow(high, columns, warp * 4 + lane % 4, kWarps * 4);
-    if (warp == 0 && lane == 0) output.Prefetch(unit);
+  // Of the weight, the first turn is in registers before the kernel's turn, and what follows it, of
+  // the blocks that come that early, in L2.
+  const int column = warp * kDepth + lane % 4 * 8;
+  std::conditional_t<InputNorm::kNorms, NormedStep, WeightTurn<kWarps>> weight;
+  if constexpr (InputNorm::kNorms) {
+    weight.Load(low, high, input_norm, column, args.in_features);
+  } else {
+    weight.Load(low, high, column, args.in_features);
+    constexpr int kTurn = WeightTurn<kWarps>::kColumns;
+    if (kTurn < kEarlyColumns && args.in_features > kTurn && blockIdx.x < kEarlyBlocks) {
+      const int columns = min(args.in_features, kEarlyColumns) - kTurn;
+      PrefetchRow(low + kTurn, columns, warp * 4 + lane % 4, kWarps * 4);
+      PrefetchRow(high + kTurn, columns, warp * 4 + lane % 4, kWarps * 4);
+    }
   }
-  if constexpr (InputNorm::kNorms) input_norm.Prefetch();
-  WaitForEarlierKernels();
   typename Output::Inputs inputs = {};
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread < count && unit_of(thread) < end) {
-    inputs = output.Load(thread / kUnits, unit_of(thread));
-  }
+  const bool completes = thread < count && unit_of(thread) < end;
+  if (completes) inputs = output.LoadWeights(thread / kUnits, unit_of(thread));
+  WaitForEarlierKernels();
+  if (completes) output.LoadRest(thread / kUnits, unit_of(thread), inputs);
   float sums[kRowTiles][4] = {};
   if constexpr (InputNorm::kNorms) {
-    MultiplyNormedTile<kRowTiles>(args, input_norm, low, high, warp, lane, sums);
+    MultiplyNormedTile<kRowTiles>(args, input_norm, weight, column, lane, sums);
   } else {
-    MultiplyTile<kRowTiles, kWarps>(args, low, high, warp, lane, sums);
+    MultiplyTile<kRowTiles, kWarps>(args, low, high, column, lane, weight, sums);
   }
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
@@ -139,7 +177,10 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   for (int i = thread; i < count; i += kThreads) {
     if (unit_of(i) >= end) continue;
     const int row = i / kUnits;
-    if (i >= kThreads) inputs = output.Load(row, unit_of(i));
+    if (i >= kThreads) {
+      inputs = output.LoadWeights(row, unit_of(i));
+      output.LoadRest(row, unit_of(i), inputs);
+    }
     float sum = 0.0f, second = 0.0f;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {

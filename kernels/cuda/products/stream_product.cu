@@ -107,7 +107,7 @@ __device__ void LoadRow(const SkinnyOperands<T>& args, const InputNorm<T>& by, T
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) total += ToFloat(row[at + j]);
     }
-    NormalizeRow<kChunk>(by.norm, TypedRow<T>{row}, total, row);
+    NormalizeRow<kChunk>(by.norm, TypedRow<T>{row}, total, StoredGain<T>{by.norm}, row);
     if (blockIdx.x == 0) {
       for (int at = begin; at < args.in_features; at += kStep) copy(row + at, by.normed + at);
     }
@@ -150,7 +150,10 @@ __global__ void __launch_bounds__(kThreads)
   };
   for (int unit = first_unit; unit < args.num_units; unit += unit_step) {
     typename Output::Inputs inputs = {};
-    if (lane == 0) inputs = output.Load(/*row=*/0, unit);
+    if (lane == 0) {
+      inputs = output.LoadWeights(/*row=*/0, unit);
+      output.LoadRest(/*row=*/0, unit, inputs);
+    }
     float sum = 0.0f, second = 0.0f;
     for (int column = 0; column < args.in_features; column += kPiece) {
       sum += next(column);

@@ -100,7 +100,8 @@ __global__ void EmbedNormKernel(EmbedArgs<T> args) {
       row.At(column, j) = sum[j];
     }
   }
-  NormalizeRow<kSize>(args.norm, row, total, args.output + i * args.output_stride);
+  NormalizeRow<kSize>(args.norm, row, total, StoredGain<T>{args.norm},
+                      args.output + i * args.output_stride);
 }
 
 template <typename T, int kSize>

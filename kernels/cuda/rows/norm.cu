@@ -45,14 +45,19 @@ __device__ void LoadSum(const NormArgs<T>& args, int64_t i, int column, float (&
 }
 
 // y = norm(x + residual) * gain + bias + addend. The row waits between the mean, the variance and
-// the output in registers (kHeld) or in shared memory; each thread reads and writes the same
+// the output in registers (kHeld) or in shared memory; with kHoldsGain gain and bias are in
+// registers before the kernel's turn; each thread reads and writes the same
 // elements, so that y may alias x or addend. Grid: a block per row; shared memory unless kHeld:
 // hidden_size floats. Bound by memory: x and residual read once, sum and y written once.
-template <typename T, int kSize, bool kHeld>
+template <typename T, int kSize, bool kHeld, bool kHoldsGain>
 __global__ void NormKernel(NormArgs<T> args) {
   extern __shared__ float shared[];
   const int64_t i = blockIdx.x;
-  if (i == 0) {
+  static_assert(!kHoldsGain || (kHeld && kSize == kVecSize<T>));
+  [[maybe_unused]] HeldGain<T> held;
+  if constexpr (kHoldsGain) {
+    held.Load(args.norm, static_cast<int>(threadIdx.x) * kSize);
+  } else if (i == 0) {
     PrefetchRow(args.norm.gain, args.norm.hidden_size, threadIdx.x, blockDim.x);
     if (args.norm.bias != nullptr) {
       PrefetchRow(args.norm.bias, args.norm.hidden_size, threadIdx.x, blockDim.x);
@@ -73,7 +78,12 @@ __global__ void NormKernel(NormArgs<T> args) {
     }
   }
   const T* const addend = args.addend == nullptr ? nullptr : args.addend + i * args.addend_stride;
-  NormalizeRow<kSize>(args.norm, row, total, args.y + i * args.y_stride, addend);
+  T* const y = args.y + i * args.y_stride;
+  if constexpr (kHoldsGain) {
+    NormalizeRow<kSize>(args.norm, row, total, held, y, addend);
+  } else {
+    NormalizeRow<kSize>(args.norm, row, total, StoredGain<T>{args.norm}, y, addend);
+  }
 }
 
 // The same by a warp a row, of at most kChunks accesses of a thread, all of whose loads are under
@@ -186,14 +196,22 @@ template <typename T, int kSize>
 void Launch(Device& device, const NormArgs<T>& args, int64_t num_rows) {
   const int hidden_size = args.norm.hidden_size;
   const int threads = ThreadsFor(hidden_size / kSize, kMostThreads);
-  if (hidden_size <= threads * kSize) {
-    LaunchOverlapped(device, "Norm", NormKernel<T, kSize, true>, num_rows, threads,
-                     /*shared_bytes=*/0, args);
-  } else {
-    const int64_t shared_bytes = SharedRowBytes(device, NormKernel<T, kSize, false>, hidden_size);
-    LaunchOverlapped(device, "Norm", NormKernel<T, kSize, false>, num_rows, threads, shared_bytes,
-                     args);
+  if (hidden_size > threads * kSize) {
+    const auto kernel = NormKernel<T, kSize, false, false>;
+    const int64_t shared_bytes = SharedRowBytes(device, kernel, hidden_size);
+    LaunchOverlapped(device, "Norm", kernel, num_rows, threads, shared_bytes, args);
+    return;
   }
+  if constexpr (kSize == kVecSize<T>) {
+    // Many rows find the gain in L1.
+    if (num_rows <= device.num_multiprocessors()) {
+      LaunchOverlapped(device, "Norm", NormKernel<T, kSize, true, true>, num_rows, threads,
+                       /*shared_bytes=*/0, args);
+      return;
+    }
+  }
+  LaunchOverlapped(device, "Norm", NormKernel<T, kSize, true, false>, num_rows, threads,
+                   /*shared_bytes=*/0, args);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 
 namespace beamline::cuda {
@@ -39,12 +40,45 @@ struct HeldRow {
   __device__ float At(int /*column*/, int j) const { return values[j]; }
 };
 
+// Where NormalizeRow finds gain and bias: in memory,
+template <typename T>
+struct StoredGain {
+  const RowNorm<T>& norm;
+
+  template <int kSize>
+  __device__ void Gain(int column, float (&to)[kSize]) const {
+    LoadFloats<kSize>(norm.gain + column, to);
+  }
+  template <int kSize>
+  __device__ void Bias(int column, float (&to)[kSize]) const {
+    LoadFloats<kSize>(norm.bias + column, to);
+  }
+};
+// or, of a thread that has no second part of a row, in registers since before the kernel's turn.
+template <typename T>
+struct HeldGain {
+  static constexpr int kChunk = kVecSize<T>;
+  uint4 gain = {}, bias = {};
+
+  __device__ void Load(const RowNorm<T>& norm, int column) {
+    const bool inside = column < norm.hidden_size;
+    LoadEarlyIf(inside, norm.gain + column, gain);
+    LoadEarlyIf(inside && norm.bias != nullptr, norm.bias + column, bias);
+  }
+  __device__ void Gain(int /*column*/, float (&to)[kChunk]) const {
+    LoadFloats<kChunk>(reinterpret_cast<const T*>(&gain), to);
+  }
+  __device__ void Bias(int /*column*/, float (&to)[kChunk]) const {
+    LoadFloats<kChunk>(reinterpret_cast<const T*>(&bias), to);
+  }
+};
+
 // y = norm(row) * gain + bias, and where it is not null + addend, which may be y. `total`: the sum
 // of the thread's elements. The mean comes first, then the variance around it, as accurate as
 // float32 allows. A kernel calls it once.
-template <int kSize, typename Row, typename T>
-__device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total, T* y,
-                             const T* addend = nullptr) {
+template <int kSize, typename Row, typename Gain, typename T>
+__device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total,
+                             const Gain& gain_and_bias, T* y, const T* addend = nullptr) {
   __shared__ float partial_sums[kWarpSize], partial_squares[kWarpSize];
   const int begin = threadIdx.x * kSize;
   const int step = blockDim.x * kSize;
@@ -64,20 +98,22 @@ __device__ void NormalizeRow(const RowNorm<T>& norm, const Row& row, float total
 
   for (int column = begin; column < norm.hidden_size; column += step) {
     float values[kSize], gain[kSize];
-    LoadFloats<kSize>(norm.gain + column, gain);
+    gain_and_bias.Gain(column, gain);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] = (row.At(column, j) - mean) * scale * gain[j];
+    for (int j = 0; j < kSize; ++j) {
+      values[j] = __fmul_rn((row.At(column, j) - mean) * scale, gain[j]);
+    }
     if (norm.bias != nullptr) {
       float bias[kSize];
-      LoadFloats<kSize>(norm.bias + column, bias);
+      gain_and_bias.Bias(column, bias);
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) values[j] += bias[j];
+      for (int j = 0; j < kSize; ++j) values[j] = __fadd_rn(values[j], bias[j]);
     }
     if (addend != nullptr) {
       float added[kSize];
       LoadFloats<kSize>(addend + column, added);
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) values[j] += added[j];
+      for (int j = 0; j < kSize; ++j) values[j] = __fadd_rn(values[j], added[j]);
     }
     StoreFloats<kSize>(values, y + column);
   }
