@@ -6,7 +6,7 @@ usage: scaling.py [--check | --write] [--root REPOSITORY]
 Without an option the tables are printed; --write puts them into docs/scaling.md between its marks; --check, which is a
 test, fails where that page differs, or where the model misses a measured figure by more than the page says.
 
-The times of one GPU and of sums over two come from docs/results; what nobody has measured here is in ASSUMED and
+The times of one GPU and of sums over two and four come from docs/results; what nobody has measured here is in ASSUMED and
 marked so in the page.
 """
 
@@ -22,14 +22,13 @@ OPERATORS = "2026-11-22-cuda-operators-h200.json"
 SUMS = "2026-11-23-all-reduce-h200.json"
 RANKS = "2026-11-23-ranks-h200.json"
 REPLICAS = "2026-11-23-replicas-h200.json"
+FOUR = "2026-11-26-four-gpus-h200.json"
 
 ELEMENT = 2  # bytes of bfloat16
 MAX_ERROR = 0.15  # of what is predicted without a fit
 
 # Times in us, rates in bytes a us (MB/s / 1e6).
 ASSUMED = {
-    # More GPUs of one host behind NVSwitch: what a sum waits longer for every GPU past two.
-    "us_a_rank": 0.8,
     # Between hosts: one 400 Gb/s adapter a GPU, at 90%; a message's way through two adapters and a switch.
     "host_link_us": 12.0,
     "host_link_rate": 45_000.0,
@@ -73,6 +72,11 @@ LLAMA_8B = Shape("8 B, grouped heads", 4096, 32, 32, 8, 14336, 128256, gated=Tru
 LLAMA_70B = Shape("70 B, grouped heads", 8192, 80, 64, 8, 28672, 128256, gated=True)
 
 
+def received_of(kind, size, ranks):
+    """What a rank receives, where one of two receives `size`: N of them (N - 1) sizes in one shot, 2 (N - 1) / N in two."""
+    return size * (ranks - 1) if kind == "one-shot" else size * 2 * (ranks - 1) / ranks
+
+
 def line_through(points):
     """(intercept, slope) of the least squares line."""
     n = len(points)
@@ -83,7 +87,7 @@ def line_through(points):
 
 
 class Measured:
-    """What docs/results says of one GPU and of two."""
+    """What docs/results says of one GPU, of two and of four."""
 
     def __init__(self, root):
         self.results = os.path.join(root, "docs/results")
@@ -112,10 +116,16 @@ class Measured:
             kind = row["name"].split()[0]
             if row["name"].endswith("bfloat16"):
                 self.sums.setdefault(kind, []).append((row["bytes"], row["us"]))
+        self.four = {row["name"].split()[0]: row["us"] for row in self.read(FOUR)["all_reduce"]["4"]["lines"]
+                     if row["name"].endswith("bfloat16") and row["bytes"] == 8192}
 
     def read(self, name):
         with open(os.path.join(self.results, name), encoding="utf-8") as file:
             return json.load(file)
+
+    def us_a_rank(self, kind, size=8192):
+        """us that a sum of `size` bytes waits longer for every GPU past two, by that of four."""
+        return (self.four[kind] - self.sum_of_two(kind, received_of(kind, size, 4))) / 2
 
     def sum_of_two(self, kind, size):
         """us of an all-reduce of two GPUs, between the two measured sizes next to it."""
@@ -148,9 +158,8 @@ class Model:
         for kind in kinds:
             if kind == "one-shot" and size > (1 << 20 if ranks == 2 else 768 * 1024 / (ranks - 1)):
                 continue
-            # What two ranks receive is one size; N of them (N - 1) sizes in one shot, 2 (N - 1) / N in two.
-            received = size * (ranks - 1) if kind == "one-shot" else size * 2 * (ranks - 1) / ranks
-            best = min(best, self.m.sum_of_two(kind, received) + ASSUMED["us_a_rank"] * (ranks - 2))
+            received = received_of(kind, size, ranks)
+            best = min(best, self.m.sum_of_two(kind, received) + self.m.us_a_rank(kind) * (ranks - 2))
         return best
 
     def layer(self, shape, rows, context, ranks):
@@ -219,6 +228,16 @@ def checks(measured):
     answered = {run["replicas"]: max(probe["answered_per_s"] for probe in run["probes"] if probe["holds"])
                 for run in measured.read(REPLICAS)["runs"]}
     rows.append(("two replicas: times the requests of one", 2.0, answered[2] / answered[1]))
+    four = measured.read(FOUR)
+    ways = {row["way"]: row["ms_per_token"] for row in four["models"][0]["rows"]}
+    what = f"{LLAMA_8B.name}, one request"
+    one, own = peers.step(LLAMA_8B, 1, context(128), 1), peers.step(LLAMA_8B, 1, context(128), 4)
+    layers = peers.stages(LLAMA_8B, 1, context(128), 1, 4, False)[0]
+    rows += [(f"{what}, 1 GPU: ms a token", one / 1000, ways["1"]),
+             (f"{what}, 4 GPUs by width, own sums: times as fast as 1", one / own, ways["1"] / ways["4"]),
+             (f"{what}, 4 GPUs by layers: ms a token", layers / 1000, ways["L4"])]
+    holds = {run["replicas"]: run["holds_per_s"] for run in four["replicas"]}
+    rows.append(("four replicas: times the requests of two", 2.0, holds[4] / holds[2]))
     return rows
 
 
@@ -294,7 +313,8 @@ def constants_table(measured):
         ("choice of a token", f"{measured.choice_us:.1f} us", "1 x 50257"),
         ("sum of two GPUs, 8 KiB: NCCL; one-shot",
          f"{measured.sum_of_two('NCCL', 8192):.2f}; {measured.sum_of_two('one-shot', 8192):.2f} us", "all sizes are used"),
-        ("a sum's wait for each GPU past two", f"{ASSUMED['us_a_rank']} us", "**assumed**"),
+        ("a sum's wait for each GPU past two: NCCL; one-shot",
+         f"{measured.us_a_rank('NCCL'):.2f}; {measured.us_a_rank('one-shot'):.2f} us", "8 KiB over four GPUs"),
         ("between hosts", f"{ASSUMED['host_link_us']:.0f} us and {ASSUMED['host_link_rate'] / 1000:.0f} GB/s a GPU",
          "**assumed**: 400 Gb/s adapters"),
         ("host between two steps of a lane", f"{ASSUMED['lane_us']:.0f} us", "**assumed**"),
