@@ -182,8 +182,8 @@ struct AttentionParams {
   Tensor key;    // [num_tokens, num_kv_heads * head_dim]
   Tensor value;  // as key
   // ... or paged ones: sequence s reads positions 0 .. context_lengths[s] - 1 through its block
-  // table row. REQUIRES: the call right before this one writes no table, no length, and of the cache
-  // only the positions of the sequences' own query rows, as ProjectHeads does.
+  // table row. REQUIRES: the call right before this one writes no table, no length, and of the
+  // cache only the positions of the sequences' own query rows, as ProjectHeads does.
   const KvLayer* cache = nullptr;
   const int32_t* block_tables = nullptr;  // [num_sequences, max_blocks]
   int max_blocks = 0;

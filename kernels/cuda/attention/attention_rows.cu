@@ -43,6 +43,56 @@ constexpr int kFewestBlocks = kRows > 1 || kEarly ? 1
                               : kEdits            ? 24 / kWarps
                                                   : 28 / kWarps;
 
+// Loads the keys and values of a pass: every kStep-th from `first` on, of those before `end`.
+template <int kStep, typename T, int kWidth>
+__device__ void LoadPass(const KvPages<T>& pages, const LaneColumns<T, kWidth>& columns, int first,
+                         int end, Slice<T, kWidth> (&keys)[kKeysInFlight],
+                         Slice<T, kWidth> (&values)[kKeysInFlight]) {
+  int32_t entries[kKeysInFlight];
+#pragma unroll
+  for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.Entry(first + i * kStep);
+#pragma unroll
+  for (int i = 0; i < kKeysInFlight; ++i) {
+    const int key = first + i * kStep;
+    pages.Load(key, entries[i], columns, key < end, keys[i], values[i]);
+  }
+}
+
+// The same before the kernel's turn, for which it waits: only those from `known` on are loaded
+// behind it.
+template <int kStep, typename T, int kWidth>
+__device__ void LoadFirstPass(const KvPages<T>& pages, const LaneColumns<T, kWidth>& columns,
+                              int first, int known, int end,
+                              Slice<T, kWidth> (&keys)[kKeysInFlight],
+                              Slice<T, kWidth> (&values)[kKeysInFlight]) {
+  int32_t entries[kKeysInFlight];
+#pragma unroll
+  for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.EarlyEntry(first + i * kStep);
+  const auto load = [&](int from, int to) {
+#pragma unroll
+    for (int i = 0; i < kKeysInFlight; ++i) {
+      const int key = first + i * kStep;
+      pages.LoadPastL1(key, entries[i], columns, key >= from && key < to, keys[i], values[i]);
+    }
+  };
+  load(0, min(known, end));
+  WaitForEarlierKernels();
+  load(known, end);
+}
+
+// A lane's elements of a row's sums.
+template <typename T, int kWidth, int kSize>
+__device__ void StoreSums(const LaneColumns<T, kWidth>& columns, const Partial<kSize>& partial,
+                          float (&sums)[kWidth]) {
+  constexpr int kPart = LaneColumns<T, kWidth>::kPart;
+#pragma unroll
+  for (int p = 0; p < LaneColumns<T, kWidth>::kParts; ++p) {
+    if (!columns.exists[p]) continue;
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) sums[columns.first[p] + j] = partial.sum[p * kPart + j];
+  }
+}
+
 // kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
 // and the warps, take different keys and merge their softmaxes at the end.
 // Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
@@ -54,7 +104,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
                                   kFewestBlocks<kWidth, kRows, kEdits, kWarps, kEarly>)
     RowsKernel(AttentionArgs<T> args, Splits splits) {
   using Columns = LaneColumns<T, kWidth>;
-  constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize, kPart = Columns::kPart;
+  constexpr int kLanes = Columns::kLanes, kSize = Columns::kSize;
   constexpr int kKeysPerWarp = kWarpSize / kLanes;
   constexpr int kKeysPerStep = kKeysPerWarp * kWarps;
   constexpr int kKeysPerPass = kKeysPerStep * kKeysInFlight;
@@ -102,21 +152,9 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
   Slice<T, kWidth> keys[kKeysInFlight] = {}, values[kKeysInFlight] = {};
   const int own = lane / kLanes;  // key of the warp's in a step
   int first = begin + warp * kKeysPerWarp + own;
-  int32_t entries[kKeysInFlight];
   if constexpr (kEarly) {
-#pragma unroll
-    for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.EarlyEntry(first + i * kKeysPerStep);
     const int known = span.context - span.query_length;
-    const auto load = [&](int from, int to) {
-#pragma unroll
-      for (int i = 0; i < kKeysInFlight; ++i) {
-        const int key = first + i * kKeysPerStep;
-        pages.LoadPastL1(key, entries[i], columns, key >= from && key < to, keys[i], values[i]);
-      }
-    };
-    load(0, min(known, end));
-    WaitForEarlierKernels();
-    load(known, end);
+    LoadFirstPass<kKeysPerStep>(pages, columns, first, known, end, keys, values);
   }
   float q[kRows][kSize] = {};
 #pragma unroll
@@ -130,15 +168,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
   }
   bool loaded = kEarly;
   for (; first - own < end; first += kKeysPerPass) {
-    if (!loaded) {
-#pragma unroll
-      for (int i = 0; i < kKeysInFlight; ++i) entries[i] = pages.Entry(first + i * kKeysPerStep);
-#pragma unroll
-      for (int i = 0; i < kKeysInFlight; ++i) {
-        const int key = first + i * kKeysPerStep;
-        pages.Load(key, entries[i], columns, key < end, keys[i], values[i]);
-      }
-    }
+    if (!loaded) LoadPass<kKeysPerStep>(pages, columns, first, end, keys, values);
     loaded = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -163,15 +193,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
   for (int r = 0; r < kRows; ++r) {
     Partial<kSize>& partial = partials[r];
     MergeLanes<T, kLanes>(partial);
-    if (lane >= kLanes) continue;
-#pragma unroll
-    for (int p = 0; p < Columns::kParts; ++p) {
-      if (!columns.exists[p]) continue;
-#pragma unroll
-      for (int j = 0; j < kPart; ++j) {
-        sums[warp][r][columns.first[p] + j] = partial.sum[p * kPart + j];
-      }
-    }
+    if (lane < kLanes) StoreSums(columns, partial, sums[warp][r]);
     if (lane == 0) weights[warp][r] = {partial.maximum, partial.total};
   }
   __syncthreads();
