@@ -123,8 +123,8 @@ TEST_F(ChargeTest, WhatIsRefusedLeavesNothing) {
   LateReplica late(Options("write-en"));
   charge_->may_take = false;
   const auto sink = std::make_shared<GenerateWaiter>();
-  ASSERT_TRUE(Accept<GenerateIntake>(late, Write(5), sink).ok());
-  EXPECT_EQ(sink->Wait().status(), RecordingCharge::Refused());
+  EXPECT_EQ(Accept<GenerateIntake>(late, Write(5), sink).status(), RecordingCharge::Refused());
+  EXPECT_EQ(sink.use_count(), 1);
   EXPECT_TRUE(charge_->settled.empty());
   EXPECT_EQ(late.pool().waiting().count(), 0);
   EXPECT_TRUE(late.pool().tickets().WaitForNone(std::chrono::seconds(60)));
@@ -152,8 +152,7 @@ TEST_F(ChargeTest, WhatTheQueueRefusesIsGivenBack) {
   WaitingCount other = *WaitingCount::Enter(late.pool().waiting(), 10);
   ASSERT_FALSE(other.Describe({0, "", 1, 10, Clock::now()}, 10).has_value());
   const auto sink = std::make_shared<GenerateWaiter>();
-  ASSERT_TRUE(Accept<GenerateIntake>(late, Write(5), sink).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(sink->Wait().status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(Accept<GenerateIntake>(late, Write(5), sink).status()));
   EXPECT_EQ(charge_->settled, (std::vector<std::pair<int64_t, int64_t>>{{8, 0}}));
 }
 
