@@ -14,13 +14,18 @@ struct Bytes {
   alignas(16) char values[kMostCopySmallBytes];
 };
 
-// Grid: one block, a thread for each Unit. Bound by its launch.
+// Grid: one block, a thread for each Unit. Bound by its launch. Unlike other kernels it does not
+// let the next one come before it has ended, with what it wrote in L2: what it copies, tables and
+// lengths, is what others read before their turn.
 template <typename Unit>
 __global__ void CopySmallKernel(const __grid_constant__ Bytes bytes, Unit* to, int count) {
-  WaitForEarlierKernels();
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
     to[i] = reinterpret_cast<const Unit*>(bytes.values)[i];
   }
+  __threadfence();
 }
 
 }  // namespace
