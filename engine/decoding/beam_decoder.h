@@ -40,6 +40,7 @@ class BeamDecoder final : public GroupDecoder {
   void Stop(FinishReason reason) override;
   bool finished() const override { return finished_; }
   int32_t num_generated_tokens() const override;
+  int64_t num_computed_tokens() const override { return int64_t{num_steps_} * max_rows(); }
   std::vector<GenerateDelta> TakeDeltas() override;
   std::vector<GeneratedSequence> TakeSequences() override;
 

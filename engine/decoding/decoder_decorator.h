@@ -25,6 +25,7 @@ class DecoderDecorator : public GroupDecoder {
   void Stop(FinishReason reason) override { inner_->Stop(reason); }
   bool finished() const override { return inner_->finished(); }
   int32_t num_generated_tokens() const override { return inner_->num_generated_tokens(); }
+  int64_t num_computed_tokens() const override { return inner_->num_computed_tokens(); }
   std::vector<GenerateDelta> TakeDeltas() override { return inner_->TakeDeltas(); }
   std::vector<GeneratedSequence> TakeSequences() override { return inner_->TakeSequences(); }
   std::vector<PositionLogprobs> TakePromptLogprobs() override {

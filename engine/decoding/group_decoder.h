@@ -108,6 +108,9 @@ class GroupDecoder {
   virtual bool finished() const = 0;
   // Tokens generated so far over all sequences that would be returned.
   virtual int32_t num_generated_tokens() const = 0;
+  // Tokens that its steps have computed beyond the prompt so far, over all rows: a beam search
+  // computes beam_width of them for each that it generates.
+  virtual int64_t num_computed_tokens() const { return num_generated_tokens(); }
   // What became certain since the last call. For beams: of sequence 0 the settled prefix (the
   // tokens that the best hypothesis so far and all live beams share), of the others all at the end.
   // Empty unless wants_deltas.

@@ -12,10 +12,24 @@ double Seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
+double ServiceRate::Rate() const {
+  if (answers_ >= kLeastAnswers || seen_answers_ < kLeastAnswers || answered_computed_ <= 0) {
+    return served_ / seconds_;
+  }
+  return std::max(served_, computed_ * answered_cost_ / answered_computed_) / seconds_;
+}
+
 void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
+  if (step.answers > 0) {
+    seen_answers_ = std::min(seen_answers_ + step.answers, kLeastAnswers);
+    const double kept = std::pow(kKept, step.answers);
+    answered_cost_ = kept * answered_cost_ + static_cast<double>(step.answered_cost);
+    answered_computed_ =
+        kept * answered_computed_ + static_cast<double>(step.answered_cost - step.unneeded);
+  }
   if (!step.left_waiting || step.seconds <= 0) return;
   if (now > holds_until_.load(std::memory_order_relaxed)) {
-    served_ = seconds_ = answered_ = 0;
+    served_ = computed_ = seconds_ = answered_ = 0;
     answers_ = 0;
     cost_per_second_.store(0, std::memory_order_relaxed);
   }
@@ -23,6 +37,8 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
   const double kept = std::exp(-step.seconds / kMemorySeconds);
   const double counted = kMemorySeconds * (1 - kept);
   served_ = kept * served_ + counted * static_cast<double>(step.served) / step.seconds;
+  computed_ =
+      kept * computed_ + counted * static_cast<double>(step.served - step.unneeded) / step.seconds;
   seconds_ = kept * seconds_ + counted;
   answered_ = kept * answered_ + counted * step.answers / step.seconds;
   answers_ = std::min(answers_ + step.answers, kLeastAnswers);
@@ -32,7 +48,7 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
                   std::chrono::duration<double>(4 * step.seconds))));
   holds_until_.store(now + holds, std::memory_order_relaxed);
   if ((answers_ < kLeastAnswers && seconds_ < kLeastSeconds) || served_ <= 0) return;
-  cost_per_second_.store(served_ / seconds_, std::memory_order_relaxed);
+  cost_per_second_.store(Rate(), std::memory_order_relaxed);
   if (answered_ > 0 && answers_ >= kLeastAnswers) {
     long_cost_.store(static_cast<int64_t>(2 * served_ / answered_), std::memory_order_relaxed);
   }

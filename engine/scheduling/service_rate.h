@@ -21,7 +21,9 @@ class ServiceRate {
   struct Step {
     double seconds = 0;
     int64_t served = 0;         // of the cost of its requests: computed, or not needed any more
+    int64_t unneeded = 0;       // of that, what its answers did not need
     int32_t answers = 0;        // that it completed
+    int64_t answered_cost = 0;  // of them
     bool left_waiting = false;  // there was no room for all that waited
   };
   void AddStep(const Step& step, Clock::time_point now);
@@ -38,8 +40,9 @@ class ServiceRate {
   // nothing is known. Falls while no answer confirms it.
   double SecondsFor(int64_t steps, Clock::time_point now) const;
 
-  // Answers that must have been seen before the rate is believed, or seconds of steps. (Without
-  // answers it is too low, by what requests do not need of their cost.)
+  // Answers that must have been seen before the rate is believed, or seconds of steps. (What
+  // requests do not need of their cost shows when they are answered. Before, it is taken to be what
+  // earlier answers did not need.)
   static constexpr int32_t kLeastAnswers = 8;
   static constexpr double kLeastSeconds = 1;
   // How long a rate holds without a step that left requests waiting, at least, and an answer's time
@@ -50,10 +53,16 @@ class ServiceRate {
   static constexpr double kMemorySeconds = 2;  // of steps
   static constexpr double kKept = 0.95;        // of what was, at each answer
 
+  double Rate() const;
+
   double served_ = 0;
+  double computed_ = 0;
   double seconds_ = 0;
   double answered_ = 0;
-  int32_t answers_ = 0;
+  int32_t answers_ = 0;       // of the steps that the rate is measured by
+  int32_t seen_answers_ = 0;  // of all
+  double answered_cost_ = 0;
+  double answered_computed_ = 0;
   double answer_products_ = 0;
   double answer_squares_ = 0;
 

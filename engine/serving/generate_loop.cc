@@ -92,7 +92,7 @@ void GenerateLoop::Advance(Group& group, bool decoded) {
   }
   stats().generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
-  CountServed(group.work.Reach(int64_t{group.prompt_tokens} + generated));
+  CountServed(group.work.Reach(group.prompt_tokens + group.decoder->num_computed_tokens()));
   if (group.decoder->finished()) {
     const Clock::time_point now = Clock::now();
     CountAnswer(group, now);

@@ -82,7 +82,10 @@ class StepLoop {
   void CountServed(int64_t cost) { served_ += cost; }
   // A job has got its whole answer.
   void CountAnswer(JobType& job, Clock::time_point now) {
-    served_ += job.work.Complete();
+    const int64_t unneeded = job.work.Complete();
+    served_ += unneeded;
+    unneeded_ += unneeded;
+    answered_cost_ += job.cost;
     ++answers_;
     stats().service.AddAnswer(
         job.steps, std::chrono::duration<double>(now - job.rank.arrival - job.queue_time).count(),
@@ -103,7 +106,9 @@ class StepLoop {
     stats().rate.Add(report.num_tokens, seconds);
     stats().service.AddStep({.seconds = seconds,
                              .served = std::exchange(served_, 0),
+                             .unneeded = std::exchange(unneeded_, 0),
                              .answers = std::exchange(answers_, 0),
+                             .answered_cost = std::exchange(answered_cost_, 0),
                              .left_waiting = left_waiting_},
                             now);
     if (context_.observer != nullptr) context_.observer->OnStep(context_.model, report);
@@ -147,6 +152,8 @@ class StepLoop {
 
   // Of the step whose results are being read.
   int64_t served_ = 0;
+  int64_t unneeded_ = 0;
+  int64_t answered_cost_ = 0;
   int32_t answers_ = 0;
   bool left_waiting_ = false;
 };

@@ -127,6 +127,13 @@ TEST(GroupDecoder, TextEndsLogprobsAndStreamsAgreeWithTheIds) {
       num_tokens += static_cast<int32_t>(sequence.ids.size());
     }
     EXPECT_EQ(decoder->num_generated_tokens(), num_tokens);
+    // What admission is told of a request's cost, which no group exceeds.
+    EXPECT_GE(decoder->num_computed_tokens(), num_tokens);
+    EXPECT_LE(decoder->num_computed_tokens(),
+              int64_t{decoder->max_rows()} * decoding.max_new_tokens);
+    if (decoding.kind == DecodingKind::kBeam) {
+      EXPECT_EQ(decoder->num_computed_tokens(), int64_t{decoder->max_rows()} * run.num_steps);
+    }
     EXPECT_TRUE(streams || run.streamed.empty());
     if (streams) CheckStream(run);
     ASSERT_FALSE(testing::Test::HasFailure());

@@ -51,6 +51,46 @@ TEST(ServiceRateTest, WithoutAnswersTheStepsOfASecondTell) {
   EXPECT_NEAR(*rate.cost_per_second(now), 100, 1);
 }
 
+TEST(ServiceRateTest, WithoutAnswersWhatEarlierOnesDidNotNeedIsLeftOut) {
+  ServiceRate rate;
+  Clock::time_point now = kStart;
+  // Texts that may take 100 tokens, of which they take 20: in steps of ten, nobody waiting.
+  for (int i = 0; i < 50; ++i) {
+    now += milliseconds(100);
+    rate.AddStep({.seconds = 0.1,
+                  .served = 10 + 80,
+                  .unneeded = 80,
+                  .answers = i % 2,
+                  .answered_cost = i % 2 * 100},
+                 now);
+  }
+  EXPECT_FALSE(rate.cost_per_second(now).has_value());
+  // A burst of such, long before its first answer.
+  for (int i = 0; i < 15; ++i) {
+    now += milliseconds(100);
+    rate.AddStep({.seconds = 0.1, .served = 10, .left_waiting = true}, now);
+  }
+  ASSERT_TRUE(rate.cost_per_second(now).has_value());
+  EXPECT_NEAR(*rate.cost_per_second(now), 500, 1);
+}
+
+TEST(ServiceRateTest, OneAnswerTellsNothingOfTheOthers) {
+  ServiceRate rate;
+  Clock::time_point now = kStart;
+  for (int i = 0; i < 15; ++i) {
+    now += milliseconds(100);
+    rate.AddStep({.seconds = 0.1,
+                  .served = i == 0 ? 500 : 10,
+                  .unneeded = i == 0 ? 490 : 0,
+                  .answers = i == 0 ? 1 : 0,
+                  .answered_cost = i == 0 ? 500 : 0,
+                  .left_waiting = true},
+                 now);
+  }
+  ASSERT_TRUE(rate.cost_per_second(now).has_value());
+  EXPECT_LT(*rate.cost_per_second(now), 500);
+}
+
 TEST(ServiceRateTest, StepsThatLeftNobodyWaitingTellNothing) {
   ServiceRate rate;
   const auto now = Serve(rate, 1000, 1, kStart, /*left_waiting=*/false);

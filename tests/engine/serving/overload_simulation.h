@@ -197,8 +197,7 @@ class Simulation {
           (job->deadline.has_value() && *job->deadline <= now_)) {
         continue;
       }
-      step.served += job->work.Complete();
-      ++step.answers;
+      AddAnswered(*job, step);
       rate_.AddAnswer(
           job->steps,
           std::chrono::duration<double>(now_ - job->rank.arrival - job->queue_time).count(), now_);
@@ -216,6 +215,13 @@ class Simulation {
     jobs_.RemoveDone([](std::unique_ptr<SimulatedJob>) {});
   }
 
+  static void AddAnswered(SimulatedJob& job, ServiceRate::Step& step) {
+    const int64_t unneeded = job.work.Complete();
+    step.served += unneeded;
+    step.unneeded += unneeded;
+    step.answered_cost += job.cost;
+    ++step.answers;
+  }
   void CountAnswer(const SimulatedJob& job) {
     if (counts_.served.size() <= job.client_number) {
       counts_.served.resize(job.client_number + 1);
