@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -107,7 +108,20 @@ std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int
 }
 
 std::string JsonString(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string out;
+  AppendJsonString(text, out);
+  return out;
+}
+
+void AppendJsonString(std::string_view text, std::string& out) {
+  // What nearly all names and numbers are: nothing in it is written otherwise.
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c < '\x7F' && c != '"' && c != '\\'; });
+  if (is_plain) {
+    out.append(1, '"').append(text).append(1, '"');
+  } else {
+    out += nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  }
 }
 
 }  // namespace beamline

@@ -34,5 +34,6 @@ std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int
 
 // A JSON string with its quotes, in ASCII. Bytes that are not UTF-8 become U+FFFD.
 std::string JsonString(std::string_view text);
+void AppendJsonString(std::string_view text, std::string& out);
 
 }  // namespace beamline

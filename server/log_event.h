@@ -1,26 +1,33 @@
-// Lines of the log that tell an event by named values.
+// A line of the log that tells an event by named values.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
-#include <vector>
+#include <utility>
 
 namespace beamline {
 
-struct LogWord {
-  std::string text;  // of letters, digits and underscores
-};
-
-struct LogField {
-  std::string_view name;
-  std::variant<LogWord, std::string, int64_t, bool, std::chrono::nanoseconds> value;
-};
-
 // `EVENT name=value name="text"`, texts escaped as in C; as JSON an object with the same names and
-// `"event":"EVENT"` first.
-std::string EventLine(std::string_view event, const std::vector<LogField>& fields, bool json);
+// `"event":"EVENT"` first. The values are in the order in which they are added.
+class EventLine {
+ public:
+  EventLine(std::string_view event, bool json);
+
+  void AddWord(std::string_view name, std::string_view word);  // letters, digits and underscores
+  void AddText(std::string_view name, std::string_view text);
+  void AddNumber(std::string_view name, int64_t number);
+  void AddBool(std::string_view name, bool value);
+  void AddSeconds(std::string_view name, std::chrono::nanoseconds time);  // to a microsecond
+
+  std::string Take() &&;
+
+ private:
+  void Begin(std::string_view name);
+
+  const bool json_;
+  std::string line_;
+};
 
 }  // namespace beamline

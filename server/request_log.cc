@@ -1,9 +1,9 @@
 #include "server/request_log.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "server/log_event.h"
 #include "spdlog/spdlog.h"
@@ -29,51 +29,48 @@ spdlog::level::level_enum LevelOf(const CallRecord& record, bool all) {
   }
 }
 
-std::string Cut(std::string_view text, size_t most_bytes) {
-  return std::string(text.substr(0, most_bytes)) + (text.size() > most_bytes ? "..." : "");
-}
-
-std::vector<LogField> FieldsOf(const CallRecord& record) {
-  using std::chrono::nanoseconds;
-  std::vector<LogField> fields = {
-      {"rpc", LogWord{std::string(kRpcNames[static_cast<size_t>(record.rpc)])}},
-      {"model", Cut(record.model, kMostIdBytes)},
-      {"request_id", Cut(record.request_id, kMostIdBytes)},
-      {"code", LogWord{absl::StatusCodeToString(record.code)}},
-      {"seconds", record.duration}};
-  if (!record.client.empty()) {
-    fields.push_back(
-        {record.is_identity ? "identity" : "client", Cut(record.client, kMostIdBytes)});
-  }
-  if (!record.peer.empty()) fields.push_back({"peer", Cut(record.peer, kMostIdBytes)});
-  if (!record.trace.trace_id.empty()) {
-    fields.push_back({"trace_id", LogWord{record.trace.trace_id}});
-    fields.push_back({"parent_span_id", LogWord{record.trace.span_id}});
-  }
-  if (record.request_bytes > 0) fields.push_back({"request_bytes", record.request_bytes});
-  if (record.answer_bytes > 0) fields.push_back({"answer_bytes", record.answer_bytes});
-  if (record.timing.total > nanoseconds::zero()) {
-    fields.push_back({"prompt_tokens", record.usage.prompt_tokens});
-    fields.push_back({"cached_tokens", record.usage.cached_tokens});
-    fields.push_back({"generated_tokens", record.usage.generated_tokens});
-    fields.push_back({"queue_seconds", record.timing.queue});
-    if (record.timing.first_token > nanoseconds::zero()) {
-      fields.push_back({"first_token_seconds", record.timing.first_token});
-    }
-  }
-  if (!record.fault.empty()) fields.push_back({"fault", Cut(record.fault, kMostFaultBytes)});
-  return fields;
+// A text of a client's, cut where it is too long.
+void AddCut(std::string_view name, std::string_view text, size_t most_bytes, EventLine& line) {
+  if (text.size() <= most_bytes) return line.AddText(name, text);
+  line.AddText(name, std::string(text.substr(0, most_bytes)) + "...");
 }
 
 }  // namespace
 
 std::string RequestLine(const CallRecord& record, bool json) {
-  return EventLine("request", FieldsOf(record), json);
+  using std::chrono::nanoseconds;
+  EventLine line("request", json);
+  line.AddWord("rpc", kRpcNames[static_cast<size_t>(record.rpc)]);
+  AddCut("model", record.model, kMostIdBytes, line);
+  AddCut("request_id", record.request_id, kMostIdBytes, line);
+  line.AddWord("code", absl::StatusCodeToString(record.code));
+  line.AddSeconds("seconds", record.duration);
+  if (!record.client.empty()) {
+    AddCut(record.is_identity ? "identity" : "client", record.client, kMostIdBytes, line);
+  }
+  if (!record.peer.empty()) AddCut("peer", record.peer, kMostIdBytes, line);
+  if (!record.trace.trace_id.empty()) {
+    line.AddWord("trace_id", record.trace.trace_id);
+    line.AddWord("parent_span_id", record.trace.span_id);
+  }
+  if (record.request_bytes > 0) line.AddNumber("request_bytes", record.request_bytes);
+  if (record.answer_bytes > 0) line.AddNumber("answer_bytes", record.answer_bytes);
+  if (record.timing.total > nanoseconds::zero()) {
+    line.AddNumber("prompt_tokens", record.usage.prompt_tokens);
+    line.AddNumber("cached_tokens", record.usage.cached_tokens);
+    line.AddNumber("generated_tokens", record.usage.generated_tokens);
+    line.AddSeconds("queue_seconds", record.timing.queue);
+    if (record.timing.first_token > nanoseconds::zero()) {
+      line.AddSeconds("first_token_seconds", record.timing.first_token);
+    }
+  }
+  if (!record.fault.empty()) AddCut("fault", record.fault, kMostFaultBytes, line);
+  return std::move(line).Take();
 }
 
 void LogRequest(const CallRecord& record, const RequestLogOptions& options) {
   const spdlog::level::level_enum level = LevelOf(record, options.all);
-  if (spdlog::should_log(level)) spdlog::log(level, "{}", RequestLine(record, options.json));
+  if (spdlog::should_log(level)) spdlog::log(level, RequestLine(record, options.json));
 }
 
 }  // namespace beamline

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "server/log_event.h"
 #include "spdlog/spdlog.h"
@@ -20,46 +20,47 @@ std::chrono::nanoseconds Seconds(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
-std::vector<LogField> FieldsOf(const ReplicaSnapshot& snapshot, const ModelStats& stats) {
-  const auto running = std::ranges::count_if(snapshot.jobs, &JobSnapshot::running);
-  std::vector<LogField> fields = {{"model", snapshot.model},
-                                  {"version", int64_t{snapshot.version}},
-                                  {"replica", int64_t{snapshot.replica}},
-                                  {"device", snapshot.device},
-                                  {"answered", snapshot.answered},
-                                  {"requests", static_cast<int64_t>(snapshot.jobs.size())},
-                                  {"running", int64_t{running}}};
+std::string StateLine(const ReplicaSnapshot& snapshot, const ModelStats& stats, bool json) {
+  EventLine line("state", json);
+  line.AddText("model", snapshot.model);
+  line.AddNumber("version", snapshot.version);
+  line.AddNumber("replica", snapshot.replica);
+  line.AddText("device", snapshot.device);
+  line.AddBool("answered", snapshot.answered);
+  line.AddNumber("requests", static_cast<int64_t>(snapshot.jobs.size()));
+  line.AddNumber("running", std::ranges::count_if(snapshot.jobs, &JobSnapshot::running));
   for (const ReplicaState& replica : stats.replicas) {
     if (replica.version != snapshot.version || replica.replica != snapshot.replica) continue;
-    fields.push_back({"steps", static_cast<int64_t>(replica.steps)});
-    fields.push_back({"expected_wait_seconds", Seconds(replica.expected_wait_seconds)});
+    line.AddNumber("steps", static_cast<int64_t>(replica.steps));
+    line.AddSeconds("expected_wait_seconds", Seconds(replica.expected_wait_seconds));
   }
   // Of the model, whose replicas share what waits.
-  fields.push_back({"waiting_requests", stats.waiting_requests});
-  fields.push_back({"waiting_tokens", stats.waiting_tokens});
-  fields.push_back({"oldest_waiting_seconds", Seconds(stats.oldest_waiting_seconds)});
-  fields.push_back({"used_blocks", stats.used_blocks});
-  fields.push_back({"total_blocks", stats.total_blocks});
-  fields.push_back({"preemptions", static_cast<int64_t>(stats.preemptions)});
-  return fields;
+  line.AddNumber("waiting_requests", stats.waiting_requests);
+  line.AddNumber("waiting_tokens", stats.waiting_tokens);
+  line.AddSeconds("oldest_waiting_seconds", Seconds(stats.oldest_waiting_seconds));
+  line.AddNumber("used_blocks", stats.used_blocks);
+  line.AddNumber("total_blocks", stats.total_blocks);
+  line.AddNumber("preemptions", static_cast<int64_t>(stats.preemptions));
+  return std::move(line).Take();
 }
 
-std::vector<LogField> FieldsOf(const ReplicaSnapshot& snapshot, const JobSnapshot& job) {
-  std::vector<LogField> fields = {{"model", snapshot.model},
-                                  {"replica", int64_t{snapshot.replica}},
-                                  {"client", job.client},
-                                  {"priority", int64_t{job.priority}},
-                                  {"begun", job.begun},
-                                  {"running", job.running},
-                                  {"seconds", Seconds(job.age_seconds)},
-                                  {"cost", job.cost}};
-  if (job.left_seconds.has_value()) fields.push_back({"left_seconds", Seconds(*job.left_seconds)});
+std::string RequestStateLine(const ReplicaSnapshot& snapshot, const JobSnapshot& job, bool json) {
+  EventLine line("state_request", json);
+  line.AddText("model", snapshot.model);
+  line.AddNumber("replica", snapshot.replica);
+  line.AddText("client", job.client);
+  line.AddNumber("priority", job.priority);
+  line.AddBool("begun", job.begun);
+  line.AddBool("running", job.running);
+  line.AddSeconds("seconds", Seconds(job.age_seconds));
+  line.AddNumber("cost", job.cost);
+  if (job.left_seconds.has_value()) line.AddSeconds("left_seconds", Seconds(*job.left_seconds));
   if (job.sequences > 0) {
-    fields.push_back({"sequences", job.sequences});
-    fields.push_back({"tokens", job.tokens});
-    fields.push_back({"blocks", job.blocks});
+    line.AddNumber("sequences", job.sequences);
+    line.AddNumber("tokens", job.tokens);
+    line.AddNumber("blocks", job.blocks);
   }
-  return fields;
+  return std::move(line).Take();
 }
 
 }  // namespace
@@ -67,12 +68,11 @@ std::vector<LogField> FieldsOf(const ReplicaSnapshot& snapshot, const JobSnapsho
 void LogState(const Engine& engine, bool json) {
   for (ReplicaSnapshot& snapshot : engine.Snapshot(kPatience)) {
     const auto stats = engine.Stats(snapshot.model);
-    spdlog::info("{}",
-                 EventLine("state", FieldsOf(snapshot, stats.ok() ? *stats : ModelStats()), json));
+    spdlog::info("{}", StateLine(snapshot, stats.ok() ? *stats : ModelStats(), json));
     std::ranges::sort(snapshot.jobs, std::ranges::greater(), &JobSnapshot::age_seconds);
     const size_t told = std::min(snapshot.jobs.size(), kMostStateRequests);
     for (size_t i = 0; i < told; ++i) {
-      spdlog::info("{}", EventLine("state_request", FieldsOf(snapshot, snapshot.jobs[i]), json));
+      spdlog::info("{}", RequestStateLine(snapshot, snapshot.jobs[i], json));
     }
   }
 }

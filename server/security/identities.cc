@@ -6,12 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/field_error.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "openssl/crypto.h"
+#include "openssl/evp.h"
 #include "openssl/sha.h"
 #include "spdlog/spdlog.h"
 
@@ -81,6 +83,17 @@ std::string FaultOf(const Identity& identity, bool has_rights, std::string_view 
                        Shorten(rights));
   }
   return "";
+}
+
+// Each call is hashed for: OpenSSL's SHA256() looks the algorithm up every time, which takes longer
+// than a token's hash.
+std::array<unsigned char, SHA256_DIGEST_LENGTH> Sha256(std::string_view text) {
+  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash = {};
+  const bool is_hashed = algorithm != nullptr && EVP_Digest(text.data(), text.size(), hash.data(),
+                                                            nullptr, algorithm, nullptr) == 1;
+  BEAMLINE_CHECK(is_hashed);
+  return hash;
 }
 
 bool ReadNumber(std::string_view text, int64_t most, int64_t& number) {
@@ -168,8 +181,7 @@ absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::strin
 }
 
 const Identity* Identities::OfToken(std::string_view token) const {
-  Hash hash;
-  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
+  const Hash hash = Sha256(token);
   const Identity* found = nullptr;
   for (const auto& [known, identity] : tokens_) {
     if (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) found = &identity;
@@ -225,10 +237,8 @@ void IdentitySource::Reload() {
 std::string SaltOf(std::string_view identity, std::string_view salt) {
   // With its length, so that no other pair of texts is the same one.
   const std::string both = fmt::format("{} {}{}", identity.size(), identity, salt);
-  std::string hash(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(both.data()), both.size(),
-         reinterpret_cast<unsigned char*>(hash.data()));
-  return hash;
+  const auto hash = Sha256(both);
+  return {hash.begin(), hash.end()};
 }
 
 }  // namespace beamline

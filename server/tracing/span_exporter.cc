@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -76,8 +75,8 @@ std::string BytesOfHex(std::string_view digits) {
   return bytes;
 }
 
-otlp::Span ToSpan(const CallRecord& record) {
-  otlp::Span span;
+void WriteSpan(const CallRecord& record, std::chrono::system_clock::time_point when,
+               otlp::Span& span) {
   span.set_trace_id(BytesOfHex(record.trace.trace_id));
   span.set_span_id(BytesOfHex(NewSpanId()));
   span.set_parent_span_id(BytesOfHex(record.trace.span_id));
@@ -85,7 +84,7 @@ otlp::Span ToSpan(const CallRecord& record) {
   const std::string rpc(kRpcNames[static_cast<size_t>(record.rpc)]);
   span.set_name("beamline/" + rpc);
   span.set_kind(otlp::SPAN_KIND_SERVER);
-  const uint64_t end = Nanoseconds(std::chrono::system_clock::now());
+  const uint64_t end = Nanoseconds(when);
   span.set_end_time_unix_nano(end);
   span.set_start_time_unix_nano(end - static_cast<uint64_t>(record.duration.count()));
   Attribute(span, "rpc.system").set_string_value("grpc");
@@ -104,7 +103,20 @@ otlp::Span ToSpan(const CallRecord& record) {
     }
   }
   if (IsError(record.code)) span.mutable_status()->set_code(otlp::STATUS_CODE_ERROR);
-  return span;
+}
+
+// Names the server, and has no spans yet.
+otlp::ExportTraceServiceRequest EmptyRequest() {
+  otlp::ExportTraceServiceRequest request;
+  otlp::ResourceSpans& of = *request.add_resource_spans();
+  otlp::KeyValue& name = *of.mutable_resource()->add_attributes();
+  name.set_key("service.name");
+  name.mutable_value()->set_string_value("beamline");
+  otlp::KeyValue& version = *of.mutable_resource()->add_attributes();
+  version.set_key("service.version");
+  version.mutable_value()->set_string_value(std::string(ThisBuild().version));
+  of.add_scope_spans()->mutable_scope()->set_name("beamline");
+  return request;
 }
 
 std::mt19937_64& Random() {
@@ -119,6 +131,7 @@ SpanExporter::SpanExporter(Options options, SpanStats& stats)
       stats_(stats),
       stub_(otlp::TraceService::NewStub(
           grpc::CreateChannel(options_.collector, grpc::InsecureChannelCredentials()))),
+      request_(EmptyRequest()),
       thread_([this] { Run(); }) {}
 
 SpanExporter::~SpanExporter() {
@@ -130,17 +143,19 @@ SpanExporter::~SpanExporter() {
   thread_.join();
 }
 
-void SpanExporter::Add(const CallRecord& record) {
-  std::optional<CallRecord> begun;
+void SpanExporter::Add(CallRecord record) {
   if (record.trace.trace_id.empty()) {
     if (options_.fraction <= 0) return;
     if (std::uniform_real_distribution<>(0, 1)(Random()) >= options_.fraction) return;
-    begun = record;
-    begun->trace = {.trace_id = NewSpanId() + NewSpanId(), .span_id = "", .sampled = true};
+    record.trace = {.trace_id = NewSpanId() + NewSpanId(), .span_id = "", .sampled = true};
   } else if (!record.trace.sampled) {
     return;
   }
-  otlp::Span span = ToSpan(begun.has_value() ? *begun : record);
+  for (std::string* const text : {&record.model, &record.request_id, &record.client}) {
+    if (text->size() > kMostTextBytes) *text = text->substr(0, kMostTextBytes);
+  }
+  record.fault = {};  // may be long, and is in no span
+  const auto now = std::chrono::system_clock::now();
   bool is_batch = false;
   {
     std::lock_guard lock(mutex_);
@@ -148,7 +163,7 @@ void SpanExporter::Add(const CallRecord& record) {
       ++stats_.dropped;
       return;
     }
-    waiting_.push_back(std::move(span));
+    waiting_.push_back({std::move(record), now});
     is_batch = waiting_.size() == kMostAtOnce;
   }
   if (is_batch) wake_.notify_one();
@@ -165,11 +180,12 @@ void SpanExporter::Run() {
       continue;
     }
     const size_t num_sent = std::min(waiting_.size(), kMostAtOnce);
-    Spans spans(std::make_move_iterator(waiting_.begin()),
-                std::make_move_iterator(waiting_.begin() + static_cast<ptrdiff_t>(num_sent)));
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(num_sent));
+    const auto end = waiting_.begin() + static_cast<ptrdiff_t>(num_sent);
+    const std::vector<Ended> sent(std::make_move_iterator(waiting_.begin()),
+                                  std::make_move_iterator(end));
+    waiting_.erase(waiting_.begin(), end);
     lock.unlock();
-    Send(std::move(spans));
+    Send(sent);
     lock.lock();
     if (ends && is_failing_) {
       stats_.dropped += waiting_.size();
@@ -178,23 +194,15 @@ void SpanExporter::Run() {
   }
 }
 
-void SpanExporter::Send(Spans spans) {
-  const size_t num_spans = spans.size();
-  otlp::ExportTraceServiceRequest request;
-  otlp::ResourceSpans& of = *request.add_resource_spans();
-  otlp::KeyValue& name = *of.mutable_resource()->add_attributes();
-  name.set_key("service.name");
-  name.mutable_value()->set_string_value("beamline");
-  otlp::KeyValue& version = *of.mutable_resource()->add_attributes();
-  version.set_key("service.version");
-  version.mutable_value()->set_string_value(std::string(ThisBuild().version));
-  otlp::ScopeSpans& scope = *of.add_scope_spans();
-  scope.mutable_scope()->set_name("beamline");
-  for (otlp::Span& span : spans) *scope.add_spans() = std::move(span);
+void SpanExporter::Send(const std::vector<Ended>& requests) {
+  const size_t num_spans = requests.size();
+  auto& spans = *request_.mutable_resource_spans(0)->mutable_scope_spans(0)->mutable_spans();
+  spans.Clear();
+  for (const Ended& one : requests) WriteSpan(one.record, one.when, *spans.Add());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + options_.timeout);
   otlp::ExportTraceServiceResponse response;
-  const grpc::Status status = stub_->Export(&context, request, &response);
+  const grpc::Status status = stub_->Export(&context, request_, &response);
   const auto rejected = std::clamp<int64_t>(response.partial_success().rejected_spans(), 0,
                                             static_cast<int64_t>(status.ok() ? num_spans : 0));
   const size_t num_lost = status.ok() ? static_cast<size_t>(rejected) : num_spans;

@@ -36,22 +36,29 @@ class SpanExporter {
   ~SpanExporter();
 
   // Any thread; at the end of the request. Takes no lock for requests that are not traced.
-  void Add(const CallRecord& record);
+  void Add(CallRecord record);
 
  private:
-  using Spans = std::vector<opentelemetry::proto::collector::trace::v1::Span>;
+  // A request that is over, of which a span is made where nobody waits for it.
+  struct Ended {
+    CallRecord record;
+    std::chrono::system_clock::time_point when;
+  };
 
   void Run();
   // Logs when the collector begins to take them, or to take them no more.
-  void Send(Spans spans);
+  void Send(const std::vector<Ended>& requests);
 
   const Options options_;
   SpanStats& stats_;
   std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::Stub> stub_;
-  bool is_failing_ = false;  // of the thread alone
-  std::mutex mutex_;         // guards all below
+  // Of the thread alone. The request's messages and texts are filled again and again: a span has
+  // some thirty of them.
+  opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest request_;
+  bool is_failing_ = false;
+  std::mutex mutex_;  // guards all below
   std::condition_variable wake_;
-  Spans waiting_;
+  std::vector<Ended> waiting_;
   bool ends_ = false;
   std::thread thread_;  // last: it uses the others
 };

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 
 #include "base/text.h"
+#include "base/utf8.h"
+#include "tests/test_seed.h"
 
 namespace beamline::json_test {
 namespace {
@@ -69,6 +73,28 @@ TEST(Json, WholeNumbersAreNotCut) {
   }
   EXPECT_EQ(WholeNumber(*ParseJson("9223372036854775807", ""), INT64_MIN, INT64_MAX), INT64_MAX);
   EXPECT_EQ(WholeNumber(*ParseJson("9223372036854775808", ""), INT64_MIN, INT64_MAX), std::nullopt);
+}
+
+// Whatever the bytes are: what is read back is what was written, and nothing but ASCII is written.
+TEST(JsonString, IsReadAsTheTextThatItIs) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 2000; ++round) {
+    // Plain texts, such with one byte of another kind, and any bytes.
+    std::string text(random() % 20, ' ');
+    const bool is_any = round % 3 == 2;
+    for (char& c : text) c = static_cast<char>(is_any ? random() % 256 : ' ' + random() % 95);
+    if (round % 3 == 1 && !text.empty()) text[random() % text.size()] = static_cast<char>(random());
+    const std::string json = JsonString(text);
+    ASSERT_TRUE(std::ranges::all_of(json, [](char c) { return c >= ' ' && c < '\x7F'; })) << json;
+    std::string appended = "x";
+    AppendJsonString(text, appended);
+    EXPECT_EQ(appended, "x" + json);
+    const auto value = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(value.is_string()) << json;
+    const std::string read = value.get<std::string>();
+    EXPECT_EQ(read, IsValidUtf8(text) ? text : read);
+    EXPECT_TRUE(IsValidUtf8(read));
+  }
 }
 
 }  // namespace

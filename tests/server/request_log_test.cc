@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/log_event.h"
 #include "server/log_format.h"
 #include "spdlog/spdlog.h"
 #include "tests/server/log_capture.h"
@@ -84,6 +86,21 @@ TEST(RequestLog, TheSameAsJson) {
                                    {"queue_seconds", 0.0001},
                                    {"first_token_seconds", 0.0007}};
   EXPECT_EQ(*line, expected);
+}
+
+TEST(RequestLog, TimesAreRoundedToMicroseconds) {
+  for (const auto& [ns, text] :
+       std::initializer_list<std::pair<int64_t, const char*>>{{0, "0.000000"},
+                                                              {499, "0.000000"},
+                                                              {501, "0.000001"},
+                                                              {999'999'600, "1.000000"},
+                                                              {1'000'001'000, "1.000001"},
+                                                              {123'456'789'000, "123.456789"},
+                                                              {-1'500'000, "-0.001500"}}) {
+    EventLine line("event", /*json=*/false);
+    line.AddSeconds("seconds", std::chrono::nanoseconds(ns));
+    EXPECT_EQ(std::move(line).Take(), std::string("event seconds=") + text);
+  }
 }
 
 TEST(RequestLog, EveryLineAsJsonIsAnObject) {
