@@ -28,7 +28,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr uint32_t kHelloMagic = 0x4c4d4252;  // in another byte order another number
+constexpr uint32_t kHelloMagic = 0x4c4d4252;   // in another byte order another number
+constexpr uint32_t kAnswerMagic = 0x414d4252;  // who sends back what it hears is no front
 constexpr uint32_t kVersion = 1;
 constexpr milliseconds kLookForStop{100};
 constexpr std::chrono::seconds kHandshakeTime{5};
@@ -47,7 +48,7 @@ struct Hello {
 
 // What the front says to it.
 struct Answer {
-  uint32_t magic = kHelloMagic;
+  uint32_t magic = kAnswerMagic;
   uint32_t accepted = 0;
   std::array<char, kReasonBytes> reason = {};  // ends with a zero
 };
@@ -129,10 +130,11 @@ class Reception {
       if (Clock::now() >= end) return LateError();
       WaitForAny();
       Accept();
-      std::erase_if(strangers_, [this](Stranger& stranger) { return Hear(stranger); });
+      // Before somebody is heard who comes in its place.
       for (RankSocket& rank : ranks_) {
         if (rank.is_open() && IsGone(rank)) rank = RankSocket();
       }
+      std::erase_if(strangers_, [this](Stranger& stranger) { return Hear(stranger); });
     }
     return std::move(ranks_);
   }
@@ -272,6 +274,12 @@ RankSocket Connect(const RankDoor& door, std::string& why) {
         }
       }
     }
+    if (error == 0 && IsConnectedWithItself(socket)) {
+      // The port is the front's again at once.
+      constexpr linger kAtOnce = {.l_onoff = 1, .l_linger = 0};
+      setsockopt(socket.socket(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
+      error = ECONNREFUSED;
+    }
     if (error == 0) {
       SetUp(socket.socket());
       return socket;
@@ -301,7 +309,7 @@ std::optional<Answer> Introduce(const RankDoor& door, int rank, const RankSocket
     heard += static_cast<size_t>(received);
   }
   answer.reason.back() = '\0';
-  if (answer.magic != kHelloMagic) return std::nullopt;
+  if (answer.magic != kAnswerMagic) return std::nullopt;
   return answer;
 }
 
@@ -350,6 +358,16 @@ std::string HostOf(int socket) {
   BEAMLINE_CHECK(getsockname(socket, any, &bytes) == 0);
   const std::string text = AddressText(any, bytes);
   return text.substr(0, text.rfind(':'));
+}
+
+bool IsConnectedWithItself(const RankSocket& socket) {
+  sockaddr_storage own = {}, other = {};
+  socklen_t own_bytes = sizeof(own), other_bytes = sizeof(other);
+  auto* const of_own = reinterpret_cast<sockaddr*>(&own);
+  auto* const of_other = reinterpret_cast<sockaddr*>(&other);
+  if (getsockname(socket.socket(), of_own, &own_bytes) != 0) return false;
+  if (getpeername(socket.socket(), of_other, &other_bytes) != 0) return false;
+  return AddressText(of_own, own_bytes) == AddressText(of_other, other_bytes);
 }
 
 absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door, RankSocket listener) {

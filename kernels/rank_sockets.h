@@ -46,6 +46,10 @@ absl::StatusOr<RankSocket> ListenAt(const RankDoor& door);
 int PortOf(const RankSocket& socket);
 std::string HostOf(int socket);
 
+// Whether both ends are one: where nobody listens at a port of those that the system gives to
+// connections, it may give that port to the connection that is made to it.
+bool IsConnectedWithItself(const RankSocket& socket);
+
 // As RankLinks::Gather, at a socket of ListenAt: the followers' sockets, from rank 1 on.
 absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door, RankSocket listener);
 // As RankLinks::Join.

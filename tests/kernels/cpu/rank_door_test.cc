@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/process_communicator.h"
+#include "kernels/rank_sockets.h"
 #include "tests/test_seed.h"
 
 namespace beamline::rank_door_test {
@@ -70,15 +71,20 @@ TEST(RankDoorTest, AnAddressThatIsNotOfThisHost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("192.0.2.1:"));
 }
 
-// A connection that says `message`, or nothing.
-int Stranger(const RankDoor& door, const std::string& message) {
+sockaddr_in AddressOf(const RankDoor& door) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(door.port));
   inet_pton(AF_INET, door.host.c_str(), &address.sin_addr);
+  return address;
+}
+
+// A connection that says `message`, or nothing.
+int Stranger(const RankDoor& door, const std::string& message) {
+  const sockaddr_in address = AddressOf(door);
   while (true) {
     const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
       EXPECT_EQ(send(connection, message.data(), message.size(), MSG_NOSIGNAL),
                 static_cast<ssize_t>(message.size()));
       return connection;
@@ -128,6 +134,73 @@ TEST(RankDoorTest, WhoDoesNotBelongIsSentAwayAndTheRestComesTogether) {
   follower.join();
   front.join();
   for (const int connection : strangers) close(connection);
+}
+
+// One that was killed while it waited is missing again.
+TEST(RankDoorTest, WhoComesAgainWhileOthersAreMissingIsLetIn) {
+  RankDoor door = DoorFor(3);
+  door.join_limit = std::chrono::seconds(20);
+  std::jthread front([&] {
+    const auto links = RankLinks::Gather(door);
+    ASSERT_TRUE(links.ok()) << links.status();
+    Sum(*links);
+  });
+  for (int round = 0; round < 40; ++round) {
+    const auto killed = ConnectToFront(door, 1);
+    ASSERT_TRUE(killed.ok()) << killed.status();
+  }
+  const auto one = RankLinks::Join(door, 1);
+  const auto two = RankLinks::Join(door, 2);
+  ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
+  std::thread follower([&] { Sum(*one); });
+  Sum(*two);
+  follower.join();
+  front.join();
+}
+
+TEST(RankDoorTest, WhoSendsBackWhatItHearsIsNoFront) {
+  RankDoor door = DoorFor(2);
+  door.join_limit = milliseconds(300);
+  const auto listener = ListenAt(door);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::atomic<bool> done = false;
+  std::thread echo([&] {
+    std::vector<int> connections;
+    while (!done) {
+      const int connection = accept4(listener->socket(), nullptr, nullptr, SOCK_NONBLOCK);
+      if (connection >= 0) connections.push_back(connection);
+      for (const int each : connections) {
+        char bytes[1000];
+        const ssize_t heard = recv(each, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (heard > 0) send(each, bytes, static_cast<size_t>(heard), MSG_NOSIGNAL);
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    for (const int each : connections) close(each);
+  });
+  const absl::Status status = RankLinks::Join(door, 1).status();
+  done = true;
+  echo.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("what is there does not answer as a front"));
+}
+
+// As the system may make of one to a port at which nobody listens.
+TEST(RankDoorTest, AConnectionWithItselfIsSeen) {
+  const RankDoor door = DoorFor(2);
+  const sockaddr_in address = AddressOf(door);
+  const auto* const any = reinterpret_cast<const sockaddr*>(&address);
+  const RankSocket itself(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "");
+  ASSERT_EQ(bind(itself.socket(), any, sizeof(address)), 0);
+  ASSERT_EQ(connect(itself.socket(), any, sizeof(address)), 0);
+  EXPECT_TRUE(IsConnectedWithItself(itself));
+
+  const RankDoor other = DoorFor(2);
+  const auto listener = ListenAt(other);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const RankSocket connected(Stranger(other, ""), "");
+  EXPECT_FALSE(IsConnectedWithItself(connected));
+  EXPECT_FALSE(IsConnectedWithItself(*listener));
 }
 
 }  // namespace
