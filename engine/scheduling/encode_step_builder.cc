@@ -1,8 +1,18 @@
 #include "engine/scheduling/encode_step_builder.h"
 
+#include <algorithm>
+
 namespace beamline {
 
-void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now) {
+int64_t EncodeStepBuilder::TokensOfStep(size_t num_clients, double seconds_per_token) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  const double seconds = kSecondsOfClient * static_cast<double>(num_clients);
+  if (num_clients < 2 || seconds_per_token <= seconds / static_cast<double>(kAny)) return kAny;
+  return std::max(kLeastTokens, static_cast<int64_t>(seconds / seconds_per_token));
+}
+
+void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
+                              int64_t most_tokens) {
   turns_.Start(now);
   for (const auto& job : jobs.jobs()) {
     if (job->num_started < job->inputs.size()) turns_.Add(*job);
@@ -11,31 +21,53 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now) {
   batch_.type_ids.clear();
   batch_.offsets.assign(1, 0);
   slices_.clear();
-  while (EncodeJob* const job = turns_.Next()) {
-    const size_t begin = job->num_started;
-    const int32_t first = batch_.num_sequences();
-    while (job->num_started < job->inputs.size() && Fits(job->inputs[job->num_started])) {
-      const size_t index = job->num_started++;
-      const TokenIds& input = job->inputs[index];
-      jobs.Begin(*job, now);
-      job->rank.fair_tag += static_cast<int64_t>(input.size());
-      if (!job->type_ids.empty()) {
-        const TokenIds& types = job->type_ids[index];
-        batch_.type_ids.resize(batch_.token_ids.size(), 0);  // of the inputs without types
-        batch_.type_ids.insert(batch_.type_ids.end(), types.begin(), types.end());
-      }
-      batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());
-      batch_.offsets.push_back(static_cast<int32_t>(batch_.token_ids.size()));
-    }
-    if (job->num_started > begin) slices_.push_back({job, begin, job->num_started, first});
-    if (job->num_started < job->inputs.size()) break;  // nobody passes the one that is next
+  const Room all = {std::min<int64_t>(most_tokens, limits_.max_batch_tokens),
+                    limits_.max_sequences};
+  if (!turns_.has_priorities()) {
+    Fill(jobs, now, all);
+  } else if (EncodeJob* const next = Fill(
+                 jobs, now, {all.tokens - all.tokens / 8, all.sequences - all.sequences / 8})) {
+    turns_.ForgetPriorities(*next);
+    Fill(jobs, now, all);
   }
   if (!batch_.type_ids.empty()) batch_.type_ids.resize(batch_.token_ids.size(), 0);
 }
 
-bool EncodeStepBuilder::Fits(const TokenIds& input) const {
-  return batch_.num_sequences() < limits_.max_sequences &&
-         static_cast<int64_t>(batch_.token_ids.size() + input.size()) <= limits_.max_batch_tokens;
+EncodeJob* EncodeStepBuilder::Fill(JobList<EncodeJob>& jobs, Clock::time_point now,
+                                   const Room& room) {
+  bool is_first = true;
+  while (EncodeJob* const job = turns_.Next()) {
+    const size_t begin = job->num_started;
+    const int32_t first = batch_.num_sequences();
+    while (job->num_started < job->inputs.size() &&
+           Fits(job->inputs[job->num_started], room, is_first)) {
+      is_first = false;
+      const size_t index = job->num_started++;
+      jobs.Begin(*job, now);
+      job->rank.fair_tag += static_cast<int64_t>(job->inputs[index].size());
+      Append(*job, index);
+    }
+    if (job->num_started > begin) slices_.push_back({job, begin, job->num_started, first});
+    if (job->num_started < job->inputs.size()) return job;  // which nobody passes
+  }
+  return nullptr;
+}
+
+bool EncodeStepBuilder::Fits(const TokenIds& input, const Room& room, bool is_first) const {
+  const auto tokens = static_cast<int64_t>(batch_.token_ids.size() + input.size());
+  return batch_.num_sequences() < room.sequences &&
+         tokens <= (is_first ? limits_.max_batch_tokens : room.tokens);
+}
+
+void EncodeStepBuilder::Append(const EncodeJob& job, size_t index) {
+  const TokenIds& input = job.inputs[index];
+  if (!job.type_ids.empty()) {
+    const TokenIds& types = job.type_ids[index];
+    batch_.type_ids.resize(batch_.token_ids.size(), 0);  // of the inputs without types
+    batch_.type_ids.insert(batch_.type_ids.end(), types.begin(), types.end());
+  }
+  batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());
+  batch_.offsets.push_back(static_cast<int32_t>(batch_.token_ids.size()));
 }
 
 }  // namespace beamline

@@ -1,9 +1,11 @@
 // Packs the inputs of encode jobs into the batch of a step: whole inputs by the jobs' order, until
-// one does not fit.
+// one does not fit. The last eighth goes by turns alone, whatever the jobs' priorities, so that
+// nobody waits for those of higher priority longer than for what is before it in turn.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,16 +28,33 @@ class EncodeStepBuilder {
  public:
   explicit EncodeStepBuilder(const StepLimits& limits) : limits_(limits) {}
 
-  // Starts the inputs that fit, of the jobs in WaitingOrder. Each has at least one input, of 1 ..
-  // max_batch_tokens tokens.
-  void Build(JobList<EncodeJob>& jobs, Clock::time_point now);
+  // What comes waits for the step that is under way, and for its own: while several clients ask,
+  // these have so much time for each of them. With so many tokens a host computes as many a second
+  // as with more.
+  static constexpr double kSecondsOfClient = 0.015;
+  static constexpr int64_t kLeastTokens = 256;
+  // Of a step that so many clients share, at `seconds_per_token` (0: not known).
+  static int64_t TokensOfStep(size_t num_clients, double seconds_per_token);
+
+  // Starts the inputs that fit, of the jobs in WaitingOrder, up to `most_tokens` (>= 1) or what one
+  // input has more. Each job has at least one input, of 1 .. max_batch_tokens tokens.
+  void Build(JobList<EncodeJob>& jobs, Clock::time_point now,
+             int64_t most_tokens = std::numeric_limits<int64_t>::max());
 
   // Without sequences: nothing to encode.
   const EncoderBatch& batch() const { return batch_; }
   std::span<const EncodeSlice> slices() const { return slices_; }
 
  private:
-  bool Fits(const TokenIds& input) const;
+  struct Room {
+    int64_t tokens = 0;
+    int32_t sequences = 0;
+  };
+  // Adds inputs in turn until one does not fit into the room, of which the first may need more
+  // tokens. Returns the job that is next, or null: all have been started.
+  EncodeJob* Fill(JobList<EncodeJob>& jobs, Clock::time_point now, const Room& room);
+  bool Fits(const TokenIds& input, const Room& room, bool is_first) const;
+  void Append(const EncodeJob& job, size_t index);
 
   const StepLimits limits_;
   EncoderBatch batch_;

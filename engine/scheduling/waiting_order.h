@@ -30,7 +30,14 @@ class WaitingOrder {
       : now_(now), ageing_(ageing) {}
 
   // Every rank that will be compared.
-  void Add(const WaitingRank& rank) { highest_ = std::max(highest_, int64_t{rank.priority}); }
+  void Add(const WaitingRank& rank) {
+    highest_ = std::max(highest_, int64_t{rank.priority});
+    lowest_ = std::min(lowest_, int64_t{rank.priority});
+  }
+  // Whether priorities decide anything.
+  bool has_priorities() const { return lowest_ < highest_; }
+  // From now on they do not: turns and arrival alone do.
+  void ForgetPriorities() { highest_ = lowest_; }
 
   bool operator()(const WaitingRank& a, const WaitingRank& b) const {
     const int64_t priority_a = AgedPriority(a), priority_b = AgedPriority(b);
@@ -47,6 +54,7 @@ class WaitingOrder {
   Clock::time_point now_;
   std::chrono::nanoseconds ageing_;
   int64_t highest_ = std::numeric_limits<int64_t>::min();
+  int64_t lowest_ = std::numeric_limits<int64_t>::max();
 };
 
 // Hands out jobs that wait in WaitingOrder, equals as they were added. Of thousands it sorts only
@@ -64,6 +72,13 @@ class WaitingTurns {
   void Add(JobType& job) {
     order_.Add(job.rank);
     heap_.push_back({job.rank, heap_.size(), &job});
+  }
+  bool has_priorities() const { return order_.has_priorities(); }
+  // Those that are left follow without their priorities, and `again`, which Next gave last.
+  void ForgetPriorities(JobType& again) {
+    heap_.push_back({again.rank, heap_.size(), &again});
+    is_heap_ = false;
+    order_.ForgetPriorities();
   }
   // Whose turn is next, once. Null: none is left.
   JobType* Next() {

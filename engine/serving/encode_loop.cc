@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -111,7 +112,7 @@ void EncodeLoop::Step(WorkBatch& posted) {
   EndOverdue(now, jobs_, /*may_give_up=*/HasBegun());
   RemoveFinished();
   posted.HandOver();
-  builder_.Build(jobs_, now);
+  builder_.Build(jobs_, now, StepTokens(now));
   SetLeftWaiting(std::ranges::any_of(
       jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
   if (!builder_.slices().empty()) {
@@ -126,6 +127,12 @@ void EncodeLoop::Step(WorkBatch& posted) {
     ReportBatch(now, end);
   }
   RemoveFinished();
+}
+
+int64_t EncodeLoop::StepTokens(Clock::time_point now) {
+  if (!has_short_steps_) return std::numeric_limits<int64_t>::max();
+  for (const auto& job : jobs_.jobs()) clients_.Add(job->client, now);
+  return EncodeStepBuilder::TokensOfStep(clients_.Count(now), stats().rate.seconds_per_token());
 }
 
 absl::Status EncodeLoop::Compute() {

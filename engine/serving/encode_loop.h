@@ -1,8 +1,11 @@
 // The step loop of an encoder, of a classifier's and of one that fills masks, too: work-conserving
 // batches by token budget, no timers. What has arrived when a step ends makes the next batch, by
-// priority, fair share and arrival; an input is never padded or split.
+// priority, fair share and arrival; an input is never padded or split. A host's steps are short
+// while several clients ask, so that one's many inputs do not delay another's few
+// (docs/decisions/0053-short-steps.md).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/encode_step_builder.h"
 #include "engine/scheduling/job_list.h"
+#include "engine/scheduling/recent_clients.h"
 #include "engine/serving/step_loop.h"
 #include "engine/transformer/transformer.h"
 
@@ -21,7 +25,10 @@ namespace beamline {
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
   EncodeLoop(const StepLimits& limits, const LoopContext& context)
-      : StepLoop(context), builder_(limits), most_rows_(limits.max_sequences) {}
+      : StepLoop(context),
+        builder_(limits),
+        most_rows_(limits.max_sequences),
+        has_short_steps_(!context.backend.Records() && context.transformer.ranked() == nullptr) {}
 
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
@@ -36,6 +43,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   static constexpr int kMostStepsInPlace = 8;
 
   void Step(WorkBatch& posted);
+  // That the next step may have, about.
+  int64_t StepTokens(Clock::time_point now);
   absl::Status Compute();
   // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
   // transfer waits for the device, so there are as few as can be.
@@ -61,6 +70,9 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;
   const int32_t most_rows_;  // that the transformer pools in one call
+  // Of the host alone: a GPU's steps are short, and ranks wait for each other in each.
+  const bool has_short_steps_;
+  RecentClients clients_;
   // Of one call of Pool; kept for their memory, as long as that is little.
   static constexpr size_t kMostKept = 1 << 16;
   std::vector<int32_t> bounds_;

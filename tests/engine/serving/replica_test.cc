@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -142,6 +143,58 @@ TEST_F(ReplicaTest, AnEncodersInputsAreAnsweredTogether) {
   replica_.reset();
   EXPECT_EQ(observer_.steps, 1);
   EXPECT_EQ(observer_.tokens, 8);
+}
+
+// Inputs of 16 tokens.
+EncodeRequest Inputs(const std::string& client, size_t count) {
+  EncodeRequest request;
+  request.client = client;
+  request.inputs.assign(count, TokenIds(16, 9));
+  return request;
+}
+// As if its steps had taken a second a token, whatever they take from now on.
+void LetSeemSlow(Replica& replica) {
+  constexpr double kTokens = 1e9;
+  replica.stats().rate.Add(kTokens, kTokens);
+}
+
+TEST_F(ReplicaTest, StepsOfAnEncoderAreShortWhileSeveralClientsAsk) {
+  Start("embed-en");
+  LetSeemSlow(*replica_);
+  // How many steps a request has.
+  const auto steps_of = [&](const std::string& client, size_t inputs) {
+    const uint64_t before = replica_->stats().steps;
+    auto sink = std::make_shared<RecordingEncodeSink>();
+    HandIn<EncodeIntake>(Inputs(client, inputs), sink, tickets_, waiting_, *replica_);
+    const auto result = sink->Wait();
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(AllAnswered());
+    for (const Embedding& embedding : result->embeddings) {
+      EXPECT_EQ(embedding.values, result->embeddings[0].values);
+    }
+    return replica_->stats().steps - before;
+  };
+  EXPECT_LE(steps_of("a", 40), 1u);  // alone; a step is counted just after its last answer
+  // Within a second of another client's request, if this machine gets there.
+  uint64_t most = 0;
+  for (int i = 0; i < 100 && most < 3; ++i) {
+    steps_of("a", 1);
+    most = std::max(most, steps_of("b", 40));  // 256, 256 and 128 tokens
+  }
+  EXPECT_GE(most, 3u);
+}
+
+TEST(LateReplicaTest, StepsOfAnEncoderAreWholeOnAnotherDevice) {
+  LateReplica late("embed-en");
+  LetSeemSlow(late.replica());
+  for (const char* client : {"a", "b", "a", "b"}) {
+    auto sink = std::make_shared<RecordingEncodeSink>();
+    late.Submit(Inputs(client, 40), sink);
+    ASSERT_TRUE(sink->Wait().ok());
+  }
+  ASSERT_TRUE(late.WaitForAll());
+  late.pool().Stop(absl::CancelledError("the steps have been counted then"));
+  EXPECT_EQ(late.stats().steps, 4u);
 }
 
 // Posts brief work and other work at its answer, and keeps the threads that ran them.
