@@ -1,9 +1,11 @@
 // The jobs of a replica that have no answer yet.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -40,14 +42,14 @@ class JobList {
   struct Ends {
     int32_t cancelled = 0;
     int32_t hopeless = 0;
-    // Some deadline is so near that it matters how long a step takes.
-    bool deadlines_press = false;
+    // What a step may take where all steps of a request take kShareOfDeadline of its time at most;
+    // infinite: no request has a deadline.
+    double step_seconds = std::numeric_limits<double>::infinity();
   };
   // Answers the jobs that their clients have cancelled, those that are overdue and, with
   // `may_give_up`, those that have not begun and would be overdue before they were answered, as the
-  // answers take that `rate` knows. `step_seconds`: of a step of all that could run; 0: not known.
-  Ends EndOverdue(Clock::time_point now, const ServiceRate& rate, bool may_give_up,
-                  double step_seconds = 0) {
+  // answers take that `rate` knows.
+  Ends EndOverdue(Clock::time_point now, const ServiceRate& rate, bool may_give_up) {
     Ends ends;
     const double per_step = rate.SecondsFor(1, now);
     for (const auto& job : jobs_) {
@@ -68,17 +70,19 @@ class JobList {
           job->Answer(HopelessError());
           waiting_are_done_ = true;
         } else {
-          const double rest = job->begun() ? job->work.left() : 1.0;
-          ends.deadlines_press |=
-              left < kPressing * rest * static_cast<double>(job->steps) * step_seconds;
+          // By the whole deadline, not by what is left: that swings with the queue, and the width
+          // that follows it with its steps' time.
+          const double whole =
+              std::chrono::duration<double>(*job->deadline - job->rank.arrival).count();
+          const double most = kShareOfDeadline * whole / static_cast<double>(job->steps);
+          ends.step_seconds = std::min(ends.step_seconds, most);
         }
       }
     }
     return ends;
   }
-  // A deadline presses that leaves less than so many times the steps that its request may still
-  // take.
-  static constexpr double kPressing = 2;
+  // The rest is for its wait, and for the estimate's error.
+  static constexpr double kShareOfDeadline = 1.0 / 6;
   void FailAll(const absl::Status& status) {
     for (const auto& job : jobs_) job->Answer(status);
     waiting_are_done_ = true;

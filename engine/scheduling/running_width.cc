@@ -82,20 +82,16 @@ RunningWidth::Fit RunningWidth::Solve() const {
           .each = terms[1] + std::max(0.0, terms[2]) * further};
 }
 
-int32_t RunningWidth::Enough(int32_t most) const {
-  if (All().steps < 0.9 * kLeastSteps) return most;
+int32_t RunningWidth::Enough(int32_t most) const { return Within(0, most); }
+
+int32_t RunningWidth::Within(double seconds, int32_t most) const {
+  if (std::isinf(seconds) || All().steps < 0.9 * kLeastSteps) return most;
   const Fit fit = Solve();
   // What is not known well counts as large: then more may run, and the steps show more.
   const double enough = kShare / (1 - kShare) * (fit.fixed + 2 * fit.fixed_error) / fit.each;
-  if (!(fit.each > 0) || !(enough < most)) return most;
-  return std::clamp(static_cast<int32_t>(std::ceil(enough)), std::min(kLeast, most), most);
-}
-
-double RunningWidth::StepSeconds(int32_t sequences) const {
-  if (All().steps < 0.9 * kLeastSteps) return 0;
-  const Fit fit = Solve();
-  const double seconds = fit.fixed + fit.each * sequences;
-  return seconds > 0 && std::isfinite(seconds) ? seconds : 0;
+  const double width = std::max(enough, (seconds - fit.fixed) / fit.each);
+  if (!(fit.each > 0) || !(width < most)) return most;
+  return std::clamp(static_cast<int32_t>(std::ceil(width)), std::min(kLeast, most), most);
 }
 
 }  // namespace beamline

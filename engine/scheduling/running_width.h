@@ -17,9 +17,9 @@ class RunningWidth {
   // Running sequences that reach kShare of what any number of them would, at least kLeast and at
   // most `most`; `most` while the steps do not show it.
   int32_t Enough(int32_t most) const;
-  // What a step takes while so many sequences run, and bring new tokens as they have; 0 while the
-  // steps do not show it.
-  double StepSeconds(int32_t sequences) const;
+  // As many as a step of so many seconds has, that bring new tokens as they have, but no fewer than
+  // Enough.
+  int32_t Within(double seconds, int32_t most) const;
 
   static constexpr double kShare = 0.95;
   static constexpr int32_t kLeast = 16;

@@ -54,10 +54,6 @@ class WorkShare {
   }
   // The answer is complete: the rest is not needed. Returns the rest.
   int64_t Complete() { return Reach(tokens_); }
-  // The share of its tokens that are still to be computed.
-  double left() const {
-    return tokens_ <= 0 ? 1.0 : 1.0 - static_cast<double>(done_) / static_cast<double>(tokens_);
-  }
 
  private:
   WorkCounter* counter_ = nullptr;

@@ -32,11 +32,8 @@ void GenerateLoop::Run() {
     const Clock::time_point now = Clock::now();
     // Something that runs shows how long requests take: only then is one given up for that.
     const bool runs = stats().running_sequences > 0;
-    const int32_t could_run =
-        std::min(max_sequences_, scheduler_.num_reserved_rows() + scheduler_.num_waiting());
-    const bool pressed =
-        EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs, width_.StepSeconds(could_run));
-    scheduler_.SetWidth(pressed ? width_.Enough(max_sequences_) : max_sequences_);
+    const double step_seconds = EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs);
+    scheduler_.SetWidth(width_.Within(step_seconds, max_sequences_));
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
     posted.HandOver();

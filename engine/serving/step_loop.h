@@ -69,14 +69,13 @@ class StepLoop {
     }
     return open;
   }
-  // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns whether a deadline
-  // presses; `step_seconds` as JobList takes it.
-  bool EndOverdue(Clock::time_point now, JobList<JobType>& jobs, bool may_give_up,
-                  double step_seconds = 0) {
-    const auto ends = jobs.EndOverdue(now, stats().service, may_give_up, step_seconds);
+  // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns what a step may
+  // take for the sake of the deadlines, as JobList tells it.
+  double EndOverdue(Clock::time_point now, JobList<JobType>& jobs, bool may_give_up) {
+    const auto ends = jobs.EndOverdue(now, stats().service, may_give_up);
     stats().cancelled += static_cast<uint64_t>(ends.cancelled);
     stats().hopeless += static_cast<uint64_t>(ends.hopeless);
-    return ends.deadlines_press;
+    return ends.step_seconds;
   }
   // So much of a job's cost needs no more computing.
   void CountServed(int64_t cost) { served_ += cost; }

@@ -6,21 +6,30 @@
 #include <string_view>
 #include <thread>
 
+#include "server/accept/read_pacing.h"
+
 namespace beamline {
 namespace {
 
 // By the name that gRPC gives them. A version that calls back elsewhere, perhaps with something
 // held, has no such threads, and nothing rests.
 bool IsPoller() {
-  std::array<char, 16> name = {};
-  return pthread_getname_np(pthread_self(), name.data(), name.size()) == 0 &&
-         std::string_view(name.data()) == "nexting_thread";
+  thread_local const bool is_poller = [] {
+    std::array<char, 16> name = {};
+    return pthread_getname_np(pthread_self(), name.data(), name.size()) == 0 &&
+           std::string_view(name.data()) == "nexting_thread";
+  }();
+  return is_poller;
 }
 
 }  // namespace
 
 void PollerRest::AfterRefusal(Clock::time_point now) {
-  if (!IsPoller() || !Begin(now)) return;
+  if (!IsPoller()) return;
+  const Pace pace = Count(now);
+  if (pace == Pace::kRare) return;
+  pace == Pace::kRapid ? PaceReads(now) : HurryReads(now);
+  if (!Begin()) return;
   std::this_thread::sleep_for(kRest);
   End();
 }

@@ -1,10 +1,12 @@
 // What gRPC itself refuses by the server's settings: large requests, compressed ones, and clients
-// that ping too often.
+// that ping too often. And what goes on while it refuses many.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "beamline/v1/inference.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -82,6 +84,41 @@ TEST_F(ServiceTest, LetsClientsPingAsOftenAsTheyMay) {
   config.min_ping_interval_ms = 10;
   Serve(config);
   EXPECT_FALSE(IsSentAway(server_->address(), 12, std::chrono::milliseconds(25)));
+}
+
+// Pollers rest and read in bursts then (server/calls/poller_rest.h): everything else goes on.
+TEST_F(ServiceTest, AnswersOthersAndDrainsWhileItRefusesMany) {
+  Serve();
+  engine_->Refuse(absl::ResourceExhaustedError("9 requests wait for model 'writer' already"));
+  std::atomic<bool> ends = false;
+  std::atomic<int> unexpected = 0;
+  std::vector<std::thread> refused;
+  for (int i = 0; i < 4; ++i) {
+    refused.emplace_back([&] {
+      Client client(ClientOptions{.address = server_->address()});
+      while (!ends) {
+        const absl::StatusCode code = client.Generate(Request(), kSoon).status().code();
+        if (code == absl::StatusCode::kUnavailable) return;  // it drains
+        if (code != absl::StatusCode::kResourceExhausted) ++unexpected;
+      }
+    });
+  }
+  const auto num_refused = [this] {
+    return Counter("beamline_rejected_total", "reason=queue_full");
+  };
+  for (int round = 0; round < 10; ++round) {
+    const double before = num_refused();
+    EXPECT_TRUE(client_->Encode(EncodeOf(100), kSoon).ok());
+    EXPECT_TRUE(client_->ListModels(kSoon).ok());
+    for (int i = 0; i < 2000 && num_refused() < before + 200; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_GE(num_refused(), before + 200);
+  }
+  EXPECT_TRUE(server_->Drain(std::chrono::seconds(20)));
+  ends = true;
+  for (std::thread& thread : refused) thread.join();
+  EXPECT_EQ(unexpected, 0);
 }
 
 }  // namespace

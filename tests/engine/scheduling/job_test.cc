@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -274,31 +275,32 @@ TEST_F(JobTest, WhatWaitsWithoutHopeEndsWhileSomethingRuns) {
   EXPECT_EQ(sink_->num_answers, 1);
 }
 
-TEST_F(JobTest, ADeadlinePressesWhenItsStepsTakeHalfOfIt) {
+TEST_F(JobTest, AStepTakesNoMoreThanTheDeadlinesLeaveForAllOfThem) {
   const Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
   const ServiceRate rate;
   JobList<EncodeJob> jobs;
-  jobs.Add(NewJob());  // without a deadline
-  jobs.Add(NewJob());
-  EncodeJob& job = *jobs.jobs().back();
-  job.steps = 10;
-  job.deadline = now + std::chrono::milliseconds(1900);
-  const auto press = [&](double step_seconds) {
-    return jobs.EndOverdue(now, rate, true, step_seconds).deadlines_press;
+  const auto step_seconds = [&](Clock::time_point when) {
+    return jobs.EndOverdue(when, rate, true).step_seconds;
   };
-  EXPECT_FALSE(press(0));  // nothing is known
-  EXPECT_TRUE(press(0.1));
-  EXPECT_FALSE(press(0.09));
-  // Of one that runs the rest counts.
-  WorkCounter work;
-  job.work = WorkShare(work, 100);
-  jobs.Begin(job, now);
-  EXPECT_TRUE(press(0.1));
-  EXPECT_EQ(job.work.Reach(60), 60);
-  EXPECT_FALSE(press(0.1));
-  EXPECT_EQ(job.work.Reach(50), 0);
-  EXPECT_EQ(job.work.Complete(), 40);
-  EXPECT_EQ(work.tokens(), 0);
+  const auto add = [&](int64_t steps, std::chrono::milliseconds deadline) {
+    auto job = NewJob();
+    job->rank.arrival = now;
+    job->steps = steps;
+    job->deadline = now + deadline;
+    jobs.Add(std::move(job));
+  };
+  jobs.Add(NewJob());  // without a deadline
+  EXPECT_TRUE(std::isinf(step_seconds(now)));
+  add(10, std::chrono::milliseconds(6000));
+  EXPECT_NEAR(step_seconds(now), 0.1, 1e-9);
+  // However long it waits, and runs.
+  EXPECT_NEAR(step_seconds(now + std::chrono::seconds(5)), 0.1, 1e-9);
+  jobs.Begin(*jobs.jobs().back(), now);
+  EXPECT_NEAR(step_seconds(now + std::chrono::seconds(5)), 0.1, 1e-9);
+  // The one that leaves least of it counts.
+  add(20, std::chrono::milliseconds(6000));
+  add(1, std::chrono::milliseconds(5900));
+  EXPECT_NEAR(step_seconds(now), 0.05, 1e-9);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/test_seed.h"
@@ -51,15 +52,18 @@ TEST(RunningWidthTest, ReachesTheShareOfWhatAnyWidthDoes) {
   }
 }
 
-TEST(RunningWidthTest, TellsWhatAStepOfAnyWidthTakes) {
+TEST(RunningWidthTest, AsManyAsAStepsTimeLeavesRoomFor) {
   std::mt19937_64 random(TestSeed());
-  EXPECT_EQ(RunningWidth().StepSeconds(10), 0);
+  EXPECT_EQ(RunningWidth().Within(1e-3, 256), 256);
   const Device device = {.fixed = 2e-3, .row = 1e-3, .token = 0, .noise = 0.05};
   const RunningWidth width = Watch(device, 32, 3000, random);
-  for (const int32_t rows : {1, 16, 256}) {
-    EXPECT_NEAR(width.StepSeconds(rows), device.Step(rows, rows, random),
-                0.2 * (2e-3 + 1e-3 * rows));
+  for (const int32_t rows : {60, 100, 200}) {  // 38 are enough
+    EXPECT_NEAR(width.Within(2e-3 + 1e-3 * rows, 256), rows, 0.1 * rows);
   }
+  EXPECT_EQ(width.Within(1, 256), 256);
+  EXPECT_EQ(width.Within(std::numeric_limits<double>::infinity(), 256), 256);
+  // No deadline is so near that the device is not used well.
+  EXPECT_EQ(width.Within(1e-3, 256), width.Enough(256));
 }
 
 TEST(RunningWidthTest, ADeviceThatSharesAStepsTimeIsFilled) {

@@ -156,14 +156,10 @@ class Simulation {
       }
     };
     look();
-    const auto could_run =
-        std::min<size_t>(jobs_.jobs().size(), static_cast<size_t>(scenario_.max_width));
-    const auto ends = jobs_.EndOverdue(now_, rate_, !running.empty(),
-                                       width_.StepSeconds(static_cast<int32_t>(could_run)));
+    const auto ends = jobs_.EndOverdue(now_, rate_, !running.empty());
     counts_.hopeless += ends.hopeless;
     look();
-    const auto width = static_cast<size_t>(ends.deadlines_press ? width_.Enough(scenario_.max_width)
-                                                                : scenario_.max_width);
+    const auto width = static_cast<size_t>(width_.Within(ends.step_seconds, scenario_.max_width));
     WaitingOrder order(now_);
     for (const SimulatedJob* job : waiting) order.Add(job->rank);
     std::ranges::stable_sort(waiting,
