@@ -1,22 +1,19 @@
-// What a thread sends by several sockets in small pieces, one soon after the other: each connection
-// gets its pieces together, so that its other side is woken once for all of them.
+// Pieces of work of one thread, each of which sends something by a connection that it may share
+// with others: they are carried out before the first of them is sent, so that each connection sends
+// once.
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstddef>
-
-#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 
 namespace beamline {
 
-// On the stack of a thread. While it exists, who sends says by MSG_MORE (send(2)) that more follows
-// in a moment, and the kernel keeps what fills no segment. Whatever is kept leaves at the end, or
-// after the kernel's own limit of 200 ms. Inside of another one it does nothing.
+// On the stack of a thread that carries out several such pieces, one soon after the other. Whoever
+// is about to send what a piece has given to its connection calls RunRest first; nobody has to.
 class SendBatch {
  public:
-  SendBatch();
-  // Sends what is kept.
+  // `run_rest` carries out the pieces that are left; called within one of them, and again within
+  // those. Inside of another batch this one does nothing.
+  explicit SendBatch(absl::FunctionRef<void()> run_rest);
   ~SendBatch();
   SendBatch(const SendBatch&) = delete;
   SendBatch& operator=(const SendBatch&) = delete;
@@ -24,14 +21,11 @@ class SendBatch {
   // Null: the calling thread has none.
   static SendBatch* OfThisThread();
 
-  // The thread has sent a piece by this socket, with MSG_MORE; TCP without Nagle's algorithm, else
-  // the kernel keeps nothing. Its number may be another socket's by now: nothing comes of that.
-  void Add(int socket);
-  // Sends what is kept.
-  void Flush();
+  // REQUIRES: the thread holds no lock that a piece may take.
+  void RunRest() { run_rest_(); }
 
  private:
-  absl::InlinedVector<int, 16> sockets_;  // by which something was sent
+  const absl::FunctionRef<void()> run_rest_;
   const bool is_outer_;
 };
 

@@ -1,5 +1,6 @@
 #include "base/work_batch.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/check.h"
@@ -31,16 +32,23 @@ void WorkBatch::HandOver() {
 
 void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
   Give(kept_, 0);
-  // What runs may post more.
   size_t next = 0;
-  std::optional<SendBatch> sends;
-  if (brief_.size() > 1) sends.emplace();
-  while (next < brief_.size() && idle()) {
-    WorkerPool::Work work = std::move(brief_[next++].work);
-    work();
-    if (sends.has_value() && next % kMostJoined == 0) sends->Flush();
+  bool go_on = true;
+  while (go_on && next < brief_.size()) {
+    const size_t end = next + kMostJoined;
+    const auto run = [&] {
+      // What runs may post more.
+      while (go_on && next < std::min(end, brief_.size())) {
+        go_on = idle();
+        if (!go_on) break;
+        WorkerPool::Work work = std::move(brief_[next++].work);
+        work();
+      }
+    };
+    std::optional<SendBatch> sends;
+    if (brief_.size() - next > 1) sends.emplace(run);
+    run();
   }
-  sends.reset();
   Give(kept_, 0);
   Give(brief_, next);
 }

@@ -1,10 +1,8 @@
 #include "server/accept/send_joining.h"
 
 #include <dlfcn.h>
-#include <sys/socket.h>
 
 #include <atomic>
-#include <cerrno>
 
 #include "base/send_batch.h"
 
@@ -13,24 +11,41 @@ namespace {
 
 std::atomic<bool> joins{false};
 
+// Null: the thread sends nothing that is to be joined.
+SendBatch* BatchToJoin() {
+  SendBatch* const batch = SendBatch::OfThisThread();
+  return batch != nullptr && joins.load(std::memory_order_relaxed) ? batch : nullptr;
+}
+
 }  // namespace
 
 void JoinSends() { joins.store(true, std::memory_order_relaxed); }
 
 }  // namespace beamline
 
-// In place of the C library's, for the libraries that this program loads too.
-extern "C" __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const msghdr* message,
-                                                                  int flags) {
-  using Send = ssize_t (*)(int, const msghdr*, int);
-  static const auto send = reinterpret_cast<Send>(dlsym(RTLD_NEXT, "sendmsg"));
-  auto* const batch = beamline::SendBatch::OfThisThread();
-  if (batch == nullptr || !beamline::joins.load(std::memory_order_relaxed)) {
-    return send(fd, message, flags);
-  }
-  const ssize_t size = send(fd, message, flags | MSG_MORE);
-  const int error = errno;
-  batch->Add(fd);  // a part may have been taken before
-  errno = error;
-  return size;
+// In place of gRPC's own, for its library. A version without one of them never calls it here: then
+// answers leave one by one.
+struct grpc_chttp2_transport;
+enum grpc_chttp2_initiate_write_reason : int;
+
+// gRPC has put something into a connection's buffers, holds the connection, and will send them when
+// nothing else waits for it. What is answered here, by the same connection, waits for it.
+__attribute__((visibility("default"))) void grpc_chttp2_initiate_write(
+    grpc_chttp2_transport* transport, grpc_chttp2_initiate_write_reason reason) {
+  using Initiate = void (*)(grpc_chttp2_transport*, grpc_chttp2_initiate_write_reason);
+  static const auto initiate =
+      reinterpret_cast<Initiate>(dlsym(RTLD_NEXT,
+                                       "_Z26grpc_chttp2_initiate_writeP21grpc_chttp2_transport"
+                                       "33grpc_chttp2_initiate_write_reason"));
+  initiate(transport, reason);
+  if (auto* const batch = beamline::BatchToJoin(); batch != nullptr) batch->RunRest();
+}
+
+// Whether the thread is one that gRPC may keep for as long as a connection has work. From others it
+// takes a connection that somebody waits for, and wakes a thread of its executor to go on with it.
+__attribute__((visibility("default"))) bool grpc_iomgr_platform_is_any_background_poller_thread() {
+  using Is = bool (*)();
+  static const auto is = reinterpret_cast<Is>(
+      dlsym(RTLD_NEXT, "_Z51grpc_iomgr_platform_is_any_background_poller_threadv"));
+  return beamline::BatchToJoin() != nullptr || is();
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace beamline::send_batch_test {
@@ -9,16 +10,16 @@ namespace {
 
 TEST(SendBatchTest, IsOneThreadAlone) {
   EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
-  const SendBatch batch;
+  SendBatch batch([] {});
   EXPECT_EQ(SendBatch::OfThisThread(), &batch);
   std::thread([] { EXPECT_EQ(SendBatch::OfThisThread(), nullptr); }).join();
 }
 
 TEST(SendBatchTest, TheOuterOneIsTheThreads) {
   {
-    const SendBatch outer;
+    const SendBatch outer([] {});
     {
-      const SendBatch inner;
+      const SendBatch inner([] {});
       EXPECT_EQ(SendBatch::OfThisThread(), &outer);
     }
     EXPECT_EQ(SendBatch::OfThisThread(), &outer);
@@ -26,10 +27,21 @@ TEST(SendBatchTest, TheOuterOneIsTheThreads) {
   EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
 }
 
-TEST(SendBatchTest, NothingComesOfAClosedSocket) {
-  SendBatch batch;
-  batch.Add(-1);
-  batch.Flush();
+TEST(SendBatchTest, WhoSendsHasTheRestCarriedOutBefore) {
+  int left = 3;
+  int depth = 0, deepest = 0;
+  const auto run = [&] {
+    while (left > 0) {
+      --left;
+      deepest = std::max(deepest, ++depth);
+      SendBatch::OfThisThread()->RunRest();
+      --depth;
+    }
+  };
+  const SendBatch batch(run);
+  run();
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(deepest, 3);
 }
 
 }  // namespace
