@@ -275,8 +275,7 @@ RankSocket Connect(const RankDoor& door, std::string& why) {
       }
     }
     if (error == 0 && IsConnectedWithItself(socket)) {
-      // The port is the front's again at once.
-      constexpr linger kAtOnce = {.l_onoff = 1, .l_linger = 0};
+      constexpr linger kAtOnce = {.l_onoff = 1, .l_linger = 0};  // else the port stays taken
       setsockopt(socket.socket(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
       error = ECONNREFUSED;
     }
@@ -363,11 +362,9 @@ std::string HostOf(int socket) {
 bool IsConnectedWithItself(const RankSocket& socket) {
   sockaddr_storage own = {}, other = {};
   socklen_t own_bytes = sizeof(own), other_bytes = sizeof(other);
-  auto* const of_own = reinterpret_cast<sockaddr*>(&own);
-  auto* const of_other = reinterpret_cast<sockaddr*>(&other);
-  if (getsockname(socket.socket(), of_own, &own_bytes) != 0) return false;
-  if (getpeername(socket.socket(), of_other, &other_bytes) != 0) return false;
-  return AddressText(of_own, own_bytes) == AddressText(of_other, other_bytes);
+  return getsockname(socket.socket(), reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+         getpeername(socket.socket(), reinterpret_cast<sockaddr*>(&other), &other_bytes) == 0 &&
+         std::memcmp(&own, &other, sizeof(own)) == 0;
 }
 
 absl::StatusOr<std::vector<RankSocket>> AcceptRanks(const RankDoor& door, RankSocket listener) {

@@ -126,6 +126,15 @@ def judge_report(name):
     return judge
 
 
+def count_gpus():
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
+                                check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return listed.count("GPU ")
+
+
 class Lane:
     """The steps on one machine."""
 
@@ -252,6 +261,16 @@ class Lane:
         yield Step(SEVERAL_GPUS, "ranks_memcheck", [[self.options.sanitizer, "--tool", "memcheck", "--error-exitcode",
                                                      "9", path, "--gtest_filter=*SmallSums*"]],
                    120, judge_sanitizer("memcheck"), path, alone=True)
+        # Of processes, of which one is killed: of more than two, those that are left hear of it one after the other.
+        programs, tool = self.wrap_programs(), f"{self.tools}/rank_faults.py"
+        for ways in ("2", "4"):
+            if int(ways) > max(2, count_gpus()):
+                continue
+            yield Step(SEVERAL_GPUS, f"ranks_killed_{ways}",
+                       [[sys.executable, tool, "--bin", programs, "--models", "models", "--workload",
+                         "bench/workloads/rank_faults.yaml", "--out", f"{self.output}/rank_faults_{ways}.json", "--rounds", "6",
+                         "--concurrency", "500", "--requests", "40000", "--tensor-parallel", ways]],
+                       300, judge_report("rank faults"), tool, alone=True)
 
     def run(self, step):
         """The fault, what to say, and the log."""

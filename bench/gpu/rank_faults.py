@@ -3,6 +3,7 @@
 
 usage: rank_faults.py --bin FOLDER --models FOLDER --workload FILE --out FILE.json [--rounds 10] [--concurrency 100]
                       [--requests 3000] [--device cuda|cpu] [--tensor-parallel 2] [--pipeline-parallel 1]
+                      [--settings NAME=VALUE,...]
 
 FOLDER of --bin has beamline-server and beamline-loadtest. The translator of the demo models is divided among processes, on
 a GPU each or on the CPU. In each round a load tester keeps so many requests under way, each of which is compared with what
@@ -65,7 +66,8 @@ class Ranks:
         return [self.program, "--rank-address", self.door, "--rank-secret-file", self.secret, "--rank", str(rank),
                 "--rank-timeout-ms", "60000", "--listen", self.address, "--metrics-listen", self.metrics, *options.server,
                 "--model", f"{MODEL}={os.path.join(options.models, MODEL)},device={device},max_queued_requests=100000,"
-                           f"tensor_parallel={options.tensor_parallel},pipeline_parallel={options.pipeline_parallel}"]
+                           f"tensor_parallel={options.tensor_parallel},pipeline_parallel={options.pipeline_parallel}"
+                           f"{options.settings and ',' + options.settings}"]
 
     def start(self, rank):
         with open(os.path.join(self.folder, f"rank{rank}.log"), "a", encoding="utf-8") as log:
@@ -84,8 +86,10 @@ class Ranks:
             text = page.read().decode()
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("beamline_requests_total{"))
 
-    def others_than(self, rank):
-        return [process for i, process in enumerate(self.processes) if i != rank]
+    def ended(self):
+        """What each process says that has ended, by its status and the end of its log."""
+        return [f"rank {rank} ended with status {process.poll()}: {self.log_tail(rank)}"
+                for rank, process in enumerate(self.processes) if process.poll() is not None]
 
     def stop(self):
         for process in self.processes:
@@ -122,8 +126,7 @@ def run_round(options, ranks, number, folder, chance):
         found, wrong = load.judge(lambda row: True)
         result.update(found)
         faults += wrong
-        if any(process.poll() is not None for process in ranks.others_than(rank)):
-            faults.append("another process ended")
+        faults += ranks.ended()
     finally:
         load.kill()
     return result, faults
@@ -142,6 +145,7 @@ def main():
     parser.add_argument("--tensor-parallel", type=int, default=2)
     parser.add_argument("--pipeline-parallel", type=int, default=1)
     parser.add_argument("--whole-again", type=float, default=15, metavar="SECONDS", help="that it may take")
+    parser.add_argument("--settings", default="", metavar="NAME=VALUE,...", help="more settings of the model")
     parser.add_argument("--server", type=shlex.split, default=[], help="more arguments of every server")
     options = parser.parse_args()
     folder = options.out + ".files"
@@ -154,7 +158,8 @@ def main():
             try:
                 result, faults = run_round(options, ranks, number, folder, chance)
             except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-                result, faults = {}, [f"{error}: {[ranks.log_tail(rank) for rank in range(ranks.size)]}"]
+                result = {}
+                faults = [str(error), *(ranks.ended() or [ranks.log_tail(rank) for rank in range(ranks.size)])]
             rounds.append({"round": number, **result, "faults": faults})
             all_faults += faults
             print(json.dumps(rounds[-1]), flush=True)

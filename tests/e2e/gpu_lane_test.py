@@ -56,6 +56,12 @@ class Lane(unittest.TestCase):
         for name in TESTS:
             self.put(f"bin/{name}", PASSES)
         self.put("sanitizer", SANITIZER)
+        os.makedirs(os.path.join(self.folder, "tools"))
+        self.put_tool("rank_faults", "rank faults: ok, 6 rounds")
+
+    def put_tool(self, name, said):
+        with open(os.path.join(self.folder, "tools", f"{name}.py"), "w", encoding="utf-8") as file:
+            file.write(f"print({said!r})\n")
 
     def put(self, name, lines):
         path = os.path.join(self.folder, name)
@@ -98,6 +104,15 @@ class Lane(unittest.TestCase):
         done = run(self.command("ranks"))
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("ranks_communication", "".join(self.table()))
+        self.assertIn("ranks_killed_2", "".join(self.table()))
+        self.assertNotIn("ranks_killed_4", "".join(self.table()))
+        self.put("nvidia-smi", "for i in 0 1 2 3; do echo \"GPU $i: one\"; done")
+        path = f"{self.folder}:{os.environ['PATH']}"
+        self.assertEqual(run(self.command("ranks"), PATH=path).returncode, 0)
+        self.assertIn("ranks_killed_4", "".join(self.table()))
+        self.put_tool("rank_faults", "rank faults: FAILED, 1 rounds")
+        self.assertEqual(run(self.command("ranks")).returncode, 1)
+        self.put_tool("rank_faults", "rank faults: ok, 6 rounds")
         self.put("bin/gpu_ranks_test", SKIPS)
         self.assertEqual(run(self.command("ranks")).returncode, 1)
         self.assertEqual(run(self.command(*PARTS)).returncode, 0)
@@ -139,10 +154,8 @@ class Lane(unittest.TestCase):
         self.expect_fault("sanitizer", 'shift 4; exec "$@"', "no summary of the sanitizer")
 
     def test_a_report_that_says_so_fails(self):
-        os.makedirs(os.path.join(self.folder, "tools"))
         for text, status in (("load: ok; all", 0), ("load: FAILED; some", 1), ("", 1)):
-            with open(os.path.join(self.folder, "tools/load.py"), "w", encoding="utf-8") as file:
-                file.write(f"print({text!r})\n")
+            self.put_tool("load", text)
             done = run(self.command("models", "--only", "load"))
             self.assertEqual(done.returncode, status, done.stdout)
 
