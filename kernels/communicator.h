@@ -55,7 +55,8 @@ struct MergeCandidatesParams {
 // it should have written undefined. As with an operator of a device (kernels/operators.h), nobody
 // needs to look before the end of a step: status() tells. Where ranks read each other's memory a
 // collective that has begun, for which all ranks came, ends as if nothing had happened, so that
-// nobody's memory is let go of while another reads it; on a device it may end anywhere.
+// nobody's memory is let go of while another reads it; on a device it may end anywhere, and what
+// other ranks reach stays until the communicator goes.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

@@ -1,3 +1,4 @@
+// Long because how messages move and how a fault ends that share the connections and their states.
 #include "kernels/rank_links.h"
 
 #include <poll.h>
@@ -160,23 +161,32 @@ absl::Status RankLinks::fault() const {
   return fault_;
 }
 
-void RankLinks::SetFault(const absl::Status& why) {
+bool RankLinks::SetFault(const absl::Status& why) {
   BEAMLINE_CHECK(!why.ok());
   {
     std::lock_guard lock(mutex_);
-    if (!fault_.ok()) return;
+    if (!fault_.ok()) return false;
+    fault_time_ = std::chrono::steady_clock::now();
     fault_ = absl::IsCancelled(why) ? why : absl::UnavailableError(std::string(why.message()));
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
   changed_.notify_all();
+  return true;
 }
 
 void RankLinks::Fail(const absl::Status& why) {
-  SetFault(absl::UnavailableError(std::string(why.message())));
-  // Else who moves messages now tells of it when it lets go of the connections.
-  std::unique_lock moving(moving_, std::try_to_lock);
-  if (moving.owns_lock()) TellFault();
+  if (!SetFault(absl::UnavailableError(std::string(why.message())))) return;
+  std::lock_guard moving(moving_);  // who moves messages lets go of them at once
+  TellFault();
+}
+
+absl::Status RankLinks::Look() {
+  WithLinks([this] {
+    if (!fault().ok()) return;
+    for (const Link& link : links_) LookForLost(link);
+  });
+  return fault();
 }
 
 void RankLinks::WithLinks(absl::FunctionRef<void()> work) {
@@ -189,7 +199,7 @@ void RankLinks::WithLinks(absl::FunctionRef<void()> work) {
   TellFault();
 }
 
-// As far as it goes without waiting: who cannot be told finds the connection closed.
+// As far as it goes without waiting: who cannot be told finds that nothing more comes.
 void RankLinks::TellFault() {
   if (std::exchange(told_, true)) return;
   const absl::Status why = fault();
@@ -199,21 +209,61 @@ void RankLinks::TellFault() {
   std::string message(reinterpret_cast<const char*>(&header), sizeof(header));
   message += reason;
   for (const Link& link : links_) {
-    if (!link.cut) {
-      [[maybe_unused]] const ssize_t sent =
-          send(link.socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const bool is_told =
+        !link.cut && send(link.socket, message.data(), message.size(),
+                          MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(message.size());
+    if (!is_told) shutdown(link.socket, SHUT_WR);
+  }
+}
+
+// What says that a rank's device does nothing any more is that nothing more comes of the rank: of
+// the followers first, then of the front, which has seen it of all of them.
+void RankLinks::Part(std::chrono::nanoseconds limit) {
+  std::lock_guard moving(moving_);
+  TellFault();
+  const auto say = [this] {
+    for (const Link& link : links_) shutdown(link.socket, SHUT_WR);
+  };
+  if (rank_ > 0) say();
+  AwaitEnds(limit);
+  std::unique_lock lock(mutex_);
+  const auto end = is_unheard_ ? fault_time_ + kUnheardTime : fault_time_;
+  lock.unlock();
+  std::this_thread::sleep_until(end);
+  if (rank_ == 0) say();
+}
+
+// Until nothing more comes over any connection. What comes is of no interest.
+void RankLinks::AwaitEnds(std::chrono::nanoseconds limit) {
+  std::vector<pollfd> waits;
+  for (const Link& link : links_) waits.push_back({link.socket, POLLIN, 0});
+  const auto has_ended = [](const pollfd& wait) {
+    if (wait.revents == 0) return false;
+    std::array<char, 4096> rest;
+    const ssize_t received = recv(wait.fd, rest.data(), rest.size(), MSG_DONTWAIT);
+    return received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
+  };
+  for (std::chrono::nanoseconds waited{}; !waits.empty() && waited < limit;) {
+    if (poll(waits.data(), waits.size(), static_cast<int>(kLook.count())) <= 0) {
+      waited += kLook;
+    } else {
+      std::erase_if(waits, has_ended);
     }
-    shutdown(link.socket, SHUT_WR);
   }
 }
 
 void RankLinks::Lose(const Link& link, std::string_view how) {
   const std::string why = fmt::format("rank {} at {} {}", NumberOf(link.rank), link.address, how);
-  SetFault(absl::UnavailableError(why));
+  if (!SetFault(absl::UnavailableError(why))) return;
+  std::lock_guard lock(mutex_);
+  is_unheard_ = true;
 }
 
 void RankLinks::TakeFault(const Link& link, const std::string& why, Kind kind) {
-  if (kind == Kind::kFault) return SetFault(absl::UnavailableError(why));
+  if (kind == Kind::kFault) {
+    SetFault(absl::UnavailableError(why));
+    return;
+  }
   // The front ends when nothing more is to be done; a follower that ends takes its part along.
   if (link.rank != 0) return Lose(link, "has ended");
   SetFault(absl::CancelledError(fmt::format(

@@ -113,10 +113,19 @@ class RankLinks {
   // OK, or the first fault: UNAVAILABLE naming the rank that is lost, or does not go on, or what
   // somebody gave as the reason; CANCELLED when the front has ended. Thread-safe.
   absl::Status fault() const;
-  // Fails all ranks for good. Only the first fault counts. Thread-safe.
+  // As fault(), of all that the others have told by now. For the thread that moves messages.
+  absl::Status Look();
+  // Fails all ranks for good. Only the first fault counts. The others have been told when it
+  // returns, as far as they can be. Thread-safe.
   void Fail(const absl::Status& why);
   // Tells the others that there was no fault, where that is so: nothing moves afterwards.
   void End();
+  // After a fault, once this rank's device does nothing any more: returns when that is so of every
+  // rank, so that each may let go of memory that others reach. Those that are lost count as done.
+  // Waits at most `limit` for the others; and, where one was lost without a word, at least
+  // kUnheardTime from the fault on, since others may hear of it later than this rank.
+  void Part(std::chrono::nanoseconds limit);
+  static constexpr std::chrono::seconds kUnheardTime{1};
 
  private:
   struct Link {
@@ -140,10 +149,11 @@ class RankLinks {
   bool GoOnSending(Progress& transfer);
   bool GoOnReceiving(Progress& transfer);
   bool TakeHeader(Progress& transfer);
-  void SetFault(const absl::Status& why);
+  bool SetFault(const absl::Status& why);  // whether it is the first one
   void Lose(const Link& link, std::string_view how);
   void TakeFault(const Link& link, const std::string& why, Kind kind);
   void TellFault();
+  void AwaitEnds(std::chrono::nanoseconds limit);
   void LookForLost(const Link& link);
   void Watch();
 
@@ -158,6 +168,8 @@ class RankLinks {
   mutable std::mutex mutex_;         // guards all below
   std::condition_variable changed_;  // of the watch
   absl::Status fault_;
+  std::chrono::steady_clock::time_point fault_time_;
+  bool is_unheard_ = false;  // somebody was lost without a word
   bool ending_ = false;
   std::thread watch_;
 };

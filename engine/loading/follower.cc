@@ -55,8 +55,8 @@ class Follower {
     return fault;
   }
 
-  // After a fault: whether its device goes on working.
-  bool is_whole() { return backend_->ranks().backend(0).Synchronize().ok(); }
+  // After a fault: whether its device goes on working, or the device's own fault.
+  absl::Status DeviceStatus() { return backend_->ranks().backend(0).Synchronize(); }
 
  private:
   // Once it is seen that both have the same model.
@@ -153,9 +153,11 @@ absl::Status FollowFront(const ModelOptions& model, const EngineOptions& options
   }
   log(fmt::format("model '{}': rank {} of {} computes for the {}", model.name, links->rank(),
                   links->size(), links->NameOf(0)));
-  const absl::Status fault = follower.Compute();
+  absl::Status fault = follower.Compute();
+  const absl::Status of_device = follower.DeviceStatus();
   // Of a device that has failed nothing is left to another front.
-  if (!links->fault().ok() && follower.is_whole()) return ended();
+  if (!links->fault().ok() && of_device.ok()) return ended();
+  fault = WithDeviceFault(fault, of_device);
   const std::string why = fmt::format("rank {}: {}", links->rank(), std::string(fault.message()));
   links->Fail(absl::UnavailableError(why));
   return fault;

@@ -59,7 +59,7 @@ absl::Status RankedStep::Wait() {
   for (const auto& step : steps_) {
     if (const absl::Status status = step->Wait(); !status.ok()) ranks_.Fail(status);
   }
-  return ranks_.status();
+  return ranks_.Look();
 }
 
 }  // namespace beamline

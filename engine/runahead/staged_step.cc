@@ -100,15 +100,16 @@ absl::Status StagedStep::Wait() {
   BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(call_));
   if (ranks_.backend(0).Records()) {
     // By the threads that launch on these devices, which have nothing to launch before.
-    return ranks_.Wait(ranks_.Start([this](int rank) {
+    BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(ranks_.Start([this](int rank) {
       return ranks_.Chooses(rank) ? choosing_[rank - ranks_.result_rank()]->Wait()
                                   : absl::OkStatus();
-    }));
+    })));
+    return ranks_.Look();
   }
   for (const auto& step : choosing_) {
     if (const absl::Status status = step->Wait(); !status.ok()) ranks_.Fail(status);
   }
-  return ranks_.status();
+  return ranks_.Look();
 }
 
 }  // namespace beamline

@@ -11,6 +11,8 @@ namespace beamline {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
+// How long a rank that ends waits for those that do not go on.
+constexpr std::chrono::seconds kPartTimeLimit{5};
 
 std::vector<RankGroup::Rank> Alone(RankGroup::Rank rank) {
   std::vector<RankGroup::Rank> ranks;
@@ -59,6 +61,7 @@ void RankGroup::AddConnections(int rank) {
 }
 
 RankGroup::~RankGroup() {
+  const absl::Status fault = status();
   // Of what goes away here the followers know the reason first.
   if (followers() != nullptr) followers()->End();
   {
@@ -69,8 +72,15 @@ RankGroup::~RankGroup() {
   ending_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   if (watch_.joinable()) watch_.join();
+  if (links_ != nullptr && !fault.ok()) Part(fault);
   // A device's recordings hold what its communicator has on the device.
   for (Rank& rank : ranks_) rank.backend.reset();
+}
+
+void RankGroup::Part(const absl::Status& fault) {
+  Fail(fault);  // what is under way ends
+  for (Rank& rank : ranks_) rank.backend->Synchronize().IgnoreError();
+  links_->Part(kPartTimeLimit);
 }
 
 absl::Status RankGroup::Run(Work work) {
@@ -168,6 +178,11 @@ void RankGroup::Watch() {
     if (!fault.ok()) return Fail(fault);
     lock.lock();
   }
+}
+
+absl::Status RankGroup::Look() {
+  if (followers() != nullptr) followers()->Look().IgnoreError();  // it is among what follows
+  return status();
 }
 
 absl::Status RankGroup::status() const {

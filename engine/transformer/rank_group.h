@@ -43,7 +43,8 @@ class RankGroup {
   // process is 0, has the first of the last stage, where the results are; the others follow from
   // there on and go round.
   static int RankOfProcess(int process, int num_ranks, int num_stages);
-  // What has been started is done first.
+  // What has been started is done first. After a fault of ranks that are processes it lets go of
+  // their devices when none of them reaches for another's memory any more.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
@@ -92,6 +93,10 @@ class RankGroup {
   void Fail(const absl::Status& fault);
   // OK, or the first fault, be it a rank's or of what they do together. Thread-safe.
   absl::Status status() const;
+  // The same, of all that the processes of other ranks have told by now: whether what this process
+  // has computed counts. A rank that fails says so before it leaves a collective, in which it then
+  // sends what is none. By the thread that calls Run and Start.
+  absl::Status Look();
 
  private:
   RankGroup(std::vector<Rank> ranks, std::shared_ptr<RankLinks> links);
@@ -103,6 +108,7 @@ class RankGroup {
 
   void AddConnections(int rank);
   void Watch();
+  void Part(const absl::Status& fault);
   uint64_t Post(std::function<absl::Status(int rank)> work);
   void WorkerLoop(int rank);
   void RunRank(int rank, Work work);

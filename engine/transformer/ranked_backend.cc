@@ -9,6 +9,13 @@
 
 namespace beamline {
 
+absl::Status WithDeviceFault(const absl::Status& fault, const absl::Status& of_device) {
+  if (of_device.ok() || of_device.message() == fault.message()) return fault;
+  return absl::Status(fault.code(),
+                      fmt::format("{}; and then its device: {}", std::string(fault.message()),
+                                  std::string(of_device.message())));
+}
+
 std::string RankedBackend::Name() const {
   std::string names = ranks_->backend(0).Name();
   for (int rank = 1; rank < ranks_->size(); ++rank) {
@@ -56,20 +63,21 @@ absl::Status RankedBackend::CopyToHost(const void* device, void* host, size_t by
   const absl::Status status = result().CopyToHost(device, host, bytes);
   if (!status.ok()) ranks_->Fail(status);
   // Of an asynchronous device a fault may have ended what was waited for.
-  return ranks_->status();
+  return ranks_->Look();
 }
 
 absl::Status RankedBackend::Synchronize() {
   ranks_->Drain();
-  bool are_whole = true;
+  absl::Status own;
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     const absl::Status status = ranks_->backend(rank).Synchronize();
     if (status.ok()) continue;
-    are_whole = false;
+    own.Update(status);
     ranks_->Fail(status);
   }
   absl::Status fault = ranks_->status();
-  if (!fault.ok() && are_whole && ranks_->followers() != nullptr) {
+  if (!own.ok()) return WithDeviceFault(fault, own);
+  if (!fault.ok() && ranks_->followers() != nullptr) {
     fault.SetPayload(kDeviceWholePayload, absl::Cord());
   }
   return fault;

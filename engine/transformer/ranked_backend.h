@@ -16,6 +16,10 @@ namespace beamline {
 // one go on working.
 inline constexpr char kDeviceWholePayload[] = "beamline.device_whole";
 
+// The first fault of a rank, and with it, where that is another one, the fault in which its device
+// is: a device that ends with another rank's loss says why nothing is left of this one either.
+absl::Status WithDeviceFault(const absl::Status& fault, const absl::Status& of_device);
+
 // Transfers and operators are those of the first rank of the last stage, for what is the model's:
 // last hidden states, vectors, a step's results. Weights and caches are made rank by rank.
 class RankedBackend final : public Backend {
@@ -57,7 +61,8 @@ class RankedBackend final : public Backend {
   }
   // What a failed step has left is no result: the fault of any rank comes instead.
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
-  // The fault of a process that is lost has kDeviceWholePayload.
+  // The fault of a process that is lost has kDeviceWholePayload, unless a device here is at fault
+  // too: then it names both.
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override {
     return result().AllocateReadBack(bytes);

@@ -1,7 +1,9 @@
 """bench/gpu/rank_faults.py on a machine without a GPU, over processes that compute on the CPU: it finds that nothing was lost,
 and says so when something is not as it must be.
 
-usage: rank_faults_test.py --source FOLDER --build FOLDER [unittest's arguments]
+usage: rank_faults_test.py --source FOLDER --build FOLDER --module FILE [unittest's arguments]
+
+FILE is the device of reached_device.cc.
 """
 
 import argparse
@@ -29,14 +31,14 @@ class RankFaults(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
-    def run_rounds(self, *arguments):
+    def run_rounds(self, *arguments, **environment):
         command = [sys.executable, os.path.join(options.source, "bench/gpu/rank_faults.py"), "--bin", self.path("bin"),
                    "--models", os.path.join(options.source, "models"), "--workload",
                    os.path.join(options.source, "bench/workloads/rank_faults.yaml"), "--out", self.path("out.json"),
                    "--rounds", "2", "--concurrency", "16", "--requests", "300", "--device", "cpu", "--server", "--threads 1",
                    *arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S,
-                              check=False)
+                              env=dict(os.environ, **environment), check=False)
         with open(self.path("out.json"), encoding="utf-8") as file:
             return done, json.load(file)["rounds"]
 
@@ -56,6 +58,13 @@ class RankFaults(unittest.TestCase):
     def test_a_lost_stage_comes_back(self):
         self.expect_right(*self.run_rounds("--tensor-parallel", "1", "--pipeline-parallel", "3"))
 
+    def test_nobody_reaches_for_memory_that_is_gone(self):
+        """As with NCCL: who hears of a loss lets go of what others may still reach for, which would break their devices."""
+        os.makedirs(self.path("reached"))
+        self.expect_right(*self.run_rounds("--device", "cuda", "--tensor-parallel", "4", "--settings", "warm_up=false",
+                                           LD_LIBRARY_PATH=os.path.dirname(options.module), BEAMLINE_CUDA_MODULE=options.module,
+                                           BEAMLINE_TEST_REACHED_FOLDER=self.path("reached")))
+
     def test_what_is_not_as_it_must_be_fails(self):
         done, rounds = self.run_rounds("--rounds", "1", "--whole-again", "0")
         self.assertEqual(done.returncode, 1, done.stdout)
@@ -66,5 +75,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", required=True)
     parser.add_argument("--build", required=True)
+    parser.add_argument("--module", required=True)
     options, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

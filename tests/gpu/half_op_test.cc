@@ -353,6 +353,21 @@ TEST_P(HalfOpTest, EmbedAddsItsTables) {
   }
 }
 
+// What an aborted collective has left as tokens is read within the table.
+TEST_P(HalfOpTest, EmbedTakesTokensThatAreNone) {
+  const std::vector<int32_t> ids = {0, -1, 299, 300, 1065353216, INT32_MIN};
+  const std::vector<int32_t> in_table = {0, 299, 299, 299, 299, 299};
+  const TypedArray tokens = Random(300, 768), output = Output(std::ssize(ids), 768);
+  const IndexArray device_ids = Ids(ids);
+  EmbedParams params, expected;
+  params.num_tokens = expected.num_tokens = std::ssize(ids);
+  params.token_ids = device_ids.device(), expected.token_ids = in_table.data();
+  params.token_table = tokens.device(), expected.token_table = tokens.host_tensor();
+  params.output = output.device(), expected.output = output.host_tensor();
+  backend().Embed(params);
+  ExpectClose(output, reference::Embed(expected));
+}
+
 TEST_P(HalfOpTest, PoolsEveryWay) {
   const std::vector<int32_t> offsets = {0, 1, 34, 34, 60, 300};
   const auto num_sequences = static_cast<int>(offsets.size()) - 1;

@@ -126,6 +126,29 @@ TEST_F(NcclFaultsTest, AJoinedRankIsAbortedAlone) {
   EXPECT_TRUE(gpus.communicator(0).status().ok());
 }
 
+// Ranks of processes hear of a loss one after the other: the last one is in a collective, and
+// reaches for what the others have, long after these have been aborted. Nothing was recorded that
+// would keep their memory.
+TEST_F(NcclFaultsTest, OthersMayReachWhatAnAbortedRankHas) {
+  ConnectedGpus gpus(std::chrono::seconds(20), RankTraffic::kCollectives, /*joins=*/true);
+  const std::vector<TypedArray> terms = Terms(gpus);
+  std::thread aborting([&] {
+    for (int r = gpus.size() - 1; r > 0; --r) {
+      std::this_thread::sleep_for(milliseconds(200));
+      gpus.communicator(r).Abort(absl::InternalError("rank 0 is lost"));
+    }
+  });
+  gpus.Run(
+      [&](int r) {
+        for (int i = 0; i < 20; ++i) gpus.communicator(r).AllReduceSum(terms[r].device());
+        EXPECT_TRUE(gpus.backend(r).Synchronize().ok());
+        EXPECT_EQ(gpus.communicator(r).status(), absl::UnavailableError("rank 0 is lost"));
+        ExpectComputes(gpus.backend(r));
+      },
+      /*first=*/1);
+  aborting.join();
+}
+
 TEST_F(NcclFaultsTest, WhoJoinsAloneWaitsNoLongerThanTheLimit) {
   auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
   ASSERT_TRUE(backend.ok()) << backend.status();

@@ -27,7 +27,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators
 
 // The end of the rank on `device` among those of other processes that join by the place's name;
 // returns when all have. NCCL makes every sum, since what peers of another process hold may go at
-// any time. UNAVAILABLE where the others do not come within `time_limit`; else errors as above.
+// any time; what they reach of this rank stays until the communicator goes. UNAVAILABLE where the
+// others do not come within `time_limit`; else errors as above.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclRanks(
     Device& device, const NcclPlace& place, RankTraffic traffic,
     std::chrono::nanoseconds time_limit = kRankTimeLimit);

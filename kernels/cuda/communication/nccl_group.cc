@@ -77,6 +77,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Join(Device& device, const
   std::shared_ptr<NcclGroup> group(
       new NcclGroup(nccl, devices, place.rank, place.size, time_limit));
   BEAMLINE_RETURN_IF_ERROR(group->ConnectRank(place.name));
+  group->HoldMemory(device);
   group->watcher_ = std::thread([self = group.get()] { self->Watch(); });
   if (traffic == RankTraffic::kMessages) {
     const WaitMark::Scope waiting(*device.wait_mark());
@@ -159,6 +160,28 @@ absl::Status NcclGroup::ConnectRank(const NcclName& name) {
   return absl::OkStatus();
 }
 
+// An abort ends the kernels of this rank and then frees memory that those of other processes still
+// read and write until they are aborted too: they would meet an illegal address, which is the end
+// of their GPU's context. NCCL frees nothing while a recording has kernels of the communicator, so
+// there is one, which is never replayed. Where it cannot be made there is none: models work all the
+// same.
+void NcclGroup::HoldMemory(Device& device) {
+  device.Use();
+  device.BeginOperator();
+  float* const word = device.TakeScratch<float>(1);
+  if (word == nullptr) return;
+  Member& member = *members_.front();
+  const cudaStream_t stream = device.stream();
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
+    const int result = nccl_.all_reduce(word, word, 1, kNcclFloat32, kNcclSum, member.comm, stream);
+    const cudaError_t ended = cudaStreamEndCapture(stream, &member.hold);
+    if (member.hold != nullptr && (result != kNcclSuccess || ended != cudaSuccess)) {
+      cudaGraphDestroy(std::exchange(member.hold, nullptr));
+    }
+  }
+  cudaGetLastError();  // a refusal is no fault
+}
+
 absl::Status NcclGroup::ConnectPeers(std::span<Device* const> devices) {
   if (!MayUsePeers() || !PeerAllReduce::Suits(devices)) return absl::OkStatus();
   PeerOptions options;
@@ -211,6 +234,10 @@ NcclGroup::~NcclGroup() {
     stopping_ = true;
   }
   changed_.notify_all();
+  // An abort under way waits for these.
+  for (const auto& member : members_) {
+    if (member->hold != nullptr) cudaGraphDestroy(member->hold);
+  }
   if (watcher_.joinable()) watcher_.join();
   if (failed()) AbortAll();
   for (const auto& member : members_) {

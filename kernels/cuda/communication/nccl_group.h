@@ -2,6 +2,8 @@
 // who watches over them.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -42,7 +44,8 @@ class NcclGroup {
                                                            RankTraffic traffic,
                                                            std::chrono::nanoseconds time_limit);
   // A communicator for the one rank of this process. Waits until every rank has called, at most
-  // `time_limit`; where it is not made by then, a thread that waits for it is left behind.
+  // `time_limit`; where it is not made by then, a thread that waits for it is left behind. What the
+  // other ranks reach of it stays until the group goes, after an abort too.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(Device& device, const NcclPlace& place,
                                                          RankTraffic traffic,
                                                          std::chrono::nanoseconds time_limit);
@@ -69,8 +72,9 @@ class NcclGroup {
   struct Member {
     int device = 0;
     std::shared_ptr<const WaitMark> waits;
-    std::timed_mutex calling;  // guards comm
-    NcclComm comm = nullptr;   // null once it is being aborted
+    std::timed_mutex calling;    // guards comm
+    NcclComm comm = nullptr;     // null once it is being aborted
+    cudaGraph_t hold = nullptr;  // as long as it is there, the communicator's memory is
     std::unique_ptr<PeerAllReduce> peers;
     // Of the watch.
     uint64_t num_changes = 0;
@@ -82,6 +86,7 @@ class NcclGroup {
   Member& MemberOf(int rank) { return *members_[static_cast<size_t>(rank - first_rank_)]; }
   absl::Status Connect();
   absl::Status ConnectRank(const NcclName& name);
+  void HoldMemory(Device& device);
   absl::Status ConnectPeers(std::span<Device* const> devices);
   absl::Status ConnectNeighbours(std::span<Device* const> devices);
   void Watch();

@@ -21,6 +21,7 @@ struct EmbedArgs {
   const T* types;      // null: none
   int64_t token_stride, position_stride, type_stride;
   const int32_t* token_ids;     // [num_tokens]
+  uint32_t last_token;          // of the table
   const int32_t* position_ids;  // [num_tokens]
   const int32_t* type_ids;      // [num_tokens]; null: all 0
   float token_scale;
@@ -38,9 +39,12 @@ struct TokenRows {
   const T* type;
 };
 
+// The token may be one that the step before has chosen out of an aborted collective's result, which
+// is anything; what it reads lies in the table all the same.
 template <typename T>
 __device__ TokenRows<T> RowsOf(const EmbedArgs<T>& args, int64_t i) {
-  TokenRows<T> rows = {args.tokens + args.token_ids[i] * args.token_stride, nullptr, nullptr};
+  const int64_t token = min(static_cast<uint32_t>(args.token_ids[i]), args.last_token);
+  TokenRows<T> rows = {args.tokens + token * args.token_stride, nullptr, nullptr};
   if (args.positions != nullptr) {
     rows.position = args.positions + args.position_ids[i] * args.position_stride;
   }
@@ -206,6 +210,7 @@ void Compute(Device& device, const EmbedParams& params) {
     args.position_stride = params.position_table.row_stride;
     args.type_stride = params.type_table.row_stride;
     args.token_ids = params.token_ids;
+    args.last_token = static_cast<uint32_t>(params.token_table.dim(0) - 1);
     args.position_ids = params.positions;
     args.type_ids = params.type_ids;
     args.token_scale = params.token_scale;
