@@ -252,7 +252,8 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       .max_connections_per_peer = config.max_connections_per_peer,
       .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
       .first_bytes = FirstBytes(tls_),
-      .watches_floods = tls_ == nullptr};
+      .watches_floods = tls_ == nullptr,
+      .max_handshakes = tls_ == nullptr ? 0 : config.max_handshakes};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
   BEAMLINE_ASSIGN_OR_RETURN(
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),

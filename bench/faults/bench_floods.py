@@ -29,6 +29,7 @@ from raw_http2 import CANCEL, CONTINUATION, END_HEADERS, HEADERS, PING, RST_STRE
 
 INFERENCE = "/beamline.v1.Inference/"
 MODELS = ("embed-en", "write-en")
+IP_BIND_ADDRESS_NO_PORT = 24  # of Linux
 REST_S = 0.01  # of the normal client between two calls
 
 
@@ -132,13 +133,18 @@ def client_hello():
 
 
 def unfinished_handshakes(address, end):
-    """500 connections that begin TLS and say nothing more; each that is ended is followed by another."""
+    """2,000 connections of four addresses that begin TLS and say nothing more; each that is ended is followed by another."""
     host, port = address.rsplit(":", 1)
-    hello, poll, sockets = client_hello(), select.poll(), {}
+    hello, poll, sockets, opened = client_hello(), select.poll(), {}, 0
     while time.monotonic() < end:
-        while len(sockets) < 500:
-            one = socket.create_connection((host, int(port)), timeout=1)
+        while len(sockets) < 2000 and time.monotonic() < end:
+            one = socket.socket()
+            one.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            one.settimeout(1)
+            one.bind((f"127.0.0.{3 + opened % 4}", 0))
+            one.connect((host, int(port)))
             one.sendall(hello)
+            opened += 1
             sockets[one.fileno()] = one
             poll.register(one, select.POLLIN)
         for number, _ in poll.poll(50):
@@ -266,12 +272,12 @@ def measure(kind, options):
             most = memory.end()
             time.sleep(options.rest)
             after = server.resident_bytes()
-            floods = server.metric('beamline_connections_refused_total{reason="flood"')
+            ended = sum(server.metric(f'beamline_connections_refused_total{{reason="{reason}"') for reason in ("flood", "displaced"))
         finally:
             server.stop()
     mib = 1 << 20
     return {"kind": kind, "what": KINDS[kind][0].__doc__, "connections": KINDS[kind][1], "alone": alone, "during": during,
-            "idle_mib": idle / mib, "most_above_mib": (most - idle) / mib, "after_above": (after - idle) / idle, "ended_connections": floods}
+            "idle_mib": idle / mib, "most_above_mib": (most - idle) / mib, "after_above": (after - idle) / idle, "ended_connections": ended}
 
 
 HEADER = ["| flood | server | alone p50; p99 (ms) | during p50; p99; most (ms) | failed | memory: idle, most above (MiB) | above idle later | connections ended |",

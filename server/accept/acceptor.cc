@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "server/accept/peer_address.h"
@@ -29,15 +29,11 @@ constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kSweepInterval{500};
 // Between sweeps while a place is needed. A sweep costs some 0.2 us a connection.
 constexpr milliseconds kHurriedSweepInterval{20};
+// Between looks whether handshakes have ended, while connections wait for their places.
+constexpr milliseconds kReadyInterval{20};
 constexpr int kAcceptsInARow = 64;
 
 std::string ErrorText(int error) { return std::system_category().message(error); }
-
-// The socket's inode, which no other open socket has; 0 when there is no such descriptor.
-uint64_t IdentityOf(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
 
 bool Register(int epoll, int operation, int fd, uint32_t events) {
   epoll_event event{};
@@ -93,6 +89,9 @@ Acceptor::Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOv
       sockets_(std::move(sockets)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      handshakes_(options.max_handshakes > 0
+                      ? std::make_shared<Handshakes>(options.max_handshakes, stats)
+                      : nullptr),
       table_(options.max_connections,
              std::min(options.max_connections, options.max_connections_per_peer)) {}
 
@@ -134,6 +133,7 @@ void Acceptor::Run() {
     CloseOverdue(now);
     if (paused_ && now >= resume_at_) Resume();
     if (now - last_sweep_ >= kSweepInterval) Sweep(now);
+    HandOverReady();
     stats_.silent = static_cast<int64_t>(table_.silent().size());
     stats_.open = static_cast<int64_t>(table_.num_handed_over());
   }
@@ -149,6 +149,7 @@ int Acceptor::WaitTime(Clock::time_point now) const {
   if (table_.num_handed_over() > 0 || !accepting_) {
     due = std::min(due, last_sweep_ + kSweepInterval);
   }
+  if (!table_.ready().empty()) due = std::min(due, now + kReadyInterval);
   if (due == Clock::time_point::max()) return -1;
   const auto wait = std::chrono::ceil<milliseconds>(due - now);
   return static_cast<int>(std::clamp<int64_t>(wait.count(), 0, 3600000));
@@ -222,8 +223,8 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   const std::string_view begin(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   const bool has_ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-  if (begin.empty() || (has_ended && begin.size() < wanted)) {
-    // The client only looked whether the port is open.
+  if (begin.empty() || (has_ended && (begin.size() < wanted || table_.IsReady(fd)))) {
+    // The client only looked whether the port is open, or waits no more.
     table_.Remove(fd);
     close(fd);
     return;
@@ -232,13 +233,38 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
   if (!is_any && begin != options_.first_bytes.substr(0, begin.size())) {
     return CloseStranger(fd, begin);
   }
-  if (begin.size() < wanted) return;
+  if (begin.size() < wanted || table_.IsReady(fd)) return;
+  if (!TryHandOver(fd)) table_.SetReady(fd);
+}
+
+bool Acceptor::TryHandOver(int fd) {
+  const uint64_t identity = SocketIdentity(fd);
+  const auto now = Clock::now();
+  std::optional<Handshakes::HandingOver> handing_over;
+  if (handshakes_ != nullptr) {
+    const std::string& peer = table_.PeerOf(fd);
+    if (!handshakes_->FindPlace(peer, now)) return false;
+    handing_over.emplace(*handshakes_, fd, identity, peer, now);
+  }
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  const uint64_t identity = IdentityOf(fd);
   table_.HandOver(fd, identity);
   if (options_.watches_floods) WatchReceived(fd, identity, stats_);
   ++stats_.accepted;
   hand_over_(fd);
+  return true;
+}
+
+void Acceptor::HandOverReady() {
+  if (table_.ready().empty()) return;
+  // Who has none goes before those that have some, and so does not wait for a flood of theirs.
+  std::vector<int> ready(table_.ready().begin(), table_.ready().end());
+  std::ranges::stable_partition(
+      ready, [this](int fd) { return !handshakes_->HasAnyOf(table_.PeerOf(fd)); });
+  absl::flat_hash_set<std::string> full;  // peers without a place
+  for (const int fd : ready) {
+    if (full.contains(table_.PeerOf(fd))) continue;
+    if (!TryHandOver(fd)) full.insert(table_.PeerOf(fd));
+  }
 }
 
 void Acceptor::CloseStranger(int fd, std::string_view begin) {
@@ -276,7 +302,7 @@ void Acceptor::CloseOverdue(Clock::time_point now) {
 
 void Acceptor::Sweep(Clock::time_point now) {
   last_sweep_ = now;
-  table_.RemoveClosed([](int fd, uint64_t identity) { return IdentityOf(fd) == identity; });
+  table_.RemoveClosed([](int fd, uint64_t identity) { return SocketIdentity(fd) == identity; });
   if (!paused_ && !table_.full()) SetAccepting(true);
 }
 

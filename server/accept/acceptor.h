@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "server/accept/connection_stats.h"
 #include "server/accept/connection_table.h"
+#include "server/accept/handshakes.h"
 #include "server/accept/listen_socket.h"
 #include "server/accept/rare_error.h"
 #include "server/accept/unique_fd.h"
@@ -40,11 +41,15 @@ struct AcceptorOptions {
   std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
   // Whether clients that flood a connection lose it (receive_watch.h); of kHttp2Preface.
   bool watches_floods = false;
+  // Unfinished handshakes of those that are handed over; 0: any number. Of kTlsHandshake.
+  int32_t max_handshakes = 0;
 };
 
 // A connection is silent until the bytes that a client must begin with have come; it is then handed
 // over, with these bytes still to be read. A silent one is closed after the handshake timeout, and
-// sooner when its place is needed. Without a free place a new connection is closed at once.
+// sooner when its place is needed. Without a free place a new connection is closed at once. One
+// that would have more handshakes than may be unfinished at once waits, as a silent one, for its
+// turn.
 class Acceptor {
  public:
   // `hand_over` owns the descriptor that it gets, a socket that does not block. `on_accepting` is
@@ -78,6 +83,10 @@ class Acceptor {
   // Makes room for a connection. False, counted, when there is none.
   bool FindPlace(const sockaddr_storage& address, const std::string& peer);
   void OnEvent(int fd, uint32_t events);
+  // A connection has spoken. False: there is no place for its handshake.
+  bool TryHandOver(int fd);
+  // Hands over those that wait for a place.
+  void HandOverReady();
   // Closes a connection that begins with something else than it must.
   void CloseStranger(int fd, std::string_view begin);
   void CloseSilent(int fd, Refusal reason);
@@ -99,6 +108,8 @@ class Acceptor {
   UniqueFd epoll_;
   UniqueFd wake_;  // readable: stop
   std::thread thread_;
+
+  const std::shared_ptr<Handshakes> handshakes_;  // null: any number
 
   // The thread's own:
   ConnectionTable table_;

@@ -26,6 +26,11 @@ void ConnectionTable::HandOver(int fd, uint64_t identity) {
   it->second.identity = identity;
 }
 
+void ConnectionTable::SetReady(int fd) {
+  ready_.push_back(fd);
+  connections_.at(fd).ready_place = std::prev(ready_.end());
+}
+
 void ConnectionTable::Remove(int fd) {
   const auto it = connections_.find(fd);
   if (it == connections_.end()) return;
@@ -45,6 +50,11 @@ void ConnectionTable::RemoveClosed(const std::function<bool(int, uint64_t)>& is_
 bool ConnectionTable::IsSilent(int fd) const {
   const auto it = connections_.find(fd);
   return it != connections_.end() && it->second.place.has_value();
+}
+
+bool ConnectionTable::IsReady(int fd) const {
+  const auto it = connections_.find(fd);
+  return it != connections_.end() && it->second.ready_place.has_value();
 }
 
 std::optional<int> ConnectionTable::OldestSilent() const {
@@ -68,6 +78,8 @@ void ConnectionTable::EndSilence(Connection& connection) {
   if (!connection.place.has_value()) return;
   silent_.erase(*connection.place);
   connection.place.reset();
+  if (connection.ready_place.has_value()) ready_.erase(*connection.ready_place);
+  connection.ready_place.reset();
   --peers_.at(connection.peer).num_silent;
 }
 

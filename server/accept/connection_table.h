@@ -33,18 +33,24 @@ class ConnectionTable {
   // A silent connection has spoken, and belongs to somebody else now. `identity` tells it from
   // whatever gets the same number later.
   void HandOver(int fd, uint64_t identity);
+  // A silent connection has spoken, and waits to be handed over; silent otherwise. Once.
+  void SetReady(int fd);
   // No effect on one that is not there.
   void Remove(int fd);
   // Removes those handed over of which `is_open(fd, identity)` is false.
   void RemoveClosed(const std::function<bool(int, uint64_t)>& is_open);
 
   bool IsSilent(int fd) const;
+  bool IsReady(int fd) const;
+  // REQUIRES: `fd` is there.
+  const std::string& PeerOf(int fd) const { return connections_.at(fd).peer; }
   // The silent connection that has been there the longest: of all, or of a peer.
   std::optional<int> OldestSilent() const;
   std::optional<int> OldestSilentOf(const std::string& peer) const;
   // The deadline of OldestSilent(). Deadlines are given in ascending order.
   std::optional<TimePoint> NextDeadline() const;
   const std::list<int>& silent() const { return silent_; }
+  const std::list<int>& ready() const { return ready_; }  // the longest first
   size_t num_handed_over() const { return connections_.size() - silent_.size(); }
   size_t num_peers() const { return peers_.size(); }
 
@@ -53,7 +59,8 @@ class ConnectionTable {
     std::string peer;
     TimePoint deadline;
     uint64_t identity = 0;
-    std::optional<std::list<int>::iterator> place;  // in silent_, while it is
+    std::optional<std::list<int>::iterator> place;        // in silent_, while it is
+    std::optional<std::list<int>::iterator> ready_place;  // in ready_, while it is
   };
   struct Peer {
     int32_t num_connections = 0;
@@ -68,6 +75,7 @@ class ConnectionTable {
   absl::flat_hash_map<int, Connection> connections_;  // by descriptor
   absl::flat_hash_map<std::string, Peer> peers_;      // those with a connection
   std::list<int> silent_;                             // in the order of their arrival
+  std::list<int> ready_;                              // in the order in which they spoke
 };
 
 }  // namespace beamline

@@ -49,6 +49,7 @@ struct ServerConfig {
   int32_t max_connections = 8192;                 // at most what the limit of open files leaves
   int32_t max_connections_per_peer = 4096;        // of an IPv4 address or a /64 of IPv6
   int32_t handshake_timeout_ms = 20000;
+  int32_t max_handshakes = 1024;            // in TLS, unfinished at once; a quarter of one address
   int32_t max_connection_idle_ms = 600000;  // 0: for ever
   int32_t max_connection_age_ms = 0;        // until it is to end; 0: for ever
   int32_t min_ping_interval_ms = 10000;     // clients that ping more often are sent away

@@ -62,7 +62,9 @@ HttpConnection::HttpConnection(asio::io_context& io, int fd, TlsContext tls, Htt
       tls_context_(std::move(tls)),
       timer_(socket_.get_executor()) {
   FindPeer(fd);
-  if (tls_context_ != nullptr) tls_.emplace(socket_, *tls_context_);
+  if (tls_context_ == nullptr) return;
+  handshake_ = Handshakes::Claim();
+  tls_.emplace(socket_, *tls_context_);
 }
 
 HttpConnection::~HttpConnection() { UnchargeBody(); }
@@ -88,6 +90,7 @@ void HttpConnection::Start() {
 
 void HttpConnection::OnHandshake(Error error) {
   if (state_ != State::kHandshake) return;
+  handshake_ = nullptr;
   if (error) return Close();
   if (tls_.has_value()) subject_ = PeerSubjectName(tls_->native_handle());
   state_ = State::kHead;

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/accept/handshakes.h"
 #include "server/http/body_budget.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
@@ -40,7 +41,8 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
  public:
   using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 
-  // Owns `fd`. `tls` null: plain text. `on_end` is called when nothing of it is left.
+  // Owns `fd`. `tls` null: plain text, else its handshake begins where it was handed over.
+  // `on_end` is called when nothing of it is left.
   HttpConnection(boost::asio::io_context& io, int fd, TlsContext tls, HttpShared& shared,
                  std::function<void()> on_end);
   ~HttpConnection() override;
@@ -107,6 +109,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void OnTime();
 
   EndTeller end_teller_;
+  std::unique_ptr<Handshakes::Handshake> handshake_;  // of TLS, until it is finished
   HttpShared& shared_;
   boost::asio::ip::tcp::socket socket_;
   TlsContext tls_context_;

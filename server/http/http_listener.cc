@@ -32,7 +32,8 @@ HttpListener::HttpListener(const ServerConfig& config, OpenAddress address,
       acceptor_options_{.max_connections = config.max_connections,
                         .max_connections_per_peer = config.max_connections_per_peer,
                         .handshake_timeout = milliseconds(config.handshake_timeout_ms),
-                        .first_bytes = tls == nullptr ? kAnyByte : kTlsHandshake},
+                        .first_bytes = tls == nullptr ? kAnyByte : kTlsHandshake,
+                        .max_handshakes = tls == nullptr ? 0 : config.max_handshakes},
       handler_(services, std::move(is_serving)),
       connections_(HttpConnections::Start(OptionsOf(config), handler_, stats, tls)) {}
 

@@ -4,14 +4,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "openssl/crypto.h"
 #include "openssl/ssl.h"
 #include "server/accept/frame_watch.h"
+#include "server/accept/handshakes.h"
 #include "server/accept/rare_error.h"
 
 namespace beamline {
@@ -19,12 +22,23 @@ namespace {
 
 std::atomic<ConnectionStats*> watching{nullptr};
 
+// What is known of a connection of OpenSSL's.
+struct TlsConnection {
+  std::unique_ptr<Handshakes::Handshake> handshake;  // until the client's first bytes behind it
+  std::unique_ptr<FrameWatch> frames;
+};
+
 // With the connection, by OpenSSL.
-void FreeWatch(void*, void* watch, CRYPTO_EX_DATA*, int, long, void*) {
-  delete static_cast<FrameWatch*>(watch);
+void NewConnection(void*, void*, CRYPTO_EX_DATA* data, int place, long, void*) {
+  auto handshake = Handshakes::Claim();
+  if (handshake == nullptr) return;
+  CRYPTO_set_ex_data(data, place, new TlsConnection{std::move(handshake), nullptr});
+}
+void FreeConnection(void*, void* connection, CRYPTO_EX_DATA*, int, long, void*) {
+  delete static_cast<TlsConnection*>(connection);
 }
 int Place() {
-  static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, FreeWatch);
+  static const int place = SSL_get_ex_new_index(0, nullptr, NewConnection, nullptr, FreeConnection);
   return place;
 }
 
@@ -36,17 +50,23 @@ bool IsServerOfHttp2(const SSL* ssl) {
   return SSL_is_server(ssl) == 1 && (protocol == "h2" || protocol == "grpc-exp");
 }
 
-FrameWatch* WatchOf(SSL* ssl) {
-  if (void* const known = SSL_get_ex_data(ssl, Place())) return static_cast<FrameWatch*>(known);
+// Of a connection that something is received by.
+FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection) {
+  if (connection != nullptr && connection->frames != nullptr) return connection->frames.get();
   if (!IsServerOfHttp2(ssl)) return nullptr;
-  auto* const watch = new FrameWatch;
-  SSL_set_ex_data(ssl, Place(), watch);
-  return watch;
+  if (connection == nullptr) {
+    connection = new TlsConnection;
+    SSL_set_ex_data(ssl, Place(), connection);
+  }
+  connection->frames = std::make_unique<FrameWatch>();
+  return connection->frames.get();
 }
 
 // False when the connection is to end.
 bool Follow(SSL* ssl, std::string_view bytes, ConnectionStats& stats) {
-  FrameWatch* const watch = WatchOf(ssl);
+  auto* const connection = static_cast<TlsConnection*>(SSL_get_ex_data(ssl, Place()));
+  if (connection != nullptr) connection->handshake = nullptr;
+  FrameWatch* const watch = WatchOf(ssl, connection);
   if (watch == nullptr) return true;
   const bool had_ended = !watch->fault().empty();
   if (watch->Follow(bytes, std::chrono::steady_clock::now())) return true;
@@ -61,7 +81,10 @@ bool Follow(SSL* ssl, std::string_view bytes, ConnectionStats& stats) {
 
 }  // namespace
 
-void WatchTls(ConnectionStats* stats) { watching = stats; }
+void WatchTls(ConnectionStats* stats) {
+  Place();  // before the first connection
+  watching = stats;
+}
 
 }  // namespace beamline
 

@@ -1,4 +1,5 @@
-// A server that speaks TLS, and its clients.
+// A server that speaks TLS, and its clients. Long because each way in which a handshake or a
+// certificate may be wrong is a test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,12 +20,14 @@
 #include "grpcpp/grpcpp.h"
 #include "openssl/bio.h"
 #include "openssl/ssl.h"
+#include "server/accept/handshakes.h"
 #include "server/health_check.h"
 #include "server/listening.h"
 #include "server/security/tls_config.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 #include "tests/scratch_path.h"
+#include "tests/server/accept/raw_connection.h"
 #include "tests/server/log_capture.h"
 #include "tests/server/security/certificates.h"
 #include "tests/server/service_fixture.h"
@@ -180,6 +183,48 @@ TEST_F(TlsTest, HandshakesThatDoNotEndAreEnded) {
     EXPECT_TRUE(size == 0 || errno == ECONNRESET) << errno;
   }
   EXPECT_TRUE(CallWith(Trusting()).ok());
+}
+
+// They are bounded in number, and keep nobody else out.
+TEST_F(TlsTest, FewHandshakesAreUnfinishedAtOnce) {
+  config_.max_handshakes = 8;
+  config_.http_listen = "127.0.0.1:0";
+  ServeTls();
+  const std::string hello = ClientHello();
+  for (const std::string& address : {server_->address(), server_->http_address()}) {
+    const int port = std::stoi(address.substr(address.rfind(':') + 1));
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<RawConnection> flood;
+    for (int i = 0; i < 20; ++i) {
+      flood.emplace_back(port, "127.0.0.2");
+      ASSERT_TRUE(flood.back().Send(hello));
+    }
+    ASSERT_TRUE(flood[0].IsAnswered());
+    ASSERT_TRUE(flood[1].IsAnswered());
+    EXPECT_TRUE(CallWith(Trusting()).ok());
+    int64_t answered = 2;
+    for (size_t i = 2; i < flood.size(); ++i) {
+      answered += flood[i].IsAnswered(std::chrono::milliseconds(0)) ? 1 : 0;
+    }
+    // Two of an address, and those that have had their places since.
+    const auto turns = (std::chrono::steady_clock::now() - begin) / Handshakes::kLeastTime;
+    EXPECT_LE(answered, 2 * (1 + turns)) << address;
+    EXPECT_TRUE(flood[2].IsAnswered(std::chrono::seconds(60))) << address;  // in its turn
+  }
+}
+
+// Whoever has finished takes no place.
+TEST_F(TlsTest, FinishedHandshakesAreNotCounted) {
+  config_.max_handshakes = 1;
+  ServeTls();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 5; ++i) {
+    clients.push_back(
+        std::make_unique<Client>(ClientOptions{.address = server_->address(), .tls = Trusting()}));
+    EXPECT_TRUE(clients.back()->ListModels(kSoon).ok());
+  }
+  for (const auto& client : clients) EXPECT_TRUE(client->ListModels(kSoon).ok());
+  EXPECT_EQ(Counter("beamline_connections_refused_total", "reason=displaced"), 0);
 }
 
 TEST_F(TlsTest, ACertificateMayBeLeftToTheClient) {

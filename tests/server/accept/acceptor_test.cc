@@ -70,6 +70,7 @@ class AcceptorTest : public testing::Test {
   ConnectionStats stats_;
   std::mutex mutex_;
   std::vector<UniqueFd> taken_;
+  std::vector<std::unique_ptr<Handshakes::Handshake>> handshakes_;
   std::vector<bool> told_;
   std::unique_ptr<Acceptor> acceptor_;
 };
@@ -189,6 +190,40 @@ TEST_F(AcceptorTest, APeerLeavesRoomForOthers) {
   EXPECT_EQ(refused(Refusal::kPeerLimit), 1u);
   Speaking("127.0.0.2");
   EXPECT_TRUE(told().empty());
+}
+
+TEST_F(AcceptorTest, HandshakesWaitForTheirPlaces) {
+  Listen();
+  auto acceptor = Acceptor::Start(
+      std::move(sockets_), {.first_bytes = kTlsHandshake, .max_handshakes = 8},
+      [this](int fd) {
+        std::lock_guard lock(mutex_);
+        taken_.emplace_back(fd);
+        handshakes_.push_back(Handshakes::Claim());
+      },
+      [](bool) {}, stats_);
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  std::vector<RawConnection> open;
+  const auto begin = [&](const char* source) {
+    open.emplace_back(port_, source);
+    EXPECT_TRUE(open.back().Send("\x16\x03\x01"));
+  };
+  for (int i = 0; i < 5; ++i) begin("127.0.0.1");  // of which two may be there at once
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 2; }));
+  begin("127.0.0.2");
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 3; }));
+  {
+    std::lock_guard lock(mutex_);
+    handshakes_[0] = nullptr;  // finished
+  }
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 4; }));
+  EXPECT_TRUE(Eventually([&] { return stats_.silent == 2; }));
+  // The others have the places of those that do not finish.
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 6 && stats_.silent == 0; }));
+  EXPECT_EQ(refused(Refusal::kDisplaced), 2u);
+  EXPECT_TRUE(open[1].IsClosed());
+  EXPECT_FALSE(open[0].IsClosed(std::chrono::milliseconds(0)));
+  *acceptor = nullptr;
 }
 
 TEST_F(AcceptorTest, RecoversFromAWantOfDescriptors) {

@@ -44,6 +44,23 @@ TEST(ConnectionTable, KnowsWhoHasBeenSilentTheLongest) {
   EXPECT_EQ(table.num_handed_over(), 1u);
 }
 
+TEST(ConnectionTable, ReadyOnesAreSilentUntilTheyAreHandedOver) {
+  ConnectionTable table(10, 10);
+  for (const int fd : {10, 11, 12}) table.Add(fd, "a", At(1));
+  for (const int fd : {12, 10, 11}) table.SetReady(fd);
+  EXPECT_TRUE(table.IsReady(10));
+  EXPECT_TRUE(table.IsSilent(10));
+  EXPECT_EQ(table.PeerOf(10), "a");
+  EXPECT_EQ(table.ready(), (std::list<int>{12, 10, 11}));
+  table.HandOver(10, 77);
+  EXPECT_FALSE(table.IsReady(10));
+  table.Add(12, "b", At(2));  // another connection, which has not spoken
+  EXPECT_FALSE(table.IsReady(12));
+  EXPECT_EQ(table.ready(), (std::list<int>{11}));
+  table.Remove(11);
+  EXPECT_TRUE(table.ready().empty());
+}
+
 TEST(ConnectionTable, RemovesTheClosedOnesAmongThoseHandedOver) {
   ConnectionTable table(10, 10);
   for (const int fd : {10, 11, 12}) table.Add(fd, "a", At(1));

@@ -54,6 +54,7 @@ TEST(SettingTexts, OfTheServer) {
       {{"--max-connections-per-peer", "1048577"},
        "--max-connections-per-peer is '1048577'; accepted: 1 to 1048576"},
       {{"--handshake-timeout-ms", "0"}, "--handshake-timeout-ms is '0'; accepted: 1 to 3600000"},
+      {{"--max-handshakes", "0"}, "--max-handshakes is '0'; accepted: 1 to 1048576"},
       {{"--max-connection-idle-ms", "86400001"},
        "--max-connection-idle-ms is '86400001'; accepted: 0 to 86400000"},
       {{"--max-connection-age-ms", "-1"},

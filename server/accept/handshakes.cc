@@ -1,0 +1,84 @@
+#include "server/accept/handshakes.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace beamline {
+namespace {
+
+thread_local Handshakes::HandingOver* handing_over = nullptr;
+
+}  // namespace
+
+uint64_t SocketIdentity(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+bool Handshakes::FindPlace(const std::string& peer, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  const auto of_peer = peers_.find(peer);
+  const bool is_full_for_peer = of_peer != peers_.end() && of_peer->second >= peer_limit_;
+  if (!is_full_for_peer && entries_.size() < limit_) return true;
+  const auto oldest =
+      is_full_for_peer ? std::ranges::find(entries_, peer, &Entry::peer) : entries_.begin();
+  if (now - oldest->begin < kLeastTime) return false;
+  // Whoever has it may have closed it just now, and its number may be another connection's.
+  if (SocketIdentity(oldest->fd) == oldest->identity) {
+    shutdown(oldest->fd, SHUT_RDWR);  // its owner sees the end and closes it
+    stats_.Count(Refusal::kDisplaced);
+  }
+  Remove(oldest);
+  return true;
+}
+
+bool Handshakes::HasAnyOf(const std::string& peer) const {
+  std::lock_guard lock(mutex_);
+  return peers_.contains(peer);
+}
+
+size_t Handshakes::size() const {
+  std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void Handshakes::End(uint64_t identity) {
+  std::lock_guard lock(mutex_);
+  const auto it = by_identity_.find(identity);
+  if (it != by_identity_.end()) Remove(it->second);
+}
+
+void Handshakes::Remove(std::list<Entry>::iterator entry) {
+  const auto of_peer = peers_.find(entry->peer);
+  if (--of_peer->second == 0) peers_.erase(of_peer);
+  by_identity_.erase(entry->identity);
+  entries_.erase(entry);
+}
+
+Handshakes::HandingOver::HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer,
+                                     TimePoint now)
+    : all_(all), fd_(fd), identity_(identity), peer_(std::move(peer)), now_(now) {
+  handing_over = this;
+}
+
+Handshakes::HandingOver::~HandingOver() { handing_over = nullptr; }
+
+std::unique_ptr<Handshakes::Handshake> Handshakes::Claim() {
+  HandingOver* const of = handing_over;
+  if (of == nullptr || std::exchange(of->is_claimed_, true)) return nullptr;
+  Handshakes& all = of->all_;
+  std::lock_guard lock(all.mutex_);
+  // One of this inode is over, and its owner has not said so yet.
+  if (const auto it = all.by_identity_.find(of->identity_); it != all.by_identity_.end()) {
+    all.Remove(it->second);
+  }
+  all.entries_.push_back({of->identity_, of->fd_, of->peer_, of->now_});
+  all.by_identity_[of->identity_] = std::prev(all.entries_.end());
+  ++all.peers_[of->peer_];
+  return std::unique_ptr<Handshake>(new Handshake(all.shared_from_this(), of->identity_));
+}
+
+}  // namespace beamline

@@ -1,0 +1,125 @@
+#include "server/accept/handshakes.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/accept/unique_fd.h"
+
+namespace beamline::handshakes_test {
+namespace {
+
+class HandshakesTest : public testing::Test {
+ protected:
+  struct Begun {
+    UniqueFd server, client;
+    std::unique_ptr<Handshakes::Handshake> handshake;
+    bool is_shut_down() const {
+      char byte = 0;
+      return recv(client.get(), &byte, 1, MSG_DONTWAIT) == 0;
+    }
+  };
+  static Handshakes::TimePoint At(int ms) {
+    return Handshakes::TimePoint(std::chrono::milliseconds(ms));
+  }
+  void Limit(int32_t limit) { all_ = std::make_shared<Handshakes>(limit, stats_); }
+  Begun Begin(const std::string& peer, int ms) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    Begun begun{UniqueFd(ends[0]), UniqueFd(ends[1]), nullptr};
+    const Handshakes::HandingOver handing_over(*all_, ends[0], SocketIdentity(ends[0]), peer,
+                                               At(ms));
+    begun.handshake = Handshakes::Claim();
+    EXPECT_NE(begun.handshake, nullptr);
+    EXPECT_EQ(Handshakes::Claim(), nullptr);  // one of each connection
+    return begun;
+  }
+  uint64_t displaced() const { return stats_.refused[static_cast<size_t>(Refusal::kDisplaced)]; }
+
+  static constexpr int kLeast =
+      static_cast<int>(std::chrono::milliseconds(Handshakes::kLeastTime).count());
+  ConnectionStats stats_;
+  std::shared_ptr<Handshakes> all_;
+};
+
+TEST_F(HandshakesTest, NobodyBeginsOneThatIsNotHandedOver) {
+  EXPECT_EQ(Handshakes::Claim(), nullptr);
+}
+
+TEST_F(HandshakesTest, AreBoundedInAllAndOfAPeer) {
+  Limit(8);
+  std::vector<Begun> begun;
+  for (const char* const peer : {"a", "b", "c", "d"}) {
+    EXPECT_TRUE(all_->FindPlace(peer, At(0)));
+    begun.push_back(Begin(peer, 0));
+    EXPECT_TRUE(all_->FindPlace(peer, At(0)));
+    begun.push_back(Begin(peer, 0));
+    EXPECT_FALSE(all_->FindPlace(peer, At(0))) << peer;
+  }
+  EXPECT_EQ(all_->size(), 8u);
+  EXPECT_FALSE(all_->FindPlace("e", At(kLeast - 1)));
+  EXPECT_FALSE(all_->HasAnyOf("e"));
+  begun[2].handshake = nullptr;  // finished
+  EXPECT_TRUE(all_->HasAnyOf("b"));
+  EXPECT_TRUE(all_->FindPlace("e", At(1)));
+  EXPECT_FALSE(all_->FindPlace("a", At(1)));
+  begun.clear();
+  EXPECT_EQ(all_->size(), 0u);
+  EXPECT_FALSE(all_->HasAnyOf("a"));
+  EXPECT_EQ(displaced(), 0u);
+}
+
+TEST_F(HandshakesTest, TheOldestGivesItsPlaceWhenItHasHadItsTime) {
+  Limit(8);
+  std::vector<Begun> begun;
+  int ms = 0;
+  for (const char* const peer : {"a", "a", "b", "b", "c", "c", "d", "d"}) {
+    begun.push_back(Begin(peer, 100 * ms++));
+  }
+  EXPECT_FALSE(all_->FindPlace("b", At(200 + kLeast - 1)));
+  EXPECT_TRUE(all_->FindPlace("b", At(200 + kLeast)));  // of its own
+  EXPECT_TRUE(begun[2].is_shut_down());
+  EXPECT_FALSE(begun[0].is_shut_down());
+  EXPECT_EQ(displaced(), 1u);
+  begun.push_back(Begin("b", 200 + kLeast));
+  EXPECT_TRUE(all_->FindPlace("e", At(200 + kLeast)));  // of all
+  EXPECT_TRUE(begun[0].is_shut_down());
+  EXPECT_FALSE(begun[1].is_shut_down());
+  EXPECT_EQ(all_->size(), 7u);
+  begun[0].handshake = nullptr;  // its owner has closed it
+  EXPECT_EQ(all_->size(), 7u);
+}
+
+// A number is used again before its last owner has said that it has closed it.
+TEST_F(HandshakesTest, WhatIsNotTheirsIsLeftAlone) {
+  Limit(1);
+  Begun begun = Begin("a", 0);
+  std::array<int, 2> others{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, others.data()), 0);
+  const UniqueFd kept(others[1]);
+  ASSERT_EQ(dup3(others[0], begun.server.get(), O_CLOEXEC), begun.server.get());
+  close(others[0]);
+  EXPECT_TRUE(all_->FindPlace("b", At(kLeast)));
+  char byte = 0;
+  EXPECT_EQ(recv(kept.get(), &byte, 1, MSG_DONTWAIT), -1);  // open
+  EXPECT_EQ(displaced(), 0u);
+}
+
+TEST_F(HandshakesTest, OutliveTheAcceptor) {
+  Limit(2);
+  Begun begun = Begin("a", 0);
+  all_ = nullptr;
+  begun.handshake = nullptr;
+}
+
+}  // namespace
+}  // namespace beamline::handshakes_test
