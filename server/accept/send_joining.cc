@@ -23,15 +23,17 @@ void JoinSends() { joins.store(true, std::memory_order_relaxed); }
 
 }  // namespace beamline
 
-// In place of gRPC's own, for its library. A version without one of them never calls it here: then
-// answers leave one by one.
+// In place of gRPC's own, for its library. A version without one of them never calls it here, nor
+// does one that is part of this program, whose own ones are not weak, or that binds its calls
+// itself: then answers leave one by one.
+#define BEAMLINE_IN_PLACE __attribute__((visibility("default"), weak))
 struct grpc_chttp2_transport;
 enum grpc_chttp2_initiate_write_reason : int;
 
 // gRPC has put something into a connection's buffers, holds the connection, and will send them when
 // nothing else waits for it. What is answered here, by the same connection, waits for it.
-__attribute__((visibility("default"))) void grpc_chttp2_initiate_write(
-    grpc_chttp2_transport* transport, grpc_chttp2_initiate_write_reason reason) {
+BEAMLINE_IN_PLACE void grpc_chttp2_initiate_write(grpc_chttp2_transport* transport,
+                                                  grpc_chttp2_initiate_write_reason reason) {
   using Initiate = void (*)(grpc_chttp2_transport*, grpc_chttp2_initiate_write_reason);
   static const auto initiate =
       reinterpret_cast<Initiate>(dlsym(RTLD_NEXT,
@@ -43,7 +45,7 @@ __attribute__((visibility("default"))) void grpc_chttp2_initiate_write(
 
 // Whether the thread is one that gRPC may keep for as long as a connection has work. From others it
 // takes a connection that somebody waits for, and wakes a thread of its executor to go on with it.
-__attribute__((visibility("default"))) bool grpc_iomgr_platform_is_any_background_poller_thread() {
+BEAMLINE_IN_PLACE bool grpc_iomgr_platform_is_any_background_poller_thread() {
   using Is = bool (*)();
   static const auto is = reinterpret_cast<Is>(
       dlsym(RTLD_NEXT, "_Z51grpc_iomgr_platform_is_any_background_poller_threadv"));
