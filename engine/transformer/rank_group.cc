@@ -160,12 +160,15 @@ void RankGroup::RunRank(int rank, Work work) {
 }
 
 void RankGroup::Fail(const absl::Status& fault) {
+  // A loss that a connection has seen, and nobody has asked it for yet, came before this one.
+  absl::Status first = status();
+  if (first.ok()) first = fault;
   {
     std::lock_guard lock(mutex_);
-    if (fault_.ok()) fault_ = fault;
+    if (fault_.ok()) fault_ = first;
   }
-  if (links_ != nullptr) links_->Fail(fault);
-  for (Communicator* connection : connections_) connection->Abort(fault);
+  if (links_ != nullptr) links_->Fail(first);
+  for (Communicator* connection : connections_) connection->Abort(first);
 }
 
 void RankGroup::Watch() {
