@@ -70,10 +70,16 @@ __device__ inline void CopyOnce(void* shared, const void* global, bool valid) {
                "l"(global), "r"(valid ? 16 : 0), "l"(policy));
 }
 
+// Which keys of a stage a call copies: all of them, those before the first one that the kernel
+// before this one may still write, or the rest.
+enum class KeysCopied { kAll, kWritten, kRest };
+
 // Copies a warp's keys and values from `first` on; those past `end` and elements past the head
-// become zeros. `entry` is the table's entry for the key at first + lane % kKeys.
-template <typename S, typename T>
-__device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_t entry, T* stage) {
+// become zeros. `entry` is the table's entry for the key at first + lane % kKeys; `written` where
+// the keys end of which kWritten copies, and behind which kRest goes on.
+template <typename S, KeysCopied kCopied = KeysCopied::kAll, typename T>
+__device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_t entry, T* stage,
+                         int written = 0) {
   constexpr int kChunks = S::kChunks;
   constexpr bool kWholeRows = kWarpSize % kChunks == 0;
   const AttentionArgs<T>& args = cached.args;
@@ -91,6 +97,8 @@ __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_
     const bool inside = chunk * 8 < args.head_dim;
     const bool valid = inside && row < end - first;
     const uint32_t part = __shfl_sync(kFullMask, own, row) + (inside ? chunk : 0);
+    if (kCopied == KeysCopied::kWritten && row >= written - first) continue;
+    if (kCopied == KeysCopied::kRest && row < written - first) continue;
     const uint64_t offset = uint64_t{part} * 8;
     T* const to = keys.Chunk(row, chunk);
     CopyOnce(to, args.keys + offset, valid);
@@ -145,13 +153,15 @@ constexpr int kFewestBlocks = std::min((227 << 10) / (S::kSharedBytes + (2 << 10
                                                          : 3);
 
 // Grid: (splits, key-value heads, sequences); shared memory: the queries and each warp's stages,
-// later the warps' sums. Bound by memory: every key and value read once for all rows.
-template <typename T, typename S>
+// later the warps' sums. Bound by memory: every key and value read once for all rows; with few
+// blocks by latencies, of which those of the tables and of the first keys pass before the kernel's
+// turn where kEarly, since the kernel before it writes the sequence's own rows alone.
+template <typename T, typename S, bool kEarly>
 __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     GroupKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ float2 weights[S::kWarps][S::kRows];
-  WaitForEarlierKernels();
+  if constexpr (!kEarly) WaitForEarlierKernels();
   const int split = blockIdx.x;
   const int kv_head = blockIdx.y;
   const int sequence = splits.first_sequence + blockIdx.z;
@@ -162,21 +172,37 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   int begin = split * kFewestKeysPerGroupSplit;
   const auto first_key = [&](int step) { return begin + (step * S::kWarps + warp) * S::kKeys; };
   const auto entry_of = [&](int step) { return cached.Entry(first_key(step) + lane % S::kKeys); };
+  const auto first_entry_of = [&](int step) {
+    return kEarly ? cached.EarlyEntry(first_key(step) + lane % S::kKeys) : entry_of(step);
+  };
   // Loaded before the context's length is known, so that the two loads wait together.
   int32_t entries[S::kStages];
 #pragma unroll
-  for (int i = 0; i < S::kStages; ++i) entries[i] = entry_of(i);
-  const SequenceSpan span = SpanOf(args, sequence);
+  for (int i = 0; i < S::kStages; ++i) entries[i] = first_entry_of(i);
+  const SequenceSpan span = kEarly ? EarlySpanOf(args, sequence) : SpanOf(args, sequence);
   const BlockRows rows = RowsOfBlock(args, span, kv_head, group_size, splits.num_rows);
   const int keys_per_split = splits.KeysOf(span.context);
   if (split * keys_per_split != begin) {
     begin = split * keys_per_split;
 #pragma unroll
-    for (int i = 0; i < S::kStages; ++i) entries[i] = entry_of(i);
+    for (int i = 0; i < S::kStages; ++i) entries[i] = first_entry_of(i);
   }
   const int end = min(span.context, begin + keys_per_split);
   // The merge reads the weights of all num_rows rows, whether they exist or not.
   const bool empty = rows.count == 0 || (split > 0 && begin >= end);
+  T* const query_data = reinterpret_cast<T*>(shared);
+  const SwizzledTile<T, S::kWidth> queries = {query_data};
+  T* const stages = query_data + S::kRows * S::kWidth + warp * S::kStages * S::kStageSize;
+  const int written = min(end, span.context - span.query_length);
+  if constexpr (kEarly) {
+#pragma unroll
+    for (int i = 0; i < S::kStages; ++i) {
+      if (empty || first_key(i) >= written) break;
+      CopyKeys<S, KeysCopied::kWritten>(cached, first_key(i), end, entries[i],
+                                        stages + i * S::kStageSize, written);
+    }
+    WaitForEarlierKernels();
+  }
   if (splits.sums != nullptr) {
     const int first = empty ? 0 : rows.count;
     for (int row = first + threadIdx.x; row < splits.num_rows; row += S::kThreads) {
@@ -185,13 +211,12 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   }
   if (empty) return;
 
-  T* const query_data = reinterpret_cast<T*>(shared);
-  const SwizzledTile<T, S::kWidth> queries = {query_data};
-  T* const stages = query_data + S::kRows * S::kWidth + warp * S::kStages * S::kStageSize;
 #pragma unroll
   for (int i = 0; i < S::kStages; ++i) {
     if (first_key(i) < end) {
-      CopyKeys<S>(cached, first_key(i), end, entries[i], stages + i * S::kStageSize);
+      constexpr KeysCopied kCopied = kEarly ? KeysCopied::kRest : KeysCopied::kAll;
+      CopyKeys<S, kCopied>(cached, first_key(i), end, entries[i], stages + i * S::kStageSize,
+                           written);
     }
     if (i == 0) CopyQueries<S>(args, rows, queries);
     CommitCopies();
@@ -275,12 +300,15 @@ __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
 template <typename T, typename S>
 void Launch(Device& device, const AttentionArgs<T>& args, const GroupSplits& splits,
             int num_sequences) {
-  const auto kernel = GroupKernel<T, S>;
+  const dim3 grid(static_cast<unsigned>(splits.count), static_cast<unsigned>(args.num_kv_heads),
+                  static_cast<unsigned>(num_sequences));
+  // More blocks hide latencies by themselves.
+  const bool early =
+      S::kTiles == 1 && int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors();
+  const auto kernel = early ? GroupKernel<T, S, S::kTiles == 1> : GroupKernel<T, S, false>;
   device.Check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
       "Attention (grouped): shared memory");
-  const dim3 grid(static_cast<unsigned>(splits.count), static_cast<unsigned>(args.num_kv_heads),
-                  static_cast<unsigned>(num_sequences));
   LaunchOverlapped(device, "Attention (grouped)", kernel, grid, S::kThreads, S::kSharedBytes, args,
                    splits, Divisor(args.group_size));
 }
