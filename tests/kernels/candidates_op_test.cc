@@ -322,6 +322,73 @@ TEST_P(CandidatesTest, AnEditThatChangesNothingChangesNoBit) {
   }
 }
 
+// Few rows of few edits, which a device may compute by other means than beside a row that asks for
+// more: the twin's numbers, and the same bits in both companies. Of random numbers, of few
+// different ones, of equal ones, which no list of the best holds, and of some that are none.
+TEST_P(CandidatesTest, FewRowsOfFewEdits) {
+  enum { kRandom, kRounded, kEqual, kNone, kNumKinds };
+  for (int vocab_size : {8193, 16384, 30000, 50257, 65536}) {
+    if (kSanitized && vocab_size > 16384) continue;
+    for (int kind = 0; kind < kNumKinds; ++kind) {
+      const int num_rows = RandomInt(1, 16);
+      SCOPED_TRACE(testing::Message() << num_rows << " rows of " << vocab_size << ", " << kind);
+      std::vector<float> logits = RandomFloats((num_rows + 1) * vocab_size, 4.0f);
+      for (float& logit : logits) {
+        if (kind == kRounded) logit = std::round(2.0f * logit) / 2.0f;
+        if (kind == kEqual) logit = -1.5f;
+        if (kind == kNone && logit < -4.0f) logit = logit < -6.0f ? std::nanf("") : -kInfinity;
+      }
+      std::vector<LogitsEdits> edits(num_rows + 1);
+      std::vector<const LogitsEdits*> all;
+      std::vector<uint8_t> normalize;
+      std::vector<int32_t> counts;
+      std::vector<float> whole;
+      for (int row = 0; row <= num_rows; ++row) {
+        const auto begin = logits.begin() + row * vocab_size;
+        const auto best = static_cast<int32_t>(std::max_element(begin, begin + vocab_size) - begin);
+        std::vector<LogitsEdits::Bias>& biases = edits[row].biases;
+        const int edited = RandomInt(0, 4);
+        if (edited == 1) biases = {{vocab_size - 1, -kInfinity}};
+        if (edited == 2) biases = {{best, -0.5f}, {0, 9.0f}, {best, 0.25f}};
+        if (edited == 3) biases = {{best, -kInfinity}, {vocab_size / 2, 2.5f}, {4097, 0.0f}};
+        if (edited == 4 && row < num_rows) edits[row].forced_id = best / 2;
+        const int count = RandomInt(0, 1) == 0 ? 8 : RandomInt(1, 32);
+        counts.push_back(row == num_rows ? 33 : edited == 4 ? 1 : count);
+        normalize.push_back(RandomInt(0, 1) == 0 ? kEditLogits : kNormalizeFirst);
+        all.push_back(&edits[row]);
+        if (kind == kNone) whole.push_back(3.0f + 0.5f * static_cast<float>(row));
+      }
+      const Found beside = Run(logits, vocab_size, all, normalize, counts, whole);
+      logits.resize(num_rows * vocab_size);
+      all.resize(num_rows), normalize.resize(num_rows), counts.resize(num_rows);
+      whole.resize(std::min<size_t>(whole.size(), num_rows));
+      const Found alone = Run(logits, vocab_size, all, normalize, counts, whole);
+      const int most = *std::max_element(counts.begin(), counts.end());
+      for (int row = 0; row < num_rows; ++row) {
+        const auto of_alone = [&](const auto& of_rows) {
+          return std::span(of_rows).subspan(row * most, counts[row]);
+        };
+        const auto of_beside = [&](const auto& of_rows) {
+          return std::span(of_rows).subspan(row * 33, counts[row]);
+        };
+        EXPECT_TRUE(std::ranges::equal(of_alone(alone.ids), of_beside(beside.ids)));
+        ExpectSameBits(of_alone(alone.values), of_beside(beside.values));
+        ExpectSameBits(of_alone(alone.raw_values), of_beside(beside.raw_values));
+        ExpectSameBits(std::span(alone.log_normalizers).subspan(row, 1),
+                       std::span(beside.log_normalizers).subspan(row, 1));
+        const auto begin = logits.begin() + row * vocab_size;
+        if (normalize[row] == kEditLogits && edits[row].forced_id < 0) {
+          ExpectSameBits(std::span(alone.edited).subspan(row * vocab_size, vocab_size),
+                         std::span(beside.edited).subspan(row * vocab_size, vocab_size));
+        }
+        if (kind == kNone) continue;  // nor is the twin told the normalizer
+        ExpectRow(alone, row, most, counts[row], std::vector<float>(begin, begin + vocab_size),
+                  all[row], normalize[row]);
+      }
+    }
+  }
+}
+
 // The best stand close together: in one group of threads of one chunk, or in ascending order.
 TEST_P(CandidatesTest, FindsNeighbours) {
   const int vocab_size = 9000;

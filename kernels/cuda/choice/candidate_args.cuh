@@ -72,22 +72,31 @@ __device__ inline float2 SumOf(const float (&values)[kKeysPerThread]) {
   return sum;
 }
 
-// log_softmax(x) = x - maximum - log_sum: {maximum, log_sum} of a row whose chunks are summed, in
-// lane 0 of a warp; {whole normalizer, 0} of a row of which this is a part. Other blocks wrote the
-// sums, so that they are read past L1, which may hold what was there before.
-__device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
-  if (args.whole_normalizers != nullptr) return {args.whole_normalizers[row], 0.0f};
+// log_softmax(x) = x - maximum - log_sum: {maximum, log_sum} of row `row`, whose chunk i has the
+// sum sum_of(i), in lane 0 of a warp; {whole normalizer, 0} of a row of which this is a part.
+template <typename SumOfChunk>
+__device__ float2 WarpNormalizer(const CandidateArgs& args, int row, const SumOfChunk& sum_of) {
+  if (args.whole_normalizers != nullptr) return {__ldcg(args.whole_normalizers + row), 0.0f};
   float2 sum = {-INFINITY, 0.0f};
-  const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
   for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < args.num_chunks; i += kWarpSize) {
-    sum = Combine(sum, __ldcg(sums + i));
+    sum = Combine(sum, sum_of(i));
   }
   sum = WarpCombine(sum);
   // An infinite maximum is the normaliser by itself.
   return {sum.x, isinf(sum.x) ? 0.0f : logf(sum.y)};
 }
 
+// The same of args.sums. Other blocks wrote them, so that they are read past L1, which may hold
+// what was there before.
+__device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
+  const float2* sums = args.sums + static_cast<int64_t>(row) * args.num_chunks;
+  return WarpNormalizer(args, row, [&](int i) { return __ldcg(sums + i); });
+}
+
 // Computes the rows that are CandidateRow::plain.
 void SelectPlainCandidates(Device& device, const CandidateArgs& args);
+
+// Computes a call of few rows, all of which are plain; returns whether it is one.
+bool SelectFewCandidates(Device& device, const CandidateArgs& args, const FlatEdits& edits);
 
 }  // namespace beamline::cuda

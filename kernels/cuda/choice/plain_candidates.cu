@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
+#include "kernels/cuda/choice/plain_row.cuh"
 
 namespace beamline::cuda {
 namespace {
@@ -14,7 +15,6 @@ constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kBlocksEach = 5;                    // on a multiprocessor
 constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one a thread it stands for
 constexpr int kMostListed = 128;
-constexpr uint32_t kLowest = 0x007fffff;  // OrderedKey(-infinity)
 static_assert(kMostPlainCandidates <= kWarpSize);
 
 // A warp's shared memory: the keys that reach its threshold, and then the best of them.
@@ -35,20 +35,6 @@ struct Chunk {
   __device__ bool Has(int i) const { return Id(i) < end; }
 };
 constexpr int kValuesEach = kChunk / kWarpSize;
-
-// The few edits of a row, in the order of their ids.
-struct Biases {
-  const LogitsEdits::Bias* entries;
-  int count;
-
-  __device__ float Edited(int id, float score) const {
-#pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      if (entries[i].id == id) score += entries[i].value;
-    }
-    return score;
-  }
-};
 
 using Values = float[kShares][kKeysPerThread];  // element j of share w: id first + (8 j + w) * 32
 
@@ -126,16 +112,6 @@ __device__ float2 SumShares(float2 (&sums)[kShares]) {
   return sum;
 }
 
-// The count-th greatest of the lanes' numbers: at least `count` lanes reach it.
-__device__ uint32_t ThresholdOf(uint32_t number, int count) {
-  int num_greater = 0;
-#pragma unroll
-  for (int i = 0; i < kWarpSize; ++i) {
-    num_greater += __shfl_sync(kFullMask, number, i) > number ? 1 : 0;
-  }
-  return __reduce_min_sync(kFullMask, num_greater < count ? number : 0xffffffffu);
-}
-
 __device__ void Append(uint64_t key, List& list) {
   const int place = atomicAdd(&list.size, 1);
   if (place < kMostListed) list.keys[place] = key;
@@ -174,7 +150,7 @@ __device__ void StartList(List& list) {
 // greatest of this lane's.
 __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Values& values,
                             float maximum, int count, List& list, uint64_t* best) {
-  const uint32_t threshold = ThresholdOf(chunk.Has(0) ? OrderedKey(maximum) : 0, count);
+  const uint32_t threshold = ThresholdOf<kWarpSize>(chunk.Has(0) ? OrderedKey(maximum) : 0, count);
   // NaN counts as -infinity, and a comparison with it is false.
   const bool all = threshold <= kLowest;
   const float least = all ? -INFINITY : FromOrderedKey(threshold);
@@ -222,7 +198,7 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
     return greatest;
   };
   const uint64_t greatest = greatest_below(~uint64_t{0});
-  const uint32_t threshold = ThresholdOf(static_cast<uint32_t>(greatest >> 32), count);
+  const uint32_t threshold = ThresholdOf<kWarpSize>(static_cast<uint32_t>(greatest >> 32), count);
   StartList(list);
 #pragma unroll 4
   for (int i = Lane(); i < total; i += kWarpSize) {
@@ -234,46 +210,19 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
   __syncwarp();
 }
 
-// Writes the edited logits of a row that all of its warps have read.
-__device__ void StoreEdited(const Biases& biases, int vocab_size, float* logits) {
-  __syncwarp();
-  for (int i = Lane(); i < biases.count; i += kWarpSize) {
-    const int id = biases.entries[i].id;
-    const bool first = i == 0 || biases.entries[i - 1].id != id;  // of those of one id
-    if (first && id >= 0 && id < vocab_size) logits[id] = biases.Edited(id, logits[id]);
-  }
-}
-
 // Computes what a row asks for from what its chunks found; by one warp.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
                                const Biases& biases, List& list) {
   float2 normalizer = WarpNormalizer(args, r);
   normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
   normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
-  if (Lane() == 0 && args.log_normalizers != nullptr) {
-    args.log_normalizers[r] = normalizer.x + normalizer.y;
-  }
   const bool forced = row.forced_id >= 0;
   if (!forced) MergeChunks(args, r, row.count, list);
   const bool exists = Lane() < row.count;
   uint64_t key = exists && !forced ? list.best[Lane()] : 0;
   if (forced) key = CandidateKey(0.0f, row.forced_id);
-  const int id = IdOf(key);
-  float* const logits = args.logits + r * args.logits_stride;
-  const float logit = exists ? logits[id] : 0.0f;
-  int place = Lane();
-  if (row.normalization == Normalization::kOfTheChosen) {  // rounding may have changed the order
-    const float score = logit - normalizer.x - normalizer.y;
-    if (exists) key = CandidateKey(biases.Edited(id, score), id);
-    place = 0;
-    for (int j = 0; j < row.count; ++j) place += __shfl_sync(kFullMask, key, j) > key ? 1 : 0;
-  }
-  if (row.edits_in_place) StoreEdited(biases, args.vocab_size, logits);
-  if (!exists) return;
-  const int64_t to = static_cast<int64_t>(r) * args.max_count + place;
-  args.values[to] = ValueOf(key);
-  args.ids[to] = id;
-  if (args.raw_values != nullptr) args.raw_values[to] = logit;
+  const float logit = exists ? args.logits[r * args.logits_stride + IdOf(key)] : 0.0f;
+  WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
 // Grid: a warp for each chunk of each row. Bound by memory: the logits read once, by as many warps

@@ -2,8 +2,9 @@
 // over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
 // finds the sum of its chunk's exponentials together with the chunk's best, and the block that is
 // done last of a row's merges the row's chunks. Rows whose penalties multiply log-probabilities
-// need the normaliser before they choose: a launch of its own finds it. Many rows that ask for no
-// more than plain_candidates.cu offers are computed there.
+// need the normaliser before they choose: a launch of its own finds it. Rows that ask for no more
+// than plain_candidates.cu offers are computed there where they are many, and by few_candidates.cu
+// where they are few and all are such.
 #include <algorithm>
 
 #include "base/math.h"
@@ -312,12 +313,17 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.vocab_size = static_cast<int>(params.logits.dim(-1));
   args.num_chunks = CeilDiv(args.vocab_size, kChunk);
   args.max_count = params.max_count;
+  args.values = params.values;
+  args.ids = params.ids;
+  args.log_normalizers = params.log_normalizers;
+  args.raw_values = params.raw_values;
+  args.whole_normalizers = params.whole_normalizers;
+  if (SelectFewCandidates(device, args, edits)) return;
   // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
   // faster.
   const bool many = int64_t{args.num_chunks} * num_rows >=
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
   args.plain_apart = many && edits.any_plain;
-  args.whole_normalizers = params.whole_normalizers;
   const bool sums_apart = edits.any_before_edits && args.whole_normalizers == nullptr;
   EditOffsets at = {};
   LaunchValues sent;
@@ -326,10 +332,6 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.sums = device.TakeScratch<float2>(num_lists);
   args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);
   args.raw = device.TakeScratch<float>(num_lists * args.max_count);
-  args.values = params.values;
-  args.ids = params.ids;
-  args.log_normalizers = params.log_normalizers;
-  args.raw_values = params.raw_values;
   if (!device.ok()) return;
 
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);

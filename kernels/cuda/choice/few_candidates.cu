@@ -1,0 +1,257 @@
+// TopCandidates of few rows, all of them plain, as a step of one or some requests has them: a
+// cluster of blocks a row, every thread of which holds its logits in registers. What bounds it is
+// how often one has to wait for the others: they tell each other the greatest of each warp, list
+// what reaches a threshold among these in the first block's shared memory, and the first warp there
+// ranks the list.
+#include <algorithm>
+
+#include "base/math.h"
+#include "kernels/cuda/choice/candidate_args.cuh"
+#include "kernels/cuda/choice/ordered_key.cuh"
+#include "kernels/cuda/choice/plain_row.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/thread_block_cluster.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+constexpr int kClusterArchitecture = 90;
+constexpr int kBlocks = 8;  // of a cluster
+constexpr int kMostThreads = 1024;
+constexpr int kWarpsOfChunk = kSumThreads / kWarpSize;
+constexpr int kMostChunks = kBlocks * kMostThreads / kSumThreads;
+constexpr int kLeastChunks = 5;  // each of a row's candidates may be the greatest of a warp
+constexpr int kMostListed = 256;
+constexpr int kMostRows = 16;
+constexpr int kMostBiases = 64;
+static_assert((kLeastChunks - 1) * kWarpsOfChunk >= kMostPlainCandidates);
+
+// What travels with the launch.
+struct FewRows {
+  CandidateRow rows[kMostRows];
+  LogitsEdits::Bias biases[kMostBiases];
+};
+
+// Of the cluster's first block.
+struct RowLists {
+  float2 sums[kMostChunks][kWarpsOfChunk];  // of each warp's exponentials
+  int size;                                 // may be more than kMostListed, which are there then
+  uint64_t keys[kMostListed];
+  float logits[kMostListed];                       // unedited
+  int best[kMostPlainCandidates];                  // places in the list
+  uint64_t greatest[kMostChunks * kWarpsOfChunk];  // of each warp, below a bound
+};
+
+// What any thread of the cluster wrote to shared memory is there for all of them.
+__device__ void Meet() {
+  ClusterArrive();
+  ClusterWait();
+  __syncthreads();  // racecheck does not know the cluster's barriers
+}
+
+__device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+
+// A thread's share of a row: every kSumThreads-th id of a chunk.
+struct Share {
+  int first;                     // id
+  int size;                      // ids from there to the vocabulary's end, or fewer than 1
+  float values[kKeysPerThread];  // -infinity past the end
+
+  __device__ int Id(int j) const { return first + j * kSumThreads; }
+  __device__ bool Has(int j) const { return j * kSumThreads < size; }
+};
+
+__device__ void Load(const CandidateArgs& args, int row, int chunk, Share& share) {
+  share.first = chunk * kChunk + static_cast<int>(threadIdx.x) % kSumThreads;
+  share.size = args.vocab_size - share.first;
+  const float* const logits = args.logits + row * args.logits_stride + share.first;
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    share.values[j] = share.Has(j) ? logits[j * kSumThreads] : -INFINITY;
+  }
+}
+
+// Adds the biases. `maximum`, of the values, is kept up.
+__device__ void AddBiases(const Biases& biases, Share& share, float& maximum) {
+#pragma unroll 1
+  for (int b = 0; b < biases.count; ++b) {
+    const LogitsEdits::Bias bias = biases.entries[b];
+    const auto offset = static_cast<unsigned>(bias.id - share.first);
+    if (offset >= kChunk || offset % kSumThreads != 0) continue;
+    maximum = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < kKeysPerThread; ++j) {
+      share.values[j] += offset / kSumThreads == j && share.Has(j) ? bias.value : 0.0f;
+      maximum = fmaxf(maximum, share.values[j]);
+    }
+  }
+}
+
+// Lists what reaches the threshold. Few numbers do, so that they are read again: registers cannot
+// be indexed at run time, and code that runs once takes longer to be fetched than to run.
+__device__ void ListReaching(const CandidateArgs& args, int row, const Biases& biases,
+                             const Share& share, uint32_t threshold, RowLists& lists) {
+  // NaN counts as -infinity, and a comparison with it is false.
+  const bool all = threshold <= kLowest;
+  const float least = all ? -INFINITY : FromOrderedKey(threshold);
+  unsigned reach = 0;  // bit j: value j reaches the threshold
+#pragma unroll
+  for (int j = 0; j < kKeysPerThread; ++j) {
+    if (all ? share.Has(j) : share.values[j] >= least) reach |= 1u << j;
+  }
+#pragma unroll 1
+  for (; reach != 0; reach &= reach - 1) {
+    const int id = share.Id(__ffs(static_cast<int>(reach)) - 1);
+    const int place = atomicAdd(OfBlock(lists.size, 0), 1);
+    if (place >= kMostListed) continue;
+    const float logit = args.logits[row * args.logits_stride + id];
+    *OfBlock(lists.keys[place], 0) = CandidateKey(biases.Edited(id, logit), id);
+    *OfBlock(lists.logits[place], 0) = logit;
+  }
+}
+
+// Lists the `count` best alone, one after the other: where more numbers are equal than a list
+// holds. Every thread of the cluster calls it; `first`: Share::first.
+__device__ __noinline__ void ListByTurns(const CandidateArgs& args, int row, int count,
+                                         Biases biases, int warp, int first, RowLists& lists) {
+  const float* const logits = args.logits + row * args.logits_stride;
+  const bool is_first_warp = blockIdx.x == 0 && threadIdx.x < kWarpSize;
+  const int num_warps = kBlocks * static_cast<int>(blockDim.x) / kWarpSize;
+  uint64_t below = ~uint64_t{0};
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    uint64_t greatest = 0;
+#pragma unroll 1
+    for (int j = 0; j < kKeysPerThread; ++j) {
+      const int id = first + j * kSumThreads;
+      if (id >= args.vocab_size) break;
+      const uint64_t key = CandidateKey(biases.Edited(id, logits[id]), id);
+      if (key < below && key > greatest) greatest = key;
+    }
+    greatest = WarpMax(greatest);
+    if (Lane() == 0) *OfBlock(lists.greatest[warp], 0) = greatest;
+    Meet();
+    if (is_first_warp) {
+      greatest = 0;
+#pragma unroll 1
+      for (int w = Lane(); w < num_warps; w += kWarpSize) {
+        greatest = lists.greatest[w] > greatest ? lists.greatest[w] : greatest;
+      }
+      greatest = WarpMax(greatest);
+      if (Lane() == 0) {
+        lists.keys[i] = greatest;
+        lists.logits[i] = logits[IdOf(greatest)];
+        lists.size = count;
+      }
+    }
+    Meet();
+    below = ReadFromBlock(lists.keys[i], 0);
+  }
+}
+
+// Ranks the list and writes what the row asks for; by the cluster's first warp.
+__device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
+                          const Biases& biases, RowLists& lists) {
+  float2 normalizer = WarpNormalizer(args, r, [&](int chunk) {
+    float2 sum = lists.sums[chunk][0];
+#pragma unroll 1
+    for (int w = 1; w < kWarpsOfChunk; ++w) sum = Combine(sum, lists.sums[chunk][w]);
+    return sum;
+  });
+  normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
+  normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
+  uint64_t key = 0;
+  float logit = 0.0f;
+  if (row.forced_id >= 0) {
+    key = CandidateKey(0.0f, row.forced_id);
+    logit = args.logits[r * args.logits_stride + row.forced_id];
+  } else {
+    const int size = lists.size;
+#pragma unroll 1
+    for (int i = Lane(); i < size; i += kWarpSize) {
+      const uint64_t own = lists.keys[i];
+      int rank = 0;
+#pragma unroll 4
+      for (int j = 0; j < size; ++j) rank += lists.keys[j] > own ? 1 : 0;
+      if (rank < row.count) lists.best[rank] = i;
+    }
+    __syncwarp();
+    const int place = Lane() < row.count ? lists.best[Lane()] : 0;
+    key = lists.keys[place];
+    logit = lists.logits[place];
+  }
+  WriteRow(args, row, r, biases, normalizer, key, logit);
+}
+
+// Grid: (kBlocks, rows); kSumThreads threads for each chunk of a block. Bound by latencies: of the
+// logits, of three barriers of the cluster, of the last warp's sums, and of some hundred lines of
+// code, which a step's weights have driven out of the caches.
+__global__ void __launch_bounds__(kMostThreads)
+    FewRowsKernel(const __grid_constant__ CandidateArgs args, const __grid_constant__ FewRows few) {
+  __shared__ uint32_t maxima[kMostChunks * kWarpsOfChunk];  // OrderedKey
+  __shared__ RowLists lists;
+  if (threadIdx.x == 0) lists.size = 0;
+  ClusterArriveRelaxed();  // nobody writes to a block that has not begun
+  WaitForEarlierKernels();
+  const int r = blockIdx.y;
+  const CandidateRow& row = few.rows[r];
+  const Biases biases = {few.biases + row.first_bias, row.last_bias - row.first_bias};
+  const int warp = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / kWarpSize;
+  const int num_warps = kBlocks * static_cast<int>(blockDim.x) / kWarpSize;
+  const int chunk = warp / kWarpsOfChunk;
+  Share share;
+  Load(args, r, chunk, share);
+  float2 sum = SumOf(share.values);
+  float maximum = sum.x;
+  sum = WarpCombine(sum);
+  AddBiases(biases, share, maximum);
+  const uint32_t greatest = __reduce_max_sync(kFullMask, share.Has(0) ? OrderedKey(maximum) : 0);
+  ClusterWait();
+  if (Lane() == 0) *OfBlock(lists.sums[chunk][warp % kWarpsOfChunk], 0) = sum;
+  if (Lane() < kBlocks) *OfBlock(maxima[warp], Lane()) = greatest;
+  Meet();
+
+  if (row.forced_id < 0) {
+    uint32_t of_group = 0;  // of warps, of which there are as many groups as a warp has lanes
+#pragma unroll 1
+    for (int w = Lane(); w < num_warps; w += kWarpSize) of_group = max(of_group, maxima[w]);
+    ListReaching(args, r, biases, share, ThresholdOf<4>(of_group, row.count), lists);
+  }
+  Meet();
+  if (ReadFromBlock(lists.size, 0) > kMostListed) {
+    ListByTurns(args, r, row.count, biases, warp, share.first, lists);
+  }
+  ClusterArriveRelaxed();  // the first block stays until all have read from it
+  if (blockIdx.x == 0 && threadIdx.x < kWarpSize) FinishRow(args, row, r, biases, lists);
+  ClusterWait();
+}
+
+}  // namespace
+
+bool SelectFewCandidates(Device& device, const CandidateArgs& args, const FlatEdits& edits) {
+  if (device.code_architecture() < kClusterArchitecture || edits.any_other ||
+      args.num_rows > kMostRows || args.num_chunks < kLeastChunks ||
+      args.num_chunks > kMostChunks || edits.biases.size() > kMostBiases) {
+    return false;
+  }
+  FewRows few;
+  std::ranges::copy(edits.rows, few.rows);
+  std::ranges::copy(edits.biases, few.biases);
+  const int chunks_of_block = CeilDiv(args.num_chunks, kBlocks);
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = kBlocks;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(kBlocks, static_cast<unsigned>(args.num_rows));
+  config.blockDim = dim3(static_cast<unsigned>(chunks_of_block * kSumThreads));
+  config.stream = device.stream();
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  device.Check(cudaLaunchKernelEx(&config, FewRowsKernel, args, few), "TopCandidates (few)");
+  return true;
+}
+
+}  // namespace beamline::cuda
