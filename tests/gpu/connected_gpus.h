@@ -44,7 +44,16 @@ class ConnectedGpus {
     BEAMLINE_CHECK(communicators.ok());
     communicators_ = *std::move(communicators);
   }
-  ~ConnectedGpus() { backends_.clear(); }  // their recordings first
+  // Their recordings first. NCCL lets ranks of one process go together, so that they go at once.
+  ~ConnectedGpus() {
+    const int num_ranks = size();
+    backends_.clear();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      threads.emplace_back([this, rank] { communicators_[rank].reset(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
 
   int size() const { return static_cast<int>(backends_.size()); }
   cuda::CudaBackend& backend(int rank) { return *backends_[rank]; }
