@@ -15,6 +15,7 @@
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
+#include "server/accept/idle_filter.h"
 #include "server/accept/send_joining.h"
 #include "server/admission.h"
 #include "server/calls/call_burst.h"
@@ -229,6 +230,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  ThinIdleFilter();
   Configure(config, builder);
   if (!config.identity_file.empty()) LeaveOutReflection(builder);
   connections_ = AddConnections(tls_, builder);
