@@ -16,6 +16,7 @@
 #include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
 #include "server/accept/idle_filter.h"
+#include "server/accept/kick_sparing.h"
 #include "server/accept/send_joining.h"
 #include "server/admission.h"
 #include "server/calls/call_burst.h"
@@ -242,6 +243,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
   JoinSends();
+  SpareKicks();
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
   if (limit < config.max_connections) {
     spdlog::warn(

@@ -1,0 +1,60 @@
+#include "server/accept/kick_sparing.h"
+
+#include <dlfcn.h>
+#include <grpcpp/version_info.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/lent_thread.h"
+
+namespace beamline {
+namespace {
+
+std::atomic<bool> spares{false};
+// What the thread polls, one of gRPC's that does nothing else. Null: nothing so far.
+thread_local const void* polled = nullptr;
+
+bool ComesToIt(const void* pollset) {
+  return pollset == polled && LentThread::IsWorking() && spares.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void SpareKicks() { spares.store(true, std::memory_order_relaxed); }
+
+}  // namespace beamline
+
+// In place of gRPC's own, as those of send_joining.cc. The functions are of this version: others
+// return something else.
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51
+#define BEAMLINE_IN_PLACE __attribute__((visibility("default"), weak))
+struct grpc_pollset;
+struct grpc_pollset_worker;
+namespace grpc_core {
+class Timestamp {
+  int64_t milliseconds_;
+};
+}  // namespace grpc_core
+
+BEAMLINE_IN_PLACE absl::Status grpc_pollset_work(grpc_pollset* pollset,
+                                                 grpc_pollset_worker** worker,
+                                                 grpc_core::Timestamp deadline) {
+  using Work = absl::Status (*)(grpc_pollset*, grpc_pollset_worker**, grpc_core::Timestamp);
+  static const auto work = reinterpret_cast<Work>(
+      dlsym(RTLD_NEXT,
+            "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE"));
+  beamline::polled = pollset;
+  return work(pollset, worker, deadline);
+}
+
+BEAMLINE_IN_PLACE absl::Status grpc_pollset_kick(grpc_pollset* pollset,
+                                                 grpc_pollset_worker* worker) {
+  using Kick = absl::Status (*)(grpc_pollset*, grpc_pollset_worker*);
+  static const auto kick = reinterpret_cast<Kick>(
+      dlsym(RTLD_NEXT, "_Z17grpc_pollset_kickP12grpc_pollsetP19grpc_pollset_worker"));
+  if (worker == nullptr && beamline::ComesToIt(pollset)) return absl::OkStatus();
+  return kick(pollset, worker);
+}
+#endif
