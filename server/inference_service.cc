@@ -1,6 +1,8 @@
 #include "server/inference_service.h"
 
 #include "base/lent_thread.h"
+#include "google/protobuf/descriptor.h"
+#include "server/calls/answer_buffer.h"
 #include "server/calls/call_burst.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
@@ -29,6 +31,31 @@ grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
 }
 
 }  // namespace
+
+InferenceService::InferenceService(ServiceContext& services) : services_(services) {
+  GiveAnswersOf<&InferenceService::Generate>("Generate");
+  GiveAnswersOf<&InferenceService::Encode>("Encode");
+  GiveAnswersOf<&InferenceService::Score>("Score");
+  GiveAnswersOf<&InferenceService::Tokenize>("Tokenize");
+  GiveAnswersOf<&InferenceService::Detokenize>("Detokenize");
+  GiveAnswersOf<&InferenceService::Classify>("Classify");
+  GiveAnswersOf<&InferenceService::Rerank>("Rerank");
+  GiveAnswersOf<&InferenceService::ClassifyTokens>("ClassifyTokens");
+  GiveAnswersOf<&InferenceService::FillMask>("FillMask");
+}
+
+template <auto kMethod>
+void InferenceService::GiveAnswersOf(const char* rpc) {
+  // In place of the handler that the base classes have set, which is the same but for the type.
+  using Handler = grpc::internal::CallbackUnaryHandler<Buffer, AnswerBuffer>;
+  const auto* const service =
+      v1::EncodeRequest::descriptor()->file()->FindServiceByName("Inference");
+  MarkMethodRawCallback(
+      service->FindMethodByName(rpc)->index(),
+      new Handler([this](Context* context, const Buffer* request, AnswerBuffer* response) {
+        return (this->*kMethod)(context, request, &response->bytes);
+      }));
+}
 
 grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buffer* request,
                                                      Buffer* response) {

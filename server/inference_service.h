@@ -23,7 +23,7 @@ using RawInference = v1::Inference::WithRawCallbackMethod_Generate<
 
 class InferenceService final : public RawInference {
  public:
-  explicit InferenceService(ServiceContext& services) : services_(services) {}
+  explicit InferenceService(ServiceContext& services);
 
   using Context = grpc::CallbackServerContext;
   using Buffer = grpc::ByteBuffer;
@@ -52,6 +52,10 @@ class InferenceService final : public RawInference {
                                      Buffer* response) override;
 
  private:
+  // The answer of the RPC of this name, which `kMethod` serves, is an AnswerBuffer.
+  template <auto kMethod>
+  void GiveAnswersOf(const char* rpc);
+
   ServiceContext& services_;
 };
 

@@ -107,6 +107,7 @@ struct Path {
 };
 
 absl::Status CheckEnum(const Path& path, int value) {
+  if (value == 0) return absl::OkStatus();
   const FieldDescriptor& field = *path.field;
   if (field.enum_type()->FindValueByNumber(value) != nullptr) return absl::OkStatus();
   std::string names;
@@ -154,39 +155,54 @@ bool HasCheckedValues(const Descriptor& type, std::vector<const Descriptor*>& ou
 
 // The fields of a type that CheckValues looks at, by their numbers.
 struct CheckedFields {
+  enum class Kind : uint8_t { kMessage, kMessages, kEnum, kFloat };
+  struct Field {
+    const FieldDescriptor* descriptor;
+    Kind kind;
+  };
+
   explicit CheckedFields(const Descriptor& type) {
     std::vector<const Descriptor*> outer = {&type};
     for (int i = 0; i < type.field_count(); ++i) {
-      if (IsChecked(*type.field(i), outer)) fields.push_back(type.field(i));
+      const FieldDescriptor& field = *type.field(i);
+      if (IsChecked(field, outer)) fields.push_back({&field, KindOf(field)});
     }
-    std::ranges::sort(fields, {}, &FieldDescriptor::number);
+    std::ranges::sort(fields, {}, [](const Field& field) { return field.descriptor->number(); });
   }
-  std::vector<const FieldDescriptor*> fields;
+  // Asked for once: some of a descriptor's answers are behind a std::once_flag.
+  static Kind KindOf(const FieldDescriptor& field) {
+    if (field.message_type() != nullptr) {
+      return field.is_repeated() ? Kind::kMessages : Kind::kMessage;
+    }
+    return field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM ? Kind::kEnum : Kind::kFloat;
+  }
+  std::vector<Field> fields;
 };
 
 // A value that is absent reads as 0, which is every enum's first and finite.
 // REQUIRES: no field of the contract's requests is a repeated enum or a repeated float. (Tensors
 // are looked at where they are read.)
 absl::Status CheckValues(const Message& message, const Path* outer) {
-  const auto& reflection = *message.GetReflection();
-  for (const FieldDescriptor* field : ByType<CheckedFields>(*message.GetDescriptor()).fields) {
+  using Kind = CheckedFields::Kind;
+  const auto* const reflection = message.GetReflection();
+  for (const auto& [field, kind] : ByType<CheckedFields>(*message.GetDescriptor()).fields) {
     Path path = {outer, field};
-    if (field->message_type() != nullptr) {
-      if (!field->is_repeated() && !reflection.HasField(message, field)) continue;
-      const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    if (kind == Kind::kEnum) {
+      BEAMLINE_RETURN_IF_ERROR(CheckEnum(path, reflection->GetEnumValue(message, field)));
+    } else if (kind == Kind::kFloat) {
+      BEAMLINE_RETURN_IF_ERROR(CheckFinite(path, reflection->GetFloat(message, field)));
+    } else if (kind == Kind::kMessage) {
+      if (!reflection->HasField(message, field)) continue;
+      BEAMLINE_RETURN_IF_ERROR(CheckValues(reflection->GetMessage(message, field), &path));
+    } else {
+      const int count = reflection->FieldSize(message, field);
       for (int i = 0; i < count; ++i) {
-        const Message& part = field->is_repeated()
-                                  ? reflection.GetRepeatedMessage(message, field, i)
-                                  : reflection.GetMessage(message, field);
+        const Message& part = reflection->GetRepeatedMessage(message, field, i);
         path.index = i;
         absl::Status status = CheckValues(part, &path);
         if (field->is_map()) status = InMapEntry(status, path, part);
         BEAMLINE_RETURN_IF_ERROR(status);
       }
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-      BEAMLINE_RETURN_IF_ERROR(CheckEnum(path, reflection.GetEnumValue(message, field)));
-    } else {
-      BEAMLINE_RETURN_IF_ERROR(CheckFinite(path, reflection.GetFloat(message, field)));
     }
   }
   return absl::OkStatus();

@@ -248,13 +248,18 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
 }
 
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
+  // One that is returned everywhere is made where it is wanted.
   absl::StatusOr<EncodeRequest> made(absl::in_place);
   EncodeRequest& request = *made;
   request.model = message.model();
   request.inputs.reserve(static_cast<size_t>(message.inputs_size()));
   for (int i = 0; i < message.inputs_size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(Prompt input, ToPrompt(message.inputs(i), "inputs", i));
-    request.inputs.push_back(std::move(input));
+    absl::StatusOr<Prompt> input = ToPrompt(message.inputs(i), "inputs", i);
+    if (!input.ok()) {
+      made = input.status();
+      return made;
+    }
+    request.inputs.push_back(*std::move(input));
   }
   SetPooling(message.pooling(), request);
   request.normalize = Optional<bool>(message.has_normalize(), message.normalize());
