@@ -214,7 +214,7 @@ void CallState::Done() {
   }
   services_.metrics.RecordCall(record_);
   LogRequest(record_, services_.request_log);
-  if (services_.spans != nullptr) services_.spans->Add(std::move(record_));
+  if (services_.spans != nullptr) services_.spans->Add(record_);
 }
 
 }  // namespace beamline

@@ -1,16 +1,19 @@
 // Sends a span for each traced request to an OpenTelemetry collector, by OTLP over gRPC.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <memory>
+#include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
-#include <vector>
 
-#include "opentelemetry/trace_service.grpc.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "opentelemetry/trace_service.grpc.pb.h"  // how gRPC reads its messages
 #include "server/metrics/metrics.h"
 #include "server/tracing/span_stats.h"
 
@@ -36,29 +39,32 @@ class SpanExporter {
   ~SpanExporter();
 
   // Any thread; at the end of the request. Takes no lock for requests that are not traced.
-  void Add(CallRecord record);
+  void Add(const CallRecord& record);
 
  private:
-  // A request that is over, of which a span is made where nobody waits for it.
-  struct Ended {
-    CallRecord record;
-    std::chrono::system_clock::time_point when;
+  using Response = opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
+  // Of one message to the collector.
+  struct Batch {
+    std::string spans;  // as SpanBytes are, one behind the other
+    size_t num_spans = 0;
   };
 
+  // Makes the span of a request of a sampled trace.
+  void AddSpan(const CallRecord& record, std::chrono::system_clock::time_point end);
+  void Append(std::string_view span);
   void Run();
   // Logs when the collector begins to take them, or to take them no more.
-  void Send(const std::vector<Ended>& requests);
+  void Send(const Batch& batch);
 
   const Options options_;
   SpanStats& stats_;
-  std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::Stub> stub_;
-  // Of the thread alone. The request's messages and texts are filled again and again: a span has
-  // some thirty of them.
-  opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest request_;
-  bool is_failing_ = false;
-  std::mutex mutex_;  // guards all below
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub_;
+  bool is_failing_ = false;  // of the thread alone
+  std::mutex mutex_;         // guards all below
   std::condition_variable wake_;
-  std::vector<Ended> waiting_;
+  std::deque<Batch> waiting_;           // all but the last one are full
+  std::atomic<size_t> num_waiting_{0};  // spans; may be read without the lock
+  std::string spare_;                   // whose memory the next batch takes
   bool ends_ = false;
   std::thread thread_;  // last: it uses the others
 };

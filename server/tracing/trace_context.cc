@@ -49,11 +49,13 @@ std::string TraceParentOf(const TraceContext& trace) {
   return fmt::format("00-{}-{}-{}", trace.trace_id, trace.span_id, trace.sampled ? "01" : "00");
 }
 
-std::string NewSpanId() {
+uint64_t NewId() {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
   uint64_t id = 0;
   while (id == 0) id = engine();
-  return fmt::format("{:016x}", id);
+  return id;
 }
+
+std::string NewSpanId() { return fmt::format("{:016x}", NewId()); }
 
 }  // namespace beamline

@@ -25,7 +25,9 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text);
 // "00-TRACE-SPAN-01".
 std::string TraceParentOf(const TraceContext& trace);
 
-// A random one of 16 digits, not all zero; any thread.
+// A random one, not 0; any thread.
+uint64_t NewId();
+// The same as 16 digits.
 std::string NewSpanId();
 
 }  // namespace beamline
