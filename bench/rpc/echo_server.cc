@@ -1,7 +1,7 @@
 // rpc_echo_server: the least that a gRPC callback server can do with Beamline's contract, beside
 // which Beamline's own server is measured. It answers Encode with as many numbers, and
 // GenerateStream with as many messages of a token, as it is told to, refuses Generate, and looks at
-// no request.
+// no request. It takes spans, too, as a collector does.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -19,9 +19,12 @@
 #include "base/text.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
+#include "opentelemetry/trace_service.grpc.pb.h"
 
 namespace beamline {
 namespace {
+
+namespace otlp = opentelemetry::proto::collector::trace::v1;
 
 // Writes the tokens one after the other, each when the one before has been taken.
 class TokenStream final : public grpc::ServerWriteReactor<v1::GenerateStreamResponse> {
@@ -110,6 +113,21 @@ class EchoModels final : public v1::Models::CallbackService {
   }
 };
 
+// As a collector of spans it takes all, and looks at none.
+class EchoCollector final
+    : public otlp::TraceService::WithRawCallbackMethod_Export<otlp::TraceService::Service> {
+ public:
+  grpc::ServerUnaryReactor* Export(grpc::CallbackServerContext* context,
+                                   const grpc::ByteBuffer* /*request*/,
+                                   grpc::ByteBuffer* response) override {
+    const grpc::Slice all_taken;
+    *response = grpc::ByteBuffer(&all_taken, 1);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+};
+
 // Plain text without a certificate.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(
     const std::string& certificate_file, const std::string& key_file) {
@@ -154,11 +172,13 @@ int Main(int argc, char** argv) {
 
   EchoService service(dimensions, num_tokens);
   EchoModels models;
+  EchoCollector collector;
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", *credentials, &port);
   builder.RegisterService(&service);
   builder.RegisterService(&models);
+  builder.RegisterService(&collector);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     std::fputs("rpc_echo_server: no port of 127.0.0.1 can be listened at\n", stderr);
