@@ -85,13 +85,19 @@ std::string FaultOf(const Identity& identity, bool has_rights, std::string_view 
   return "";
 }
 
-// Each call is hashed for: OpenSSL's SHA256() looks the algorithm up every time, which takes longer
-// than a token's hash.
+// Each call is hashed for: OpenSSL's SHA256() looks the algorithm up every time and makes a
+// context, which takes longer than a token's hash. Each thread keeps one.
 std::array<unsigned char, SHA256_DIGEST_LENGTH> Sha256(std::string_view text) {
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
   static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  static thread_local const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash = {};
-  const bool is_hashed = algorithm != nullptr && EVP_Digest(text.data(), text.size(), hash.data(),
-                                                            nullptr, algorithm, nullptr) == 1;
+  const bool is_hashed = algorithm != nullptr && context != nullptr &&
+                         EVP_DigestInit_ex2(context.get(), algorithm, nullptr) == 1 &&
+                         EVP_DigestUpdate(context.get(), text.data(), text.size()) == 1 &&
+                         EVP_DigestFinal_ex(context.get(), hash.data(), nullptr) == 1;
   BEAMLINE_CHECK(is_hashed);
   return hash;
 }
