@@ -2,32 +2,76 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace beamline {
 
 // `EVENT name=value name="text"`, texts escaped as in C; as JSON an object with the same names and
 // `"event":"EVENT"` first. The values are in the order in which they are added.
+//
+// A line is made of a hundred pieces of a few bytes. What puts them there is inline: the names are
+// constants, whose copies are a few instructions then.
 class EventLine {
  public:
   EventLine(std::string_view event, bool json);
 
-  void AddWord(std::string_view name, std::string_view word);  // letters, digits and underscores
-  void AddText(std::string_view name, std::string_view text);
-  void AddNumber(std::string_view name, int64_t number);
-  void AddBool(std::string_view name, bool value);
-  void AddSeconds(std::string_view name, std::chrono::nanoseconds time);  // to a microsecond
+  // Letters, digits and underscores.
+  void AddWord(std::string_view name, std::string_view word) {
+    Begin(name, /*is_quoted=*/json_);
+    Append(word);
+    if (json_) Append("\"");
+  }
+  void AddText(std::string_view name, std::string_view text) {
+    Begin(name, /*is_quoted=*/true);
+    AppendText(text);
+    Append("\"");
+  }
+  void AddNumber(std::string_view name, int64_t number) {
+    Begin(name, /*is_quoted=*/false);
+    AppendNumber(number);
+  }
+  void AddBool(std::string_view name, bool value) {
+    Begin(name, /*is_quoted=*/false);
+    Append(value ? "true" : "false");
+  }
+  // To a microsecond.
+  void AddSeconds(std::string_view name, std::chrono::nanoseconds time) {
+    Begin(name, /*is_quoted=*/false);
+    AppendSeconds(time);
+  }
 
   std::string Take() &&;
 
  private:
-  void Begin(std::string_view name);
+  // Room for so many bytes more, which are to be written at once.
+  [[gnu::always_inline]] char* Extend(size_t num_bytes) {
+    const size_t begin = size_;
+    size_ += num_bytes;
+    if (size_ > line_.size()) Grow();
+    return line_.data() + begin;
+  }
+  [[gnu::always_inline]] void Append(std::string_view bytes) {
+    std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
+  }
+  // What stands before a value, and the quotation mark with which one of text begins.
+  [[gnu::always_inline]] void Begin(std::string_view name, bool is_quoted) {
+    Append(json_ ? std::string_view(",\"") : std::string_view(" "));
+    Append(name);
+    Append(json_ ? std::string_view("\":") : std::string_view("="));
+    if (is_quoted) Append("\"");
+  }
+  void Grow();
+  void AppendText(std::string_view text);  // escaped, without quotation marks
+  void AppendNumber(int64_t number);
+  void AppendSeconds(std::chrono::nanoseconds time);
 
   const bool json_;
-  std::string line_;
+  std::string line_;  // the first size_ bytes of it
+  size_t size_ = 0;
 };
 
 }  // namespace beamline

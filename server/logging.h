@@ -8,6 +8,9 @@ namespace beamline {
 // To be called once per process. What gRPC and protobuf log becomes lines of this log, at level
 // debug.
 void SetUpLogging();
+// Before the process ends otherwise than by the end of main: lines may wait some milliseconds for
+// others.
+void FlushLog();
 // level: debug, info, warn, error, off; info until it is called.
 void SetLogLevel(const std::string& level);
 // text or json, of every line from now on.

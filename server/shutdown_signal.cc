@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/logging.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -73,11 +74,14 @@ void ShutdownSignal::Watch() {
     // Nothing of a load needs an orderly end, and it may take minutes.
     if (!serving_) {
       spdlog::info("stopped before it served");
+      FlushLog();
       _exit(0);
     }
   }
   Request();
-  _exit(128 + Next());
+  const int second = Next();
+  FlushLog();
+  _exit(128 + second);
 }
 
 }  // namespace beamline
