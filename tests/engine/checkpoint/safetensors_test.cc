@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/checkpoint/checkpoint_folder.h"
@@ -49,6 +50,13 @@ TEST(SafetensorsTest, HeaderLengthIsChecked) {
   bytes[0] = 3;
   EXPECT_THAT(std::string(Parse(bytes).status().message()),
               HasSubstr("claims 3 bytes, but the file has 2"));
+  // The longest that is looked at, and one byte more.
+  for (const auto& [length, message] :
+       {std::pair(100'000'000, "claims 100000000 bytes, but the file has 2"),
+        std::pair(100'000'001, "claims 100000001 bytes; at most 100000000 are accepted")}) {
+    for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+    EXPECT_THAT(std::string(Parse(bytes).status().message()), HasSubstr(message));
+  }
   bytes[7] = '\x7f';
   EXPECT_THAT(std::string(Parse(bytes).status().message()),
               HasSubstr("at most 100000000 are accepted"));
@@ -102,6 +110,8 @@ constexpr Fault kFaults[] = {
      "overflows 64 bits"},
     {"SizeMismatch", R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8,
      "shape and dtype need 12 bytes, data_offsets span 8"},
+    {"SpareBytes", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8,
+     "shape and dtype need 4 bytes, data_offsets span 8"},
     {"NoOffsets", R"({"a":{"dtype":"I8","shape":[1]}})", 1, "data_offsets is missing"},
     {"ThreeOffsets", R"({"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1,2]}})", 1,
      "not two whole numbers"},

@@ -1,6 +1,7 @@
 // Small tokenizers of every kind against the rows that Hugging Face's library wrote for them
 // (tools/make_tokenizer_fixtures.py). Takes another folder of such fixtures as an argument.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -108,6 +109,26 @@ TEST(FixtureTest, IncrementalDecodingOfRandomIdsEqualsWholeDecoding) {
       for (const bool skip : {true, false}) {
         EXPECT_EQ(DecodeIncrementally(*tokenizer, ids, skip), *tokenizer->Decode(ids, skip));
       }
+    }
+  }
+}
+
+// Texts that a client may make to keep the tokenizer busy: of each kind of model, with each way to
+// split a text, quadratic work would take minutes.
+TEST(FixtureTest, LongRunsTakeLinearTime) {
+  constexpr size_t kBytes = 512 << 10;
+  for (const char* name :
+       {"bert_cased", "byte_normalized", "char_bpe", "clip", "gemma", "gpt_neox", "llama2",
+        "llama3", "o200k", "qwen2", "roberta", "t5", "unigram_bytes"}) {
+    const auto tokenizer = Load(kRoot / "tests/engine/text/fixtures" / name);
+    ASSERT_NE(tokenizer, nullptr);
+    for (const char* unit : {"a", " ", "\u4e2d", "'s1 \n"}) {
+      std::string text;
+      while (text.size() < kBytes) text += unit;
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_TRUE(tokenizer->Encode(text, {}).ok());
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      EXPECT_LT(seconds.count(), 20) << name << " '" << unit << "'";
     }
   }
 }

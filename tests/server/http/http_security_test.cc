@@ -51,13 +51,16 @@ class HttpSecurityTest : public HttpTest {
   // What a request over TLS gets, with a client certificate of that name where there is one.
   std::string AskOverTls(const std::string& request, const std::string& name = "",
                          std::string* server = nullptr) const {
+    return AskWith(name.empty() ? CertificateAndKey{} : clients_.Issue(name), request, server);
+  }
+  std::string AskWith(const CertificateAndKey& own, const std::string& request,
+                      std::string* server = nullptr) const {
     const std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(TLS_client_method()));
     const std::unique_ptr<X509, Free> root(
         PEM_read_bio_X509(Reader(authority_.certificate()).get(), nullptr, nullptr, nullptr));
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), root.get());
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-    if (!name.empty()) {
-      const CertificateAndKey own = clients_.Issue(name);
+    if (!own.key.empty()) {
       const std::unique_ptr<X509, Free> certificate(
           PEM_read_bio_X509(Reader(own.certificate).get(), nullptr, nullptr, nullptr));
       const std::unique_ptr<EVP_PKEY, Free> key(
@@ -176,6 +179,33 @@ TEST_F(HttpSecurityTest, NewConnectionsGetTheNewCertificate) {
   EXPECT_THAT(shown, HasSubstr("CN=renewed"));
 }
 
+TEST_F(HttpSecurityTest, SpeaksTheNewVersionsAlone) {
+  ServeTls(false);
+  for (const int version : {TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION, TLS1_3_VERSION}) {
+    const std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(TLS_client_method()));
+    SSL_CTX_set_security_level(context.get(), 0);  // so that the client would speak the old ones
+    ASSERT_EQ(SSL_CTX_set_min_proto_version(context.get(), version), 1);
+    ASSERT_EQ(SSL_CTX_set_max_proto_version(context.get(), version), 1);
+    const std::unique_ptr<BIO, Free> connection(BIO_new_ssl_connect(context.get()));
+    BIO_set_conn_hostname(connection.get(), fmt::format("127.0.0.1:{}", port_).c_str());
+    EXPECT_EQ(BIO_do_connect(connection.get()) == 1, version >= TLS1_2_VERSION) << version;
+  }
+}
+
+// A certificate that names somebody who may call is of no use where it is another authority's, or
+// its time is over.
+TEST_F(HttpSecurityTest, AClientsCertificateMustBeOfItsAuthorityAndValidNow) {
+  ServeIdentities();
+  ServeTls(true);
+  const std::string embed =
+      HttpClient::Format("POST", "/v1/embeddings", R"({"input":"a"})", {{"Connection", "close"}});
+  EXPECT_THAT(AskWith(clients_.Issue("batch"), embed), HasSubstr("HTTP/1.1 200"));
+  EXPECT_THAT(AskWith(authority_.Issue("batch"), embed), testing::Not(HasSubstr("HTTP/1.1")));
+  const CertificateAndKey old =
+      clients_.Issue("batch", -std::chrono::hours(2), -std::chrono::hours(1));
+  EXPECT_THAT(AskWith(old, embed), testing::Not(HasSubstr("HTTP/1.1")));
+}
+
 TEST_F(HttpSecurityTest, KnowsClientsByTheirCertificates) {
   ServeIdentities();
   ServeTls(true);
@@ -183,7 +213,20 @@ TEST_F(HttpSecurityTest, KnowsClientsByTheirCertificates) {
       HttpClient::Format("POST", "/v1/embeddings", R"({"input":"a"})", {{"Connection", "close"}});
   EXPECT_THAT(AskOverTls(embed, "batch"), HasSubstr("HTTP/1.1 200"));
   EXPECT_THAT(AskOverTls(embed, "stranger"), HasSubstr("HTTP/1.1 401"));
-  EXPECT_EQ(AskOverTls(embed).find("HTTP/1.1 200"), std::string::npos) << "needs a certificate";
+}
+
+// Who has no certificate is not heard where one is asked for, token or not.
+TEST_F(HttpSecurityTest, AClientsCertificateIsNeededUnlessItIsLeftToTheClient) {
+  ServeIdentities();
+  ServeTls(true);
+  const std::string embed =
+      HttpClient::Format("POST", "/v1/embeddings", R"({"input":"a"})",
+                         {{"Connection", "close"}, {"Authorization", "Bearer token-of-alice"}});
+  EXPECT_THAT(AskOverTls(embed), testing::Not(HasSubstr("HTTP/1.1")));
+  EXPECT_THAT(AskOverTls(embed, "stranger"), HasSubstr("HTTP/1.1 200"));
+  config_.tls_require_client_certificate = false;
+  ServeTls(true);
+  EXPECT_THAT(AskOverTls(embed), HasSubstr("HTTP/1.1 200"));
 }
 
 }  // namespace

@@ -91,6 +91,31 @@ CertificateAndKey TestAuthority::Issue(const std::string& name, std::chrono::sec
   return issued;
 }
 
+CertificateAndKey TestAuthority::IssueShort(const std::string& name) const {
+  constexpr size_t kBits = 512;
+  EVP_PKEY* const key = EVP_RSA_gen(kBits);
+  Require(key != nullptr);
+  X509* const certificate = Make(name, key, signer_->certificate, signer_->key,
+                                 -std::chrono::hours(1), std::chrono::hours(1));
+  CertificateAndKey issued = ToPem(certificate, key);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  return issued;
+}
+
+std::string WithPassphrase(const std::string& key, const std::string& passphrase) {
+  BIO* const plain = BIO_new_mem_buf(key.data(), static_cast<int>(key.size()));
+  EVP_PKEY* const read = PEM_read_bio_PrivateKey(plain, nullptr, nullptr, nullptr);
+  Require(read != nullptr);
+  BIO* const text = BIO_new(BIO_s_mem());
+  Require(PEM_write_bio_PrivateKey(text, read, EVP_aes_256_cbc(),
+                                   reinterpret_cast<const unsigned char*>(passphrase.data()),
+                                   static_cast<int>(passphrase.size()), nullptr, nullptr) == 1);
+  EVP_PKEY_free(read);
+  BIO_free(plain);
+  return TextOf(text);
+}
+
 void ReplaceFile(const std::string& path, const std::string& text) {
   std::ofstream(path + ".new") << text;
   std::filesystem::rename(path + ".new", path);

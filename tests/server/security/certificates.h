@@ -24,12 +24,17 @@ class TestAuthority {
   CertificateAndKey Issue(const std::string& name,
                           std::chrono::seconds begin = -std::chrono::hours(1),
                           std::chrono::seconds end = std::chrono::hours(1)) const;
+  // With a key of RSA that is shorter than OpenSSL serves with.
+  CertificateAndKey IssueShort(const std::string& name) const;
 
  private:
   struct Signer;
   std::unique_ptr<Signer> signer_;
   CertificateAndKey own_;
 };
+
+// The key of PEM, enciphered with a passphrase.
+std::string WithPassphrase(const std::string& key, const std::string& passphrase);
 
 // In place of the file, as tools do that renew certificates: whoever opens it gets the old text or
 // the new one.

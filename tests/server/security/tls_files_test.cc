@@ -88,6 +88,16 @@ TEST_F(TlsFilesTest, AKeyOfAnotherCertificate) {
                 ScratchPath("certificate") + "'");
 }
 
+TEST_F(TlsFilesTest, AKeyThatNobodyCanUse) {
+  EXPECT_EQ(Error(own_.certificate, WithPassphrase(own_.key, "secret")),
+            Named("tls_key_file", "key") +
+                "whose key needs a passphrase; accepted: a PEM private key without one");
+  const CertificateAndKey weak = authority_.IssueShort("weak");
+  EXPECT_THAT(Error(weak.certificate, weak.key),
+              testing::StartsWith(Named("tls_certificate_file", "certificate") +
+                                  "which OpenSSL does not take: "));
+}
+
 TEST_F(TlsFilesTest, ACertificateOfAnotherTime) {
   const CertificateAndKey old = authority_.Issue("old", -hours(3), -hours(1));
   EXPECT_THAT(Error(old.certificate, old.key),
