@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures on this machine what a call costs beside the engine's work when all that protects and observes the server is on: TLS, tokens,
 quotas, a line of the log for each request, traces of each request to a collector; beside a server with nothing of it, the engine in process,
-and a bare gRPC callback server with and without TLS. Each alone is measured too. Writes OUT.md and OUT.json. The binaries are those of
-bench/rpc/bench_rpc.sh. Every figure is the median of rounds in which the candidates take turns."""
+and a bare gRPC callback server without TLS, with it, and with it and the same metadata in its calls. Each alone is measured too. Writes OUT.md
+and OUT.json. The binaries are those of bench/rpc/bench_rpc.sh. Every figure is the median of rounds in which the candidates take turns."""
 
 import argparse
 import contextlib
@@ -21,7 +21,9 @@ from bench_rpc import machine, serving  # noqa: E402
 
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE, CONNECTIONS = 64, 8
-AT_ONCE = ("echo", "nothing", "echo with TLS", "all")
+SAME_CALLS = "echo with TLS, called as all"  # with a token and a traceparent, which it does not look at
+AT_ONCE = ("echo", "nothing", "echo with TLS", SAME_CALLS, "all")
+BESIDE = (("nothing", "echo"), ("all", "echo with TLS"), ("all", SAME_CALLS))
 TOKEN = "a-token-of-the-bench"
 
 
@@ -72,6 +74,7 @@ def measure(options, folder, spans):
         tls_settings, tls_flags = kinds["TLS"]
         where["echo"] = ["--target", stack.enter_context(serving(echo))]
         where["echo with TLS"] = ["--target", stack.enter_context(serving(echo + tls_settings)), *tls_flags]
+        where[SAME_CALLS] = [*where["echo with TLS"][:2], *kinds["all"][1]]
         for _ in range(options.rounds):
             for name in AT_ONCE:
                 many = run(options, "encode", where[name], "--concurrency", str(CALLS_AT_ONCE), "--connections", str(CONNECTIONS))
@@ -96,7 +99,7 @@ def measure(options, folder, spans):
         row["added_unary_us"] = row["encode"]["p50_us"] - engine["encode"]["p50_us"]
         row["added_token_us"] = (row["stream"]["p50_us"] - engine["stream"]["p50_us"]) / TOKENS
     rates = {row["candidate"]: row.get("calls_per_s") for row in rows}
-    ratios = {name: rates[name] / rates[echo] for name, echo in (("nothing", "echo"), ("all", "echo with TLS"))}
+    ratios = [{"candidate": name, "echo": echo, "ratio": rates[name] / rates[echo]} for name, echo in BESIDE]
     return {"rows": rows, "ratios": ratios, "runs": runs}
 
 
@@ -107,19 +110,20 @@ def page(result):
         f"{result['rounds']} rounds of {result['seconds']:g} s in which the candidates", f"take turns; one client, one call after the other. The models have one layer of "
         f"{tiny_checkpoints.WIDTH} hidden numbers. \"Added\" is p50 beside the engine in process. TLS is 1.3 with a key of the curve",
         "P-256; a token of each call is looked up in an identity file; a quota is taken from and settled by each call; the request log is a line of JSON for each",
-        "call; each call has a `traceparent`, and its span goes to a collector, a gRPC server on the same cores that takes whatever comes. Limits of connections, sizes",
-        "and queues are on in every row. \"Echo\" is a gRPC callback server that answers the same messages at once; it writes a message a token.", "",
+        "call, written to /dev/null; each call has a `traceparent`, and its span goes to a collector, a gRPC server on the same cores that takes what comes. Limits of",
+        "connections, sizes and queues are on in every row. \"Echo\" is a gRPC callback server that answers the same messages at once, and writes a message a",
+        "token; \"called as all\" it gets the same token and `traceparent` with each call, and looks at neither.", "",
         f"| on | Encode of 4 tokens, p50; p99 (us) | added (us) | GenerateStream of {TOKENS} tokens, p50 (us) | added a token (us) |",
         "| --- | ---: | ---: | ---: | ---: |"]
     for row in result["rows"]:
         added = (f"{row['added_unary_us']:.0f}", f"{row['added_token_us']:.1f}") if "added_unary_us" in row else ("", "")
         name = "engine in process" if row["candidate"] == "engine" else row["candidate"]
         lines.append(f"| {name} | {row['encode']['p50_us']:.0f}; {row['encode']['p99_us']:.0f} | {added[0]} | {row['stream']['p50_us']:.0f} | {added[1]} |")
-    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections:", "", "| on | calls/s | of echo's |", "| --- | ---: | ---: |"]
+    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections:", "", "| on | calls/s | of those of |", "| --- | ---: | --- |"]
     for row in result["rows"]:
         if "calls_per_s" in row:
-            ratio = result["ratios"].get(row["candidate"])
-            lines.append(f"| {row['candidate']} | {row['calls_per_s']:,.0f} | {'' if ratio is None else f'{ratio:.2f}'} |")
+            ratios = "; ".join(f"{of['ratio']:.2f} {of['echo']}" for of in result["ratios"] if of["candidate"] == row["candidate"])
+            lines.append(f"| {row['candidate']} | {row['calls_per_s']:,.0f} | {ratios} |")
     return "\n".join(lines) + "\n"
 
 
