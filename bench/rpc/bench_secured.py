@@ -2,7 +2,8 @@
 """Measures on this machine what a call costs beside the engine's work when all that protects and observes the server is on: TLS, tokens,
 quotas, a line of the log for each request, traces of each request to a collector; beside a server with nothing of it, the engine in process,
 and a bare gRPC callback server without TLS, with it, and with it and the same metadata in its calls. Each alone is measured too. Writes OUT.md
-and OUT.json. The binaries are those of bench/rpc/bench_rpc.sh. Every figure is the median of rounds in which the candidates take turns."""
+and OUT.json. The binaries are those of bench/rpc/bench_rpc.sh. Every figure is the median of rounds in which the candidates take
+turns; each round starts the servers anew, as one process is faster than the next."""
 
 import argparse
 import contextlib
@@ -61,21 +62,27 @@ def run(options, call, where, *more):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
+def start_all(options, kinds, models, stack):
+    """The servers, which the stack ends; by name the bench's options that call them."""
+    where = {}
+    for name, (settings, flags) in kinds.items():
+        server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", *settings, *models]
+        where[name] = ["--target", stack.enter_context(serving(server)), *flags]
+    echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
+    tls_settings, tls_flags = kinds["TLS"]
+    where["echo"] = ["--target", stack.enter_context(serving(echo))]
+    where["echo with TLS"] = ["--target", stack.enter_context(serving(echo + tls_settings)), *tls_flags]
+    where[SAME_CALLS] = [*where["echo with TLS"][:2], *kinds["all"][1]]
+    return where
+
+
 def measure(options, folder, spans):
     kinds = protections(folder, spans)
     models = [part for name in ("bert", "gpt2") for part in ("--model", f"{name}={os.path.join(folder, name)},cache_bytes=16777216")]
     runs = []
-    with contextlib.ExitStack() as stack:
-        where = {}
-        for name, (settings, flags) in kinds.items():
-            server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", *settings, *models]
-            where[name] = ["--target", stack.enter_context(serving(server)), *flags]
-        echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
-        tls_settings, tls_flags = kinds["TLS"]
-        where["echo"] = ["--target", stack.enter_context(serving(echo))]
-        where["echo with TLS"] = ["--target", stack.enter_context(serving(echo + tls_settings)), *tls_flags]
-        where[SAME_CALLS] = [*where["echo with TLS"][:2], *kinds["all"][1]]
-        for _ in range(options.rounds):
+    for _ in range(options.rounds):
+        with contextlib.ExitStack() as stack:
+            where = start_all(options, kinds, models, stack)
             for name in AT_ONCE:
                 many = run(options, "encode", where[name], "--concurrency", str(CALLS_AT_ONCE), "--connections", str(CONNECTIONS))
                 runs.append({"candidate": name, **many, "call": "many"})
@@ -107,7 +114,7 @@ def page(result):
     lines = [
         "# What a call costs with all protection on", "",
         f"{result['date']}, {result['machine']}; Beamline at {result['commit']}; client and server share the cores. `bench/rpc/bench_secured.py`; medians of "
-        f"{result['rounds']} rounds of {result['seconds']:g} s in which the candidates", f"take turns; one client, one call after the other. The models have one layer of "
+        f"{result['rounds']} rounds of {result['seconds']:g} s in which the candidates", f"take turns, each with servers of its own; one client, one call after the other. The models have one layer of "
         f"{tiny_checkpoints.WIDTH} hidden numbers. \"Added\" is p50 beside the engine in process. TLS is 1.3 with a key of the curve",
         "P-256; a token of each call is looked up in an identity file; a quota is taken from and settled by each call; the request log is a line of JSON for each",
         "call, written to /dev/null; each call has a `traceparent`, and its span goes to a collector, a gRPC server on the same cores that takes what comes. Limits of",
