@@ -113,13 +113,13 @@ def measure(options, folder, spans):
 def page(result):
     lines = [
         "# What a call costs with all protection on", "",
-        f"{result['date']}, {result['machine']}; Beamline at {result['commit']}; client and server share the cores. `bench/rpc/bench_secured.py`; medians of "
-        f"{result['rounds']} rounds of {result['seconds']:g} s in which the candidates", f"take turns, each with servers of its own; one client, one call after the other. The models have one layer of "
-        f"{tiny_checkpoints.WIDTH} hidden numbers. \"Added\" is p50 beside the engine in process. TLS is 1.3 with a key of the curve",
-        "P-256; a token of each call is looked up in an identity file; a quota is taken from and settled by each call; the request log is a line of JSON for each",
-        "call, written to /dev/null; each call has a `traceparent`, and its span goes to a collector, a gRPC server on the same cores that takes what comes. Limits of",
-        "connections, sizes and queues are on in every row. \"Echo\" is a gRPC callback server that answers the same messages at once, and writes a message a",
-        "token; \"called as all\" it gets the same token and `traceparent` with each call, and looks at neither.", "",
+        f"{result['date']}, {result['machine']}; Beamline at {result['commit']}; client and server share the cores. `bench/rpc/bench_secured.py`; medians",
+        f"of {result['rounds']} rounds of {result['seconds']:g} s, each with servers of its own, in which the candidates take turns; one client, one call after the "
+        "other. The models have", f"one layer of {tiny_checkpoints.WIDTH} hidden numbers. \"Added\" is p50 beside the engine in process. TLS is 1.3 with a key of the "
+        "curve P-256; a token of each call", "is looked up in an identity file; a quota is taken from and settled by each call; the request log is a line of JSON for each",
+        "call, written to /dev/null; each call has a `traceparent`, and its span goes to a collector, a gRPC server on the same cores that takes",
+        "what comes. Limits of connections, sizes and queues are on in every row. \"Echo\" is a gRPC callback server that answers the same messages",
+        "at once, and writes a message a token; \"called as all\" it gets the same token and `traceparent` with each call, and looks at neither.", "",
         f"| on | Encode of 4 tokens, p50; p99 (us) | added (us) | GenerateStream of {TOKENS} tokens, p50 (us) | added a token (us) |",
         "| --- | ---: | ---: | ---: | ---: |"]
     for row in result["rows"]:
