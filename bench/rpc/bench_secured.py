@@ -91,8 +91,12 @@ def measure(options, folder, spans):
                 for name, arguments in where.items():
                     runs.append({"candidate": name, **run(options, call, arguments)})
                     print(name, call, round(runs[-1]["p50_us"], 1), flush=True)
+    return summary(runs)
+
+
+def summary(runs):
     rows = []
-    for name in ["engine", *where]:
+    for name in dict.fromkeys(one["candidate"] for one in runs if one["call"] == "encode"):
         row = {"candidate": name}
         for call in ("encode", "stream"):
             of = [one for one in runs if one["candidate"] == name and one["call"] == call]
