@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/synchronization/notification.h"
 #include "grpcpp/grpcpp.h"
 #include "server/tracing/span_wire.h"
 #include "spdlog/spdlog.h"
@@ -110,14 +109,19 @@ void SpanExporter::Send(const Batch& batch) {
   context.set_deadline(std::chrono::system_clock::now() + options_.timeout);
   Response response;
   grpc::Status status;
-  absl::Notification is_answered;
+  bool is_answered = false;
   // A call that a thread waits for within gRPC would make it one more of those that gRPC takes in
   // turn to poll the server's connections, and each request would wake it.
   stub_.UnaryCall(&context, kMethod, /*options=*/{}, &request, &response, [&](grpc::Status told) {
+    std::lock_guard lock(mutex_);
     status = std::move(told);
-    is_answered.Notify();
+    is_answered = true;
+    answered_.notify_one();
   });
-  is_answered.WaitForNotification();
+  {
+    std::unique_lock lock(mutex_);
+    answered_.wait(lock, [&] { return is_answered; });
+  }
   const auto rejected = std::clamp<int64_t>(response.partial_success().rejected_spans(), 0,
                                             static_cast<int64_t>(status.ok() ? num_spans : 0));
   const size_t num_lost = status.ok() ? static_cast<size_t>(rejected) : num_spans;

@@ -62,6 +62,7 @@ class SpanExporter {
   bool is_failing_ = false;  // of the thread alone
   std::mutex mutex_;         // guards all below
   std::condition_variable wake_;
+  std::condition_variable answered_;    // the message under way
   std::deque<Batch> waiting_;           // all but the last one are full
   std::atomic<size_t> num_waiting_{0};  // spans; may be read without the lock
   std::string spare_;                   // whose memory the next batch takes
