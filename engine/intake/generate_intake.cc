@@ -123,6 +123,10 @@ size_t GenerateIntake::text_bytes() const {
          (request_.target_prefix.has_value() ? TextBytes(*request_.target_prefix) : 0);
 }
 
+int64_t GenerateIntake::steps_to_use(const GenerateSink& sink) const {
+  return sink.wants_deltas() ? 1 : request_.limits.max_new_tokens.value_or(0);
+}
+
 std::unique_ptr<Group> GenerateIntake::Start(Acceptance acceptance,
                                              std::shared_ptr<GenerateSink> sink) const {
   auto group = NewJob<Group>(request_, std::move(acceptance), std::move(sink));

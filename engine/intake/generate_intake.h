@@ -28,6 +28,8 @@ class GenerateIntake {
   static absl::StatusOr<GenerateIntake> Check(GenerateRequest request, const ModelFacts& model);
 
   size_t text_bytes() const;  // to be tokenized
+  // That the request may take until its answer is of use to such a sink; 0: only its tokens tell.
+  int64_t steps_to_use(const GenerateSink& sink) const;
   // The job that answers `sink`, to be completed.
   std::unique_ptr<Group> Start(Acceptance acceptance, std::shared_ptr<GenerateSink> sink) const;
   // Tokenizes, and checks what only that can show. An error is the request's answer.

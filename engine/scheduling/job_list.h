@@ -42,8 +42,8 @@ class JobList {
   struct Ends {
     int32_t cancelled = 0;
     int32_t hopeless = 0;
-    // What a step may take where all steps of a request take kShareOfDeadline of its time at most;
-    // infinite: no request has a deadline.
+    // Of a request's whole time, what there is for each of its steps: of the request that has the
+    // least. Infinite: no request has a deadline.
     double step_seconds = std::numeric_limits<double>::infinity();
   };
   // Answers the jobs that their clients have cancelled, those that are overdue and, with
@@ -74,15 +74,12 @@ class JobList {
           // that follows it with its steps' time.
           const double whole =
               std::chrono::duration<double>(*job->deadline - job->rank.arrival).count();
-          const double most = kShareOfDeadline * whole / static_cast<double>(job->steps);
-          ends.step_seconds = std::min(ends.step_seconds, most);
+          ends.step_seconds = std::min(ends.step_seconds, whole / static_cast<double>(job->steps));
         }
       }
     }
     return ends;
   }
-  // The rest is for its wait, and for the estimate's error.
-  static constexpr double kShareOfDeadline = 1.0 / 6;
   void FailAll(const absl::Status& status) {
     for (const auto& job : jobs_) job->Answer(status);
     waiting_are_done_ = true;

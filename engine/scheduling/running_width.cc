@@ -32,6 +32,7 @@ void RunningWidth::AddStep(int32_t sequences, int32_t tokens, double seconds) {
     step.times[i] = terms[i] * time;
   }
   const auto width = static_cast<uint32_t>(sequences);
+  fit_.reset();
   bands_[std::min<size_t>(std::bit_width(width), kBands) - 1].Merge(kKept, step);
   if (--steps_until_fade_ > 0) return;
   steps_until_fade_ = kFadeSteps;
@@ -77,21 +78,62 @@ RunningWidth::Fit RunningWidth::Solve() const {
   const double variance = std::max(0.0, all.squares - explained) / all.steps;
   // A sequence more brings its share of the further tokens.
   const double further = all.products[1][2] / all.products[1][1];
-  return {.fixed = std::max(0.0, terms[0]),
-          .fixed_error = std::sqrt(variance * std::max(0.0, rows[0][kTerms])),
-          .each = terms[1] + std::max(0.0, terms[2]) * further};
+  Fit fit = {.fixed = std::max(0.0, terms[0]),
+             .fixed_error = std::sqrt(variance * std::max(0.0, rows[0][kTerms])),
+             .each = terms[1] + std::max(0.0, terms[2]) * further,
+             .steps = all.steps,
+             .tokens = 1 + further,
+             .variance = variance};
+  for (size_t i = 0; i < kTerms; ++i) {
+    std::copy(rows[i].begin() + kTerms, rows[i].end(), fit.inverse[i].begin());
+  }
+  return fit;
 }
 
-int32_t RunningWidth::Enough(int32_t most) const { return Within(0, most); }
+double RunningWidth::Fit::ErrorAt(double sequences) const {
+  const Row step = {1, sequences, sequences * (tokens - 1)};
+  double squares = 0;
+  for (size_t i = 0; i < kTerms; ++i) {
+    for (size_t j = 0; j < kTerms; ++j) squares += step[i] * inverse[i][j] * step[j];
+  }
+  return std::sqrt(variance * std::max(0.0, squares));
+}
+
+std::optional<RunningWidth::Pace> RunningWidth::PaceOf(int32_t sequences) const {
+  const Fit& fit = LastFit();
+  if (sequences <= 0 || fit.steps < kLeastSeen) return std::nullopt;
+  const double seconds = fit.fixed + fit.each * sequences;
+  const double error = 2 * fit.ErrorAt(sequences);
+  if (!(fit.each > 0) || !(error <= kError * seconds)) return std::nullopt;
+  const double fast = seconds - error;
+  return Pace{.step_seconds = fast, .tokens_per_second = fit.tokens * sequences / fast};
+}
+
+int32_t RunningWidth::Enough(int32_t most) const {
+  const Fit& fit = LastFit();
+  return fit.steps < kLeastSeen ? most : Whole(Reach(fit, kShare), most);
+}
+
+double RunningWidth::Reach(const Fit& fit, double share) {
+  // What is not known well counts as large: then more may run, and the steps show more.
+  const double rows_of_fixed = (fit.fixed + 2 * fit.fixed_error) / fit.each;
+  return fit.each > 0 ? share / (1 - share) * rows_of_fixed : kNoWidth;
+}
 
 int32_t RunningWidth::Within(double seconds, int32_t most) const {
-  if (std::isinf(seconds) || All().steps < 0.9 * kLeastSteps) return most;
-  const Fit fit = Solve();
-  // What is not known well counts as large: then more may run, and the steps show more.
-  const double enough = kShare / (1 - kShare) * (fit.fixed + 2 * fit.fixed_error) / fit.each;
-  const double width = std::max(enough, (seconds - fit.fixed) / fit.each);
-  if (!(fit.each > 0) || !(width < most)) return most;
-  return std::clamp(static_cast<int32_t>(std::ceil(width)), std::min(kLeast, most), most);
+  const Fit& fit = LastFit();
+  if (std::isinf(seconds) || fit.steps < kLeastSeen || !(fit.each > 0)) return most;
+  const auto within = [&](double share) { return (share * seconds - fit.fixed) / fit.each; };
+  const double useful = std::max<double>(kWide, Reach(fit, kShare));
+  return Whole(std::max({Reach(fit, kLeastShare), within(kShareOfTime),
+                         std::min(useful, within(kMostOfTime))}),
+               most);
+}
+
+int32_t RunningWidth::Whole(double width, int32_t most) {
+  if (!(width < most)) return most;
+  const int32_t whole = kBlock * static_cast<int32_t>(std::ceil(width / kBlock));
+  return std::clamp(whole, std::min(kLeast, most), most);
 }
 
 }  // namespace beamline

@@ -13,10 +13,8 @@ double Seconds(std::chrono::nanoseconds time) {
 }  // namespace
 
 double ServiceRate::Rate() const {
-  if (answers_ >= kLeastAnswers || seen_answers_ < kLeastAnswers || answered_computed_ <= 0) {
-    return served_ / seconds_;
-  }
-  return std::max(served_, computed_ * answered_cost_ / answered_computed_) / seconds_;
+  if (answers_ >= kLeastAnswers) return served_ / seconds_;
+  return std::max(served_, computed_ * CostOfToken()) / seconds_;
 }
 
 void ServiceRate::AddStep(const Step& step, Clock::time_point now) {

@@ -6,6 +6,7 @@
 // measured by: an estimate that is wrong keeps nobody out for long.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -27,18 +28,37 @@ class ServiceRate {
     bool left_waiting = false;  // there was no room for all that waited
   };
   void AddStep(const Step& step, Clock::time_point now);
+  // What the steps so far let expect: tokens a second while requests wait, and the seconds of a
+  // step when those that wait run too. 0: they do not tell.
+  void Expect(double tokens_per_second, double step_seconds) {
+    const double cost = CostOfToken();
+    expected_.store(tokens_per_second * cost, std::memory_order_relaxed);
+    expected_step_seconds_.store(cost > 0 ? step_seconds / cost : 0, std::memory_order_relaxed);
+  }
   // From its first step to its whole answer, a request that may take `steps` took this long.
   void AddAnswer(int64_t steps, double seconds, Clock::time_point now);
 
   // The cost that is served in a second while requests wait. Nullopt: too little was measured
   // lately, or nothing had to wait.
   std::optional<double> cost_per_second(Clock::time_point now) const;
+  // The same before anything had to wait, as Expect says it: nullopt when it does not, or when less
+  // than kLeastAnswers answers tell what requests do not need of their cost.
+  std::optional<double> expected_cost_per_second() const {
+    const double expected = expected_.load(std::memory_order_relaxed);
+    return expected > 0 ? std::optional(expected) : std::nullopt;
+  }
   // A request that costs more is a long one: twice what the answered ones cost. The largest number
   // while too little was measured.
   int64_t LongCost() const { return long_cost_.load(std::memory_order_relaxed); }
   // What a request that may take `steps` takes, about, from its first step to its answer; 0 while
   // nothing is known. Falls while no answer confirms it.
   double SecondsFor(int64_t steps, Clock::time_point now) const;
+  // The same of one that begins now: what the steps let expect where that is more, as when the
+  // sequences that run become more.
+  double SecondsForNew(int64_t steps, Clock::time_point now) const {
+    const double expected = expected_step_seconds_.load(std::memory_order_relaxed);
+    return std::max(SecondsFor(steps, now), static_cast<double>(steps) * expected);
+  }
 
   // Answers that must have been seen before the rate is believed, or seconds of steps. (What
   // requests do not need of their cost shows when they are answered. Before, it is taken to be what
@@ -54,6 +74,11 @@ class ServiceRate {
   static constexpr double kKept = 0.95;        // of what was, at each answer
 
   double Rate() const;
+  // Cost of the answered ones over what they computed of it; 0: not known.
+  double CostOfToken() const {
+    const bool is_known = seen_answers_ >= kLeastAnswers && answered_computed_ > 0;
+    return is_known ? answered_cost_ / answered_computed_ : 0;
+  }
 
   double served_ = 0;
   double computed_ = 0;
@@ -66,7 +91,9 @@ class ServiceRate {
   double answer_products_ = 0;
   double answer_squares_ = 0;
 
-  std::atomic<double> cost_per_second_ = 0;  // 0: unknown
+  std::atomic<double> cost_per_second_ = 0;        // 0: unknown
+  std::atomic<double> expected_ = 0;               // 0: unknown
+  std::atomic<double> expected_step_seconds_ = 0;  // 0: unknown
   std::atomic<Clock::time_point> holds_until_ = Clock::time_point::min();
   std::atomic<int64_t> long_cost_ = std::numeric_limits<int64_t>::max();
   std::atomic<double> seconds_per_step_ = 0;  // 0: unknown

@@ -6,7 +6,8 @@
 
 namespace beamline {
 
-absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker) {
+absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker,
+                                             const Demand& demand) {
   Acceptance acceptance;
   acceptance.arrival = asker.arrival;
   // Who drains sets draining_ before it waits for tickets, so that it misses nobody.
@@ -24,7 +25,7 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, c
   acceptance.waiting = *std::move(waiting);
   // Before its tokens are known it can be seen already that it would wait too long.
   if (asker.deadline.has_value()) {
-    BEAMLINE_RETURN_IF_ERROR(pool.CheckDeadline(asker, {}).status());
+    BEAMLINE_RETURN_IF_ERROR(pool.CheckDeadline(asker, demand).status());
   }
   return acceptance;
 }

@@ -39,7 +39,14 @@ class Entrance {
  private:
   class Handle;
 
-  absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker);
+  absl::StatusOr<Acceptance> CountIn(ReplicaPool& pool, Ticket ticket, const Asker& asker,
+                                     const Demand& demand);
+  // As far as it is known before the request is tokenized.
+  template <typename Intake>
+  static Demand DemandOf(const Intake& intake, const typename Intake::Sink& sink) {
+    if constexpr (requires { intake.steps_to_use(sink); }) return {intake.steps_to_use(sink)};
+    return {};
+  }
 
   // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
   static constexpr size_t kInlineTextBytes = 512;
@@ -76,7 +83,8 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   if (!intake.ok()) return intake.status();
   const bool is_long = intake->text_bytes() > kInlineTextBytes;
   if (is_long) BEAMLINE_RETURN_IF_ERROR(guard->tokens().Check());
-  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker));
+  BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker,
+                                                           DemandOf(*intake, *guard)));
   acceptance.cancelled = Handle::CancelledOf(handle);
   ChargedTokens& tokens = guard->tokens();
   auto job = intake->Start(std::move(acceptance), std::move(guard));

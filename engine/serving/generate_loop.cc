@@ -33,7 +33,7 @@ void GenerateLoop::Run() {
     // Something that runs shows how long requests take: only then is one given up for that.
     const bool runs = stats().running_sequences > 0;
     const double step_seconds = EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs);
-    scheduler_.SetWidth(width_.Within(step_seconds, max_sequences_));
+    SetWidth(width_.Within(step_seconds, max_sequences_));
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
     posted.HandOver();
@@ -47,6 +47,15 @@ void GenerateLoop::Run() {
   scheduler_.jobs().FailAll(context().fault.EndStatus());
   while (!pipeline_.empty()) Land();
   RemoveFinished();
+}
+
+void GenerateLoop::SetWidth(int32_t width) {
+  scheduler_.SetWidth(width);
+  const int64_t ready = stats().running_sequences + int64_t{scheduler_.num_waiting()};
+  const auto next = static_cast<int32_t>(std::min<int64_t>(width, ready));
+  const auto pace = width_.PaceOf(width), next_pace = width_.PaceOf(next);
+  stats().service.Expect(pace.has_value() ? pace->tokens_per_second : 0,
+                         next_pace.has_value() ? next_pace->step_seconds : 0);
 }
 
 void GenerateLoop::Launch(Clock::time_point now) {

@@ -31,6 +31,8 @@ class GenerateLoop : public StepLoop<Group> {
   void Run();
 
  private:
+  // As many sequences may run. Says what to expect of them.
+  void SetWidth(int32_t width);
   void Launch(Clock::time_point now);
   void Land();
   // A group's own part of its advance, beside others'; nullopt: NaN or infinity.

@@ -22,6 +22,8 @@ struct Outlook {
   double service_seconds = 0;
   // The same of longer requests that were refused lately (RefusedLength); 0: of none.
   double longer_seconds = 0;
+  // No request had to wait lately: cost_per_second is what steps let expect.
+  bool rate_is_expected = false;
 
   // Until its first step; nullopt: not known.
   std::optional<double> queue_seconds() const {
@@ -34,16 +36,18 @@ struct Outlook {
     return spare > 0 ? std::min(all, ahead / spare) : all;
   }
   // What it must leave of its deadline behind its turn: its own time, and that of longer ones,
-  // which would else find no room where it does. They take no more than half of what is there.
+  // which would else find no room where it does.
   double reserved_seconds(double left) const {
-    return std::max(service_seconds, std::min(longer_seconds, kShare * left / 2));
+    return std::max(service_seconds, std::min(longer_seconds, kReserved * left));
   }
   // Whether it may be answered in `left` seconds. Who finds nobody before it always may, so that
   // requests come through whatever the estimate is, and correct it.
   bool Meets(double left) const {
     const std::optional<double> queue = queue_seconds();
-    return cost_ahead <= 0 || !queue.has_value() ||
-           *queue + reserved_seconds(left) <= kShare * left;
+    if (cost_ahead <= 0 || !queue.has_value()) return true;
+    // What waits for no more than the next steps is no queue.
+    if (rate_is_expected && *queue <= kNoQueue * left) return true;
+    return *queue + reserved_seconds(left) <= kShare * left;
   }
   // Seconds until one like it would be accepted, as far as nobody else comes.
   double RetryAfter(double left) const {
@@ -53,6 +57,9 @@ struct Outlook {
 
   // Of a deadline's time what the estimate may fill: the rest is for its error.
   static constexpr double kShare = 0.8;
+  // And of it what is kept for longer requests at most.
+  static constexpr double kReserved = 0.6;
+  static constexpr double kNoQueue = 0.1;
   static constexpr double kLeastRetry = 0.02;
   static constexpr double kMostRetry = 60;
 };

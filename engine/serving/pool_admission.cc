@@ -49,15 +49,20 @@ void ReplicaPool::AddService(const Demand& demand, Clock::time_point now, Outloo
     const Slot& slot = slots_[static_cast<size_t>(i)];
     if (slot.replica == nullptr || state_.phase(i) != ReplicaPhase::kUp) continue;
     const ServiceRate& service = slot.replica->stats().service;
-    const std::optional<double> rate = service.cost_per_second(now);
+    std::optional<double> rate = service.cost_per_second(now);
+    if (!rate.has_value()) {
+      rate = service.expected_cost_per_second();
+      outlook.rate_is_expected = true;
+    }
     all_known = all_known && rate.has_value();
     sum += rate.value_or(0);
-    const double seconds = service.SecondsFor(demand.steps, now);
+    const double seconds = service.SecondsForNew(1, now);
     fastest = std::min(fastest.value_or(seconds), seconds);
     most_each = std::max(most_each, service.LongCost());
   }
   if (all_known && sum > 0) outlook.cost_per_second = sum;
-  outlook.service_seconds = fastest.value_or(0);
+  outlook.service_seconds = fastest.value_or(0) * static_cast<double>(demand.steps);
+  outlook.longer_seconds = fastest.value_or(0) * refused_length_.steps(now);
 }
 
 Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
@@ -69,12 +74,11 @@ absl::StatusOr<Outlook> ReplicaPool::CheckDeadline(const Asker& asker, const Dem
   if (!asker.deadline.has_value()) return Expect(asker, demand);
   const Clock::time_point now = Clock::now();
   Outlook outlook = Expect(asker, demand, now);
-  outlook.longer_seconds = refused_length_.seconds(now);
   const double left = std::chrono::duration<double>(*asker.deadline - now).count();
   if (left <= 0 || outlook.Meets(left)) return outlook;
   const double own = outlook.service_seconds;
   // One that is too long for its deadline finds no room in an empty queue either.
-  if (demand.steps > 0 && own <= Outlook::kShare * left) refused_length_.Add(own, now);
+  if (demand.steps > 0 && own <= Outlook::kShare * left) refused_length_.Add(demand.steps, now);
   const double with_those_before = *outlook.queue_seconds() + own;
   const double retry_after = outlook.RetryAfter(left);
   if (with_those_before <= Outlook::kShare * left) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 
 #include "engine/api/request.h"
 
@@ -14,25 +15,30 @@ namespace beamline {
 
 class RefusedLength {
  public:
-  // One that would have taken so long from its first step until its answer is of use.
-  void Add(double seconds, Clock::time_point now) {
-    if (seconds < this->seconds(now)) return;
+  // One that would have taken so many steps until its answer is of use.
+  void Add(int64_t steps, Clock::time_point now) {
+    const auto length = static_cast<double>(steps);
+    if (length < this->steps(now)) return;
     // Who reads between the two sees one of them with the other's time, which is as good.
-    seconds_.store(seconds, std::memory_order_relaxed);
+    steps_.store(length, std::memory_order_relaxed);
     when_.store(now, std::memory_order_relaxed);
   }
-  // The longest, each counted half after kHalves, and so on; 0: none.
-  double seconds(Clock::time_point now) const {
-    const double longest = seconds_.load(std::memory_order_relaxed);
+  // Of the longest; each counts in full for kHolds, half as much kHalves later, and so on. 0: none.
+  // While requests are refused by hundreds a second it stays where it is: did it fall between two
+  // of the longest, only these would find no room.
+  double steps(Clock::time_point now) const {
+    const double longest = steps_.load(std::memory_order_relaxed);
     if (longest <= 0) return 0;
-    const std::chrono::duration<double> age = now - when_.load(std::memory_order_relaxed);
-    return longest * std::exp2(-std::fmax(0, age / std::chrono::duration<double>(kHalves)));
+    const Clock::duration age = now - when_.load(std::memory_order_relaxed) - kHolds;
+    if (age <= Clock::duration::zero()) return longest;
+    return longest * std::exp2(-(age / std::chrono::duration<double>(kHalves)));
   }
 
+  static constexpr std::chrono::seconds kHolds{1};
   static constexpr std::chrono::seconds kHalves{1};
 
  private:
-  std::atomic<double> seconds_ = 0;
+  std::atomic<double> steps_ = 0;
   std::atomic<Clock::time_point> when_ = Clock::time_point();
 };
 

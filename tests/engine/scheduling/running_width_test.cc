@@ -57,13 +57,64 @@ TEST(RunningWidthTest, AsManyAsAStepsTimeLeavesRoomFor) {
   EXPECT_EQ(RunningWidth().Within(1e-3, 256), 256);
   const Device device = {.fixed = 2e-3, .row = 1e-3, .token = 0, .noise = 0.05};
   const RunningWidth width = Watch(device, 32, 3000, random);
-  for (const int32_t rows : {60, 100, 200}) {  // 38 are enough
-    EXPECT_NEAR(width.Within(2e-3 + 1e-3 * rows, 256), rows, 0.1 * rows);
+  const auto step = [](int32_t rows) { return 2e-3 + 1e-3 * rows; };
+  for (const int32_t rows : {24, 40, 60}) {
+    EXPECT_NEAR(width.Within(step(rows) / RunningWidth::kMostOfTime, 256), rows, 0.1 * rows + 2);
   }
-  EXPECT_EQ(width.Within(1, 256), 256);
+  // More are of little use, and leave more time to wait.
+  EXPECT_EQ(width.Within(1.5 * step(RunningWidth::kWide) / RunningWidth::kMostOfTime, 256),
+            RunningWidth::kWide);
+  for (const int32_t rows : {100, 200}) {
+    EXPECT_NEAR(width.Within(step(rows) / RunningWidth::kShareOfTime, 256), rows, 0.1 * rows);
+  }
+  EXPECT_EQ(width.Within(6, 256), 256);
   EXPECT_EQ(width.Within(std::numeric_limits<double>::infinity(), 256), 256);
-  // No deadline is so near that the device is not used well.
-  EXPECT_EQ(width.Within(1e-3, 256), width.Enough(256));
+  EXPECT_EQ(width.Within(1e-3, 256), RunningWidth::kLeast);
+}
+
+TEST(RunningWidthTest, NoDeadlineIsSoNearThatADeviceIsNotUsedWell) {
+  std::mt19937_64 random(TestSeed());
+  const Device device = {.fixed = 1e-2, .row = 1e-3, .token = 0, .noise = 0.02};
+  const int32_t width = Watch(device, 128, 3000, random).Within(1e-3, 256);
+  const double share = width * device.row / (device.fixed + device.row * width);
+  EXPECT_NEAR(share, RunningWidth::kLeastShare, 0.03);
+  const Device gpu = {.fixed = 5e-3, .row = 1e-5, .token = 1e-6, .noise = 0.02};
+  EXPECT_EQ(Watch(gpu, 256, 3000, random).Within(1e-3, 256), 256);
+}
+
+TEST(RunningWidthTest, WidthsAreWholeBlocks) {
+  std::mt19937_64 random(TestSeed());
+  const Device device = {.fixed = 2e-3, .row = 1e-3, .token = 0, .noise = 0.05};
+  const RunningWidth width = Watch(device, 32, 3000, random);
+  for (double seconds = 1e-3; seconds < 1; seconds *= 1.1) {
+    EXPECT_EQ(width.Within(seconds, 256) % RunningWidth::kBlock, 0) << seconds;
+  }
+  EXPECT_EQ(width.Within(1, 30), 30);
+}
+
+// What steps of other widths would take, of prompts as they come.
+TEST(RunningWidthTest, TellsThePaceOfOtherWidths) {
+  std::mt19937_64 random(TestSeed());
+  EXPECT_FALSE(RunningWidth().PaceOf(8).has_value());
+  const Device device = {.fixed = 2e-3, .row = 1e-3, .token = 0, .noise = 0.05};
+  RunningWidth width;
+  for (int i = 0; i < 2000; ++i) {
+    const auto rows = 1 + static_cast<int32_t>(random() % 32);
+    width.AddStep(rows, 2 * rows, device.Step(rows, 2 * rows, random));
+  }
+  for (const int32_t rows : {1, 16, 64, 256}) {
+    const double seconds = device.fixed + device.row * rows;
+    const auto pace = width.PaceOf(rows);
+    ASSERT_TRUE(pace.has_value()) << rows;
+    EXPECT_NEAR(pace->step_seconds, seconds, 0.1 * seconds) << rows;
+    EXPECT_NEAR(pace->tokens_per_second, 2 * rows / seconds, 0.1 * 2 * rows / seconds) << rows;
+  }
+  EXPECT_FALSE(width.PaceOf(0).has_value());
+  // Steps of one row tell it of those, and nothing of others.
+  const Device gpu = {.fixed = 5e-3, .row = 1e-5, .token = 0, .noise = 0.05};
+  RunningWidth alone;
+  for (int i = 0; i < 2000; ++i) alone.AddStep(1, 1, gpu.Step(1, 1, random));
+  EXPECT_FALSE(alone.PaceOf(64).has_value());
 }
 
 TEST(RunningWidthTest, ADeviceThatSharesAStepsTimeIsFilled) {

@@ -147,6 +147,32 @@ TEST(ServiceRateTest, AnAnswersTimeGoesByItsSteps) {
   EXPECT_NEAR(rate.SecondsFor(50, kStart - seconds(1)), 0.1, 1e-6);
 }
 
+// What steps say of others, before anything had to wait.
+TEST(ServiceRateTest, ExpectsWhatStepsAndAnswersSayTogether) {
+  ServiceRate rate;
+  rate.Expect(1000, 0.01);
+  EXPECT_FALSE(rate.expected_cost_per_second().has_value());  // no answer tells what they need
+  EXPECT_EQ(rate.SecondsForNew(10, kStart), 0);
+  // Texts that take half of what they may.
+  for (int i = 0; i < ServiceRate::kLeastAnswers; ++i) {
+    rate.AddStep(
+        {.seconds = 0.1, .served = 100, .unneeded = 50, .answers = 1, .answered_cost = 100},
+        kStart);
+    rate.AddAnswer(100, 0.2, kStart);
+  }
+  EXPECT_FALSE(rate.cost_per_second(kStart).has_value());
+  rate.Expect(1000, 0.01);
+  ASSERT_TRUE(rate.expected_cost_per_second().has_value());
+  EXPECT_NEAR(*rate.expected_cost_per_second(), 2000, 1e-6);
+  // Steps become longer when more run, and answers do not show it yet; or it is the other way.
+  EXPECT_NEAR(rate.SecondsForNew(100, kStart), 0.5, 1e-6);
+  EXPECT_NEAR(rate.SecondsFor(100, kStart), 0.2, 1e-6);
+  rate.Expect(1000, 0.001);
+  EXPECT_NEAR(rate.SecondsForNew(100, kStart), 0.2, 1e-6);
+  rate.Expect(0, 0);
+  EXPECT_FALSE(rate.expected_cost_per_second().has_value());
+}
+
 TEST(ServiceRateTest, AWrongAnswerTimeIsCorrectedByFewAnswers) {
   ServiceRate rate;
   for (int i = 0; i < 20; ++i) rate.AddAnswer(10, 10, kStart);

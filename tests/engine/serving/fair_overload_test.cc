@@ -88,7 +88,11 @@ TEST(FairOverloadTest, WhoIsAcceptedIsAnsweredInTime) {
         SCOPED_TRACE(Name(load, deadline) + ", greed " + std::to_string(greed));
         const Counts counts = Simulate(load, deadline, greed);
         EXPECT_LE(counts.late, 0.005 * counts.answered);
-        EXPECT_GE(counts.answered, 0.95 * kSeconds * 160);
+        // Of what any number of requests at once would do; with deadlines of 1 s some 40 run. A
+        // closed loop of 32, which bench/scheduler/bench_overload.py takes for the peak, does 0.92
+        // of it.
+        EXPECT_GE(counts.answered, 0.92 * kSeconds * 160);
+        EXPECT_GE(counts.answered_steps, 0.92 * kSeconds * 160 * 20.5);
       }
     }
   }

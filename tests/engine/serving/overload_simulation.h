@@ -30,6 +30,7 @@ namespace beamline::overload_simulation {
 struct Counts {
   int asked = 0, refused = 0, refused_first = 0, answered = 0, late = 0, hopeless = 0;
   double asked_steps = 0, answered_steps = 0;  // which the requests take, in all
+  int asked_long = 0, answered_long = 0;       // of the longest tenth
   double work = 0;                             // steps of rows that were computed
   double wasted = 0;                           // of these, those of requests that ended late
   std::vector<double> served;                  // by client: what its answers cost
@@ -114,6 +115,7 @@ class Simulation {
     job->true_steps =
         1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(scenario_.max_steps));
     counts_.asked_steps += static_cast<double>(job->true_steps);
+    counts_.asked_long += IsLong(*job) ? 1 : 0;
     job->steps = scenario_.honest || random_() % 2 == 0 ? job->true_steps : 2 * job->true_steps;
     job->cost = job->steps;
     if (scenario_.deadline.has_value()) job->deadline = at + Duration(*scenario_.deadline);
@@ -125,12 +127,17 @@ class Simulation {
       outlook.cost_arriving = work.arriving(at);
     });
     outlook.cost_per_second = rate_.cost_per_second(at);
-    outlook.service_seconds = rate_.SecondsFor(job->steps, at);
-    outlook.longer_seconds = refused_length_.seconds(at);
+    if (!outlook.cost_per_second.has_value()) {
+      outlook.cost_per_second = rate_.expected_cost_per_second();
+      outlook.rate_is_expected = true;
+    }
+    const double per_step = rate_.SecondsForNew(1, at);
+    outlook.service_seconds = per_step * static_cast<double>(job->steps);
+    outlook.longer_seconds = per_step * refused_length_.steps(at);
     if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
       ++counts_.refused;
       if (outlook.service_seconds <= Outlook::kShare * *scenario_.deadline) {
-        refused_length_.Add(outlook.service_seconds, at);
+        refused_length_.Add(job->steps, at);
       }
       if (outlook.cost_ahead == 0) ++counts_.refused_first;
       EXPECT_GT(outlook.RetryAfter(*scenario_.deadline), 0);
@@ -159,7 +166,9 @@ class Simulation {
     const auto ends = jobs_.EndOverdue(now_, rate_, !running.empty());
     counts_.hopeless += ends.hopeless;
     look();
-    const auto width = static_cast<size_t>(width_.Within(ends.step_seconds, scenario_.max_width));
+    const int32_t most = width_.Within(ends.step_seconds, scenario_.max_width);
+    const auto width = static_cast<size_t>(most);
+    Expect(most, static_cast<int32_t>(std::min(width, running.size() + waiting.size())));
     WaitingOrder order(now_);
     for (const SimulatedJob* job : waiting) order.Add(job->rank);
     std::ranges::stable_sort(waiting,
@@ -198,6 +207,7 @@ class Simulation {
           job->steps,
           std::chrono::duration<double>(now_ - job->rank.arrival - job->queue_time).count(), now_);
       counts_.answered_steps += static_cast<double>(job->true_steps);
+      counts_.answered_long += IsLong(*job) ? 1 : 0;
       CountAnswer(*job);
       job->Answer(EncodeResult());
     }
@@ -211,12 +221,22 @@ class Simulation {
     jobs_.RemoveDone([](std::unique_ptr<SimulatedJob>) {});
   }
 
+  // As GenerateLoop::SetWidth.
+  void Expect(int32_t width, int32_t next) {
+    const auto pace = width_.PaceOf(width), next_pace = width_.PaceOf(next);
+    rate_.Expect(pace.has_value() ? pace->tokens_per_second : 0,
+                 next_pace.has_value() ? next_pace->step_seconds : 0);
+  }
+
   static void AddAnswered(SimulatedJob& job, ServiceRate::Step& step) {
     const int64_t unneeded = job.work.Complete();
     step.served += unneeded;
     step.unneeded += unneeded;
     step.answered_cost += job.cost;
     ++step.answers;
+  }
+  bool IsLong(const SimulatedJob& job) const {
+    return 10 * job.true_steps > 9 * scenario_.max_steps;
   }
   void CountAnswer(const SimulatedJob& job) {
     if (counts_.served.size() <= job.client_number) {
