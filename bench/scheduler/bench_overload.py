@@ -25,6 +25,7 @@ REQUESTS = "--kind generate --prompt-words uniform:5:30 --max-new-tokens uniform
 CLOSED = 32  # requests at a time when the peak is measured
 EXPECTED = "--expect-code RESOURCE_EXHAUSTED --expect-code DEADLINE_EXCEEDED"
 NO_DEADLINE = 60  # seconds, longer than any run
+PEAK_SECONDS = 8
 SETTLING = 2  # seconds, until the queue has its length
 AFTER = 3  # seconds after the overload, at AFTER_LOAD of the peak
 AFTER_LOAD = 0.9
@@ -100,7 +101,7 @@ class Bench:
     def peak(self, server):
         """Requests and tokens a second of a closed loop."""
         self.load(server.address, f"--concurrency {CLOSED} --duration 1")
-        result, _ = self.load(server.address, f"--concurrency {CLOSED} --warmup 1 --duration {self.options.seconds}")
+        result, _ = self.load(server.address, f"--concurrency {CLOSED} --warmup 1 --duration {PEAK_SECONDS}")
         return {"requests": result["rates"]["requests_per_s"], "tokens": result["rates"]["output_tokens_per_s"]}
 
     def overload(self, server, peak, load, deadline, clients=0, greedy=False):
@@ -242,7 +243,7 @@ def report(result):
 Command: `bench/scheduler/bench_overload.sh`; the commands are in the .json file. {result['minutes']:.1f} minutes.
 
 Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is that of a closed loop of {CLOSED} at the same server just
-before. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
+before, {PEAK_SECONDS} s of it. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
 overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
 client's answers over the mean of all clients, and those with the tokens of their prompts, which are what turns go by. A greedy client asks for as
 much as all others together; its rows tell of the others, and of the peak that all have.
@@ -280,7 +281,7 @@ def main():
     parser.add_argument("--server", default="build/release/server/beamline-server")
     parser.add_argument("--loadtest", default="build/release/loadtest/beamline-loadtest")
     parser.add_argument("--settings", default="", help="of the model, as ,max_sequences=32")
-    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=10, help="of each overload; shares of 100 clients need 40")
     parser.add_argument("--loads", default="1.15,3,10", type=lambda text: [float(load) for load in text.split(",") if load])
     parser.add_argument("--deadlines", default="1,4,0", help="seconds; 0: none",
                         type=lambda text: [float(seconds) for seconds in text.split(",")])
