@@ -24,12 +24,16 @@ bool IsPoller() {
 
 }  // namespace
 
-void PollerRest::AfterRefusal(Clock::time_point now) {
-  if (!IsPoller()) return;
+bool PollerRest::PaceAfterRefusal(Clock::time_point now) {
+  if (!IsPoller()) return false;
   const Pace pace = Count(now);
-  if (pace == Pace::kRare) return;
+  if (pace == Pace::kRare) return false;
   pace == Pace::kRapid ? PaceReads(now) : HurryReads(now);
-  if (!Begin()) return;
+  return true;
+}
+
+void PollerRest::AfterRefusal(Clock::time_point now) {
+  if (!PaceAfterRefusal(now) || !Begin()) return;
   std::this_thread::sleep_for(kRest);
   End();
 }

@@ -24,6 +24,10 @@ class PollerRest {
   // (server/accept/read_pacing.h).
   void AfterRefusal(Clock::time_point now);
 
+  // The same without the rest, where the call is not over yet: its thread reads in bursts where
+  // refusals are rapid. Whether they are dense, and the thread is a poller.
+  bool PaceAfterRefusal(Clock::time_point now);
+
   // A call has been refused.
   Pace Count(Clock::time_point now) {
     const Clock::time_point last = last_refusal_.exchange(now, std::memory_order_relaxed);

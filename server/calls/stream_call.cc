@@ -25,7 +25,11 @@ class StreamCall::Sink final : public GenerateSink {
 void StreamCall::Start(const grpc::CallbackServerContext& context, const std::string& identity,
                        const grpc::ByteBuffer& buffer) {
   const absl::Status status = Submit(context, identity, buffer);
-  if (!status.ok()) Fail(status);
+  if (status.ok()) return;
+  Fail(status);
+  // gRPC calls OnDone once this has returned, on a thread that reads nothing.
+  PollerRest* const rest = state_.is_refused() ? state_.services().poller_rest : nullptr;
+  if (rest != nullptr) rest->PaceAfterRefusal(Clock::now());
 }
 
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,

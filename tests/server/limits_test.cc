@@ -94,10 +94,13 @@ TEST_F(ServiceTest, AnswersOthersAndDrainsWhileItRefusesMany) {
   std::atomic<int> unexpected = 0;
   std::vector<std::thread> refused;
   for (int i = 0; i < 4; ++i) {
-    refused.emplace_back([&] {
+    refused.emplace_back([&, streams = i % 2 == 0] {
       Client client(ClientOptions{.address = server_->address()});
+      const auto ignore = [](const auto&) { return true; };
       while (!ends) {
-        const absl::StatusCode code = client.Generate(Request(), kSoon).status().code();
+        const absl::StatusCode code =
+            streams ? client.GenerateStream(Request(), ignore, kSoon).status().code()
+                    : client.Generate(Request(), kSoon).status().code();
         if (code == absl::StatusCode::kUnavailable) return;  // it drains
         if (code != absl::StatusCode::kResourceExhausted) ++unexpected;
       }

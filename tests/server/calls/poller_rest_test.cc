@@ -79,6 +79,17 @@ TEST(PollerRestTest, OnlyPollersRest) {
     return time;
   };
   EXPECT_GE(time_of("nexting_thread"), PollerRest::kRest);
+  // Who still holds the call does not.
+  bool rare = true, dense = false;
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), "nexting_thread");
+    PollerRest unrested;
+    rare = unrested.PaceAfterRefusal(kStart);
+    dense = unrested.PaceAfterRefusal(kStart);
+    EXPECT_TRUE(unrested.Begin());  // nobody rests
+  }).join();
+  EXPECT_FALSE(rare);
+  EXPECT_TRUE(dense);
   // The other's refusals are not told, so that the next one is the first.
   PollerRest fresh;
   std::thread([&] {
