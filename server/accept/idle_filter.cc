@@ -2,7 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <cinttypes>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -49,6 +53,21 @@ Pointer Find(const std::string& symbol) {
   return reinterpret_cast<Pointer>(dlsym(RTLD_DEFAULT, symbol.c_str()));
 }
 
+// Of memory of this process: a gRPC that was compiled otherwise may have what it never changes in
+// pages that nobody may write to.
+bool MayBeWrittenTo(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char mode[5] = {};
+    const int found =
+        std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &begin, &end, mode);
+    if (found == 3 && begin <= address && address < end) return mode[1] == 'w';
+  }
+  return false;
+}
+
 // Whether each place of the filter holds what it has in the gRPC that the structs are of, and
 // functions give the absl::Status of this program.
 bool IsKnown(const ChannelFilter& filter) {
@@ -86,7 +105,7 @@ bool Thin() {
       "_Z49grpc_call_stack_ignore_set_pollset_or_pollset_setP17grpc_call_elementP19"
       "grpc_polling_entity");
   if (filter == nullptr || increase == nullptr || decrease == nullptr || pass_on == nullptr ||
-      ignore == nullptr || !IsKnown(*filter)) {
+      ignore == nullptr || !IsKnown(*filter) || !MayBeWrittenTo(filter)) {
     return false;
   }
   filter->start_batch = pass_on;
