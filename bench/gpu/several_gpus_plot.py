@@ -4,7 +4,7 @@
 usage: several_gpus_plot.py RESULT.json OUT.png
 
 RESULT.json has "replicas" [{"replicas", "holds_per_s", "fails_per_s"}] and "models" [{"shape", "dtype", "rows": [{"way",
-"ms_per_token", "speedup"}]}], as docs/results/2026-11-26-four-gpus-h200.json. Needs matplotlib.
+"ms_per_token", "speedup"}]}] (a way that a model lacks is left out), as docs/results/2026-11-26-four-gpus-h200.json. Needs matplotlib.
 """
 
 import json
@@ -33,13 +33,14 @@ def main():
     ways = {"2": "2 by width", "4": "4 by width", "L4": "4 by layers"}
     for place, model in enumerate(result["models"]):
         speedups = {row["way"]: row["speedup"] for row in model["rows"]}
-        offsets = [i + (place - 1) * 0.27 for i in range(len(ways))]
-        bars = right.bar(offsets, [speedups[way] for way in ways], width=0.26, label=f"{model['shape']}, {model['dtype']}")
+        offsets = [i + (place - (len(result["models"]) - 1) / 2) * 0.21 for i, way in enumerate(ways) if way in speedups]
+        bars = right.bar(offsets, [speedups[way] for way in ways if way in speedups], width=0.2,
+                         label=f"{model['shape']}, {model['dtype']}")
         right.bar_label(bars, fmt="%.2f", fontsize=8)
     right.axhline(1, color="gray", linewidth=0.8)
     right.set_xticks(range(len(ways)), ways.values())
     right.set_ylabel("times as fast as one GPU, one request")
-    right.set_ylim(0, 3.4)
+    right.set_ylim(0, 4)
     right.legend(fontsize=8)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
