@@ -122,12 +122,10 @@ double RunningWidth::Reach(const Fit& fit, double share) {
 
 int32_t RunningWidth::Within(double seconds, int32_t most) const {
   const Fit& fit = LastFit();
-  if (std::isinf(seconds) || fit.steps < kLeastSeen || !(fit.each > 0)) return most;
-  const auto within = [&](double share) { return (share * seconds - fit.fixed) / fit.each; };
+  if (fit.steps < kLeastSeen || !(fit.each > 0)) return most;
   const double useful = std::max<double>(kWide, Reach(fit, kShare));
-  return Whole(std::max({Reach(fit, kLeastShare), within(kShareOfTime),
-                         std::min(useful, within(kMostOfTime))}),
-               most);
+  const double in_time = (kMostOfTime * seconds - fit.fixed) / fit.each;
+  return Whole(std::max(Reach(fit, kLeastShare), std::min(useful, in_time)), most);
 }
 
 int32_t RunningWidth::Whole(double width, int32_t most) {

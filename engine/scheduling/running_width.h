@@ -19,9 +19,9 @@ class RunningWidth {
   // Running sequences that reach kShare of what any number of them would, at least kLeast and at
   // most `most`; `most` while the steps do not show it.
   int32_t Enough(int32_t most) const;
-  // As many as requests have time for, who have so many seconds for each of their steps until their
-  // deadlines: whose steps take kMostOfTime of it, as far as more are of use (kWide, or what
-  // reaches kShare), or else kShareOfTime; but no fewer than reach kLeastShare.
+  // As many as are of use, kWide or those that reach kShare, as far as requests have time for them,
+  // who have so many seconds for each of their steps until their deadlines (infinity: none): whose
+  // steps take kMostOfTime of it; but no fewer than reach kLeastShare.
   int32_t Within(double seconds, int32_t most) const;
 
   // Of steps of so many sequences, that bring further tokens as they have.
@@ -35,7 +35,6 @@ class RunningWidth {
 
   static constexpr double kShare = 0.95;
   static constexpr double kLeastShare = 0.8;
-  static constexpr double kShareOfTime = 1.0 / 6;
   static constexpr double kMostOfTime = 1.0 / 2;
   // Up to so many rows a CPU's products become faster by the row, whatever the line through the
   // steps' times shows.

@@ -62,14 +62,15 @@ TEST(RunningWidthTest, AsManyAsAStepsTimeLeavesRoomFor) {
     EXPECT_NEAR(width.Within(step(rows) / RunningWidth::kMostOfTime, 256), rows, 0.1 * rows + 2);
   }
   // More are of little use, and leave more time to wait.
-  EXPECT_EQ(width.Within(1.5 * step(RunningWidth::kWide) / RunningWidth::kMostOfTime, 256),
-            RunningWidth::kWide);
-  for (const int32_t rows : {100, 200}) {
-    EXPECT_NEAR(width.Within(step(rows) / RunningWidth::kShareOfTime, 256), rows, 0.1 * rows);
+  constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
+  for (const double seconds : {0.2, 6.0, kNoDeadline}) {
+    EXPECT_EQ(width.Within(seconds, 256), RunningWidth::kWide) << seconds;
   }
-  EXPECT_EQ(width.Within(6, 256), 256);
-  EXPECT_EQ(width.Within(std::numeric_limits<double>::infinity(), 256), 256);
   EXPECT_EQ(width.Within(1e-3, 256), RunningWidth::kLeast);
+  const Device slow_to_start = {.fixed = 1e-2, .row = 1e-3, .token = 0, .noise = 0.02};
+  const RunningWidth wide = Watch(slow_to_start, 128, 3000, random);
+  EXPECT_EQ(wide.Within(kNoDeadline, 1000), wide.Enough(1000));
+  EXPECT_NEAR(wide.Within(kNoDeadline, 1000), 190, 30);
 }
 
 TEST(RunningWidthTest, NoDeadlineIsSoNearThatADeviceIsNotUsedWell) {
