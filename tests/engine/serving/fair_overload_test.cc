@@ -88,11 +88,12 @@ TEST(FairOverloadTest, WhoIsAcceptedIsAnsweredInTime) {
         SCOPED_TRACE(Name(load, deadline) + ", greed " + std::to_string(greed));
         const Counts counts = Simulate(load, deadline, greed);
         EXPECT_LE(counts.late, 0.005 * counts.answered);
-        // Of what any number of requests at once would do; with deadlines of 1 s some 40 run. A
-        // closed loop of 32, which bench/scheduler/bench_overload.py takes for the peak, does 0.92
-        // of it.
-        EXPECT_GE(counts.answered, 0.92 * kSeconds * 160);
-        EXPECT_GE(counts.answered_steps, 0.92 * kSeconds * 160 * 20.5);
+        // Any number of requests at once would do 160 a second; a closed loop of 32, which
+        // bench/scheduler/bench_overload.py takes for the peak, 0.92 of them. With deadlines of 1 s
+        // some 40 run.
+        constexpr double kPeak = 0.92 * 160;
+        EXPECT_GE(counts.answered, 0.97 * kSeconds * kPeak);
+        EXPECT_GE(counts.answered_steps, 0.97 * kSeconds * kPeak * 20.5);
       }
     }
   }
