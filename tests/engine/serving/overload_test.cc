@@ -81,7 +81,8 @@ TEST(OverloadTest, NobodyIsRefusedWithoutLoadOrWithoutDeadlines) {
   simulation.Run(20);
   const Counts counts = simulation.TakeCounts();
   EXPECT_EQ(counts.refused + counts.hopeless + counts.late, 0);
-  EXPECT_GE(counts.answered, 0.93 * 20 * simulation.Peak());
+  // No more run than reach 0.95 of what any number would, and the first answers take their time.
+  EXPECT_GE(counts.answered, 0.9 * 20 * simulation.Peak());
 }
 
 // An estimate that is wrong by orders of magnitude keeps nobody out for long.
