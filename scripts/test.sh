@@ -91,7 +91,6 @@ run_tests release 900 --test-dir build/release -j "$slots" "${filter[@]}"
 
 if [[ $sanitizers == yes ]]; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
-  export LSAN_OPTIONS=suppressions=$PWD/tests/lsan_suppressions.txt:print_suppressions=0
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan_suppressions.txt"
   step "configure asan" 120 cmake --preset asan
