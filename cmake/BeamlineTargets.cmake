@@ -19,6 +19,7 @@ endfunction()
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not. DEFINITIONS: of the preprocessor. NEEDS: targets that the test starts.
 # CORES: 2 for what keeps more than one busy, or depends on the time that it gets; most tests leave a third of theirs free.
+# ENVIRONMENT: "NAME=value;..." of its process.
 #
 # In folders of BEAMLINE_TESTS_APART only those are built that a build with a sanitizer does not run in full: golden ones, NO_SANITIZER,
 # and what does less under a sanitizer (tests/sanitized.h).
@@ -26,7 +27,7 @@ endfunction()
 # In folders of BEAMLINE_JOINED_TESTS the sources of all tests are one program, whose headers are then read once for
 # two dozen sources instead of once for each; every test runs its own suites of it, as its own process.
 function(beamline_test name)
-  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT;CORES" "SOURCES;DEPS;LABELS;DEFINITIONS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_SANITIZER" "TIMEOUT;CORES;ENVIRONMENT" "SOURCES;DEPS;LABELS;DEFINITIONS;NEEDS" ${ARGN})
   if(ARG_NO_SANITIZER AND BEAMLINE_SANITIZER)
     return()
   endif()
@@ -81,6 +82,9 @@ function(beamline_test name)
   set_property(GLOBAL PROPERTY BEAMLINE_COMMAND_OF_${name} "${command}")
   # What may take longest begins first.
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} PROCESSORS ${ARG_CORES})
+  if(ARG_ENVIRONMENT)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ARG_ENVIRONMENT}")
+  endif()
   if("gpu" IN_LIST ARG_LABELS)
     # Without a GPU these test nothing, which must not count as passed (tests/gpu/gpu_test_main.cc).
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
