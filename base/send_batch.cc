@@ -1,5 +1,7 @@
 #include "base/send_batch.h"
 
+#include <algorithm>
+
 namespace beamline {
 namespace {
 
@@ -17,5 +19,17 @@ SendBatch::~SendBatch() {
 }
 
 SendBatch* SendBatch::OfThisThread() { return sends_of_this_thread; }
+
+void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces) {
+  size_t next = 0;
+  while (next < pieces.size()) {
+    const size_t end = std::min(next + kMostJoined, pieces.size());
+    const auto run = [&] {
+      while (next < end) pieces[next++]();
+    };
+    const SendBatch sends(run);
+    run();
+  }
+}
 
 }  // namespace beamline

@@ -3,6 +3,10 @@
 // once.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 
 namespace beamline {
@@ -28,5 +32,12 @@ class SendBatch {
   const absl::FunctionRef<void()> run_rest_;
   const bool is_outer_;
 };
+
+// So many pieces are one batch at most: what is sent first does not wait for long.
+inline constexpr size_t kMostJoined = 16;
+
+// Carries out all pieces in their order, kMostJoined of them as one batch: a piece may run within
+// the one before it.
+void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces);
 
 }  // namespace beamline

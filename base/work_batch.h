@@ -38,9 +38,6 @@ class WorkBatch {
  private:
   friend class WorkerPool;
 
-  // So that what is sent first does not wait for what takes a step's time and longer.
-  static constexpr size_t kMostJoined = 16;
-
   struct Kept {
     WorkerPool* pool;
     WorkerPool::Work work;

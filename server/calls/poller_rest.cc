@@ -6,6 +6,7 @@
 #include <string_view>
 #include <thread>
 
+#include "server/accept/kept_answers.h"
 #include "server/accept/read_pacing.h"
 
 namespace beamline {
@@ -34,6 +35,7 @@ bool PollerRest::PaceAfterRefusal(Clock::time_point now) {
 
 void PollerRest::AfterRefusal(Clock::time_point now) {
   if (!PaceAfterRefusal(now) || !Begin()) return;
+  SendKeptAnswers();
   std::this_thread::sleep_for(kRest);
   End();
 }

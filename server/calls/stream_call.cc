@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "grpcpp/server_context.h"
+#include "server/accept/kept_answers.h"
 #include "server/calls/methods.h"
 #include "server/errors.h"
 #include "server/wire.h"
@@ -130,7 +131,11 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
   Advance();  // towards the engine's result, which the call must wait for
 }
 
-void StreamCall::Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
+void StreamCall::Fail(const absl::Status& status) {
+  grpc::Status error = ToGrpcStatus(state_.Fail(status));
+  if (!state_.is_refused()) return Finish(error);
+  KeepAnswer([this, error = std::move(error)] { Finish(error); });
+}
 
 void StreamCall::OnWriteDone(bool ok) {
   if (!ok) {

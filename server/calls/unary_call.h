@@ -2,11 +2,14 @@
 // Fail, and never before the service's method has returned it.
 #pragma once
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "base/status.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/accept/kept_answers.h"
 #include "server/calls/call_state.h"
 #include "server/calls/poller_rest.h"
 #include "server/errors.h"
@@ -53,7 +56,11 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     *response_ = message;
     Finish(grpc::Status::OK);
   }
-  void Fail(const absl::Status& status) { Finish(ToGrpcStatus(state_.Fail(status))); }
+  void Fail(const absl::Status& status) {
+    grpc::Status error = ToGrpcStatus(state_.Fail(status));
+    if (!state_.is_refused()) return Finish(error);
+    KeepAnswer([this, error = std::move(error)] { Finish(error); });
+  }
 
  private:
   // OnDone and OnCancel are brief and wait for nobody, but for a poller's rest. gRPC runs them

@@ -1,14 +1,11 @@
 // Over a server of gRPC's, by how often the thread that answers sends.
 #include "server/accept/send_joining.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,14 +17,12 @@
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/server/accept/asked_calls.h"
+#include "tests/server/accept/send_count.h"
 
 namespace beamline::send_joining_test {
 
-thread_local int num_sends = 0;  // of this thread
-
 namespace {
-
-using Buffer = grpc::ByteBuffer;
 
 constexpr std::chrono::seconds kLong(60);
 
@@ -71,38 +66,20 @@ class SendJoiningTest : public testing::Test {
     builder.RegisterCallbackGenericService(&service_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    for (int i = 0; i < kConnections; ++i) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else they share a connection
-      stubs_.push_back(std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-          "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments)));
-    }
+    for (int i = 0; i < kConnections; ++i) stubs_.push_back(ConnectTo(port));
   }
   void TearDown() override {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  struct Asked {
-    grpc::ClientContext context;
-    Buffer request, response;
-    std::promise<grpc::Status> status;
-  };
   // Asks so often, by each connection in turn, and answers all of it on this thread. Returns how
   // often that has sent.
   int AskAndAnswer(int count) {
-    const grpc::Slice slice("?");
-    std::vector<std::unique_ptr<Asked>> asked;
-    for (int i = 0; i < count; ++i) {
-      auto& call = *asked.emplace_back(std::make_unique<Asked>());
-      call.context.set_deadline(std::chrono::system_clock::now() + kLong);
-      call.request = Buffer(&slice, 1);
-      stubs_[static_cast<size_t>(i % kConnections)]->UnaryCall(
-          &call.context, "/beamline.test/Ask", {}, &call.request, &call.response,
-          [&call](grpc::Status status) { call.status.set_value(std::move(status)); });
-    }
-    const std::vector<Call*> calls = service_.Take(asked.size());
-    EXPECT_EQ(calls.size(), asked.size());
-    const int before = num_sends;
+    AskedCalls asked;
+    for (int i = 0; i < count; ++i) asked.Ask(*stubs_[static_cast<size_t>(i % kConnections)]);
+    const std::vector<Call*> calls = service_.Take(static_cast<size_t>(count));
+    EXPECT_EQ(static_cast<int>(calls.size()), count);
+    const int before = SendsOfThisThread();
     WorkerPool pool(1);
     {
       WorkBatch batch;
@@ -113,10 +90,8 @@ class SendJoiningTest : public testing::Test {
       }
       batch.RunWhile([] { return true; });
     }
-    const int sends = num_sends - before;
-    for (const auto& call : asked) {
-      EXPECT_EQ(call->status.get_future().get().error_code(), grpc::StatusCode::ABORTED);
-    }
+    const int sends = SendsOfThisThread() - before;
+    asked.ExpectAll(grpc::StatusCode::ABORTED);
     return sends;
   }
 
@@ -152,12 +127,3 @@ TEST_F(SendJoiningTest, OneAnswerLeavesAtOnce) {
 
 }  // namespace
 }  // namespace beamline::send_joining_test
-
-// In place of the C library's, for gRPC's library.
-extern "C" __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const msghdr* message,
-                                                                  int flags) {
-  using Send = ssize_t (*)(int, const msghdr*, int);
-  static const auto send = reinterpret_cast<Send>(dlsym(RTLD_NEXT, "sendmsg"));
-  ++beamline::send_joining_test::num_sends;
-  return send(fd, message, flags);
-}
