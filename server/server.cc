@@ -14,6 +14,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
+#include "server/accept/error_notes.h"
 #include "server/accept/hang_up.h"
 #include "server/accept/idle_filter.h"
 #include "server/accept/kick_sparing.h"
@@ -244,6 +245,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
   JoinSends();
   SpareKicks();
+  SpareErrorNotes();
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
   if (limit < config.max_connections) {
     spdlog::warn(

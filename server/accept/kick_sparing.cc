@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/lent_thread.h"
+#include "server/accept/grpc_types.h"
 
 namespace beamline {
 namespace {
@@ -30,14 +31,6 @@ void SpareKicks() { spares.store(true, std::memory_order_relaxed); }
 // return something else.
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51
 #define BEAMLINE_IN_PLACE __attribute__((visibility("default"), weak))
-struct grpc_pollset;
-struct grpc_pollset_worker;
-namespace grpc_core {
-class Timestamp {
-  int64_t milliseconds_;
-};
-}  // namespace grpc_core
-
 BEAMLINE_IN_PLACE absl::Status grpc_pollset_work(grpc_pollset* pollset,
                                                  grpc_pollset_worker** worker,
                                                  grpc_core::Timestamp deadline) {

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/send_batch.h"
+#include "server/accept/grpc_types.h"
 
 namespace beamline {
 namespace {
@@ -27,7 +28,6 @@ void JoinSends() { joins.store(true, std::memory_order_relaxed); }
 // does one that is part of this program, whose own ones are not weak, or that binds its calls
 // itself: then answers leave one by one.
 #define BEAMLINE_IN_PLACE __attribute__((visibility("default"), weak))
-struct grpc_chttp2_transport;
 enum grpc_chttp2_initiate_write_reason : int;
 
 // gRPC has put something into a connection's buffers, holds the connection, and will send them when
