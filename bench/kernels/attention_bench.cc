@@ -68,26 +68,35 @@ BENCHMARK(EncoderAttention)
     ->Args({1, 512, 12, 64, 1})
     ->Args({1, 2048, 12, 64, 0});
 
-// One query per sequence. Arguments: sequences, context, heads, key-value heads, head_dim.
+// One query per sequence; the sequences of a group, a search's beams, read the same blocks.
+// Arguments: sequences, context, heads, key-value heads, head_dim, beams of a group, bits of the
+// cache's numbers (16: bfloat16).
 void DecodeAttention(benchmark::State& state) {
   const int num_sequences = static_cast<int>(state.range(0));
   const int context = static_cast<int>(state.range(1));
   const int num_heads = static_cast<int>(state.range(2));
   const int num_kv_heads = static_cast<int>(state.range(3));
   const int head_dim = static_cast<int>(state.range(4));
+  const int num_beams = static_cast<int>(state.range(5));
+  const DType dtype = state.range(6) == 16 ? DType::kBFloat16 : DType::kFloat32;
   const int max_blocks = CeilDiv(context, kBlockSize);
-  const int64_t num_blocks = num_sequences * max_blocks;
+  const int64_t num_blocks = int64_t{num_sequences} / num_beams * max_blocks;
   Matrix query(num_sequences, num_heads * head_dim);
   Matrix output(num_sequences, num_heads * head_dim);
   Matrix keys(num_blocks * num_kv_heads * kBlockSize, head_dim);
   Matrix values(num_blocks * num_kv_heads * kBlockSize, head_dim);
   const auto shaped = [&](Matrix& matrix) {
-    return Tensor(matrix.data(), DType::kFloat32, {num_blocks, num_kv_heads, kBlockSize, head_dim});
+    if (dtype == DType::kBFloat16) matrix.RoundToBFloat16();
+    return Tensor(matrix.data(), dtype, {num_blocks, num_kv_heads, kBlockSize, head_dim});
   };
   const KvLayer cache = {.keys = shaped(keys), .values = shaped(values)};
-  std::vector<int32_t> blocks(num_blocks);
-  std::iota(blocks.begin(), blocks.end(), 0);
-  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
+  std::vector<int32_t> all(num_blocks), blocks;
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), std::mt19937(1));
+  for (int s = 0; s < num_sequences; ++s) {
+    const auto first = all.begin() + int64_t{s} / num_beams * max_blocks;
+    blocks.insert(blocks.end(), first, first + max_blocks);
+  }
   const std::vector<int32_t> offsets = UniformOffsets(num_sequences, 1);
   const std::vector<int32_t> contexts(num_sequences, context);
   AttentionParams params = HeadParams(num_heads, num_kv_heads, head_dim);
@@ -103,15 +112,29 @@ void DecodeAttention(benchmark::State& state) {
   params.max_context_length = context;
   params.causal = true;
   for (auto _ : state) TheBackend().Attention(params);
-  CountBytes(state, 8.0 * num_sequences * context * num_kv_heads * head_dim);
+  CountBytes(state, 2.0 * static_cast<double>(SizeOf(dtype)) * num_sequences * context *
+                        num_kv_heads * head_dim);
+}
+
+// 4 key-value heads: 8 sequences of one query each, of beams of 4, of 8 grouped queries.
+void DecodeCases(benchmark::internal::Benchmark* decode) {
+  for (const int bits : {32, 16}) {
+    for (const int head_dim : {64, 128}) {
+      for (const int context : {32, 128, 512, 2048}) {
+        decode->Args({8, context, 4, 4, head_dim, 1, bits});
+        decode->Args({8, context, 4, 4, head_dim, 4, bits});
+        decode->Args({8, context, 32, 4, head_dim, 1, bits});
+      }
+    }
+  }
 }
 BENCHMARK(DecodeAttention)
     ->UseRealTime()
-    ->Args({1, 32, 3, 3, 64})
-    ->Args({1, 256, 4, 4, 64})
-    ->Args({8, 64, 4, 4, 64})
-    ->Args({64, 128, 4, 4, 64})
-    ->Args({8, 1024, 32, 8, 128});
+    ->Args({1, 32, 3, 3, 64, 1, 32})
+    ->Args({1, 256, 4, 4, 64, 1, 32})
+    ->Args({64, 128, 4, 4, 64, 1, 32})
+    ->Args({8, 1024, 32, 8, 128, 1, 32})
+    ->Apply(DecodeCases);
 
 }  // namespace
 }  // namespace beamline::bench

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "benchmark/benchmark.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/float16.h"
 
 namespace beamline::bench {
 
@@ -33,6 +35,12 @@ class Matrix {
   Tensor tensor() { return Tensor(data(), DType::kFloat32, {rows_, cols_}); }
   Tensor vector() { return Tensor(data(), DType::kFloat32, {rows_ * cols_}); }
   float* data() { return static_cast<float*>(buffer_->data()); }
+  // The same numbers in bfloat16, in the first half of the memory.
+  void RoundToBFloat16() {
+    std::vector<uint16_t> rounded(rows_ * cols_);
+    std::transform(data(), data() + rows_ * cols_, rounded.begin(), ToBFloat16);
+    std::memcpy(buffer_->data(), rounded.data(), rounded.size() * sizeof(uint16_t));
+  }
 
  private:
   int64_t rows_;
