@@ -47,7 +47,9 @@ DType CacheTypeOf(const KvLayer& cache, DType dtype, const CheckOptions& options
   return own;
 }
 
-void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DType dtype) {
+void CheckCache(const KvLayer& cache, int64_t num_kv_heads, int64_t head_dim, DType dtype,
+                const CheckOptions& options) {
+  BEAMLINE_CHECK(cache.key_layout == options.key_layout);
   for (const Tensor* tensor : {&cache.keys, &cache.values}) {
     BEAMLINE_CHECK(!tensor->empty() && tensor->dtype == dtype && tensor->rank == 4);
     BEAMLINE_CHECK(tensor->dim(1) == num_kv_heads && tensor->dim(3) == head_dim);
@@ -141,7 +143,8 @@ void Check(const ProjectHeadsParams& p, const CheckOptions& options) {
     CheckMatrix(p.value, num_tokens, key_size, dtype);
   }
   if (key_size > 0 && p.cache != nullptr) {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options));
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options),
+               options);
     BEAMLINE_CHECK(num_tokens == 0 || p.slots != nullptr);
   }
   CheckFusedNorm(p.query_norm, IsOfAllHeads(p.query_norm, p.head_dim) ? query_size : p.head_dim,
@@ -190,7 +193,8 @@ void Check(const AttentionParams& p, const CheckOptions& options) {
     CheckMatrix(p.key, num_tokens, key_size, dtype);
     CheckMatrix(p.value, num_tokens, key_size, dtype);
   } else {
-    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options));
+    CheckCache(*p.cache, p.num_kv_heads, p.head_dim, CacheTypeOf(*p.cache, dtype, options),
+               options);
     BEAMLINE_CHECK(p.num_sequences == 0 || p.context_lengths != nullptr);
     BEAMLINE_CHECK(p.max_context_length == 0 || p.num_sequences == 0 || p.block_tables != nullptr);
   }
@@ -286,7 +290,7 @@ void Check(const ReorderBeamsParams& p, const CheckOptions& options) {
   BEAMLINE_CHECK(!p.layers.empty());
   const KvLayer& first = p.layers[0];
   for (const KvLayer& layer : p.layers) {
-    CheckCache(layer, first.keys.dim(1), first.keys.dim(3), first.keys.dtype);
+    CheckCache(layer, first.keys.dim(1), first.keys.dim(3), first.keys.dtype, options);
     BEAMLINE_CHECK(layer.keys.dims == first.keys.dims);
   }
   for (const BeamTables& group : p.groups) {
@@ -323,9 +327,9 @@ void Check(const FillTokensParams& p, const CheckOptions&) {
   for (const TokenFill& fill : p.fills) BEAMLINE_CHECK(fill.source >= 0 && fill.target >= 0);
 }
 
-void Check(const CopyBlocksParams& p, const CheckOptions&) {
+void Check(const CopyBlocksParams& p, const CheckOptions& options) {
   const Tensor& keys = p.layer.keys;
-  CheckCache(p.layer, keys.dim(1), keys.dim(3), keys.dtype);
+  CheckCache(p.layer, keys.dim(1), keys.dim(3), keys.dtype, options);
   for (const BlockCopy& copy : p.copies) {
     BEAMLINE_CHECK(copy.source >= 0 && copy.source < keys.dim(0));
     BEAMLINE_CHECK(copy.target >= 0 && copy.target < keys.dim(0));

@@ -106,12 +106,20 @@ struct ExpertsParams {
   Tensor y;         // as x; must not alias x
 };
 
+// How the keys of a block lie in memory, those of each head by themselves.
+enum class KeyLayout : uint8_t {
+  kRows,     // [block_size, head_dim], as values
+  kColumns,  // [head_dim, block_size]: neighbours are one dimension's of several positions
+};
+
 // One layer's paged keys and values, each at a multiple of 16 bytes, of the activations' type or,
 // on a device that converts them (CheckOptions), of another. A position's slot is
-// block * block_size + offset.
+// block * block_size + offset. What a block holds beyond its filled positions may be anything, NaN
+// too, and is in no result.
 struct KvLayer {
-  Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim]
+  Tensor keys;    // [num_blocks, num_kv_heads, block_size, head_dim], whatever their layout
   Tensor values;  // as keys
+  KeyLayout key_layout = KeyLayout::kRows;  // Operators::key_layout of the device
 };
 
 // Rotary position embedding, the Llama (half-split) or GPT-J (interleaved) pairing.
@@ -401,9 +409,10 @@ using Operation =
 
 // What is checked of an operation's arguments beyond their shapes.
 struct CheckOptions {
-  bool float32_only = false;    // activations are float32 whatever the weights are
-  bool host_readable = false;   // index arrays lie in host memory and are checked too
-  bool converts_cache = false;  // the cache has a floating-point type of its own
+  bool float32_only = false;                // activations are float32 whatever the weights are
+  bool host_readable = false;               // index arrays lie in host memory and are checked too
+  bool converts_cache = false;              // the cache has a floating-point type of its own
+  KeyLayout key_layout = KeyLayout::kRows;  // of every cache
 };
 
 // The operators of one device. They run in call order; on an asynchronous device they return before
@@ -414,6 +423,9 @@ class Operators {
  public:
   explicit Operators(const CheckOptions& options) : check_options_(options) {}
   virtual ~Operators() = default;
+
+  // How the keys of a cache lie that operators are given.
+  KeyLayout key_layout() const { return check_options_.key_layout; }
 
   void Embed(const EmbedParams& params) { Run(&params); }
   void MatMul(const MatMulParams& params) { Run(&params); }

@@ -89,7 +89,8 @@ void DecodeAttention(benchmark::State& state) {
     if (dtype == DType::kBFloat16) matrix.RoundToBFloat16();
     return Tensor(matrix.data(), dtype, {num_blocks, num_kv_heads, kBlockSize, head_dim});
   };
-  const KvLayer cache = {.keys = shaped(keys), .values = shaped(values)};
+  const KvLayer cache = {
+      .keys = shaped(keys), .values = shaped(values), .key_layout = TheBackend().key_layout()};
   std::vector<int32_t> all(num_blocks), blocks;
   std::iota(all.begin(), all.end(), 0);
   std::shuffle(all.begin(), all.end(), std::mt19937(1));

@@ -83,7 +83,8 @@ void ProjectHeads(benchmark::State& state) {
   Matrix values(num_blocks * num_heads * 16, 64);
   const KvLayer cache = {
       .keys = Tensor(keys.data(), DType::kFloat32, {num_blocks, num_heads, 16, 64}),
-      .values = Tensor(values.data(), DType::kFloat32, {num_blocks, num_heads, 16, 64})};
+      .values = Tensor(values.data(), DType::kFloat32, {num_blocks, num_heads, 16, 64}),
+      .key_layout = TheBackend().key_layout()};
   std::vector<int32_t> slots(num_tokens);
   std::iota(slots.begin(), slots.end(), 0);
   ProjectHeadsParams params;

@@ -135,6 +135,7 @@ absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dt
                       cache_dtype, MemoryKind::kCache, backend, cache.buffers);
     };
     KvLayer pages;
+    pages.key_layout = backend.key_layout();
     BEAMLINE_ASSIGN_OR_RETURN(pages.keys, allocate());
     BEAMLINE_ASSIGN_OR_RETURN(pages.values, allocate());
     cache.layers.push_back(pages);

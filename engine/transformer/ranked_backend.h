@@ -27,7 +27,9 @@ class RankedBackend final : public Backend {
   // `least_free_elsewhere`: of the devices of other processes, what the fullest one has free.
   explicit RankedBackend(std::unique_ptr<RankGroup> ranks,
                          std::optional<size_t> least_free_elsewhere = std::nullopt)
-      : ranks_(std::move(ranks)), least_free_elsewhere_(least_free_elsewhere) {}
+      : Backend({.key_layout = ranks->backend(ranks->result_rank()).key_layout()}),
+        ranks_(std::move(ranks)),
+        least_free_elsewhere_(least_free_elsewhere) {}
 
   RankGroup& ranks() { return *ranks_; }
 

@@ -70,7 +70,7 @@ class TileMaker {
       tile_.keys = PackedRows(p_.key, first_query, kv_head);
       tile_.values = PackedRows(p_.value, first_query, kv_head);
     } else {
-      tile_.keys = PagedRows(p_.cache->keys, sequence, kv_head);
+      tile_.keys = PagedKeys(sequence, kv_head);
       tile_.values = PagedRows(p_.cache->values, sequence, kv_head);
     }
   }
@@ -91,6 +91,14 @@ class TileMaker {
       positions.queries = relative.queries.as<float>() + column;
       positions.query_stride = relative.queries.row_stride;
     }
+  }
+
+  // Of keys that lie as columns, the rows run across these.
+  KvRows PagedKeys(int sequence, int kv_head) const {
+    KvRows rows = PagedRows(p_.cache->keys, sequence, kv_head);
+    rows.row_stride = 1;
+    rows.element_stride = rows.block_size;
+    return rows;
   }
 
   KvRows PackedRows(const Tensor& packed, int first_token, int kv_head) const {

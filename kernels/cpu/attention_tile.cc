@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
@@ -29,8 +30,9 @@ inline constexpr int kDistances = kTileRows + kKeyBlock;
 
 // Working memory of one tile. head_dim_padded is head_dim rounded up to whole vectors.
 struct Workspace {
-  float* keys;  // [head_dim, kKeyBlock]: the block's keys, transposed
-  float* wide;  // [2, kKeyBlock, head_dim]: keys and values that lie there in 16 bits; else null
+  float* keys;  // [head_dim, kKeyBlock]: the block's keys as columns, where these are not read in
+                // place
+  float* wide;  // [kKeyBlock, head_dim]: values that lie there in 16 bits; else null
   // [head_dim, kDistances] each: what positions stand against queries, and against keys, by key -
   // query from that of the block's first key and the tile's last query on. Null without.
   float* position_keys;
@@ -87,11 +89,29 @@ void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* 
   }
 }
 
+// A block of a tile's keys as columns: neighbours are one dimension's of several keys.
+template <typename Stored>
+struct KeyColumns {
+  const Stored* starts[kKeyBlock];  // by vector of keys: dimension 0
+  int64_t stride = 0;               // to the next dimension
+};
+
+// The workspace's keys.
+KeyColumns<StoredFloat32> WorkspaceColumns(const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  KeyColumns<StoredFloat32> columns;
+  columns.stride = kKeyBlock;
+  for (int v = 0; v * lanes < kKeyBlock; ++v) {
+    columns.starts[v] = reinterpret_cast<const StoredFloat32*>(w.keys + v * lanes);
+  }
+  return columns;
+}
+
 // Scores of kRows rows against kVectors vectors of keys: one chain of multiply-adds over head_dim
 // each.
-template <int kRows, int kVectors>
-HWY_INLINE void ScoreBlock(const AttentionTile& tile, int first_row, int first_column,
-                           const Workspace& w) {
+template <int kRows, int kVectors, typename Stored>
+HWY_INLINE void ScoreBlock(const AttentionTile& tile, const KeyColumns<Stored>& keys, int first_row,
+                           int first_column, const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const float* queries[kRows];
   for (int r = 0; r < kRows; ++r) queries[r] = tile.rows[first_row + r].query;
@@ -101,11 +121,14 @@ HWY_INLINE void ScoreBlock(const AttentionTile& tile, int first_row, int first_c
 #pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) sums[r][c] = hn::Zero(kF32);
   }
-  const float* keys = w.keys + first_column;
-  for (int d = 0; d < tile.head_dim; ++d, keys += kKeyBlock) {
+  const Stored* const* const starts = keys.starts + first_column / lanes;
+  const Stored* columns[kVectors];
+  for (int c = 0; c < kVectors; ++c) columns[c] = starts[c];
+  int64_t offset = 0;
+  for (int d = 0; d < tile.head_dim; ++d, offset += keys.stride) {
     VF k[kVectors];
 #pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) k[c] = hn::Load(kF32, keys + c * lanes);
+    for (int c = 0; c < kVectors; ++c) k[c] = LoadWide(columns[c] + offset);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const VF q = hn::Set(kF32, queries[r][d]);
@@ -125,17 +148,71 @@ HWY_INLINE void ScoreBlock(const AttentionTile& tile, int first_row, int first_c
 }
 
 // REQUIRES: num_keys is a whole number of vectors.
-template <int kRows>
-void ScoreRows(const AttentionTile& tile, int first_row, int num_keys, const Workspace& w) {
+template <int kRows, typename Stored>
+void ScoreRows(const AttentionTile& tile, const KeyColumns<Stored>& keys, int first_row,
+               int num_keys, const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   int j = 0;
   for (; j + kBlockVectors * lanes <= num_keys; j += kBlockVectors * lanes) {
-    ScoreBlock<kRows, kBlockVectors>(tile, first_row, j, w);
+    ScoreBlock<kRows, kBlockVectors>(tile, keys, first_row, j, w);
   }
   if constexpr (kBlockVectors > 2) {
-    for (; j + 2 * lanes <= num_keys; j += 2 * lanes) ScoreBlock<kRows, 2>(tile, first_row, j, w);
+    for (; j + 2 * lanes <= num_keys; j += 2 * lanes) {
+      ScoreBlock<kRows, 2>(tile, keys, first_row, j, w);
+    }
   }
-  for (; j < num_keys; j += lanes) ScoreBlock<kRows, 1>(tile, first_row, j, w);
+  for (; j < num_keys; j += lanes) ScoreBlock<kRows, 1>(tile, keys, first_row, j, w);
+}
+
+// Scores of all rows against a block of keys.
+template <typename Stored>
+void ScoreTile(const AttentionTile& tile, const KeyColumns<Stored>& keys, int num_keys,
+               const Workspace& w) {
+  int r = 0;
+  for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
+    ScoreRows<kBlockRows>(tile, keys, r, num_keys, w);
+  }
+  for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, keys, r, num_keys, w);
+}
+
+// Keys that lie as columns, in float32 and a block of them together: w.keys[d][j] for j <
+// padded_keys, zero from num_keys on.
+template <typename Stored>
+void GatherColumns(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
+                   const Workspace& w) {
+  const int block_size = tile.keys.block_size;
+  int64_t count = 0;
+  for (int j = 0; j < num_keys; j += static_cast<int>(count)) {
+    const int offset = (first_key + j) % block_size;
+    count = std::min(num_keys - j, block_size - offset);
+    const Stored* from = tile.keys.Row<Stored>(first_key + j);
+    for (int d = 0; d < tile.head_dim; ++d, from += tile.keys.element_stride) {
+      WidenRow(from, count, w.keys + d * kKeyBlock + j);
+    }
+  }
+  if (num_keys == padded_keys) return;
+  for (int d = 0; d < tile.head_dim; ++d) {
+    std::fill(w.keys + d * kKeyBlock + num_keys, w.keys + d * kKeyBlock + padded_keys, 0.0f);
+  }
+}
+
+// Scores against keys that lie as columns: in place where vectors of keys are there whole and are
+// not widened for many rows.
+template <typename Stored>
+void ScoreColumns(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
+                  const Workspace& w) {
+  const int lanes = static_cast<int>(NumLanes());
+  const bool wide = std::is_same_v<Stored, StoredFloat32>;
+  if (tile.keys.block_size % lanes == 0 && (wide || tile.num_rows <= kBlockRows)) {
+    KeyColumns<Stored> columns;
+    columns.stride = tile.keys.element_stride;
+    for (int v = 0; v * lanes < padded_keys; ++v) {
+      columns.starts[v] = tile.keys.Row<Stored>(first_key + v * lanes);
+    }
+    return ScoreTile(tile, columns, padded_keys, w);
+  }
+  GatherColumns<Stored>(tile, first_key, num_keys, padded_keys, w);
+  ScoreTile(tile, WorkspaceColumns(w), padded_keys, w);
 }
 
 // The rows of `from` that stand at the block's distances, transposed.
@@ -293,8 +370,8 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
 }
 
 // sums = sums * decay + probabilities * values for kRows rows and kVectors vectors of columns.
-template <int kRows, int kVectors>
-void AccumulateBlock(const float* const* values, int num_keys, int64_t column, bool partial,
+template <int kRows, int kVectors, typename Stored>
+void AccumulateBlock(const Stored* const* values, int num_keys, int64_t column, bool partial,
                      size_t num_columns, int first_row, const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   VF sums[kRows][kVectors];
@@ -312,8 +389,12 @@ void AccumulateBlock(const float* const* values, int num_keys, int64_t column, b
     VF v[kVectors];
 #pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) {
-      const float* from = values[j] + column + c * lanes;
-      v[c] = kVectors == 1 && partial ? LoadFirst(from, num_columns) : hn::LoadU(kF32, from);
+      const Stored* from = values[j] + column + c * lanes;
+      if constexpr (kVectors == 1 && std::is_same_v<Stored, StoredFloat32>) {
+        v[c] = partial ? LoadFirst(&from->value, num_columns) : LoadWide(from);
+      } else {
+        v[c] = LoadWide(from);
+      }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -330,8 +411,8 @@ void AccumulateBlock(const float* const* values, int num_keys, int64_t column, b
   }
 }
 
-template <int kRows>
-void AccumulateRows(const AttentionTile& tile, const float* const* values, int first_row,
+template <int kRows, typename Stored>
+void AccumulateRows(const AttentionTile& tile, const Stored* const* values, int first_row,
                     int first_key, const Workspace& w) {
   int num_keys = 0;
   for (int r = 0; r < kRows; ++r) {
@@ -350,56 +431,86 @@ void AccumulateRows(const AttentionTile& tile, const float* const* values, int f
   }
 }
 
-// The rows of a block of keys or values in float32: where they lie, or widened to `wide`.
-void ReadRows(const KvRows& from, int first, int count, int padded_count, int64_t head_dim,
-              float* wide, const float** rows) {
-  const char* stored[kKeyBlock];
-  from.Rows(first, count, padded_count, stored);
-  for (int i = 0; i < padded_count; ++i) {
-    if (from.dtype == DType::kFloat32) {
-      rows[i] = reinterpret_cast<const float*>(stored[i]);
-      continue;
-    }
-    rows[i] = wide + std::min(i, count - 1) * head_dim;
-    if (i >= count) continue;
-    float* const to = wide + i * head_dim;
-    if (from.dtype == DType::kBFloat16) {
-      WidenRow(reinterpret_cast<const StoredBFloat16*>(stored[i]), head_dim, to);
-    } else {
-      WidenRow(reinterpret_cast<const StoredFloat16*>(stored[i]), head_dim, to);
+// Adds a block of values to the sums of all rows.
+template <typename Stored>
+void AccumulateTile(const AttentionTile& tile, const Stored* const* values, int first_key,
+                    const Workspace& w) {
+  int r = 0;
+  for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
+    AccumulateRows<kBlockRows>(tile, values, r, first_key, w);
+  }
+  for (; r < tile.num_rows; ++r) AccumulateRows<1>(tile, values, r, first_key, w);
+}
+
+// The same of values where they lie; in 16 bits they are widened first for many rows, and where the
+// last vector of a row is none of theirs.
+template <typename Stored>
+void AccumulateValues(const AttentionTile& tile, int first_key, int num_keys, const Workspace& w) {
+  const Stored* values[kKeyBlock];
+  tile.values.Rows(first_key, num_keys, values);
+  if constexpr (!std::is_same_v<Stored, StoredFloat32>) {
+    const bool whole = tile.head_dim % static_cast<int>(NumLanes()) == 0;
+    if (!whole || tile.num_rows > kBlockRows) {
+      const StoredFloat32* wide[kKeyBlock];
+      for (int i = 0; i < num_keys; ++i) {
+        float* const to = w.wide + static_cast<int64_t>(i) * tile.head_dim;
+        WidenRow(values[i], tile.head_dim, to);
+        wide[i] = reinterpret_cast<const StoredFloat32*>(to);
+      }
+      return AccumulateTile(tile, wide, first_key, w);
     }
   }
+  AccumulateTile(tile, values, first_key, w);
+}
+
+// Calls body.operator()<Stored>() for the type that `dtype` is in memory.
+template <typename Body>
+void DispatchStored(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return body.template operator()<StoredBFloat16>();
+    case DType::kFloat16:
+      return body.template operator()<StoredFloat16>();
+    default:
+      return body.template operator()<StoredFloat32>();
+  }
+}
+
+// Scores of all rows, which keys that lie as rows are transposed for.
+void ScoreKeys(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
+               const Workspace& w) {
+  if (tile.keys.block_table != nullptr) {
+    return DispatchStored(tile.keys.dtype, [&]<typename Stored>() {
+      ScoreColumns<Stored>(tile, first_key, num_keys, padded_keys, w);
+    });
+  }
+  const float* rows[kKeyBlock];
+  const float* row = tile.keys.Row<float>(first_key);
+  for (int j = 0; j < padded_keys; ++j) {
+    rows[j] = row;
+    if (j + 1 < num_keys) row += tile.keys.row_stride;
+  }
+  TransposeKeys<kKeyBlock>(rows, padded_keys, tile.head_dim, w.keys);
+  ScoreTile(tile, WorkspaceColumns(w), padded_keys, w);
 }
 
 void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
                         const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const int padded_keys = RoundUp(num_keys, lanes);
-  const float* key_rows[kKeyBlock];
-  const float* value_rows[kKeyBlock];
-  const int64_t head_dim = tile.head_dim;
-  ReadRows(tile.keys, first_key, num_keys, padded_keys, head_dim, w.wide, key_rows);
-  ReadRows(tile.values, first_key, num_keys, num_keys, head_dim, w.wide + kKeyBlock * head_dim,
-           value_rows);
-  TransposeKeys<kKeyBlock>(key_rows, padded_keys, tile.head_dim, w.keys);
-  int r = 0;
-  for (; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
-    ScoreRows<kBlockRows>(tile, r, padded_keys, w);
-  }
-  for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, r, padded_keys, w);
+  ScoreKeys(tile, first_key, num_keys, padded_keys, w);
   if (!tile.positions.empty()) AddPositions(tile, first_key, padded_keys, w);
-  for (r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, padded_keys, w);
-  for (r = 0; r + kBlockRows <= tile.num_rows; r += kBlockRows) {
-    AccumulateRows<kBlockRows>(tile, value_rows, r, first_key, w);
-  }
-  for (; r < tile.num_rows; ++r) AccumulateRows<1>(tile, value_rows, r, first_key, w);
+  for (int r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, padded_keys, w);
+  DispatchStored(tile.values.dtype, [&]<typename Stored>() {
+    AccumulateValues<Stored>(tile, first_key, num_keys, w);
+  });
 }
 
 void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   const int64_t lanes = static_cast<int64_t>(NumLanes());
   const int64_t padded = RoundUp(tile.head_dim, lanes);
   const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
-  const size_t wide_size = tile.keys.dtype == DType::kFloat32 ? 0 : 2 * keys_size;
+  const size_t wide_size = tile.values.dtype == DType::kFloat32 ? 0 : keys_size;
   const size_t positions_size =
       tile.positions.empty() ? 0 : static_cast<size_t>(tile.head_dim) * kDistances;
   scratch.Reset(Scratch::BytesFor<float>(keys_size) + Scratch::BytesFor<float>(wide_size) +

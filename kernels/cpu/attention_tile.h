@@ -16,39 +16,46 @@ namespace beamline::cpu {
 inline constexpr int kTileRows = 32;
 inline constexpr int kKeyBlock = 64;
 
-// Where one sequence's keys (or values) of one head lie: consecutive rows, or blocks of them. Their
-// strides count elements.
+// Where one sequence's keys (or values) of one head lie, a position's in a row: consecutive rows,
+// or blocks of them. Strides count elements.
 struct KvRows {
   const void* base = nullptr;            // of this head; with a block table, in block 0
   DType dtype = DType::kFloat32;         // or a 16-bit one
-  int64_t row_stride = 0;                // within a block
+  int64_t row_stride = 0;                // within a block; 1 with element_stride
+  int64_t element_stride = 1;            // within a row; block_size: KeyLayout::kColumns
   const int32_t* block_table = nullptr;  // null: one block holds everything
   int block_size = 0;
   int64_t block_stride = 0;
 
-  // The rows of positions first .. first + count - 1. The last one is repeated up to
-  // `padded_count`.
-  void Rows(int first, int count, int padded_count, const char** rows) const {
-    const auto element = static_cast<int64_t>(SizeOf(dtype));
+  // The row of a position, of elements that have dtype's size.
+  template <typename Stored>
+  const Stored* Row(int position) const {
+    const int entry = block_table == nullptr ? 0 : position / block_size;
+    return At<Stored>(entry, position - entry * block_size);
+  }
+
+  // The rows of positions first .. first + count - 1.
+  template <typename Stored>
+  void Rows(int first, int count, const Stored** rows) const {
     int entry = block_table == nullptr ? 0 : first / block_size;
     int offset = first - entry * block_size;
-    const char* row = nullptr;
+    const Stored* row = At<Stored>(entry, offset);
     for (int i = 0; i < count; ++i) {
       if (block_table != nullptr && offset == block_size) {
-        ++entry;
         offset = 0;
-      }
-      if (row == nullptr || offset == 0) {
-        const int64_t block = block_table == nullptr ? 0 : block_table[entry];
-        row =
-            static_cast<const char*>(base) + (block * block_stride + offset * row_stride) * element;
-      } else {
-        row += row_stride * element;
+        row = At<Stored>(++entry, 0);
       }
       rows[i] = row;
+      row += row_stride;
       ++offset;
     }
-    for (int i = count; i < padded_count; ++i) rows[i] = row;
+  }
+
+ private:
+  template <typename Stored>
+  const Stored* At(int entry, int64_t offset) const {
+    const int64_t block = block_table == nullptr ? 0 : block_table[entry];
+    return static_cast<const Stored*>(base) + block * block_stride + offset * row_stride;
   }
 };
 

@@ -4,9 +4,11 @@
 #include <limits>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/beam_order.h"
 #include "kernels/beam_tails.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/scratch.h"
 
 namespace beamline::cpu {
 namespace {
@@ -70,15 +72,35 @@ class Advance {
   std::vector<int32_t> heads_;  // of each row, the best candidate not taken
 };
 
-// The filled positions of a block, in every head.
-void CopyFilled(const Tensor& cache, int32_t source, int32_t target, int32_t num_filled) {
-  const auto element = static_cast<int64_t>(SizeOf(cache.dtype));
-  const int64_t head_bytes = cache.dim(2) * cache.dim(3) * element;
-  char* const base = cache.as<char>();
-  for (int64_t head = 0; head < cache.dim(1); ++head) {
-    std::memcpy(base + (target * cache.dim(1) + head) * head_bytes,
-                base + (source * cache.dim(1) + head) * head_bytes,
-                static_cast<size_t>(num_filled * cache.dim(3) * element));
+// The filled positions of a block of values, in every head.
+void CopyValues(const Tensor& values, int32_t source, int32_t target, int32_t num_filled) {
+  const auto element = static_cast<int64_t>(SizeOf(values.dtype));
+  const int64_t head_bytes = values.dim(2) * values.dim(3) * element;
+  char* const base = values.as<char>();
+  for (int64_t head = 0; head < values.dim(1); ++head) {
+    std::memcpy(base + (target * values.dim(1) + head) * head_bytes,
+                base + (source * values.dim(1) + head) * head_bytes,
+                static_cast<size_t>(num_filled * values.dim(3) * element));
+  }
+}
+
+// The same of keys, which lie as columns: of each dimension the cache lines that hold filled
+// positions. Where these are all, a block is one copy.
+void CopyKeys(const Tensor& keys, int32_t source, int32_t target, int32_t num_filled) {
+  const auto element = static_cast<int64_t>(SizeOf(keys.dtype));
+  const int64_t column_bytes = keys.dim(2) * element;
+  const int64_t num_columns = keys.dim(1) * keys.dim(3);
+  char* from = keys.as<char>() + source * num_columns * column_bytes;
+  char* to = keys.as<char>() + target * num_columns * column_bytes;
+  const int64_t bytes = RoundUp(num_filled * element, static_cast<int64_t>(kCacheLineBytes));
+  if (bytes >= column_bytes) {
+    std::memcpy(to, from, static_cast<size_t>(num_columns * column_bytes));
+    return;
+  }
+  for (int64_t column = 0; column < num_columns; ++column) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    from += column_bytes;
+    to += column_bytes;
   }
 }
 
@@ -116,8 +138,8 @@ void Compute(Context&, const ReorderBeamsParams& params) {
       if (!tails[row].copied) continue;
       for (const KvLayer& layer : params.layers) {
         const int32_t source = old_row(parents[row])[group.column];
-        CopyFilled(layer.keys, source, block, group.num_filled);
-        CopyFilled(layer.values, source, block, group.num_filled);
+        CopyKeys(layer.keys, source, block, group.num_filled);
+        CopyValues(layer.values, source, block, group.num_filled);
       }
     }
   }

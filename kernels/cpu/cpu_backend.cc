@@ -69,8 +69,10 @@ const char* VectorExtension() {
   return "baseline vectors";
 }
 
-constexpr CheckOptions kCheckOptions = {
-    .float32_only = true, .host_readable = true, .converts_cache = true};
+constexpr CheckOptions kCheckOptions = {.float32_only = true,
+                                        .host_readable = true,
+                                        .converts_cache = true,
+                                        .key_layout = KeyLayout::kColumns};
 
 bool IsFloat(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;

@@ -74,10 +74,13 @@ class HeadMover {
       std::copy_n(values, key_size, p_.value.row<float>(token));
       return;
     }
+    const int64_t block_size = p_.cache->keys.dim(2);
+    const int64_t block = p_.slots[token] / block_size;
+    const int64_t position = p_.slots[token] % block_size;
     for (int h = 0; h < p_.num_kv_heads; ++h) {
-      const int64_t offset = SlotOffset(p_.slots[token], h);
-      Store(keys + h * p_.head_dim, p_.cache->keys, offset);
-      Store(values + h * p_.head_dim, p_.cache->values, offset);
+      const int64_t head = (block * p_.num_kv_heads + h) * block_size * p_.head_dim;
+      StoreKey(keys + h * p_.head_dim, p_.cache->keys, head + position, block_size);
+      StoreValue(values + h * p_.head_dim, p_.cache->values, head + position * p_.head_dim);
     }
   }
 
@@ -88,8 +91,22 @@ class HeadMover {
     }
   }
 
-  // A head's elements in the cache's type.
-  void Store(const float* head, const Tensor& cache, int64_t offset) const {
+  // A head's elements in the cache's type, `stride` elements apart (KeyLayout::kColumns).
+  void StoreKey(const float* head, const Tensor& cache, int64_t offset, int64_t stride) const {
+    const auto store = [&](auto* to, auto convert) {
+      for (int d = 0; d < p_.head_dim; ++d) to[offset + d * stride] = convert(head[d]);
+    };
+    if (cache.dtype == DType::kFloat32) {
+      store(cache.as<float>(), [](float value) { return value; });
+    } else if (cache.dtype == DType::kBFloat16) {
+      store(cache.as<uint16_t>(), ToBFloat16);
+    } else {
+      store(cache.as<uint16_t>(), ToFloat16);
+    }
+  }
+
+  // A head's elements in the cache's type, one behind the other.
+  void StoreValue(const float* head, const Tensor& cache, int64_t offset) const {
     if (cache.dtype == DType::kFloat32) {
       std::copy_n(head, p_.head_dim, cache.as<float>() + offset);
     } else if (cache.dtype == DType::kBFloat16) {
@@ -121,13 +138,6 @@ class HeadMover {
     for (int h = 0; h < p_.num_heads + p_.num_kv_heads; ++h) {
       Rotate(cos_sin, p_.rotary->cos_sin.dim(-1), p_.rotary->interleaved, heads + h * p_.head_dim);
     }
-  }
-
-  // Where a slot's head starts in the cache [num_blocks, num_kv_heads, block_size, head_dim].
-  int64_t SlotOffset(int64_t slot, int64_t head) const {
-    const int64_t block_size = p_.cache->keys.dim(2);
-    const int64_t block = slot / block_size;
-    return ((block * p_.num_kv_heads + head) * block_size + slot % block_size) * p_.head_dim;
   }
 
   const ProjectHeadsParams& p_;

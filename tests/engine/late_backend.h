@@ -71,7 +71,8 @@ class LateBackend : public Backend {
   static constexpr int kMostHeadDim = 256;
   static constexpr int kMostHiddenSize = 4096;
 
-  explicit LateBackend(int num_threads) : cpu_(MakeCpuBackend({.num_threads = num_threads})) {}
+  explicit LateBackend(int num_threads)
+      : LateBackend(MakeCpuBackend({.num_threads = num_threads})) {}
 
   // Tokens that went to a step without the host's knowing them.
   int64_t num_filled() const { return num_filled_; }
@@ -163,6 +164,9 @@ class LateBackend : public Backend {
   }
 
  private:
+  explicit LateBackend(std::unique_ptr<Backend> cpu)
+      : Backend({.key_layout = cpu->key_layout()}), cpu_(std::move(cpu)) {}
+
   void Measure(const Operation& operation) {
     const auto grow = [](int64_t& most, int64_t size) { most = std::max(most, size); };
     std::lock_guard lock(mutex_);

@@ -21,7 +21,8 @@ class PinnedBuffer : public Buffer {
 
 class HostVisibleBackend final : public Backend {
  public:
-  explicit HostVisibleBackend(std::unique_ptr<Backend> cuda) : cuda_(std::move(cuda)) {}
+  explicit HostVisibleBackend(std::unique_ptr<Backend> cuda)
+      : Backend({.key_layout = cuda->key_layout()}), cuda_(std::move(cuda)) {}
 
   std::string Name() const override { return cuda_->Name(); }
   std::string Description() const override { return cuda_->Description(); }

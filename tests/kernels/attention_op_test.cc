@@ -50,7 +50,8 @@ class AttentionTest : public OpTest {
       return array.tensor({num_blocks, batch.shape.num_kv_heads, kBlockSize, batch.shape.head_dim});
     };
     arrays.cache = {.keys = tensor(arrays.floats.end()[-2]),
-                    .values = tensor(arrays.floats.back())};
+                    .values = tensor(arrays.floats.back()),
+                    .key_layout = backend().key_layout()};
     params.cache = &arrays.cache;
     arrays.ids.push_back(UploadIds(blocks));
     params.block_tables = arrays.ids.back().data();

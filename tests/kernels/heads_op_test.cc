@@ -73,7 +73,8 @@ class ProjectHeadsTest : public OpTest {
     const auto values = Upload(std::vector<float>(cache_size, 9.0f));
     const KvLayer cache = {
         .keys = keys.tensor({kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim}),
-        .values = values.tensor({kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim})};
+        .values = values.tensor({kNumBlocks, shape.num_kv_heads, kBlockSize, shape.head_dim}),
+        .key_layout = backend().key_layout()};
     std::vector<int32_t> slots(kNumBlocks * kBlockSize);
     std::iota(slots.begin(), slots.end(), 0);
     std::shuffle(slots.begin(), slots.end(), std::mt19937(RandomInt(0, 1 << 30)));
@@ -91,8 +92,9 @@ class ProjectHeadsTest : public OpTest {
     const reference::HeadsResult expected = reference::ProjectHeads(params, weight.values);
     ExpectNear(query.Read(), expected.query, kTolerance);
     if (paged) {
-      ExpectNear(keys.Read(), InCache(shape, slots, expected.key), kTolerance);
-      ExpectNear(values.Read(), InCache(shape, slots, expected.value), kTolerance);
+      ExpectNear(keys.Read(), InCache(shape, slots, expected.key, cache.key_layout), kTolerance);
+      ExpectNear(values.Read(), InCache(shape, slots, expected.value, KeyLayout::kRows),
+                 kTolerance);
     } else {
       ExpectNear(key.Read(), expected.key, kTolerance);
       ExpectNear(value.Read(), expected.value, kTolerance);
@@ -131,16 +133,18 @@ class ProjectHeadsTest : public OpTest {
 
   // The whole cache, 9 where no token was stored.
   static reference::Matrix InCache(const HeadsShape& shape, const std::vector<int32_t>& slots,
-                                   const reference::Matrix& packed) {
+                                   const reference::Matrix& packed, KeyLayout layout) {
     reference::Matrix cache(kNumBlocks * kBlockSize * shape.key_size(), 1);
     std::fill(cache.values.begin(), cache.values.end(), 9.0);
     for (size_t t = 0; t < slots.size(); ++t) {
       for (int c = 0; c < shape.key_size(); ++c) {
         const int block = slots[t] / kBlockSize;
         const int head = c / shape.head_dim;
-        const int row = (block * shape.num_kv_heads + head) * kBlockSize + slots[t] % kBlockSize;
-        cache.values[row * shape.head_dim + c % shape.head_dim] =
-            packed.at(static_cast<int64_t>(t), c);
+        const int first = (block * shape.num_kv_heads + head) * kBlockSize * shape.head_dim;
+        const int position = slots[t] % kBlockSize, dimension = c % shape.head_dim;
+        const int element = layout == KeyLayout::kRows ? position * shape.head_dim + dimension
+                                                       : dimension * kBlockSize + position;
+        cache.values[first + element] = packed.at(static_cast<int64_t>(t), c);
       }
     }
     return cache;

@@ -77,17 +77,19 @@ void RotateHead(const Rotary& rotary, int64_t position, double* head) {
   }
 }
 
-// The key (or value) of one head at a position of one sequence.
+// The key (or value) of one head at a position of one sequence. Of keys that lie as columns: their
+// first elements; the others are block_size apart.
 const float* HeadAt(const AttentionParams& p, const Tensor& packed, const Tensor* paged,
-                    int sequence, int position, int kv_head) {
+                    int sequence, int position, int kv_head, KeyLayout layout) {
   if (paged == nullptr) {
     return packed.row<float>(p.query_offsets[sequence] + position) + kv_head * p.head_dim;
   }
   const int64_t block_size = paged->dim(2);
   const int64_t block =
       p.block_tables[static_cast<int64_t>(sequence) * p.max_blocks + position / block_size];
-  const int64_t row = (block * p.num_kv_heads + kv_head) * block_size + position % block_size;
-  return paged->as<float>() + row * p.head_dim;
+  const int64_t head = (block * p.num_kv_heads + kv_head) * block_size * p.head_dim;
+  const int64_t offset = position % block_size;
+  return paged->as<float>() + head + (layout == KeyLayout::kRows ? offset * p.head_dim : offset);
 }
 
 // What disentangled attention adds to the product of a query and a key.
@@ -115,11 +117,13 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   const int kv_head = head / (p.num_heads / p.num_kv_heads);
   const Tensor* const keys = p.cache == nullptr ? nullptr : &p.cache->keys;
   const Tensor* const values = p.cache == nullptr ? nullptr : &p.cache->values;
+  const KeyLayout layout = p.cache == nullptr ? KeyLayout::kRows : p.cache->key_layout;
+  const int64_t stride = layout == KeyLayout::kRows ? 1 : keys->dim(2);
   const float* const q = p.query.row<float>(first + query) + head * p.head_dim;
   std::vector<double> scores(std::max(0, num_keys));
   for (int j = 0; j < num_keys; ++j) {
-    const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head);
-    for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d];
+    const float* const key = HeadAt(p, p.key, keys, sequence, j, kv_head, layout);
+    for (int d = 0; d < p.head_dim; ++d) scores[j] += static_cast<double>(q[d]) * key[d * stride];
     if (!p.relative.empty()) scores[j] += PositionScore(p, q, key, head, j - position);
     scores[j] *= p.scale;
     if (p.softcap > 0) scores[j] = p.softcap * std::tanh(scores[j] / p.softcap);
@@ -139,7 +143,7 @@ void AttendOne(const AttentionParams& p, int sequence, int query, int head, Matr
   for (double& score : scores) total += score = std::exp(score - maximum);
   std::vector<double> sums(p.head_dim);
   for (int j = 0; j < num_keys; ++j) {
-    const float* const value = HeadAt(p, p.value, values, sequence, j, kv_head);
+    const float* const value = HeadAt(p, p.value, values, sequence, j, kv_head, KeyLayout::kRows);
     for (int d = 0; d < p.head_dim; ++d) sums[d] += scores[j] * value[d];
   }
   for (int d = 0; d < p.head_dim; ++d) {

@@ -206,7 +206,8 @@ TEST_P(RowOpTest, CopyBlocksMovesKeysAndValues) {
   const auto device_keys = Upload(keys);
   const auto device_values = Upload(values);
   const KvLayer layer = {.keys = device_keys.tensor({6, 3, 16, 40}),
-                         .values = device_values.tensor({6, 3, 16, 40})};
+                         .values = device_values.tensor({6, 3, 16, 40}),
+                         .key_layout = backend().key_layout()};
   const BlockCopy copies[] = {{.source = 0, .target = 4}, {.source = 2, .target = 1}};
   backend().CopyBlocks({layer, copies});
   const std::vector<float> new_keys = device_keys.Read();

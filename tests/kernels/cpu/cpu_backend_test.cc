@@ -145,6 +145,7 @@ TEST(CpuBackendDeathTest, AMisalignedCacheStopsTheProcess) {
   alignas(16) float memory[64] = {};
   const BlockCopy copy = {.source = 0, .target = 1};
   KvLayer layer;
+  layer.key_layout = backend->key_layout();
   layer.keys = layer.values = Tensor(memory, DType::kFloat32, {2, 1, 4, 4});
   backend->CopyBlocks({layer, {&copy, 1}});
   layer.values = Tensor(memory + 1, DType::kFloat32, {2, 1, 4, 4});

@@ -116,7 +116,9 @@ TEST_P(StoredTypesTest, ACacheHoldsRoundedNumbersThatAttentionReads) {
       const auto paged = [&](void* data, DType type) {
         return Tensor(data, type, {kBlocks, kKvHeads, kBlock, head_dim});
       };
-      const KvLayer narrow = {paged(narrow_keys.data(), dtype), paged(narrow_values.data(), dtype)};
+      const KeyLayout layout = backend().key_layout();
+      const KvLayer narrow = {paged(narrow_keys.data(), dtype), paged(narrow_values.data(), dtype),
+                              layout};
       ProjectHeadsParams project;
       project.x = x.tensor({kTokens, 24});
       project.weight = weight.packed.get();
@@ -127,7 +129,7 @@ TEST_P(StoredTypesTest, ACacheHoldsRoundedNumbersThatAttentionReads) {
       project.workspace = workspace.tensor({kTokens, query_size + 2 * key_size});
       project.slots = slot_ids.data();
       const KvLayer wide = {paged(keys.data(), DType::kFloat32),
-                            paged(values.data(), DType::kFloat32)};
+                            paged(values.data(), DType::kFloat32), layout};
       project.cache = &wide;
       backend().ProjectHeads(project);
       project.cache = &narrow;
@@ -138,7 +140,7 @@ TEST_P(StoredTypesTest, ACacheHoldsRoundedNumbersThatAttentionReads) {
       const auto rounded_keys = Upload(Rounded(dtype, keys.Read()));
       const auto rounded_values = Upload(Rounded(dtype, values.Read()));
       const KvLayer rounded = {paged(rounded_keys.data(), DType::kFloat32),
-                               paged(rounded_values.data(), DType::kFloat32)};
+                               paged(rounded_values.data(), DType::kFloat32), layout};
       EXPECT_EQ(Attend(project, narrow), Attend(project, rounded));
     }
   }
